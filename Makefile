@@ -1,0 +1,41 @@
+# make demo | test | check | bench | soak; each sets up what it needs in .venv first.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench soak clean
+
+PYTHON ?=
+export PYTHON
+BIN := .venv/bin
+NODE_FILES := monitor/agent wire/framing.py wire/agent.py
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
+
+setup: ## make .venv with Muster and all that is needed to work on it
+	@.ci/setup
+
+demo: setup ## train a small model through the queue, in front of your eyes
+	@$(BIN)/python -m demo
+
+test: setup ## run every test (make test ARGS="-k store" for some)
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup ## lint, format, types, what the nodes may have
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/vermin --quiet --no-tips --target=3.8- --violations $(NODE_FILES)
+
+format: setup ## let ruff lay out the code
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+bench: setup ## measure, beside the targets
+	@$(BIN)/python -m bench $(ARGS)
+
+soak: setup ## the chaos run: kills everywhere, then checks the books
+	@$(BIN)/python -m bench.soak $(ARGS)
+
+clean: ## remove .venv and caches; never a queue
+	@rm -rf .venv build *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

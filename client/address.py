@@ -1,0 +1,111 @@
+"""Where the master is: turns conf.json, `--master` or the environment into hosts and ports. Connects to nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+
+DEFAULT_DATA_PORT = 63005
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_PORTS = ("data_port", "train_state_port", "monitor_port")
+
+
+class Address:
+    """A host and its ports. `train_state` and `monitor` are None where only the data port is known so far.
+
+    `same_machine`: paths of ours mean the same to the master.
+    """
+
+    def __init__(self, host: str, data: int, train_state: int | None = None, monitor: int | None = None) -> None:
+        self.host = host
+        self.data = data
+        self.train_state = train_state
+        self.monitor = monitor
+        self.same_machine = host in LOOPBACK
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.data}"
+
+
+def find(conf: str | None = None, master: str | None = None) -> Address:
+    """The address that was asked for; else MUSTER_MASTER, MUSTER_CONF, ./conf.json, in that order.
+
+    Raises ConfigError when none of them is there or the one that is makes no sense.
+    """
+    if master:
+        return parse(master)
+    if conf:
+        return read_conf(conf)
+    if os.environ.get("MUSTER_MASTER"):
+        return parse(os.environ["MUSTER_MASTER"])
+    return read_conf(conf_path())
+
+
+def conf_path(conf: str | None = None) -> str:
+    """The conf.json in use: the one given, MUSTER_CONF, or ./conf.json. Raises ConfigError when there is none."""
+    chosen = conf or os.environ.get("MUSTER_CONF")
+    if chosen:
+        return chosen
+    if os.path.exists("conf.json"):
+        return "conf.json"
+    raise _config_error(
+        "there is no conf.json here: give --conf FILE or --master HOST[:PORT] "
+        "(or set MUSTER_CONF or MUSTER_MASTER), or make one with `muster init`"
+    )
+
+
+def parse(text: str) -> Address:
+    """HOST, HOST:PORT, [IPV6] or [IPV6]:PORT; PORT is the data port. Raises ConfigError."""
+    host, port = text, ""
+    if text.startswith("["):
+        host, _, rest = text[1:].partition("]")
+        port = rest.removeprefix(":")
+    elif text.count(":") == 1:
+        host, _, port = text.partition(":")
+    if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
+        raise _config_error(f"{text!r} is not HOST or HOST:PORT")
+    return Address(host, int(port) if port else DEFAULT_DATA_PORT)
+
+
+def read_conf(path: str) -> Address:
+    """The three ports that a conf.json names. Raises ConfigError with the file and the key."""
+    conf = load(path)
+    info = conf.get("socket_info")
+    if not isinstance(info, dict):
+        raise _config_error(f"{path}: socket_info: missing; it holds {', '.join(_PORTS)}")
+    ports = [_port(path, info, key) for key in _PORTS]
+    bind = conf.get("bind", "127.0.0.1")
+    if not isinstance(bind, str):
+        raise _config_error(f"{path}: bind: an address is expected, not {bind!r}")
+    address = Address({"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(bind, bind), *ports)  # noqa: S104
+    address.same_machine = True
+    return address
+
+
+def load(path: str) -> dict[str, object]:
+    """A conf.json as it lies. Raises ConfigError when it cannot be read or is not an object."""
+    try:
+        with open(path, encoding="utf-8-sig") as file:
+            conf = json.load(file)
+    except FileNotFoundError:
+        raise _config_error(f"{path}: there is no such file; `muster init` makes one") from None
+    except OSError as error:
+        raise _config_error(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise _config_error(f"{path}: not JSON: {error}") from None
+    if not isinstance(conf, dict):
+        raise _config_error(f"{path}: an object is expected")
+    return conf
+
+
+def _port(path: str, info: dict[str, object], key: str) -> int:
+    value = info.get(key)
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 65536:
+        return value
+    raise _config_error(f"{path}: socket_info.{key}: a port from 1 to 65535 is expected, found {value!r}")
+
+
+def _config_error(message: str) -> Exception:
+    from wire.errors import ConfigError
+
+    return ConfigError(message)

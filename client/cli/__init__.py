@@ -1,0 +1,1 @@
+"""The `muster` command: one file per verb, imported only when that verb is used."""

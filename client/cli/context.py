@@ -1,0 +1,100 @@
+"""What every command is given: its options, the connection when it first needs it, and the ways to speak.
+
+stdout carries the answer and nothing else; whatever is said about it goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from client.address import Address, find
+from client.api import Client
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from typing import Any
+
+_ESCAPED = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
+
+
+class Context:
+    """One run of one command."""
+
+    def __init__(self, options: Namespace) -> None:
+        self.options = options
+        self.json: bool = options.json
+        self._client: Client | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where the master is, without asking it."""
+        return self.client.address
+
+    @property
+    def client(self) -> Client:
+        """The connection to the master; made here, opened by its first call."""
+        if self._client is None:
+            token = self.options.token or os.environ.get("MUSTER_TOKEN")
+            self._client = Client(find(self.options.conf, self.options.master), token)
+            self._client.session.on_retry = _RetryNotice()
+        return self._client
+
+    def close(self) -> None:
+        """Close the connection, if one was made."""
+        if self._client is not None:
+            self._client.close()
+
+    def print_json(self, value: Any) -> None:
+        """Print the one JSON document of this run."""
+        tty = sys.stdout.isatty()
+        short = tty and (not isinstance(value, list) or len(value) < 100)
+        text = json.dumps(value, ensure_ascii=False, indent=2 if short else None)
+        # JSON leaves DEL and the C1 controls as they are; a terminal would act on them.
+        sys.stdout.write((text.translate(_ESCAPED) if tty else text) + "\n")
+
+    def say(self, text: str) -> None:
+        """A line of the answer, for people; silent with --json."""
+        if not self.json:
+            sys.stdout.write(text + "\n")
+
+    def note(self, text: str) -> None:
+        """A line about the answer, on stderr."""
+        note(text)
+
+
+class _RetryNotice:
+    """Says once that the connection broke and that we go on trying."""
+
+    def __init__(self) -> None:
+        self.said = False
+
+    def __call__(self, why: str) -> None:
+        if not self.said:
+            note(f"the connection to the master broke ({why}); trying again …")
+        self.said = True
+
+
+def note(text: str) -> None:
+    """A line on stderr, after what stdout holds so far."""
+    sys.stdout.flush()
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def terminal_width() -> int | None:
+    """Columns of the terminal on stdout, None where it is none: then nothing is cut, so that grep finds all."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    try:
+        return (os.get_terminal_size(sys.stdout.fileno()).columns or 80) if sys.stdout.isatty() else None
+    except OSError:
+        return None
+
+
+def coloured() -> bool:
+    """Whether to use colour: on a terminal, unless NO_COLOR is set."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -1,0 +1,57 @@
+"""Stop the master. Tasks run on; the next start finds them again."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from client.session import Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.cli.context import Context
+
+EXAMPLES = """examples:
+  muster down
+  muster cancel --all && muster down     (nothing runs on)"""
+_STOP_S = 30.0
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """This command has no options of its own."""
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    from wire.errors import UnreachableError
+
+    client = context.client
+    counts = client.info().get("tasks") or {}
+    alive = sum(counts.get(state, 0) for state in ("starting", "running", "paused"))
+    try:
+        client.stop_master()
+    except UnreachableError:
+        # The master may close the connection before its answer is out; whether it is gone is looked up below.
+        client.close()
+    if not _gone(client.address.host, client.address.data):
+        raise UnreachableError(f"the master at {client.address} was asked to stop and still listens; see its log")
+    if context.json:
+        context.print_json({"stopped": True, "running": alive})
+    context.say("stopped" + (f"; {alive} task{'s' if alive != 1 else ''} run on" if alive else ""))
+    return 0
+
+
+def _gone(host: str, port: int) -> bool:
+    from wire.errors import UnreachableError
+
+    deadline = time.monotonic() + _STOP_S
+    while time.monotonic() < deadline:
+        session = Session(host, port, patience=0)
+        try:
+            session.connect()
+        except UnreachableError:
+            return True
+        finally:
+            session.close()
+        time.sleep(0.02)
+    return False

@@ -1,0 +1,88 @@
+"""Queue a command, show its output as it comes, and exit with its code (125 when it could not run).
+
+Ctrl-C detaches: the task runs on. With --json the output goes to stderr and the ended task to stdout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from client.cli import submitting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.cli.context import Context
+    from client.shapes import Task
+
+EXAMPLES = """examples:
+  muster run --gpus 1 -- python train.py
+  muster run -- nvidia-smi
+  muster run --env torch --script check.sh"""
+COULD_NOT_RUN = 125
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    submitting.arguments(parser, batch=False)
+
+
+def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
+    """Read the command line and, if there is one, the script."""
+    return submitting.parse(parser, argv)
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    task_id = context.client.submit(context.options.command, **submitting.complete_spec(context))
+    try:
+        return _attend(context, task_id)
+    except KeyboardInterrupt:
+        context.note(
+            f"\ndetached: task {task_id} goes on. `muster logs -f {task_id}` shows it again, "
+            f"`muster cancel {task_id}` ends it."
+        )
+        return 130
+
+
+def _attend(context: Context, task_id: int) -> int:
+    if sys.stderr.isatty():
+        context.note(f"task {task_id} (Ctrl-C detaches)")
+    out = (sys.stderr if context.json else sys.stdout).buffer
+    context.client.wait([task_id], until="started", on_change=_Waiting(context))
+    for piece in context.client.logs(task_id, follow=True):
+        out.write(piece)
+        out.flush()
+    task = context.client.wait([task_id])[task_id]
+    if context.json:
+        context.print_json(task)
+    return _exit_code(context, task)
+
+
+def _exit_code(context: Context, task: Task) -> int:
+    if task["state"] == "succeeded":
+        return 0
+    reason = f": {task['reason']}" if task["reason"] else ""
+    code = task["exit_code"]
+    if code is None or task["state"] != "failed" or reason:
+        from client.cli.text import harmless
+
+        context.note(harmless(f"task {task['id']}: {task['state'].replace('_', ' ')}{reason}"))
+    return code or COULD_NOT_RUN
+
+
+class _Waiting:
+    """Tells people at a terminal why the task waits, once per reason."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.said: str | None = None
+
+    def __call__(self, known: dict[int, Task]) -> None:
+        from client.cli.text import harmless
+
+        for task in known.values():
+            reason = task["reason"]
+            if task["state"] in ("waiting", "held") and reason and reason != self.said and sys.stderr.isatty():
+                self.said = reason
+                self.context.note(harmless(f"{task['state']}: {reason}"))

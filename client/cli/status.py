@@ -1,0 +1,58 @@
+"""The whole at a glance: the master, its nodes, how many tasks are in which state."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from client.cli.context import coloured
+from client.cli.table import paint
+from client.cli.text import duration, harmless
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from client.cli.context import Context
+    from client.shapes import Node
+
+EXAMPLES = """examples:
+  muster status
+  muster status --json | jq .tasks"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """This command has no options of its own."""
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    info = context.client.info()
+    if context.json:
+        context.print_json(info)
+        return 0
+    since = duration(time.time() - info["started_at"])
+    context.say(f"master   {context.address}, version {info['version']}, up for {since}, pid {info['pid']}")
+    if info.get("store_fault"):
+        context.say(f"disk     no new tasks are taken: {harmless(info['store_fault'])}")
+    context.say(f"nodes    {_counts(info.get('nodes'))}")
+    context.say(f"gpus     {_gpus(context.client.nodes())}")
+    context.say(f"tasks    {_counts(info.get('tasks'))}")
+    if not any((info.get("tasks") or {}).values()):
+        context.say("\nno tasks yet; submit one with: muster submit -- CMD …")
+    return 0
+
+
+def _counts(counts: dict[str, Any] | None) -> str:
+    found = [f"{count:,} {_state(state)}" for state, count in (counts or {}).items() if count]
+    return ", ".join(found) or "none"
+
+
+def _state(state: str) -> str:
+    return paint(state) if coloured() else state
+
+
+def _gpus(nodes: list[Node]) -> str:
+    gpus = [gpu for node in nodes for gpu in node["gpus"]]
+    held = sum(bool(gpu.get("held_by")) for gpu in gpus)
+    return f"{held} of {len(gpus)} in use" if gpus else "none"

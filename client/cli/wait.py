@@ -1,0 +1,80 @@
+"""Wait until tasks have ended. Exit 0 when all of them succeeded, else 1."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from client.api import ENDED
+from client.cli import fields, ids
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.cli.context import Context
+    from client.shapes import Task
+
+EXAMPLES = """examples:
+  muster wait 7
+  muster wait 3-12 && echo all well
+  muster wait --timeout 2h $(muster submit -- make data)"""
+_SHOWN = 10
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    ids.add(parser)
+    parser.add_argument("--timeout", type=fields.seconds, metavar="TIME", help="give up after: 90, 5m, 2h")
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    wanted = ids.flat(context.options)
+    progress = _Progress() if sys.stderr.isatty() else None
+    try:
+        known = context.client.wait(wanted, context.options.timeout, progress)
+    except TimeoutError as error:
+        context.note(f"error: timeout: {error}; `muster queue` shows what they do")
+        return 1
+    finally:
+        if progress is not None:
+            progress.end()
+    tasks = [known[task_id] for task_id in wanted]
+    if context.json:
+        context.print_json(tasks)
+    return _judge(context, tasks)
+
+
+def _judge(context: Context, tasks: list[Task]) -> int:
+    from client.cli.text import harmless
+
+    bad = [task for task in tasks if task["state"] != "succeeded"]
+    for task in bad[:_SHOWN]:
+        code = "" if task["exit_code"] is None else f" (exit code {task['exit_code']})"
+        reason = f": {task['reason']}" if task["reason"] else ""
+        context.note(harmless(f"task {task['id']}: {task['state'].replace('_', ' ')}{code}{reason}"))
+    if len(bad) > _SHOWN:
+        context.note(f"… and {len(bad) - _SHOWN:,} more that did not succeed")
+    return 1 if bad else 0
+
+
+class _Progress:
+    """One line on stderr, written over as things change."""
+
+    def __init__(self) -> None:
+        self.shown = ""
+
+    def __call__(self, known: dict[int, Task]) -> None:
+        states = [task["state"] for task in known.values()]
+        ended = sum(state in ENDED for state in states)
+        running = sum(state in ("running", "starting", "paused") for state in states)
+        line = f"{ended}/{len(states)} ended, {running} running, {len(states) - ended - running} waiting"
+        if line != self.shown:
+            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.flush()
+        self.shown = line
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self.shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

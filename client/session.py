@@ -1,0 +1,201 @@
+"""One blocking connection to one port of the master: calls, their replies, and the notifications in between.
+
+Owns the socket, the matching of replies and the reconnect of calls that may be repeated. Knows no verb by name except
+`auth.login`. Errors are imported only when there is one: this module is on the path of every command's start.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from wire.framing import LineDecoder, encode
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+REPLY_LIMIT = 1 << 30
+"""Bytes of one reply. We trust our master; the cap is there for the case that the port belongs to something else."""
+REQUEST_LIMIT = 16 * 1024 * 1024
+CONNECT_TIMEOUT_S = 5.0
+CALL_TIMEOUT_S = 60.0
+PATIENCE_S = 15.0
+"""How long a call that may be repeated is tried again after its connection broke (a master being restarted)."""
+_CHUNK = 1 << 18
+
+
+class ConnectionLostError(Exception):
+    """Inside this package only: the connection broke; whoever may repeat the call does, the others report it."""
+
+
+class Session:
+    """A connection to HOST:PORT, opened at the first use. Not for use by several threads at once."""
+
+    def __init__(self, host: str, port: int, token: str | None = None, patience: float = PATIENCE_S) -> None:
+        self.host = host
+        self.port = port
+        self.token = token
+        self.patience = patience
+        self.on_retry: Callable[[str], None] | None = None
+        self._socket: socket.socket | None = None
+        self._decoder = LineDecoder(REPLY_LIMIT)
+        self._lines: deque[bytes] = deque()
+        self._pushed: deque[dict[str, Any]] = deque()
+        self._last_id = 0
+
+    def connect(self) -> None:
+        """Open the connection if there is none. Raises UnreachableError."""
+        if self._socket is not None:
+            return
+        try:
+            self._open()
+        except (OSError, ConnectionLostError) as error:
+            self.close()
+            raise self._unreachable(_plain(error)) from None
+
+    def close(self) -> None:
+        """Drop the connection and what was received and not read; the next call opens a new one."""
+        if self._socket is not None:
+            self._socket.close()
+        self._socket = None
+        self._decoder = LineDecoder(REPLY_LIMIT)
+        self._lines.clear()
+        self._pushed.clear()
+
+    def call(
+        self,
+        method: str,
+        params: dict[str, Any],
+        *,
+        timeout: float = CALL_TIMEOUT_S,
+        repeatable: bool = True,
+    ) -> Any:
+        """Call a verb and give its result.
+
+        `repeatable`: asking twice does no harm, so a connection that breaks is opened again with backoff for up to
+        `patience` seconds. Raises the MusterError that the master answered, or UnreachableError.
+        """
+        self.connect()
+        give_up = time.monotonic() + self.patience
+        pause = 0.05
+        while True:
+            try:
+                self._open()
+                return self._exchange(method, params, time.monotonic() + timeout)
+            except (OSError, ConnectionLostError) as error:
+                self.close()
+                if not repeatable or isinstance(error, TimeoutError) or time.monotonic() + pause > give_up:
+                    raise self._unreachable(_plain(error), asked=True) from None
+                if self.on_retry is not None:
+                    self.on_retry(_plain(error))
+                time.sleep(pause)
+                pause = min(pause * 2, 1.0)
+
+    def notifications(self, timeout: float | None = None) -> Iterator[dict[str, Any]]:
+        """The notifications as they come. Ends after `timeout` seconds in which none came.
+
+        Raises ConnectionLostError when the connection breaks: what changed meanwhile has to be asked for anew.
+        """
+        while True:
+            try:
+                while not self._pushed:
+                    self._receive(None if timeout is None else time.monotonic() + timeout)
+            except TimeoutError:
+                return
+            except OSError as error:
+                raise ConnectionLostError(_plain(error)) from None
+            yield self._pushed.popleft()
+
+    def _open(self) -> None:
+        if self._socket is not None:
+            return
+        self._socket = socket.create_connection((self.host, self.port), CONNECT_TIMEOUT_S)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.token:
+            self._exchange("auth.login", {"token": self.token}, time.monotonic() + CONNECT_TIMEOUT_S)
+
+    def _exchange(self, method: str, params: dict[str, Any], deadline: float) -> Any:
+        self._last_id += 1
+        frame = encode({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
+        if len(frame) > REQUEST_LIMIT:
+            raise _too_big(len(frame))
+        if self._socket is None:
+            raise ConnectionLostError("not connected")
+        self._socket.settimeout(max(0.001, deadline - time.monotonic()))
+        self._socket.sendall(frame)
+        while True:
+            if self._lines:
+                message = self._parse(self._lines.popleft())
+                if message.get("id") == self._last_id:
+                    return _result(message)
+                if message.get("id") is None and "error" in message:
+                    return _result(message)
+                if "method" in message:
+                    self._pushed.append(message)
+            else:
+                self._receive_lines(deadline)
+
+    def _receive(self, deadline: float | None) -> None:
+        if not self._lines:
+            self._receive_lines(deadline)
+        while self._lines:
+            message = self._parse(self._lines.popleft())
+            if "method" in message:
+                self._pushed.append(message)
+
+    def _receive_lines(self, deadline: float | None) -> None:
+        if self._socket is None:
+            raise ConnectionLostError("not connected")
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            raise TimeoutError("no answer in time")
+        self._socket.settimeout(left)
+        data = self._socket.recv(_CHUNK)
+        if not data:
+            raise ConnectionLostError("the master closed the connection")
+        self._lines.extend(self._decoder.feed(data))
+
+    def _parse(self, line: bytes) -> dict[str, Any]:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            message = None
+        if isinstance(message, dict):
+            return message
+        self.close()
+        from wire.errors import ProtocolError
+
+        raise ProtocolError(f"what answers at {self.host}:{self.port} is not a Muster master")
+
+    def _unreachable(self, why: str, *, asked: bool = False) -> Exception:
+        from wire.errors import UnreachableError
+
+        cure = "it may or may not have done what was asked" if asked else "is it up? (`muster up`)"
+        return UnreachableError(f"the master at {self.host}:{self.port} cannot be reached ({why}); {cure}")
+
+
+def _result(message: dict[str, Any]) -> Any:
+    error = message.get("error")
+    if error is None:
+        return message.get("result")
+    from wire.errors import from_code
+
+    data = error.get("data")
+    code = data.get("code") if isinstance(data, dict) else None
+    raise from_code(str(code or "internal"), str(error.get("message", "the master gave no message")))
+
+
+def _plain(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror.lower()
+    return str(error) or type(error).__name__
+
+
+def _too_big(size: int) -> Exception:
+    from wire.errors import LimitError
+
+    return LimitError(f"the request has {size >> 20} MiB; the master takes {REQUEST_LIMIT >> 20}: split it")

@@ -1,0 +1,1 @@
+"""The master: owns the queue, plans, launches, and answers clients."""

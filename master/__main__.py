@@ -1,0 +1,70 @@
+"""`python -m master`: parse arguments, set up the log, run."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import logging.handlers
+import sys
+from pathlib import Path
+
+from wire.errors import ConfigError, MusterError
+
+LOG_BYTES = 10 << 20
+LOG_FILES = 5
+FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; the exit status: 0 done, 1 refused or failed (one line on stderr), 2 wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m master", description=__doc__)
+    parser.add_argument("--conf", type=Path, default=Path("conf.json"), help="the configuration (default: conf.json)")
+    commands = parser.add_subparsers(dest="command")
+    init = commands.add_parser("init", help="write a conf.json and a registry that work on this machine")
+    init.add_argument("folder", type=Path, nargs="?", default=Path())
+    init.add_argument("--force", action="store_true", help="write them anew if they are there")
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == "init":
+            _init(options.folder, force=options.force)
+        else:
+            _serve(options.conf)
+    except MusterError as error:
+        print(f"error: {error.code}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _init(folder: Path, *, force: bool) -> None:
+    from master.setup_folder import init  # noqa: PLC0415  (the master itself has no use for it)
+
+    for path in init(folder, force=force):
+        print(path)
+
+
+def _serve(conf: Path) -> None:
+    from master.app import main as serve  # noqa: PLC0415  (a wrong argument should be told without loading it all)
+    from master.config import load_config  # noqa: PLC0415
+
+    config = load_config(conf)
+    _log_to(config.server_log)
+    for key in config.not_yet_used:
+        logging.getLogger("muster").warning("%s: %s is set and not used yet", conf, key)
+    serve(config)
+
+
+def _log_to(path: Path) -> None:
+    """Log into a rotating file, and on stderr when somebody looks at it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = logging.handlers.RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"server_log_path: {path} cannot be written: {error.strerror}") from None
+    handlers: list[logging.Handler] = [file]
+    if sys.stderr.isatty():
+        handlers.append(logging.StreamHandler())
+    logging.basicConfig(level=logging.INFO, format=FORMAT, handlers=handlers)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

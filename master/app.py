@@ -1,0 +1,219 @@
+"""The composition root: builds the parts of a master, starts them in order and stops them in order.
+
+Order at the start: the folder's lock and its content, the epoch (durable before any agent hears of us), the ports, the
+links. At the end: links, ports, store. Tasks run on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import importlib.metadata
+import logging
+import os
+import resource
+import secrets
+import signal
+import time
+from typing import Any
+
+import msgspec
+
+from master import archive
+from master.config import Config, make_folders
+from master.core import Ack, Core, Effect, Kill
+from master.disk import OsDisk
+from master.engine import Engine
+from master.launching import LaunchSettings, launch_message
+from master.link import Driver, Link
+from master.local import LocalDriver, state_base
+from master.ports import Hub, PortLimits
+from master.registry import NodeConfig, load_registry
+from master.store import Store
+from master.task import Change
+from wire import agent as wire
+from wire.errors import ConfigError
+
+log = logging.getLogger("muster")
+
+LINEAGE_KEPT = 64
+
+
+class Lineage(msgspec.Struct):
+    """Which master this is: the piece of state that agents check. `epochs`: [epoch, incarnation], oldest first."""
+
+    cluster: str
+    epochs: list[tuple[int, str]] = []
+
+    def next(self) -> None:
+        """Begin the epoch of this start."""
+        last = self.epochs[-1][0] if self.epochs else 0
+        self.epochs = [*self.epochs, (last + 1, secrets.token_hex(8))][-LINEAGE_KEPT:]
+
+    def hello(self) -> wire.Hello:
+        """What every agent is told first."""
+        epoch, incarnation = self.epochs[-1]
+        return wire.Hello(
+            op="hello",
+            protocol=wire.PROTOCOL,
+            cluster=self.cluster,
+            epoch=epoch,
+            incarnation=incarnation,
+            lineage=[list(entry) for entry in self.epochs],
+        )
+
+
+class Master:
+    """One master, from its configuration to its end."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.root = str(config.root)
+        self.conda = str(config.conda)
+        self.log_folder = str(config.train_logs)
+        self.server_log = str(config.server_log)
+        self._started_at = time.time()
+        self._stopping = asyncio.Event()
+        self._links: dict[str, Link] = {}
+        self._settings = LaunchSettings(
+            conda=self.conda, task_env=dict(config.task_env), grace_s=config.scheduler.grace_s
+        )
+
+    # -- what verbs use ---------------------------------------------------------------------------------------
+
+    def info(self) -> dict[str, Any]:
+        """The part of `server.info` that is known here."""
+        return {
+            "version": importlib.metadata.version("muster"),
+            "pid": os.getpid(),
+            "started_at": self._started_at,
+            "conf": str(self.config.path),
+            "task_info": str(self.config.task_info),
+            "root": self.root,
+            "bind": self.config.bind,
+            "ports": self.config.ports.all,
+        }
+
+    def stop(self) -> None:
+        """End soon; tasks run on."""
+        self._stopping.set()
+
+    # -- life -------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Start, serve until `stop` or a signal, end. Raises MusterError if it cannot start."""
+        nodes = load_registry(self.config.registry)
+        for node in nodes:
+            if node.driver != "local":
+                raise ConfigError(
+                    f"{self.config.registry}: {node.name}.driver: {node.driver!r} is not built yet; use 'local'"
+                )
+        make_folders(self.config)
+        _raise_descriptor_limit()
+        store = Store(self.config.task_info, OsDisk())
+        image = store.open()
+        for note in store.notes:
+            log.info("%s", note)
+        core = Core(tuple(node.spec() for node in nodes), _launch_id, waiting_limit=self.config.limits.waiting_tasks)
+        core.load(image.tasks, image.answered, image.next_id)
+        # What was loaded lives long: looking through it at each collection would only cost.
+        gc.collect()
+        gc.freeze()
+        lineage = _begin_epoch(store, image.state)
+        engine = Engine(core, store, keep_history=self.config.scheduler.keep_history)
+        engine.perform = self._perform
+        hub = Hub(engine, self, self._limits())
+        try:
+            await self._serve(engine, hub, nodes, lineage)
+        finally:
+            await engine.close()
+
+    async def _serve(self, engine: Engine, hub: Hub, nodes: tuple[NodeConfig, ...], lineage: Lineage) -> None:
+        servers = await self._listen(hub)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.stop)
+        package = archive.build()
+        jobs = []
+        for node in nodes:
+            driver: Driver = LocalDriver(node.name, lineage.cluster, package, state_base())
+            link = self._links[node.name] = Link(node.name, driver, engine, lineage, hub)
+            jobs.append(asyncio.create_task(link.run(), name=f"link to {node.name}"))
+        engine.event(lambda: None)  # what loading settled is committed and planned
+        log.info("serving on %s, ports %s", self.config.bind, self.config.ports.all)
+        stopped = asyncio.create_task(self._stopping.wait())
+        done, _ = await asyncio.wait([stopped, *jobs], return_when=asyncio.FIRST_COMPLETED)
+        log.info("stopping; tasks run on")
+        for job in (stopped, *jobs):
+            job.cancel()
+        for server in servers:
+            server.close()
+        hub.close()
+        outcomes = await asyncio.gather(*jobs, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, Exception):
+                raise outcome
+        if stopped not in done:
+            raise RuntimeError("a link ended by itself")
+
+    async def _listen(self, hub: Hub) -> list[asyncio.Server]:
+        servers: list[asyncio.Server] = []
+        for name, port in self.config.ports.all.items():
+            try:
+                servers.append(await hub.listen(name, self.config.bind, port, self.config.ports.listen))
+            except OSError as error:
+                for server in servers:
+                    server.close()
+                raise ConfigError(
+                    f"{self.config.path}: socket_info.{name}: cannot listen on {self.config.bind}:{port}: "
+                    f"{os.strerror(error.errno or 0)}. Stop what uses it (`ss -ltnp` shows it) or choose another port"
+                ) from None
+        return servers
+
+    def _limits(self) -> PortLimits:
+        limits = self.config.limits
+        return PortLimits(
+            frame=limits.frame_bytes,
+            frame_unidentified=limits.frame_bytes_unidentified,
+            outbox=limits.outbox_bytes,
+            handshake_s=limits.handshake_s,
+            unidentified=limits.connections_unidentified,
+        )
+
+    def _perform(self, effects: list[Effect]) -> None:
+        """Tell the agents. What cannot be sent now is set right by the inventory after the next handshake."""
+        for effect in effects:
+            link = self._links.get(effect.node)
+            if link is None:
+                continue
+            if isinstance(effect, Kill):
+                grace_s = self._settings.grace_s
+                link.send(wire.Kill(op="kill", launch_id=effect.launch_id, grace_s=grace_s))
+            elif isinstance(effect, Ack):
+                link.send(wire.Ack(op="ack", launch_ids=[effect.launch_id]))
+            else:
+                link.send(launch_message(effect.task, self._settings))
+
+
+def _launch_id(task_id: int, attempt: int) -> str:
+    return f"{task_id}.{attempt}.{secrets.token_hex(4)}"
+
+
+def _begin_epoch(store: Store, state: dict[str, msgspec.Raw]) -> Lineage:
+    """Number this start, durably. No agent is contacted before."""
+    piece = state.get("lineage")
+    lineage = msgspec.json.decode(piece, type=Lineage) if piece else Lineage(secrets.token_hex(6))
+    lineage.next()
+    store.append(Change(state={"lineage": msgspec.Raw(msgspec.json.encode(lineage))}))
+    store.commit()
+    return lineage
+
+
+def _raise_descriptor_limit() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def main(config: Config) -> None:
+    """Run a master until it is stopped. Raises MusterError if it cannot start."""
+    asyncio.run(Master(config).run())

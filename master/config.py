@@ -1,0 +1,236 @@
+"""conf.json, typed: every path absolute, every default filled in, or one error that names the key.
+
+Owns what the keys are called, what they default to and what each path is relative to. It reads one file and touches
+nothing else; `make_folders` is the one place that writes, and says so. The registry of nodes is `registry`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from master import json_file
+from wire.errors import ConfigError
+
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+MISSING_CURE = "`muster init` writes one that works on this machine"
+NOT_YET_USED = ("desktop_client", "tls", "influx", "notify")
+"""Keys that are checked and kept, for parts that are still to come: whoever sets one is told so in the log."""
+
+TASK_ENV = {"PYTHONUNBUFFERED": "1", "QT_QPA_PLATFORM": "offscreen"}
+
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+class Ports(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`socket_info`. `buffer`: bytes asked of the kernel for a read. `listen`: length of the queue of connections."""
+
+    monitor_port: Port
+    data_port: Port
+    train_state_port: Port
+    buffer: Annotated[int, msgspec.Meta(ge=4096)] = 1 << 20
+    listen: Count = 100
+
+    @property
+    def all(self) -> dict[str, int]:
+        """The three ports by the name of their key."""
+        return {name: getattr(self, name) for name in ("monitor_port", "data_port", "train_state_port")}
+
+
+class DesktopClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who may come in with the desktop client's dialect, and as whom."""
+
+    networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
+    user: Text = "desktop"
+
+
+class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A certificate and its key that the lab brings itself."""
+
+    cert: Text
+    key: Text
+
+
+class Scheduler(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Policy. `grace_s`: between TERM and KILL. `keep_history`: ended tasks beyond it move to monthly files."""
+
+    grace_s: Seconds = 10.0
+    keep_history: Annotated[int, msgspec.Meta(ge=0)] = 10_000
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Caps against mistakes and floods; sizes in bytes, rates per minute and address."""
+
+    frame_bytes: Annotated[int, msgspec.Meta(ge=4096)] = 16 << 20
+    frame_bytes_unidentified: Annotated[int, msgspec.Meta(ge=1024)] = 64 << 10
+    outbox_bytes: Annotated[int, msgspec.Meta(ge=64 << 10)] = 4 << 20
+    handshake_s: Annotated[float, msgspec.Meta(gt=0)] = 10.0
+    connections: Count = 4096
+    connections_unidentified: Count = 64
+    waiting_tasks: Count = 200_000
+    failed_logins_per_minute: Count = 5
+    auth_requests_per_minute: Count = 60
+    env_requests_per_minute: Count = 60
+
+
+class Influx(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where samples go."""
+
+    url: Text
+    version: Literal[1, 2] = 2
+    token: str = ""
+    org: str = ""
+    bucket: str = "muster"
+
+
+class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """apprise URLs, and the events that are told to them."""
+
+    urls: tuple[str, ...] = ()
+    events: tuple[str, ...] = ()
+
+
+class ConfFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file as it is written: its keys, and where a key is left out, its default."""
+
+    socket_info: Ports
+    visible_folders: tuple[Text, ...] = ()
+    root: Text = "."
+    psw_file: Text = "psw"
+    slaver_file: Text = "gpu_slaver_info.json"
+    train_log_path: Text = "train_logs"
+    server_log_path: Text = "server_log.log"
+    bind: Text = "127.0.0.1"
+    task_info: Text = "task_info"
+    conda: Text = "envs/miniconda3"
+    task_env: dict[str, str] = msgspec.field(default_factory=lambda: dict(TASK_ENV))
+    desktop_client: DesktopClient = DesktopClient()
+    tls: Literal["auto", "off"] | TlsFiles = "auto"
+    scheduler: Scheduler = Scheduler()
+    limits: Limits = Limits()
+    influx: Influx | None = None
+    notify: Notify | None = None
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """What the master works with. Every path is absolute; `root` is what tasks and the desktop client call home."""
+
+    path: Path
+    root: Path
+    task_info: Path
+    train_logs: Path
+    server_log: Path
+    registry: Path
+    psw: Path
+    conda: Path
+    visible_folders: tuple[str, ...]
+    bind: str
+    ports: Ports
+    task_env: dict[str, str]
+    scheduler: Scheduler
+    limits: Limits
+    desktop_client: DesktopClient
+    tls: Literal["auto", "off"] | TlsFiles
+    influx: Influx | None
+    notify: Notify | None
+    not_yet_used: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> Path:
+        """Where conf.json lies."""
+        return self.path.parent
+
+
+def load_config(path: Path) -> Config:
+    """Read conf.json. Raises ConfigError."""
+    path = path.absolute()
+    value = json_file.read(path, cure=MISSING_CURE)
+    conf = json_file.convert(value, ConfFile, path)
+    _check_ports(conf.socket_info, path)
+    _check_variables(conf.task_env, path)
+    folder, places = path.parent, _Places(path, conf)
+    root = places.beneath(folder, "root")
+    if not root.is_dir():
+        raise json_file.wrong(path, "root", conf.root, "a folder that exists (tasks run in it)")
+    return Config(
+        path=path,
+        root=root,
+        task_info=places.beneath(folder, "task_info"),
+        train_logs=places.beneath(root, "train_log_path"),
+        server_log=places.beneath(folder, "server_log_path"),
+        registry=places.beneath(folder, "slaver_file"),
+        psw=places.beneath(folder, "psw_file"),
+        conda=places.beneath(root, "conda"),
+        visible_folders=conf.visible_folders,
+        bind=conf.bind,
+        ports=conf.socket_info,
+        task_env=conf.task_env,
+        scheduler=conf.scheduler,
+        limits=conf.limits,
+        desktop_client=conf.desktop_client,
+        tls=conf.tls,
+        influx=conf.influx,
+        notify=conf.notify,
+        not_yet_used=_set_but_unused(value),
+    )
+
+
+def make_folders(config: Config) -> None:
+    """Make the folders that the master writes into. Raises ConfigError with the key of one that cannot be made."""
+    wanted = {
+        "task_info": config.task_info,
+        "train_log_path": config.train_logs,
+        "server_log_path": config.server_log.parent,
+    }
+    for key, folder in wanted.items():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ConfigError(f"{config.path}: {key}: the folder {folder} cannot be made: {error.strerror}") from None
+
+
+class _Places:
+    """Turns the paths of one conf.json into absolute ones. `conf` is what the file says."""
+
+    def __init__(self, path: Path, conf: ConfFile) -> None:
+        self._path = path
+        self._conf = conf
+
+    def beneath(self, base: Path, key: str) -> Path:
+        """The path that `key` holds: a relative one lies beneath `base`, `~` is the home. Raises ConfigError."""
+        value = getattr(self._conf, key)
+        if "\0" in value:
+            raise json_file.wrong(self._path, key, value, "a path without NUL")
+        try:
+            return base / Path(value).expanduser()
+        except RuntimeError:
+            raise json_file.wrong(self._path, key, value, "a path; there is no such user") from None
+
+
+def _check_ports(ports: Ports, path: Path) -> None:
+    seen: dict[int, str] = {}
+    for name, port in ports.all.items():
+        if port in seen:
+            allowed = f"three different ports ({seen[port]} is {port} already)"
+            raise json_file.wrong(path, f"socket_info.{name}", port, allowed)
+        seen[port] = name
+
+
+def _check_variables(variables: Mapping[str, str], path: Path) -> None:
+    for name, value in variables.items():
+        if not _VARIABLE.fullmatch(name):
+            raise json_file.wrong(path, "task_env", name, "names of letters, digits and _, not beginning with a digit")
+        if "\0" in value:
+            raise json_file.wrong(path, f"task_env.{name}", value, "a text without NUL")
+
+
+def _set_but_unused(value: Any) -> tuple[str, ...]:
+    return tuple(key for key in NOT_YET_USED if key in value)

@@ -1,0 +1,100 @@
+"""The driver `local`: an agent on this machine, outliving the master, reached through a socket in its state folder.
+
+The agent is started from the same archive that other machines get, by the same command; only the way to its socket is
+shorter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+from master.link import CannotConnectError
+
+START_TIMEOUT_S = 20.0
+NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "ceph", "lustre"})
+
+
+def state_base() -> Path:
+    """Where agents of this user keep their state: on this machine's own disk, never where cleaners empty it."""
+    configured = os.environ.get("XDG_STATE_HOME")
+    base = Path(configured) if configured else Path.home() / ".local" / "state"
+    if _file_system(base) in NETWORK_FILE_SYSTEMS:
+        return Path(f"/var/tmp/muster-{os.getuid()}")  # noqa: S108  (made 0700 by the agent, and checked to be ours)
+    return base / "muster"
+
+
+def _file_system(path: Path) -> str:
+    """The type of the file system that holds `path`, which need not exist yet."""
+    best, kind = "", ""
+    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+        left, _, right = line.partition(" - ")
+        mount = left.split()[4]
+        if (str(path) + "/").startswith(mount.rstrip("/") + "/") and len(mount) >= len(best):
+            best, kind = mount, right.split()[0]
+    return kind
+
+
+class LocalDriver:
+    """Connects to the agent of one node, starting it if nobody answers. `cluster` keeps masters apart."""
+
+    def __init__(self, node: str, cluster: str, archive: tuple[str, bytes], base: Path) -> None:
+        self._folder = base / f"{cluster}-{quote(node, safe='')}"
+        self._archive = base / f"agent-{archive[0]}.pyz"
+        self._content = archive[1]
+
+    async def connect(self, protocol: asyncio.Protocol) -> None:
+        """Connect `protocol`. Raises CannotConnectError."""
+        if await self._try(protocol):
+            return
+        await self._start()
+        if not await self._try(protocol):
+            raise CannotConnectError(f"the agent was started and does not answer; see {self._folder}/agent.log")
+
+    async def _try(self, protocol: asyncio.Protocol) -> bool:
+        try:
+            folder = os.open(self._folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            # The name of a socket may have 107 bytes; through the descriptor the folder's depth does not count.
+            path = f"/proc/self/fd/{folder}/agent.sock"
+            await asyncio.get_running_loop().create_unix_connection(lambda: protocol, path)
+        except OSError:
+            return False
+        else:
+            return True
+        finally:
+            os.close(folder)
+
+    async def _start(self) -> None:
+        try:
+            self._write_archive()
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", str(self._archive), "serve", "--state", str(self._folder)),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise CannotConnectError(f"the agent cannot be started: {error}") from None
+        try:
+            output, _ = await asyncio.wait_for(process.communicate(), START_TIMEOUT_S)
+        except TimeoutError:
+            process.kill()
+            raise CannotConnectError(f"the agent did not start within {START_TIMEOUT_S:.0f} s") from None
+        if process.returncode:
+            words = output.decode("utf-8", "replace").strip().splitlines()
+            raise CannotConnectError(f"the agent cannot be started: {words[-1] if words else 'it said nothing'}")
+
+    def _write_archive(self) -> None:
+        if self._archive.exists():
+            return
+        self._archive.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self._archive.with_suffix(f".{os.getpid()}.tmp")
+        draft.write_bytes(self._content)
+        draft.replace(self._archive)

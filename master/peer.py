@@ -1,0 +1,58 @@
+"""Who is at the other end of a loopback connection: the kernel knows the user that owns the peer's socket.
+
+So the user who runs the master needs no log-in on the master's own machine, and nobody can pretend to be that user.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import pwd
+import socket
+from pathlib import Path
+
+import msgspec
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """Somebody at the other end. `user` is None while we do not know who."""
+
+    address: str
+    user: str | None = None
+
+
+def identify(sock: socket.socket) -> Peer:
+    """The peer of an accepted connection: named if it is on this machine and has our own user id or root's."""
+    address, port = sock.getpeername()[:2]
+    if not ipaddress.ip_address(address).is_loopback:
+        return Peer(address)
+    uid = _owner(sock.getsockname()[:2], (address, port))
+    if uid is None or uid not in (0, os.geteuid()):
+        return Peer(address)
+    return Peer(address, user_name(uid))
+
+
+def user_name(uid: int) -> str:
+    """The name of a user id; the number as text if it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _owner(ours: tuple[str, int], theirs: tuple[str, int]) -> int | None:
+    version = ipaddress.ip_address(theirs[0]).version
+    wanted = (f"{_hex(theirs)} {_hex(ours)} ").encode()
+    with Path("/proc/net/tcp" if version == 4 else "/proc/net/tcp6").open("rb") as table:  # noqa: PLR2004
+        for line in table:
+            at = line.find(wanted)
+            if at >= 0:
+                return int(line[at:].split()[5])
+    return None
+
+
+def _hex(end: tuple[str, int]) -> str:
+    # The kernel prints the address as 32-bit words in the machine's own byte order.
+    packed = ipaddress.ip_address(end[0]).packed
+    words = [int.from_bytes(packed[i : i + 4], "little") for i in range(0, len(packed), 4)]
+    return "".join(f"{word:08X}" for word in words) + f":{end[1]:04X}"

@@ -1,0 +1,118 @@
+"""gpu_slaver_info.json, typed: the machines that the master may use, in the file's order.
+
+Owns the keys of a node and what makes a registry wrong as a whole (two nodes of one name). It says what the file
+says; whether a node is there, and what it really has, is known elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from master import json_file
+from master.inventory import NodeSpec
+from wire.errors import ConfigError
+
+MISSING_CURE = "`muster init` writes one with this machine in it; conf.json's `slaver_file` says where it lies"
+UNKNOWN_GPU = "GPU"
+"""The model of a GPU that the registry counts and does not name."""
+
+_NAME = re.compile(r"[^\s,/<>-](?:[^,/<>\n\r\t]{0,62}[^\s,/<>])?")
+_PROXY = re.compile(r"socks5h?://(?:[^@/\s]*@)?[^@/:\s]+:\d+")
+
+Natural = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+GpuCount = Annotated[int, msgspec.Meta(ge=0, le=1024)]
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+
+
+class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry of the registry. `gpu_memory`: MiB, one number a GPU. `cpus`, `slots`: None means what the machine has.
+
+    `gpu_probe` `declared` means that the registry is believed and nothing is probed. `key_file` and `python` are
+    paths on the master and on the node.
+    """
+
+    name: str
+    gpu_count: GpuCount
+    ip: str = ""
+    user_name: str = ""
+    gpu_info: tuple[str, ...] = ()
+    driver: Literal["ssh", "local", "report"] = "ssh"
+    port: Port = 22
+    key_file: str | None = None
+    host_key: str | None = None
+    proxy: str | None = None
+    python: str = "python3"
+    gpu_memory: tuple[Positive, ...] | None = None
+    gpu_probe: Literal["auto", "nvml", "gputil", "declared"] = "auto"
+    cpus: Positive | None = None
+    slots: Natural | None = None
+    labels: dict[str, str] = {}
+    schedulable: bool = True
+
+    @property
+    def gpu_models(self) -> tuple[str, ...]:
+        """One name a GPU, `GPU` where the registry does not say."""
+        return self.gpu_info or (UNKNOWN_GPU,) * self.gpu_count
+
+    def spec(self) -> NodeSpec:
+        """The part of it that planning needs."""
+        return NodeSpec(
+            name=self.name,
+            address=self.ip,
+            gpu_models=self.gpu_models,
+            gpu_memory_mib=self.gpu_memory,
+            cpus=self.cpus,
+            slots=self.slots,
+            schedulable=self.schedulable,
+        )
+
+
+def load_registry(path: Path) -> tuple[NodeConfig, ...]:
+    """Read the registry. Raises ConfigError; a file with one mistake is refused whole."""
+    path = path.absolute()
+    value = json_file.read(path, cure=MISSING_CURE)
+    if not isinstance(value, list):
+        raise ConfigError(f"{path}: expected a list of nodes [{{…}}, …], found something else")
+    return parse_registry(value, path)
+
+
+def parse_registry(entries: list[Any], path: Path) -> tuple[NodeConfig, ...]:
+    """Type the entries of a registry; `path` is for the messages. Raises ConfigError."""
+    nodes: list[NodeConfig] = []
+    places: dict[str, int] = {}
+    for index, entry in enumerate(entries):
+        node = json_file.convert(entry, NodeConfig, path, _label(index, entry))
+        _check(node, path, _label(index, entry))
+        if node.name in places:
+            allowed = f"a name that no other node has (entry {places[node.name]} has it)"
+            raise json_file.wrong(path, f"[{index}].name", node.name, allowed)
+        places[node.name] = index
+        nodes.append(node)
+    return tuple(nodes)
+
+
+def _label(index: int, entry: Any) -> str:
+    """How a message names the entry: by its place, and by its name where it has one."""
+    name = entry.get("name") if isinstance(entry, dict) else None
+    return f"[{index}] ({name})" if isinstance(name, str) and name else f"[{index}]"
+
+
+def _check(node: NodeConfig, path: Path, label: str) -> None:
+    if not _NAME.fullmatch(node.name) or not node.name.isprintable():
+        allowed = "1 to 64 characters without , / < >, not beginning with - or a blank"
+        raise json_file.wrong(path, f"{label}.name", node.name, allowed)
+    for key, values in (("gpu_info", node.gpu_info), ("gpu_memory", node.gpu_memory)):
+        if values and len(values) != node.gpu_count:
+            allowed = f"as many entries as gpu_count says: {node.gpu_count}, not {len(values)}"
+            raise json_file.wrong(path, f"{label}.{key}", values, allowed)
+    if node.driver == "ssh":
+        for key, value in (("ip", node.ip), ("user_name", node.user_name)):
+            if not value:
+                raise json_file.wrong(path, f"{label}.{key}", value, "an entry: the driver `ssh` needs it to log in")
+    if node.proxy is not None and not _PROXY.fullmatch(node.proxy):
+        raise json_file.wrong(path, f"{label}.proxy", node.proxy, "socks5://[USER:PASSWORD@]HOST:PORT")

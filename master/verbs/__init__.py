@@ -1,0 +1,1 @@
+"""One file per noun: what clients may ask of the master."""

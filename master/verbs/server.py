@@ -1,0 +1,29 @@
+"""The verbs about the master itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from master.task import TaskState
+from master.verbs.base import Context, Nothing
+from wire.client import PROTOCOL_VERSION
+
+
+def info(context: Context, _params: Nothing) -> dict[str, Any]:
+    """Version, ports, and the whole at a glance."""
+    core = context.core
+    return {
+        **context.master.info(),
+        "protocol": PROTOCOL_VERSION,
+        "user": context.user,
+        "store_fault": context.engine.store.fault,
+        "tasks": {state: core.counts[state] for state in TaskState},
+        "nodes": Counter(node.state for node in core.inventory.nodes.values()),
+    }
+
+
+def stop(context: Context, _params: Nothing) -> dict[str, Any]:
+    """End the master, after this answer. Tasks run on."""
+    context.engine.reply(lambda _error: context.master.stop())
+    return {}

@@ -1,0 +1,161 @@
+"""What a client may say of a task that it wants, and the way from there to a Task. Checks what can be checked alone;
+whether a node could ever run it is the core's to say."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from master.launching import ENV_NAME
+from master.task import After, Task, TaskState
+from master.verbs.base import Context
+from wire.errors import BadRequestError
+
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+Count = Annotated[int, Meta(ge=0, le=4096)]
+
+
+class Predecessor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`on`: `ok` (must succeed), `fail` (must not), `any`."""
+
+    id: Annotated[int, Meta(ge=1)]
+    on: Literal["ok", "fail", "any"] = "ok"
+
+
+class Spec(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The fields of a submit, less the command. Empty means: as conf.json has it."""
+
+    name: Annotated[str, Meta(max_length=200)] = ""
+    project: Annotated[str, Meta(max_length=200)] = ""
+    cwd: str = ""
+    env: str = ""
+    setup: str = ""
+    variables: dict[str, str] = {}
+    gpus: Count | None = None
+    gpu_ids: list[Count] | None = None
+    cpus: Annotated[int, Meta(ge=1, le=65536)] | None = None
+    node: str | None = None
+    after: list[Predecessor] = []
+    priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
+    urgent: bool = False
+    time_limit_s: Annotated[float, Meta(gt=0)] | None = None
+    log: str | None = None
+    hold: bool = False
+
+
+class Editable(Spec, kw_only=True, forbid_unknown_fields=True):
+    """What an edit may change: a Spec and the command."""
+
+    command: list[str] | str
+
+
+def draft_of(spec: Spec, command: list[str] | str, context: Context) -> Task:
+    """The task that a spec describes, without id and log path. Raises BadRequestError naming the field."""
+    _check_command(command)
+    _check_variables(spec.variables)
+    _check_text(name=spec.name, project=spec.project, setup=spec.setup, cwd=spec.cwd, env=spec.env)
+    if spec.env and not spec.env.startswith("/") and not ENV_NAME.fullmatch(spec.env):
+        raise BadRequestError(f"env: {spec.env!r} is neither the name of an environment nor an absolute path")
+    gpus, gpu_ids = _gpus(spec)
+    return Task(
+        id=0,
+        name=spec.name,
+        owner=context.user,
+        project=spec.project,
+        state=TaskState.HELD if spec.hold else TaskState.WAITING,
+        command=command,
+        cwd=os.path.normpath(os.path.join(context.master.root, spec.cwd)),  # noqa: PTH118  (no file is touched)
+        env=spec.env,
+        setup=spec.setup,
+        variables=spec.variables,
+        gpus=gpus,
+        gpu_ids=gpu_ids,
+        cpus=spec.cpus,
+        node=spec.node,
+        after=[After(one.id, one.on) for one in spec.after],
+        priority=spec.priority,
+        urgent=spec.urgent,
+        time_limit_s=spec.time_limit_s,
+    )
+
+
+def log_path_of(asked: str | None, task_id: int, context: Context) -> str:
+    """Where the task's output goes: what was asked for (beneath root if relative), else the log folder."""
+    if asked:
+        _check_text(log=asked)
+        return os.path.normpath(os.path.join(context.master.root, asked))  # noqa: PTH118  (no file is touched)
+    return f"{context.master.log_folder}/{task_id}.log"
+
+
+def edited_copy(task: Task, changes: dict[str, Any], context: Context) -> Task:
+    """The task with some fields changed, checked as a submit is. Raises BadRequestError naming the field."""
+    unknown = sorted(set(changes) - set(Editable.__struct_fields__) | {"hold"} & set(changes))
+    if unknown or not changes:
+        allowed = ", ".join(sorted(set(Editable.__struct_fields__) - {"hold"}))
+        raise BadRequestError(f"{', '.join(unknown) or 'nothing'} cannot be edited; what can: {allowed}")
+    now = {
+        "name": task.name,
+        "project": task.project,
+        "command": task.command,
+        "cwd": task.cwd,
+        "env": task.env,
+        "setup": task.setup,
+        "variables": task.variables,
+        "gpus": None if task.gpu_ids is not None and "gpu_ids" not in changes else task.gpus,
+        "gpu_ids": None if "gpus" in changes else task.gpu_ids,
+        "cpus": task.cpus,
+        "node": task.node,
+        "after": msgspec.to_builtins(task.after),
+        "priority": task.priority,
+        "urgent": task.urgent,
+        "time_limit_s": task.time_limit_s,
+    }
+    if changes.get("gpu_ids") is not None and "gpus" not in changes:
+        now["gpus"] = None
+    try:
+        spec = msgspec.convert({**now, **changes}, Editable)
+    except msgspec.ValidationError as error:
+        raise BadRequestError(str(error)) from None
+    edited = draft_of(spec, spec.command, context)
+    edited.id = task.id
+    edited.log_path = log_path_of(spec.log, task.id, context) if "log" in changes else task.log_path
+    return edited
+
+
+def _gpus(spec: Spec) -> tuple[int, list[int] | None]:
+    if spec.gpu_ids is None:
+        return spec.gpus or 0, None
+    ids = sorted(set(spec.gpu_ids))
+    if not ids or len(ids) != len(spec.gpu_ids):
+        raise BadRequestError(f"gpu_ids: {spec.gpu_ids} is empty or names a GPU twice")
+    if spec.gpus not in (None, len(ids)):
+        raise BadRequestError(f"gpus is {spec.gpus} and gpu_ids names {len(ids)}: leave one of them out")
+    return len(ids), ids
+
+
+def _check_command(command: list[str] | str) -> None:
+    words = [command] if isinstance(command, str) else command
+    if not any(word.strip() for word in words):
+        raise BadRequestError("command: it is empty; say what to run, e.g. `muster submit -- python train.py`")
+    if any("\0" in word for word in words):
+        raise BadRequestError("command: it holds a NUL character, which no program can be given")
+
+
+def _check_variables(variables: dict[str, str]) -> None:
+    for name, value in variables.items():
+        if not VARIABLE.fullmatch(name) or "\0" in value:
+            raise BadRequestError(
+                f"variables: {name!r} is no name of an environment variable, or its value holds a NUL"
+            )
+        if name.startswith("MUSTER_") or name in {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"}:
+            raise BadRequestError(f"variables: {name} is set by Muster and cannot be given")
+
+
+def _check_text(**texts: str) -> None:
+    for field, text in texts.items():
+        if "\0" in text:
+            raise BadRequestError(f"{field}: it holds a NUL character")

@@ -1,0 +1,79 @@
+"""What the agent remembers of one attempt, and how it is told to the master. Data only: no disk, no processes."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+from .record import Line
+
+CLAIMED, RUNNING, ENDED = "claimed", "running", "ended"
+
+
+class Attempt:
+    """One launch id. `ours`: its shim is our own child. `durable`: its end is on disk."""
+
+    __slots__ = (
+        "at", "cause", "code", "durable", "error", "grace_s", "kill_at", "kill_asked", "launch_id", "lock", "orphan",
+        "ours", "pid", "seen", "shim", "shim_start", "started_at", "state",
+    )  # fmt: skip
+
+    def __init__(self, launch_id: str) -> None:
+        self.launch_id = launch_id
+        self.state = CLAIMED
+        self.pid: Optional[int] = None
+        self.started_at: Optional[float] = None
+        self.code: Optional[int] = None
+        self.cause = ""
+        self.error = ""
+        self.at: Optional[float] = None
+        self.shim = 0
+        self.shim_start = 0
+        self.ours = False
+        self.durable = False
+        self.seen = 0
+        """Bytes of the record when it was last read."""
+        self.orphan = False
+        """The shim is dead without an exit: we watch the tree."""
+        self.lock: Optional[int] = None
+        self.kill_asked = False
+        self.grace_s = 0.0
+        self.kill_at: Optional[float] = None
+
+    def take(self, line: Line) -> bool:
+        """Learn from a line of the record or of a report. Whether it was news that the master must hear."""
+        kind = line.get("is")
+        if self.state == ENDED:
+            return False
+        if kind == "claim":
+            self.shim, self.shim_start = line["shim"], line["shim_start"]
+        elif kind == "start" and self.state == CLAIMED:
+            self.state, self.pid, self.started_at = RUNNING, line["pid"], line["at"]
+            return True
+        elif kind == "exit":
+            self.state, self.code, self.cause, self.error = ENDED, line["code"], line["cause"], line["error"]
+            self.at = line["at"]
+            self.started_at = line["started_at"] if line["started_at"] is not None else self.started_at
+            return True
+        return False
+
+    def news(self) -> Optional[Dict[str, Any]]:
+        """The message that tells where it stands: `started`, `exit`, or None for a bare claim."""
+        if self.state == RUNNING:
+            return {"op": "started", "launch_id": self.launch_id, "pid": self.pid, "at": self.started_at}
+        if self.state == ENDED:
+            return {"op": "exit", **self._end()}
+        return None
+
+    def entry(self) -> Dict[str, Any]:
+        """Its entry in an inventory."""
+        return {"state": self.state, "pid": self.pid, **self._end()}
+
+    def _end(self) -> Dict[str, Any]:
+        return {
+            "launch_id": self.launch_id,
+            "code": self.code,
+            "cause": self.cause,
+            "error": self.error,
+            "started_at": self.started_at,
+            "at": self.at,
+        }

@@ -1,0 +1,311 @@
+"""All attempts of this node: launches, kills, reports, what a restarted agent finds, and what is forgotten.
+
+It owns the table of attempts and the forks of shims. It knows no sockets: messages for the master go to `emit`. Shims
+that died without an exit are handed to `orphans`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Set
+
+from . import record, tree
+from .attempt import ENDED, Attempt
+from .failpoint import reach
+from .folder import Folder
+from .orphans import Orphans
+from .shim import SIGNALS, Shim, exit_line
+
+LOOK_EVERY_S = 1.0
+Message = Dict[str, Any]
+
+
+class Keeper:
+    """`emit` takes a message for the master, `flush` sends what was emitted, `complain` writes to the agent's log."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        boot_id: str,
+        reports: int,
+        emit: Callable[[Message], None],
+        flush: Callable[[], None],
+        complain: Callable[[str], None],
+    ) -> None:
+        self.attempts: Dict[str, Attempt] = {}
+        self._folder = folder
+        self._boot_id = boot_id
+        self._reports = reports
+        self._emit = emit
+        self._flush = flush
+        self._complain = complain
+        self._orphans = Orphans(folder, self._end)
+        self._shims: Dict[int, Attempt] = {}
+        self._head = b""
+        self._look_at = 0.0
+
+    def load(self) -> None:
+        """Take over what the folder holds from before."""
+        for launch_id in record.sweep(self._folder):
+            self._adopt(launch_id)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing lives here, and nothing is known here only."""
+        return all(attempt.state == ENDED and attempt.durable for attempt in self.attempts.values())
+
+    @property
+    def hurried(self) -> bool:
+        """Whether `look` should be called several times a second: some tree outlived its shim."""
+        return self._orphans.any
+
+    def inventory(self) -> List[Message]:
+        """Every attempt that the master has not acknowledged."""
+        return [attempt.entry() for attempt in self.attempts.values()]
+
+    def repeat_exits(self) -> None:
+        """Emit every exit that waits for its ack."""
+        for attempt in self.attempts.values():
+            if attempt.state == ENDED:
+                self._tell(attempt)
+
+    def launch(self, message: Message) -> None:
+        """Start an attempt; one that is known is answered with what is there."""
+        problem = _wrong(message)
+        launch_id = message.get("launch_id")
+        if not isinstance(launch_id, str):
+            self._complain(f"a launch without an id: {problem}")
+            return
+        known = self.attempts.get(launch_id)
+        if known is not None:
+            self._tell(known)
+            return
+        attempt = self.attempts[launch_id] = Attempt(launch_id)
+        if problem:
+            self._end(attempt, exit_line(None, "not_started", problem, None), durable=False)
+            return
+        try:
+            self._fork(attempt, message)
+        except OSError as error:
+            text = f"no process could be made for the launch: {error.strerror}"
+            self._end(attempt, exit_line(None, "not_started", text, None), durable=False)
+
+    def kill(self, launch_id: str, grace_s: float) -> None:
+        """Kill an attempt's whole tree: TERM, then KILL after `grace_s` seconds. An unknown one is claimed as ended."""
+        attempt = self.attempts.get(launch_id)
+        if attempt is None:
+            self._claim_killed(launch_id)
+            return
+        if attempt.state == ENDED:
+            self._tell(attempt)
+            return
+        attempt.kill_asked, attempt.grace_s = True, grace_s
+        if attempt.orphan:
+            self._orphans.kill(attempt, time.monotonic())
+        else:
+            self._ask_shim(attempt)
+
+    def ack(self, launch_ids: List[str]) -> None:
+        """Forget these, if they ended."""
+        for launch_id in launch_ids:
+            attempt = self.attempts.get(launch_id)
+            if attempt is None or attempt.state != ENDED:
+                continue
+            del self.attempts[launch_id]
+            if attempt.durable:
+                record.forget(self._folder, launch_id)
+
+    def hear(self, data: bytes) -> None:
+        """Bytes from the pipe of reports."""
+        lines = (self._head + data).split(b"\n")
+        self._head = lines.pop()
+        for line in lines:
+            name, _, text = line.partition(b" ")
+            try:
+                self._hear_line(name.decode("ascii"), json.loads(text))
+            except (ValueError, KeyError, TypeError) as error:
+                self._complain(f"a report that cannot be read: {line[:200]!r} ({error})")
+
+    def reap(self, pid: int) -> bool:
+        """One of our children ended. Whether it was a shim."""
+        attempt = self._shims.pop(pid, None)
+        if attempt is None:
+            return False
+        attempt.ours = False
+        attempt.shim = 0
+        if attempt.state != ENDED:
+            self._refresh(attempt)
+            if attempt.state != ENDED:
+                self._orphans.add(attempt)
+        return True
+
+    def look(self, now: float) -> None:
+        """From time to time: exits whose report is late or lost, shims that died, trees without a shim."""
+        self._orphans.look(now)
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_EVERY_S
+        for attempt in list(self.attempts.values()):
+            if attempt.state == ENDED or attempt.orphan:
+                continue
+            if record.size(self._folder, attempt.launch_id) != attempt.seen:
+                self._refresh(attempt)
+            if not attempt.ours and attempt.state != ENDED:
+                self._check_adopted(attempt)
+
+    def _fork(self, attempt: Attempt, message: Message) -> None:
+        reach(self._folder, "agent.before_fork")
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                self._become_shim(message)
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        reach(self._folder, "agent.after_fork")
+        attempt.ours, attempt.shim = True, pid
+        self._shims[pid] = attempt
+
+    def _become_shim(self, message: Message) -> NoReturn:
+        try:
+            close_all_but({self._reports})
+            Shim(self._folder, message, self._reports, self._boot_id).run()
+        except BaseException as error:  # noqa: BLE001  (this is a fork: nothing may return into the code above)
+            self._complain(f"{message['launch_id']}: the shim failed: {error!r}")
+            os._exit(70)
+        os._exit(0)
+
+    def _ask_shim(self, attempt: Attempt) -> None:
+        try:
+            record.ask_grace(self._folder, attempt.launch_id, attempt.grace_s)
+        except OSError as error:  # no claim yet, or a full disk: the shim then takes the grace of its launch
+            self._complain(f"{attempt.launch_id}: the grace of a kill: {error.strerror}")
+        if attempt.ours:
+            os.kill(attempt.shim, signal.SIGTERM)  # our child, not yet reaped: its pid is nobody else's
+        elif attempt.shim:
+            tree.send([tree.Process(attempt.shim, 0, attempt.shim_start, "")], signal.SIGTERM)
+
+    def _claim_killed(self, launch_id: str) -> None:
+        if not record.LAUNCH_ID.match(launch_id):
+            self._complain(f"a kill of {launch_id[:80]!r}, which is no launch id")
+            return
+        attempt = Attempt(launch_id)
+        line = exit_line(None, "killed", "", None)
+        try:
+            fd = record.claim(self._folder, launch_id)
+        except record.ClaimedError:
+            self._adopt(launch_id)
+            self.kill(launch_id, 0.0)
+            return
+        except OSError as error:
+            self._complain(f"{launch_id}: killed before its launch, remembered in memory only: {error.strerror}")
+            self.attempts[launch_id] = attempt
+            self._end(attempt, line, durable=False)
+            return
+        record.append(fd, record.encode(line), sync=True)
+        os.close(fd)
+        self.attempts[launch_id] = attempt
+        self._end(attempt, line, durable=True)
+
+    def _hear_line(self, launch_id: str, line: record.Line) -> None:
+        attempt = self.attempts.get(launch_id)
+        if attempt is None:
+            if record.size(self._folder, launch_id):  # a shim of the agent before us, slower than our first look
+                self._adopt(launch_id)
+            return
+        if line.get("is") == "look":
+            if attempt.state != ENDED:
+                self._refresh(attempt)
+            return
+        if attempt.take(line):
+            attempt.durable = attempt.state == ENDED and record.size(self._folder, launch_id) > 0
+            self._tell(attempt)
+
+    def _adopt(self, launch_id: str) -> None:
+        attempt = self.attempts[launch_id] = Attempt(launch_id)
+        lines = record.read(self._folder, launch_id)
+        boot_ids = [line["boot_id"] for line in lines if line.get("is") == "claim"]
+        self._refresh(attempt)
+        if attempt.state == ENDED:
+            return
+        if boot_ids and boot_ids[0] != self._boot_id:
+            fd = record.lock(self._folder, launch_id)
+            line = exit_line(None, "rebooted", "", attempt.started_at)
+            if fd is not None:
+                record.append(fd, record.encode(line), sync=True)
+                os.close(fd)
+            self._end(attempt, line, durable=True)
+            return
+        self._check_adopted(attempt)
+
+    def _check_adopted(self, attempt: Attempt) -> None:
+        """A record that nobody holds has no shim any more."""
+        fd = record.lock(self._folder, attempt.launch_id)
+        if fd is None:
+            return
+        self._refresh(attempt)  # the shim may have written its exit and gone since we read
+        if attempt.state == ENDED:
+            os.close(fd)
+            return
+        attempt.lock = fd
+        self._orphans.add(attempt)
+
+    def _refresh(self, attempt: Attempt) -> None:
+        attempt.seen = record.size(self._folder, attempt.launch_id)
+        news = [attempt.take(line) for line in record.read(self._folder, attempt.launch_id)]
+        if any(news):
+            attempt.durable = attempt.state == ENDED
+            self._tell(attempt)
+
+    def _end(self, attempt: Attempt, line: record.Line, durable: bool) -> None:
+        attempt.take(line)
+        attempt.durable = durable
+        self._tell(attempt)
+
+    def _tell(self, attempt: Attempt) -> None:
+        message = attempt.news()
+        if message is None:
+            return
+        if attempt.state == ENDED:
+            reach(self._folder, "agent.before_exit_sent")
+        self._emit(message)
+        if attempt.state == ENDED:
+            reach(self._folder, "agent.after_exit_sent", self._flush)
+
+
+def close_all_but(kept: Set[int]) -> None:
+    """After a fork: give up every descriptor of the agent's except 0, 1, 2 and `kept`."""
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        if fd > 2 and fd not in kept:
+            _close(fd)
+
+
+def _close(fd: int) -> None:
+    try:
+        os.close(fd)
+    except OSError:
+        return  # the descriptor of the listing itself
+
+
+def _wrong(message: Message) -> Optional[str]:
+    """What is wrong with a launch, None if nothing."""
+    if not isinstance(message.get("launch_id"), str) or not record.LAUNCH_ID.match(message["launch_id"]):
+        return f"the launch id {str(message.get('launch_id'))[:80]!r} is not of letters, digits, '.', '_' and '-'"
+    argv, env = message.get("argv"), message.get("env")
+    if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
+        return "argv is not a list of words"
+    if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
+        return "env is not an object of strings"
+    if not isinstance(message.get("cwd"), str) or not isinstance(message.get("log_path"), str):
+        return "cwd or log_path is missing"
+    message.setdefault("grace_s", 10.0)
+    message.setdefault("time_limit_s", None)
+    if not isinstance(message["grace_s"], (int, float)):
+        return "grace_s is not a number"
+    if not isinstance(message["time_limit_s"], (int, float, type(None))):
+        return "time_limit_s is not a number"
+    return None

@@ -1,0 +1,93 @@
+"""Attempts whose shim is dead and left no exit: they are over only when nothing of their tree lives.
+
+It owns the waiting for such trees, and killing them when asked. The code that the command ended with nobody saw.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Callable, List
+
+from . import record, tree
+from .attempt import Attempt
+from .folder import Folder
+from .shim import KILL_AGAIN_S, exit_line
+
+FIRST_LOOK_S = 0.05
+LAST_LOOK_S = 2.0
+
+
+class Orphans:
+    """`end` is told the attempt, the exit that was recorded, and whether it is on disk."""
+
+    def __init__(self, folder: Folder, end: Callable[[Attempt, record.Line, bool], None]) -> None:
+        self._folder = folder
+        self._end = end
+        self._attempts: List[Attempt] = []
+        self._look_at = 0.0
+        self._pause = FIRST_LOOK_S
+
+    @property
+    def any(self) -> bool:
+        """Whether there are some."""
+        return bool(self._attempts)
+
+    def add(self, attempt: Attempt) -> None:
+        """Watch an attempt whose shim is dead. A kill that the shim did not finish goes on here."""
+        attempt.orphan = True
+        self._attempts.append(attempt)
+        self._look_at, self._pause = 0.0, FIRST_LOOK_S
+
+    def kill(self, attempt: Attempt, now: float) -> None:
+        """TERM to the tree now, KILL after its grace."""
+        kill_at = now + max(0.0, attempt.grace_s)
+        attempt.kill_at = kill_at if attempt.kill_at is None else min(attempt.kill_at, kill_at)
+        tree.terminate(tree.carriers([attempt.launch_id])[attempt.launch_id])
+        self._look_at, self._pause = 0.0, FIRST_LOOK_S
+
+    def look(self, now: float) -> None:
+        """See which trees are gone; kill those whose grace is over."""
+        if not self._attempts or now < self._look_at:
+            return
+        # First the locks, then /proc: a process before its exec holds the lock and does not carry the mark yet.
+        free = [attempt for attempt in self._attempts if self._owns(attempt)]
+        trees = tree.carriers([attempt.launch_id for attempt in self._attempts])
+        for attempt in list(self._attempts):
+            members = trees[attempt.launch_id]
+            if not members and attempt in free:
+                self._over(attempt)
+            elif attempt.kill_asked and attempt.kill_at is None:
+                self.kill(attempt, now)
+            elif attempt.kill_at is not None and now >= attempt.kill_at:
+                tree.send(members, signal.SIGKILL)
+        killing = any(attempt.kill_at is not None for attempt in self._attempts)
+        self._pause = KILL_AGAIN_S if killing else min(self._pause * 2, LAST_LOOK_S)
+        self._look_at = now + self._pause
+
+    def _owns(self, attempt: Attempt) -> bool:
+        """Whether nobody else may still start or record this attempt; kept until its end is written."""
+        if attempt.lock is None:
+            try:
+                attempt.lock = record.lock(self._folder, attempt.launch_id)
+            except FileNotFoundError:
+                return self._claim(attempt)
+        return attempt.lock is not None
+
+    def _claim(self, attempt: Attempt) -> bool:
+        """The shim died before its claim: make the claim, so that the end can be kept."""
+        try:
+            attempt.lock = record.claim(self._folder, attempt.launch_id)
+        except record.ClaimedError:
+            return False
+        return True
+
+    def _over(self, attempt: Attempt) -> None:
+        line = exit_line(None, "killed" if attempt.kill_asked else "unknown", "", attempt.started_at)
+        if attempt.lock is not None:
+            record.append(attempt.lock, record.encode(line), sync=True)
+            os.close(attempt.lock)
+            attempt.lock = None
+        self._attempts.remove(attempt)
+        attempt.orphan = False
+        self._end(attempt, line, True)

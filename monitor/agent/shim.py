@@ -1,0 +1,257 @@
+"""The fork of the agent that stands over one attempt: claims it, starts it, watches it, ends it, records its end.
+
+It owns one command's whole tree, as its parent and subreaper, from the claim to the last process. It talks to nobody
+but the record on disk and the pipe of reports, so the agent and the master may come and go. SIGTERM asks it to kill.
+
+The order at the end is what the rest relies on: the whole tree is dead, the exit is synced, the log gets its last
+line, then the report goes out. A log that hangs therefore delays only the report: the agent looks at the records too.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import time
+from typing import Any, Dict, List, Optional
+
+from . import record, start, tree
+from .failpoint import reach
+from .folder import Folder
+
+LEFTOVER_GRACE_S = 2.0
+KILL_AGAIN_S = 0.1
+RETRY_DISK_S = 1.0
+MAX_REPORT = 4000
+"""Bytes; below PIPE_BUF, so that the reports of many shims never mix."""
+SIGNALS = (signal.SIGTERM, signal.SIGCHLD)
+"""Blocked by the agent around its fork, so that none is lost before the handlers here stand."""
+
+
+class Shim:
+    """`launch` is the message; `reports` the descriptor of the pipe that the agent reads."""
+
+    def __init__(self, folder: Folder, launch: Dict[str, Any], reports: int, boot_id: str) -> None:
+        self._folder = folder
+        self._launch = launch
+        self._launch_id: str = launch["launch_id"]
+        self._reports = reports
+        self._boot_id = boot_id
+        self._record = -1
+        self._wake = -1
+        self._poller = select.poll()
+        self._errors = -1
+        self._error = ""
+        self._main = 0
+        self._code: Optional[int] = None
+        self._cause = ""
+        self._started_at: Optional[float] = None
+        self._limit: Optional[float] = None
+        self._kill_at: Optional[float] = None
+        self._kill_asked = False
+        self._alone = False
+
+    def run(self) -> None:
+        """Everything, from the claim to the report."""
+        os.setsid()
+        self._hear_signals()
+        if not self._claim():
+            return
+        reach(self._folder, "shim.after_claim")
+        self._start()
+        self._watch()
+        self._finish()
+
+    def _hear_signals(self) -> None:
+        self._wake, write = os.pipe()
+        os.set_blocking(self._wake, False)
+        os.set_blocking(write, False)
+        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.signal(signal.SIGTERM, self._on_term)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        self._poller.register(self._wake, select.POLLIN)
+
+    def _on_term(self, number: int, frame: object) -> None:
+        self._kill_asked = True
+
+    def _claim(self) -> bool:
+        try:
+            self._record = record.claim(self._folder, self._launch_id)
+        except record.ClaimedError:
+            self._report({"is": "look"})
+            return False
+        except OSError as error:
+            self._report(self._unclaimed(error))
+            return False
+        try:
+            self._write_claim()
+        except OSError as error:
+            record.forget(self._folder, self._launch_id)
+            self._report(self._unclaimed(error))
+            return False
+        return True
+
+    def _write_claim(self) -> None:
+        myself = tree.look(os.getpid())
+        line = {"is": "claim", "launch_id": self._launch_id, "boot_id": self._boot_id, "at": time.time()}
+        line.update(shim=os.getpid(), shim_start=myself.start if myself else 0, log_path=self._launch["log_path"])
+        record.append(self._record, record.encode(line))
+
+    def _unclaimed(self, error: OSError) -> record.Line:
+        text = f"the launch cannot be recorded in {self._folder.path}: {error.strerror}"
+        return exit_line(None, "not_started", text, None)
+
+    def _start(self) -> None:
+        tree.become_subreaper()
+        self._errors, write = os.pipe()
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        self._main = os.fork()
+        if self._main == 0:
+            start.execute(self._launch, write)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        os.close(write)
+        self._poller.register(self._errors, select.POLLIN)
+        if self._launch["time_limit_s"] is not None:
+            self._limit = time.monotonic() + self._launch["time_limit_s"]
+
+    def _watch(self) -> None:
+        while True:
+            self._reap()
+            if self._alone:
+                break
+            now = time.monotonic()
+            self._advance(now)
+            for fd, _ in self._poller.poll(self._timeout_ms(now)):
+                if fd == self._wake:
+                    _drain(fd)
+                else:
+                    self._hear_start()
+        if self._errors >= 0:
+            self._hear_start()
+
+    def _hear_start(self) -> None:
+        """The pipe closes at the exec, or says first what went wrong."""
+        self._error = os.read(self._errors, 4096).decode("utf-8", "replace")
+        self._poller.unregister(self._errors)
+        os.close(self._errors)
+        self._errors = -1
+        if self._error:
+            return
+        self._started_at = time.time()
+        process = tree.look(self._main)
+        line = {"is": "start", "pid": self._main, "pid_start": process.start if process else 0, "at": self._started_at}
+        try:
+            record.append(self._record, record.encode(line))
+        except OSError as error:
+            _complain(f"{self._launch_id}: the start could not be recorded: {error.strerror}")
+        self._report(line)
+        reach(self._folder, "shim.after_start")
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self._alone = True
+                return
+            if pid == 0:
+                return
+            if pid == self._main:
+                self._main = 0
+                self._code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+                self._cause = self._cause or "exited"
+
+    def _advance(self, now: float) -> None:
+        """What time and signals ask for, while something lives."""
+        if self._kill_asked:
+            self._kill_asked = False
+            self._cause = self._cause or "killed"
+            self._terminate(now, self._grace_s())
+        if self._limit is not None and self._main and now >= self._limit:
+            self._limit = None
+            self._cause = self._cause or "timed_out"
+            self._terminate(now, self._launch["grace_s"])
+        if not self._main and self._kill_at is None:
+            self._terminate(now, LEFTOVER_GRACE_S)
+        if self._kill_at is not None and now >= self._kill_at:
+            tree.send(self._tree(), signal.SIGKILL)
+            self._kill_at = now + KILL_AGAIN_S
+
+    def _grace_s(self) -> float:
+        asked = record.asked_grace(self._folder, self._launch_id)
+        return float(self._launch["grace_s"] if asked is None else asked)
+
+    def _terminate(self, now: float, grace_s: float) -> None:
+        kill_at = now + max(0.0, grace_s)
+        self._kill_at = kill_at if self._kill_at is None else min(self._kill_at, kill_at)
+        tree.terminate(self._tree())
+
+    def _tree(self) -> List[tree.Process]:
+        return tree.descendants([os.getpid()], tree.everyone())
+
+    def _timeout_ms(self, now: float) -> Optional[int]:
+        times = [self._kill_at, self._limit if self._main else None]
+        known = [at for at in times if at is not None]
+        return max(0, int((min(known) - now) * 1000) + 1) if known else None
+
+    def _finish(self) -> None:
+        if self._error:
+            line = exit_line(None, "killed" if self._cause == "killed" else "not_started", self._error, None)
+        else:
+            line = exit_line(self._code, self._cause, "", self._started_at)
+        reach(self._folder, "shim.before_exit_record")
+        self._record_exit(record.encode(line))
+        reach(self._folder, "shim.after_exit_record")
+        self._close_log()
+        self._report(line)
+
+    def _record_exit(self, data: bytes) -> None:
+        """Until the disk takes it: without it nobody may hear of the exit."""
+        while True:
+            try:
+                record.append(self._record, data, sync=True)
+                return
+            except OSError as error:
+                _complain(f"{self._launch_id}: the exit cannot be recorded yet: {error.strerror}")
+                time.sleep(RETRY_DISK_S)
+
+    def _close_log(self) -> None:
+        if self._code is None or self._error:
+            return
+        try:
+            log = os.open(self._launch["log_path"], os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK)
+            os.write(log, b"\nProgram Exit With Code %d\n" % self._code)
+        except OSError as error:
+            _complain(f"{self._launch_id}: the last line of {self._launch['log_path']}: {error.strerror}")
+
+    def _report(self, line: record.Line) -> None:
+        data = self._launch_id.encode() + b" " + record.encode(line)
+        if len(data) > MAX_REPORT:
+            data = self._launch_id.encode() + b" " + record.encode({"is": "look"})
+        try:
+            os.write(self._reports, data)
+        except OSError as error:
+            if error.errno != errno.EAGAIN:  # full: no agent reads now; it will look at the record
+                _complain(f"{self._launch_id}: no report: {error.strerror}")
+
+
+def exit_line(code: Optional[int], cause: str, error: str, started_at: Optional[float]) -> record.Line:
+    """The record's last line, as of now."""
+    return {"is": "exit", "code": code, "cause": cause, "error": error, "started_at": started_at, "at": time.time()}
+
+
+def _drain(fd: int) -> None:
+    try:
+        while len(os.read(fd, 512)) == 512:
+            pass
+    except BlockingIOError:
+        return
+
+
+def _complain(text: str) -> None:
+    try:
+        os.write(2, f"{time.strftime('%F %T')} shim: {text}\n".encode("utf-8", "replace"))
+    except OSError:
+        return  # the log's disk may be the one that is full; the watch goes on

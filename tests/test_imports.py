@@ -1,0 +1,117 @@
+"""Who may import whom, read from the sources: imports go one way, and the core knows neither disk, net nor clock."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("master", "client", "monitor", "wire")
+MAY_IMPORT = {
+    "master": {"master", "wire"},
+    "client": {"client", "wire"},
+    "monitor": {"monitor", "wire"},
+    "wire": {"wire"},
+}
+
+PURE = ("core", "backlog", "inventory", "scheduler", "task")
+PURE_MAY_IMPORT = {
+    "__future__", "abc", "bisect", "collections", "copy", "dataclasses", "enum", "functools", "heapq", "itertools",
+    "math", "msgspec", "operator", "typing", "wire.errors",
+}  # fmt: skip
+NODE_FILES = ("monitor/agent", "wire/framing.py", "wire/agent.py")
+NODE_MAY_IMPORT = set(sys.stdlib_module_names) - {"asyncio", "multiprocessing", "distutils", "tomllib", "zoneinfo"}
+
+
+def sources(folder: str) -> list[Path]:
+    path = ROOT / folder
+    return [path] if path.is_file() else sorted(path.rglob("*.py"))
+
+
+def imports(path: Path, root: Path = ROOT) -> Iterator[tuple[int, str]]:
+    """Line and full name of whatever the file imports, wherever in it; `from . import x` as the name it means."""
+    parts = path.relative_to(root).with_suffix("").parts
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = list(parts[: len(parts) - node.level]) if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def told(path: Path, line: int, name: str) -> str:
+    return f"{path.relative_to(ROOT)}:{line} imports {name}"
+
+
+def is_one_of(name: str, allowed: set[str]) -> bool:
+    """Is the name, or a module that it lies in, allowed?"""
+    parts = name.split(".")
+    return any(".".join(parts[:length]) in allowed for length in range(1, len(parts) + 1))
+
+
+def muster_uses_client_api(path: Path, name: str) -> bool:
+    """The writer of samples is a client of the master like any other: the one exception that the design names."""
+    return path == ROOT / "monitor" / "__main__.py" and name.startswith("client.api")
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_imports_between_our_packages_go_one_way(package: str) -> None:
+    forbidden = set(PACKAGES) - MAY_IMPORT[package]
+    breaches = [
+        told(path, line, name)
+        for path in sources(package)
+        for line, name in imports(path)
+        if name.split(".")[0] in forbidden and not muster_uses_client_api(path, name)
+    ]
+    assert breaches == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_product_imports_neither_tests_nor_the_demo_nor_the_benchmarks(package: str) -> None:
+    breaches = [
+        told(path, line, name)
+        for path in sources(package)
+        for line, name in imports(path)
+        if name.split(".")[0] in {"tests", "demo", "bench", "hypothesis", "pytest"}
+    ]
+    assert breaches == []
+
+
+@pytest.mark.parametrize("module", PURE)
+def test_a_pure_module_imports_no_io_no_clock_and_no_asyncio(module: str) -> None:
+    path = ROOT / "master" / f"{module}.py"
+    allowed = PURE_MAY_IMPORT | {f"master.{other}" for other in PURE}
+    assert [told(path, line, name) for line, name in imports(path) if not is_one_of(name, allowed)] == []
+
+
+def test_what_travels_to_the_nodes_needs_only_the_standard_library_of_python_3_8() -> None:
+    allowed = NODE_MAY_IMPORT | {"monitor.agent", "wire.framing", "wire.agent"}
+    breaches = [
+        told(path, line, name)
+        for folder in NODE_FILES
+        for path in sources(folder)
+        for line, name in imports(path)
+        if not is_one_of(name, allowed)
+    ]
+    assert breaches == []
+
+
+def test_no_package_of_ours_hides_one_of_the_standard_library() -> None:
+    assert set(PACKAGES) & set(sys.stdlib_module_names) == set()
+
+
+def test_a_breach_would_be_seen_wherever_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "master").mkdir()
+    path = tmp_path / "master" / "core.py"
+    path.write_text(
+        "import time\nfrom . import ports\ndef f():\n    from client.api import connect\n", encoding="utf-8"
+    )
+    seen = list(imports(path, tmp_path))
+    assert seen == [(1, "time"), (2, "master.ports"), (4, "client.api.connect")]
+    assert not any(is_one_of(name, PURE_MAY_IMPORT) for _, name in seen)
+    assert is_one_of("wire.errors.ConfigError", PURE_MAY_IMPORT)

@@ -1,0 +1,23 @@
+"""What clients and the master say to each other: JSON-RPC 2.0, one object per line, on each of the three ports.
+
+Owns the envelope and the protocol's version; the verbs' own parameters are typed beside the verbs, in `master/verbs`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+PROTOCOL_VERSION = 1
+MAX_FRAME = 16 * 1024 * 1024
+MAX_FRAME_UNIDENTIFIED = 64 * 1024
+
+
+class Request(msgspec.Struct, forbid_unknown_fields=True):
+    """A call. Without `id` it is a notification and is not answered."""
+
+    jsonrpc: str
+    method: str
+    params: dict[str, Any] = {}
+    id: int | str | None = None

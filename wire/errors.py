@@ -1,0 +1,125 @@
+"""Every error that Muster shows to somebody, under one root, each with a code that scripts may rely on.
+
+The codes are part of the contract (`error: CODE: what to do`); the messages are for people and say what to do next.
+This module owns the vocabulary only: who catches what is decided at the edges.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class MusterError(Exception):
+    """The root. `code` is the stable name, `rpc_code` the integer that JSON-RPC wants beside it."""
+
+    code: ClassVar[str] = "internal"
+    rpc_code: ClassVar[int] = -32603
+
+
+class ProtocolError(MusterError):
+    """The peer sent something that is not a request: broken JSON, a missing key, a frame beyond the cap."""
+
+    code = "protocol"
+    rpc_code = -32700
+
+
+class UnknownMethodError(MusterError):
+    """The verb does not exist (a newer client, or a misspelling)."""
+
+    code = "unknown_method"
+    rpc_code = -32601
+
+
+class BadRequestError(MusterError):
+    """The request is understood and wrong: a bad value, an unknown key, a folder that does not exist."""
+
+    code = "bad_request"
+    rpc_code = -32602
+
+
+class NotFoundError(MusterError):
+    """The task or node that was named does not exist."""
+
+    code = "not_found"
+    rpc_code = -32001
+
+
+class ConflictError(MusterError):
+    """The thing exists but is in a state in which this cannot be done."""
+
+    code = "conflict"
+    rpc_code = -32002
+
+
+class ImpossibleError(MusterError):
+    """No node could ever meet what the task asks for."""
+
+    code = "impossible"
+    rpc_code = -32003
+
+
+class UnauthenticatedError(MusterError):
+    """The peer is nobody we know."""
+
+    code = "unauthenticated"
+    rpc_code = -32004
+
+
+class ForbiddenError(MusterError):
+    """The peer is known and may not do this."""
+
+    code = "forbidden"
+    rpc_code = -32005
+
+
+class LimitError(MusterError):
+    """A cap of `limits` in conf.json is reached."""
+
+    code = "limit"
+    rpc_code = -32006
+
+
+class StoreUnavailableError(MusterError):
+    """The disk under `task_info` takes no writes at the moment (full, read-only)."""
+
+    code = "store_unavailable"
+    rpc_code = -32007
+
+
+class UnreachableError(MusterError):
+    """The master (or a node) cannot be reached."""
+
+    code = "unreachable"
+    rpc_code = -32008
+
+
+class ConfigError(MusterError):
+    """conf.json or the registry is wrong; the message names the file, the key, what was found and what is allowed."""
+
+    code = "config"
+    rpc_code = -32009
+
+
+class StoreCorruptError(MusterError):
+    """The queues on disk do not add up; starting would lose something, so we do not start."""
+
+    code = "store_corrupt"
+    rpc_code = -32010
+
+
+class LockedError(MusterError):
+    """Another master works on this folder."""
+
+    code = "locked"
+    rpc_code = -32011
+
+
+def from_code(code: str, message: str) -> MusterError:
+    """Build the error whose stable name is `code`; an unknown name (a newer master) gives the root class."""
+    pending: list[type[MusterError]] = [MusterError]
+    while pending:
+        kind = pending.pop()
+        if kind.code == code:
+            return kind(message)
+        pending.extend(kind.__subclasses__())
+    return MusterError(message)
