@@ -6,6 +6,7 @@ import json
 import os
 
 DEFAULT_DATA_PORT = 63005
+MAX_PORT = 65535
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _PORTS = ("data_port", "train_state_port", "monitor_port")
 
@@ -62,7 +63,7 @@ def parse(text: str) -> Address:
         port = rest.removeprefix(":")
     elif text.count(":") == 1:
         host, _, port = text.partition(":")
-    if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) < 65536)):
+    if not host or (port and not (port.isascii() and port.isdigit() and 0 < int(port) <= MAX_PORT)):
         raise _config_error(f"{text!r} is not HOST or HOST:PORT")
     return Address(host, int(port) if port else DEFAULT_DATA_PORT)
 
@@ -100,7 +101,7 @@ def load(path: str) -> dict[str, object]:
 
 def _port(path: str, info: dict[str, object], key: str) -> int:
     value = info.get(key)
-    if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 65536:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MAX_PORT:
         return value
     raise _config_error(f"{path}: socket_info.{key}: a port from 1 to 65535 is expected, found {value!r}")
 

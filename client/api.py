@@ -15,7 +15,7 @@ from client.session import CALL_TIMEOUT_S, ConnectionLostError, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Self
 
     from client.shapes import Cancelled, Node, Task, Why
 
@@ -43,7 +43,7 @@ class Client:
         self.token = token
         self.session = Session(address.host, address.data, token)
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -113,7 +113,9 @@ class Session:
     def _open(self) -> None:
         if self._socket is not None:
             return
-        self._socket = socket.create_connection((self.host, self.port), CONNECT_TIMEOUT_S)
+        # As bytes where that is possible: for a str the interpreter loads its idna codec, which is felt at each start.
+        host: Any = self.host.encode() if self.host.isascii() else self.host
+        self._socket = socket.create_connection((host, self.port), CONNECT_TIMEOUT_S)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self.token:
             self._exchange("auth.login", {"token": self.token}, time.monotonic() + CONNECT_TIMEOUT_S)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -39,13 +40,18 @@ What to try next, in this clone:
 def main() -> int:
     """Run the demo; give the exit code."""
     begun = time.monotonic()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="muster-demo-"))
     terminal = Terminal(folder)
+    accuracy: float | None = None
     try:
         accuracy = _play(terminal, folder)
     except (DemoError, KeyboardInterrupt) as error:
-        _give_up(terminal, folder, str(error) or "interrupted")
+        print(f"\nerror: demo: {str(error) or 'interrupted'}", file=sys.stderr)
         return 1
+    finally:
+        if accuracy is None:
+            _give_up(terminal, folder)
     shutil.rmtree(folder)
     print(f"\nAll seen in {time.monotonic() - begun:.0f} s: accuracy {accuracy:.4f}, nothing left running.")
     print(NEXT)
@@ -140,8 +146,8 @@ def _insist(seen: bool, text: str) -> None:  # noqa: FBT001  (reads as: insist t
         raise DemoError(text)
 
 
-def _give_up(terminal: Terminal, folder: Path, text: str) -> None:
-    """Stop what was started, and show what is needed to find out."""
+def _give_up(terminal: Terminal, folder: Path) -> None:
+    """Stop what was started, and show what is needed to find out why it was not as it must be."""
     terminal.code("cancel", "--all")
     terminal.code("down")
     log = folder / "server_log.log"
@@ -149,7 +155,7 @@ def _give_up(terminal: Terminal, folder: Path, text: str) -> None:
         print(f"\nThe end of {log}:", file=sys.stderr)
         for line in log.read_text(encoding="utf-8", errors="replace").splitlines()[-LOG_TAIL:]:
             print(f"  {line}", file=sys.stderr)
-    print(f"\nerror: demo: {text}; everything is kept in {folder}", file=sys.stderr)
+    print(f"\nEverything is kept in {folder}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,17 +65,20 @@ class Terminal:
         return self._run(words, capture=True).returncode
 
     def stream(self, *words: str) -> Iterator[str]:
-        """Type a command and give each line of its output at the moment that it is shown."""
+        """Type a command and give each line of its output at the moment that it is shown, for TIMEOUT_S at most."""
         self._prompt(words)
         with subprocess.Popen(
             [self._muster, *words], cwd=self._folder, env=self._environ, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, text=True,
         ) as process:  # fmt: skip
+            alarm = threading.Timer(TIMEOUT_S, process.kill)
+            alarm.start()
             try:
                 for line in process.stdout or ():
                     print(line, end="", flush=True)
                     yield line
             finally:
+                alarm.cancel()
                 process.terminate()
                 process.wait()
 

@@ -57,6 +57,7 @@ class Engine:
         self._effects: list[Effect] = []
         self._published: list[tuple[Change, set[str]]] = []
         self._unsynced = False
+        self._stalled = False
         self._commit_at: asyncio.Handle | None = None
         self._next_plan = 0.0
         self._plan_timer: asyncio.TimerHandle | None = None
@@ -80,8 +81,11 @@ class Engine:
             self._collect()
 
     def reply(self, reply: Reply) -> None:
-        """Call `reply` once all that has happened so far is durable: at once, if it is already."""
-        if not self._unsynced:
+        """Call `reply` once all that has happened so far is durable: at once, if it is already.
+
+        While the disk takes no writes, clients can change nothing and whatever is answered is a read: at once, too.
+        """
+        if not self._unsynced or self._stalled:
             reply(None)
         else:
             self._replies.append(reply)
@@ -113,20 +117,22 @@ class Engine:
             log.critical("%s", error)
             os._exit(EXIT_SYNC_FAILED)
         self._reach("after_sync")
-        self._unsynced = False
+        self._unsynced = self._stalled = False
         self._let_out()
         if self.store.should_compact() and self._compacting is None:
             self._compacting = asyncio.create_task(self._compact())
 
     def _stall(self, error: StoreUnavailableError) -> None:
-        log.error("nothing can be written: %s", error)
+        if not self._stalled:
+            log.error("nothing can be written: %s", error)
+        self._stalled = True
+        told = StoreUnavailableError(
+            f"{error}. What was to be changed takes effect when writing works again, unless the master ends before: "
+            "ask again with the same request_id"
+        )
         replies, self._replies = self._replies, []
         for reply in replies:
-            reply(
-                StoreUnavailableError(
-                    f"{error}; this request takes effect when writing works again, unless the master ends before"
-                )
-            )
+            reply(told)
         self._commit_at = asyncio.get_running_loop().call_later(RETRY_S, self._commit)
 
     def _let_out(self) -> None:
@@ -137,7 +143,9 @@ class Engine:
             reply(None)
         if effects:
             self.perform(effects)
-            self._reach_sent(effects)
+            if failpoint.armed():
+                # Links send at the end of this turn of the loop; this comes behind them.
+                asyncio.get_running_loop().call_soon(self._reach_sent, effects)
         for change, nodes in published:
             for observer in self.observers:
                 observer.published(change.tasks, change.gone, nodes)

@@ -189,7 +189,7 @@ class Inventory:
         node = self.nodes.get(name)
         if node is None:
             node = self.nodes[name] = Node(NodeSpec(name=name, schedulable=False))
-            node.reason = "not in the registry any more"
+            node.state, node.reason = NodeState.UNREACHABLE, "not in the registry any more; tasks there keep their GPUs"
         return node
 
     def take(self, task: Task) -> None:

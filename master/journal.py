@@ -52,7 +52,7 @@ def decode_record(line: bytes) -> Record | None:
     """Take a line without its newline apart; None if it is not what was once written."""
     payload = line[9:]
     try:
-        if int(line[:8], 16) != crc32(payload):
+        if line[8:9] != b" " or int(line[:8], 16) != crc32(payload):
             return None
         seq, synced, body = payload.split(b" ", 2)
         return Record(int(seq), int(synced), body)

@@ -135,6 +135,7 @@ class Link(asyncio.Protocol):
             raise TypeError(f"a stream was expected, not {transport!r}")
         self._transport = transport
         self._ready = False
+        self._out.clear()
         transport.write(encode(self._identity.hello()))
 
     def connection_lost(self, error: Exception | None) -> None:

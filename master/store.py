@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import gc
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from master import legacy, snapshot
+from master import history, legacy, snapshot
 from master.compaction import Compaction
-from master.disk import Disk, SyncFailedError, publish, write_all
+from master.disk import Disk, SyncFailedError, publish
 from master.journal import FULL, Journal, read_journal
 from master.task import FIRST_FOREIGN_ID, Change, Task
 from wire.errors import LockedError, StoreCorruptError, StoreUnavailableError
@@ -223,29 +222,10 @@ class Store:
         A crash between the two leaves a task in both; of equal ids in the history, the last line counts.
         Raises StoreUnavailableError when the disk refuses; what of it was written does no harm.
         """
-        folder = self.folder / "history"
-        months: dict[str, list[Task]] = {}
-        for task in tasks:
-            months.setdefault(_month(task), []).append(task)
         try:
-            self.disk.make_folder(folder)
-            present = self.disk.names(folder)
-            for month, ended in sorted(months.items()):
-                self._extend_history(folder / f"{month}.jsonl", ended, fresh=f"{month}.jsonl" not in present)
-            self.disk.sync_folder(folder)
+            history.extend(self.disk, self.folder / "history", tasks)
         except OSError as error:
-            raise StoreUnavailableError(f"cannot write {folder}: {error.strerror}") from error
-
-    def _extend_history(self, path: Path, tasks: list[Task], *, fresh: bool) -> None:
-        data = b"".join(b"%b\n" % msgspec.json.encode(task) for task in tasks)
-        if not fresh and self.disk.read_at(path, self.disk.size(path) - 1, 1) != b"\n":
-            data = b"\n" + data  # a crash cut the last line; ours must not continue it
-        fd = self.disk.extend(path)
-        try:
-            write_all(self.disk, fd, data)
-            self.disk.sync(fd)
-        finally:
-            self.disk.close(fd)
+            raise StoreUnavailableError(f"cannot write the history in {self.folder}: {error.strerror}") from error
 
     # Loading.
 
@@ -384,11 +364,6 @@ class Store:
 def _bound(answered: dict[str, msgspec.Raw]) -> None:
     for request_id in list(answered)[: -snapshot.ANSWERS_KEPT]:
         del answered[request_id]
-
-
-def _month(task: Task) -> str:
-    ended = task.ended_at or task.started_at or task.submitted_at
-    return datetime.fromtimestamp(ended, UTC).strftime("%Y-%m")
 
 
 def _is_full(error: StoreUnavailableError) -> bool:

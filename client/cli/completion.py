@@ -40,7 +40,7 @@ def _whole_parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers()
     for name, text in COMMANDS.items():
         one = build_parser(name)
-        for action in one._actions:
+        for action in one._actions:  # noqa: SLF001  (the way that shtab documents)
             if action.dest in ("conf", "script", "batch", "log"):
                 action.complete = shtab.FILE  # type: ignore[attr-defined]
             elif action.dest in ("dir", "cwd"):

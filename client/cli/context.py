@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from argparse import Namespace
     from typing import Any
 
+_INDENTED_ROWS = 100
 _ESCAPED = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 
@@ -50,7 +51,7 @@ class Context:
     def print_json(self, value: Any) -> None:
         """Print the one JSON document of this run."""
         tty = sys.stdout.isatty()
-        short = tty and (not isinstance(value, list) or len(value) < 100)
+        short = tty and (not isinstance(value, list) or len(value) <= _INDENTED_ROWS)
         text = json.dumps(value, ensure_ascii=False, indent=2 if short else None)
         # JSON leaves DEL and the C1 controls as they are; a terminal would act on them.
         sys.stdout.write((text.translate(_ESCAPED) if tty else text) + "\n")

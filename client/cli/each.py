@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from client.cli.context import Context
 
 
-def task(context: Context, verb: Callable[[int], Any], said: str) -> int:
-    """Call `verb` for each of the ids; `said` is told of each that went well. Gives 1 when one was refused."""
+def task(context: Context, verb: Callable[[int], Any], said: str, *, as_json: bool = True) -> int:
+    """Call `verb` for each of the ids; `said` is told of each that went well. Gives 1 when one was refused.
+    `as_json`: print the list of results with --json; without, the caller does."""
     from wire.errors import MusterError, UnreachableError
 
     results: list[Any] = []
@@ -29,6 +30,6 @@ def task(context: Context, verb: Callable[[int], Any], said: str) -> int:
             code = 1
         else:
             context.say(f"task {task_id}: {said}")
-    if context.json:
+    if context.json and as_json:
         context.print_json(results)
     return code

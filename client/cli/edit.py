@@ -43,7 +43,9 @@ def change(text: str) -> tuple[str, Any]:
     if key == "command" and value.strip():
         return "command", value
     if key not in fields.VALUES:
-        raise argparse.ArgumentTypeError(f"there is no key {key!r}; there are {', '.join(fields.VALUES)}, command, urgent")
+        raise argparse.ArgumentTypeError(
+            f"there is no key {key!r}; there are {', '.join(fields.VALUES)}, command, urgent"
+        )
     field, read, *_ = fields.VALUES[key]
     return field, read(value) if value else _EMPTY.get(key)
 

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+_LONGEST_S = 1e10
+_BASE = 60
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _SPANS = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
 _SLURM = re.compile(r"(?:(\d+)-(\d+)(?::(\d\d?))?(?::(\d\d?))?|(\d+):(\d\d?):(\d\d?))")
@@ -22,7 +24,7 @@ _TIME_HELP = "90 (seconds), 45m, 2h, 1h30m, 1-12:00 (a day and 12 hours) or 2:30
 def seconds(text: str) -> float:
     """A span of time in seconds, greater than 0. Raises ArgumentTypeError."""
     value = _seconds(text.strip().lower())
-    if value is None or not 0 < value < 1e10:
+    if value is None or not 0 < value < _LONGEST_S:
         hint = " (hours or minutes? write 1h30m or 0:01:30)" if re.fullmatch(r"\d+:\d+", text) else ""
         raise argparse.ArgumentTypeError(f"{text!r} is not a time{hint}: {_TIME_HELP}")
     return value
@@ -37,7 +39,7 @@ def _seconds(text: str) -> float | None:
     if not match:
         return None
     days, day_hours, day_minutes, day_seconds, hours, minutes, rest = (int(part or 0) for part in match.groups())
-    if day_minutes > 59 or day_seconds > 59 or minutes > 59 or rest > 59:
+    if max(day_minutes, day_seconds, minutes, rest) >= _BASE:
         return None
     return float(days * 86400 + (day_hours + hours) * 3600 + (day_minutes + minutes) * 60 + day_seconds + rest)
 
@@ -82,7 +84,7 @@ def variable(text: str) -> tuple[str, str]:
 
 
 def yes(text: str) -> bool:
-    """yes or no, for `edit`. Raises ArgumentTypeError."""
+    """Read yes or no, for `edit`. Raises ArgumentTypeError."""
     word = text.lower()
     if word in ("yes", "true", "1", "on"):
         return True

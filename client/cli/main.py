@@ -11,7 +11,7 @@ import os
 import sys
 from importlib import import_module
 
-from client.cli.context import Context, note
+from client.cli.context import Context, note, terminal_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +58,13 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"error: usage: {message}; see `{self.prog} --help`\n")
 
 
+class _Help(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal. argparse makes one of these for each option and would load shutil for it."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=(terminal_width() or 100) - 2)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Run a command line (without the program's name) and give its exit code."""
     # The process lives for one answer: collecting costs more than the garbage.
@@ -75,7 +82,7 @@ def main(argv: list[str] | None = None) -> int:
         return 141
     except KeyboardInterrupt:
         return 130
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  (what is not ours is raised again, in _failed)
         return _failed(error)
     return code
 
@@ -87,7 +94,7 @@ def build_parser(name: str, prog: str = "muster") -> Parser:
         prog=f"{prog} {name}",
         description=module.__doc__,
         epilog=module.EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_Help,
         allow_abbrev=False,
     )
     module.arguments(parser)
@@ -110,10 +117,8 @@ def _dispatch(argv: list[str]) -> int:
         return 2
     parser = build_parser(name)
     module = import_module(f"client.cli.{name}")
-    if hasattr(module, "parse"):
-        options = module.parse(parser, before + rest)
-    else:
-        options = parser.parse_args(before + rest)
+    argv = before + rest
+    options = module.parse(parser, argv) if hasattr(module, "parse") else parser.parse_args(argv)
     context = Context(options)
     try:
         code: int = module.run(context)

@@ -34,7 +34,7 @@ def run(context: Context) -> int:
         return 0
     state = paint(node["state"]) if coloured() else node["state"]
     takes = "may get tasks" if node["schedulable"] else "gets no tasks"
-    reason = f" ({harmless(node['reason'])})" if node.get("reason") else ""
+    reason = f" ({harmless(node['reason'] or '')})" if node.get("reason") else ""
     context.say(f"{harmless(node['name'])}: {state}, {takes}{reason}")
     facts = [("cpus", node.get("cpus")), ("slots", node.get("slots")), ("load", load_text(node.get("load")))]
     facts.append(("memory", mib(node["memory_mib"]) if node.get("memory_mib") else None))

@@ -8,7 +8,7 @@ import time
 
 from client.cli.context import coloured, terminal_width
 from client.cli.table import render
-from client.cli.text import command_line, duration, harmless
+from client.cli.text import command_in_brief, duration, harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _row(task: Task, now: float) -> list[str]:
         gpus,
         harmless(node),
         duration((ended or now) - begin),
-        command_line(task["command"]),
+        command_in_brief(task["command"]),
         harmless(reason) if reason else "",
     ]
 

@@ -31,4 +31,7 @@ def run(context: Context) -> int:
         gone.update(removed)
         return removed
 
-    return each.task(context, remove, "deleted")
+    code = each.task(context, remove, "deleted", as_json=False)
+    if context.json:
+        context.print_json({"removed": sorted(gone)})
+    return code

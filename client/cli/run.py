@@ -62,9 +62,9 @@ def _attend(context: Context, task_id: int) -> int:
 def _exit_code(context: Context, task: Task) -> int:
     if task["state"] == "succeeded":
         return 0
-    reason = f": {task['reason']}" if task["reason"] else ""
     code = task["exit_code"]
-    if code is None or task["state"] != "failed" or reason:
+    reason = f": {task['reason']}" if task["reason"] else ""
+    if code is None or task["state"] != "failed":
         from client.cli.text import harmless
 
         context.note(harmless(f"task {task['id']}: {task['state'].replace('_', ' ')}{reason}"))

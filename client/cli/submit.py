@@ -79,5 +79,5 @@ def _dry_run(context: Context, spec: dict[str, object]) -> int:
         on = f" on GPU {','.join(map(str, gpus))}" if gpus else ""
         context.say(f"would start now: node {harmless(str(placement.get('node')))}{on}")
     else:
-        context.say(f"would wait: {harmless(answer.get('reason') or 'the master gave no reason')}")
+        context.say(f"would not start now: {harmless(answer.get('reason') or 'the master gave no reason')}")
     return 0

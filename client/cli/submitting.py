@@ -22,9 +22,15 @@ def arguments(parser: argparse.ArgumentParser, *, batch: bool) -> None:
     parser.usage = f"{parser.prog} [options] -- CMD …\n       {parser.prog} [options] --script FILE"
     if batch:
         parser.usage += f"\n       {parser.prog} [options] --batch FILE"
-        parser.add_argument("--batch", metavar="FILE", help="one bash line a task (`-`: stdin), `#` comments; all or none")
-    parser.add_argument("--script", metavar="FILE", help="a bash script; `#MUSTER --gpus 2` lines at its head are options")
-    parser.add_argument("--request-id", metavar="ID", help="submits with the same id are one submit, however often sent")
+        parser.add_argument(
+            "--batch", metavar="FILE", help="one bash line a task (`-`: stdin), `#` comments; all or none"
+        )
+    parser.add_argument(
+        "--script", metavar="FILE", help="a bash script; `#MUSTER --gpus 2` lines at its head are options"
+    )
+    parser.add_argument(
+        "--request-id", metavar="ID", help="submits with the same id are one submit, however often sent"
+    )
     fields.add(parser)
 
 
@@ -39,7 +45,9 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
         _refuse_stray(parser, stray)
     sources = [options.script is not None, getattr(options, "batch", None) is not None, bool(words)]
     if sum(sources) != 1:
-        parser.error("give one of: a command after `--`, --script FILE" + (", --batch FILE" if len(sources) else ""))
+        parser.error(
+            "give one of: a command after `--`, --script FILE" + (", --batch FILE" if hasattr(options, "batch") else "")
+        )
     options.command = words
     if options.script is None:
         return options
@@ -110,8 +118,8 @@ def _directives(parser: argparse.ArgumentParser, text: str) -> list[str]:
     import shlex
 
     found: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        line = line.strip()
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = raw.strip()
         if line and not line.startswith("#"):
             break
         if not line.startswith("#MUSTER"):

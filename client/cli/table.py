@@ -32,7 +32,7 @@ def render(
     columns = [columns[index] for index in kept]
     plain = [all(map(str.isascii, column)) for column in columns]
     sizes = [
-        max(len(title), max(map(len if ascii_only else width, column)))
+        max(map(len if ascii_only else width, (title, *column)))
         for title, column, ascii_only in zip(titles, columns, plain, strict=True)
     ]
     if room is not None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+_MINUTE, _HOUR, _DAY = 60, 3600, 86400
+_GIB = 1024
+
 
 def harmless(text: str) -> str:
     """The text on one line, with control and formatting characters shown as escapes, so that no name can act on the
@@ -12,9 +15,10 @@ def harmless(text: str) -> str:
         return text
     from unicodedata import category
 
-    return "".join(
-        char if category(char)[0] not in "C" and category(char) not in ("Zl", "Zp") else _escape(char) for char in text
-    )
+    return "".join(char if category(char) not in _HIDDEN else _escape(char) for char in text)
+
+
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def _escape(char: str) -> str:
@@ -53,6 +57,15 @@ def command_line(command: list[str] | str) -> str:
     return harmless(" ".join([_quoted(word) for word in command]))
 
 
+def command_in_brief(command: list[str] | str) -> str:
+    """A command for a row of a table: of a script only its first line that does something."""
+    if isinstance(command, str) and "\n" in command.strip():
+        lines = [line.strip() for line in command.splitlines()]
+        doing = [line for line in lines if line and not line.startswith("#")] or lines
+        return harmless(doing[0]) + (" …" if len(doing) > 1 else "")
+    return command_line(command)
+
+
 def _quoted(word: str) -> str:
     if word.isalnum() or (word and not set(word) & _SPECIAL and word.isprintable()):
         return word
@@ -67,11 +80,11 @@ def duration(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     whole = max(0, int(seconds))
-    if whole < 60:
+    if whole < _MINUTE:
         return f"{whole}s"
-    if whole < 3600:
+    if whole < _HOUR:
         return f"{whole // 60}m{whole % 60:02}s"
-    if whole < 86400:
+    if whole < _DAY:
         return f"{whole // 3600}h{whole % 3600 // 60:02}m"
     return f"{whole // 86400}d{whole % 86400 // 3600:02}h"
 
@@ -85,4 +98,6 @@ def mib(value: float | None) -> str:
     """MiB as GiB where that reads better; `-` for None."""
     if value is None:
         return "-"
-    return f"{value / 1024:.0f}G" if value >= 10240 else f"{value / 1024:.1f}G" if value >= 1024 else f"{value:.0f}M"
+    return (
+        f"{value / _GIB:.0f}G" if value >= 10 * _GIB else f"{value / _GIB:.1f}G" if value >= _GIB else f"{value:.0f}M"
+    )

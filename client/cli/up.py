@@ -66,7 +66,9 @@ def _detached(context: Context, conf: str, where: address.Address) -> int:
             context.say(f"the master runs: pid {process.pid}, {where}; `muster down` stops it")
             return 0
         time.sleep(_LOOK_S)
-    raise UnreachableError(f"the master (pid {process.pid}) was started but does not answer; it says: {_tail(log, begin)}")
+    raise UnreachableError(
+        f"the master (pid {process.pid}) was started but does not answer; it says: {_tail(log, begin)}"
+    )
 
 
 def _serves(where: address.Address, pid: int) -> dict[str, Any] | None:
@@ -101,7 +103,7 @@ def _log_file(conf: str) -> str:
 
 def _died(context: Context, process: subprocess.Popen[bytes], log: str, begin: int) -> int:
     said = _tail(log, begin)
-    context.note(said if said else f"error: internal: the master ended with {process.returncode} and said nothing")
+    context.note(said or f"error: internal: the master ended with {process.returncode} and said nothing")
     return 1
 
 

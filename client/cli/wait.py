@@ -50,7 +50,7 @@ def _judge(context: Context, tasks: list[Task]) -> int:
     bad = [task for task in tasks if task["state"] != "succeeded"]
     for task in bad[:_SHOWN]:
         code = "" if task["exit_code"] is None else f" (exit code {task['exit_code']})"
-        reason = f": {task['reason']}" if task["reason"] else ""
+        reason = f": {task['reason']}" if task["reason"] and not task["reason"].startswith("exit code") else ""
         context.note(harmless(f"task {task['id']}: {task['state'].replace('_', ' ')}{code}{reason}"))
     if len(bad) > _SHOWN:
         context.note(f"… and {len(bad) - _SHOWN:,} more that did not succeed")

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from master.backlog import order_of
-from master.inventory import request_of
+from master.inventory import Request, request_of
 from master.scheduler import Room, details
 from master.task import ACTIVE, ENDED, QUEUED, Task, TaskState, TaskView
 from master.verbs.base import Context
@@ -156,18 +156,18 @@ def list_tasks(context: Context, params: ListTasks) -> dict[str, Any]:
 
 def _views(context: Context, tasks: list[Task]) -> list[TaskView]:
     # Tasks that ask for the same have the same reason; working it out once keeps long lists cheap.
-    reasons: dict[Any, str | None] = {}
-    views = []
-    for task in tasks:
-        seen = msgspec.convert(task, TaskView, from_attributes=True)
-        if task.state is TaskState.WAITING and not task.waits_for:
-            request = context.core.backlog.group_of(task.id)
-            if request not in reasons:
-                reasons[request] = context.core.reason(task)
-            seen.reason = reasons[request]
+    core = context.core
+    reasons: dict[Request, str | None] = {}
+    views = msgspec.convert(tasks, list[TaskView], from_attributes=True)
+    for task, seen in zip(tasks, views, strict=True):
+        request = core.backlog.group_of(task.id)
+        if request is None:
+            seen.reason = core.reason(task)
         else:
-            seen.reason = context.core.reason(task)
-        views.append(seen)
+            reason = reasons.get(request)
+            if reason is None:
+                reason = reasons[request] = core.reason(task)
+            seen.reason = reason
     return views
 
 

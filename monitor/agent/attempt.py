@@ -13,8 +13,24 @@ class Attempt:
     """One launch id. `ours`: its shim is our own child. `durable`: its end is on disk."""
 
     __slots__ = (
-        "at", "cause", "code", "durable", "error", "grace_s", "kill_at", "kill_asked", "launch_id", "lock", "orphan",
-        "ours", "pid", "seen", "shim", "shim_start", "started_at", "state",
+        "at",
+        "cause",
+        "code",
+        "durable",
+        "error",
+        "grace_s",
+        "kill_asked",
+        "kill_at",
+        "launch_id",
+        "lock",
+        "orphan",
+        "ours",
+        "pid",
+        "seen",
+        "shim",
+        "shim_start",
+        "started_at",
+        "state",
     )  # fmt: skip
 
     def __init__(self, launch_id: str) -> None:

@@ -1,4 +1,4 @@
-"""Named places where a test may have this process killed. It owns the naming and the "once"; it decides nothing else."""
+"""Named places where a test may have this process killed. It owns the "once"; it decides nothing else."""
 
 from __future__ import annotations
 

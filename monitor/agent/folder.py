@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import stat
+from contextlib import suppress
 from typing import Any, Optional
 
 MAX_ADDRESS = 100
@@ -92,14 +93,12 @@ class Folder:
 
     def listen(self) -> socket.socket:
         """The listening socket; a left-over of an earlier agent is replaced (hold the lock). Raises OSError."""
-        try:
+        with suppress(FileNotFoundError):
             os.unlink(os.path.join(self.path, "agent.sock"))
-        except FileNotFoundError:
-            pass
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._at_address(listener.bind)
         listener.listen(64)
-        listener.setblocking(False)
+        listener.setblocking(False)  # noqa: FBT003  (the standard library's signature)
         return listener
 
     def connect(self) -> socket.socket:

@@ -10,10 +10,11 @@ import json
 import os
 import signal
 import time
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Set
+from typing import Any, Callable, Dict, List, NoReturn, Optional
 
 from . import record, tree
 from .attempt import ENDED, Attempt
+from .daemon import close_all_but
 from .failpoint import reach
 from .folder import Folder
 from .orphans import Orphans
@@ -31,6 +32,7 @@ class Keeper:
         folder: Folder,
         boot_id: str,
         reports: int,
+        *,
         emit: Callable[[Message], None],
         flush: Callable[[], None],
         complain: Callable[[str], None],
@@ -42,7 +44,7 @@ class Keeper:
         self._emit = emit
         self._flush = flush
         self._complain = complain
-        self._orphans = Orphans(folder, self._end)
+        self._orphans = Orphans(folder, self._end_orphan)
         self._shims: Dict[int, Attempt] = {}
         self._head = b""
         self._look_at = 0.0
@@ -260,10 +262,13 @@ class Keeper:
             attempt.durable = attempt.state == ENDED
             self._tell(attempt)
 
-    def _end(self, attempt: Attempt, line: record.Line, durable: bool) -> None:
+    def _end(self, attempt: Attempt, line: record.Line, *, durable: bool) -> None:
         attempt.take(line)
         attempt.durable = durable
         self._tell(attempt)
+
+    def _end_orphan(self, attempt: Attempt, line: record.Line) -> None:
+        self._end(attempt, line, durable=True)
 
     def _tell(self, attempt: Attempt) -> None:
         message = attempt.news()
@@ -274,21 +279,6 @@ class Keeper:
         self._emit(message)
         if attempt.state == ENDED:
             reach(self._folder, "agent.after_exit_sent", self._flush)
-
-
-def close_all_but(kept: Set[int]) -> None:
-    """After a fork: give up every descriptor of the agent's except 0, 1, 2 and `kept`."""
-    for name in os.listdir("/proc/self/fd"):
-        fd = int(name)
-        if fd > 2 and fd not in kept:
-            _close(fd)
-
-
-def _close(fd: int) -> None:
-    try:
-        os.close(fd)
-    except OSError:
-        return  # the descriptor of the listing itself
 
 
 def _wrong(message: Message) -> Optional[str]:

@@ -19,9 +19,9 @@ LAST_LOOK_S = 2.0
 
 
 class Orphans:
-    """`end` is told the attempt, the exit that was recorded, and whether it is on disk."""
+    """`end` is told the attempt and the exit that was recorded."""
 
-    def __init__(self, folder: Folder, end: Callable[[Attempt, record.Line, bool], None]) -> None:
+    def __init__(self, folder: Folder, end: Callable[[Attempt, record.Line], None]) -> None:
         self._folder = folder
         self._end = end
         self._attempts: List[Attempt] = []
@@ -90,4 +90,4 @@ class Orphans:
             attempt.lock = None
         self._attempts.remove(attempt)
         attempt.orphan = False
-        self._end(attempt, line, True)
+        self._end(attempt, line)

@@ -11,6 +11,8 @@ import signal
 import time
 from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
+from .daemon import close_all_but
+
 EVERY_S = 2.0
 SILENT_S = 10.0
 Times = List[Tuple[int, int]]
@@ -89,8 +91,6 @@ class Sampler:
         read, write = os.pipe()
         pid = os.fork()
         if pid == 0:
-            from .keeper import close_all_but
-
             for number in (signal.SIGTERM, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())

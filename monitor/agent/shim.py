@@ -68,12 +68,12 @@ class Shim:
         os.set_blocking(self._wake, False)
         os.set_blocking(write, False)
         signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         signal.signal(signal.SIGTERM, self._on_term)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
         self._poller.register(self._wake, select.POLLIN)
 
-    def _on_term(self, number: int, frame: object) -> None:
+    def _on_term(self, _number: int, _frame: object) -> None:
         self._kill_asked = True
 
     def _claim(self) -> bool:
@@ -209,13 +209,16 @@ class Shim:
 
     def _record_exit(self, data: bytes) -> None:
         """Until the disk takes it: without it nobody may hear of the exit."""
-        while True:
-            try:
-                record.append(self._record, data, sync=True)
-                return
-            except OSError as error:
-                _complain(f"{self._launch_id}: the exit cannot be recorded yet: {error.strerror}")
-                time.sleep(RETRY_DISK_S)
+        while not self._could_record(data):
+            time.sleep(RETRY_DISK_S)
+
+    def _could_record(self, data: bytes) -> bool:
+        try:
+            record.append(self._record, data, sync=True)
+        except OSError as error:
+            _complain(f"{self._launch_id}: the exit cannot be recorded yet: {error.strerror}")
+            return False
+        return True
 
     def _close_log(self) -> None:
         if self._code is None or self._error:
@@ -243,9 +246,9 @@ def exit_line(code: Optional[int], cause: str, error: str, started_at: Optional[
 
 
 def _drain(fd: int) -> None:
+    """One read will do: what is left wakes the next poll at once."""
     try:
-        while len(os.read(fd, 512)) == 512:
-            pass
+        os.read(fd, 4096)
     except BlockingIOError:
         return
 

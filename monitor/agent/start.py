@@ -30,11 +30,16 @@ def execute(launch: Dict[str, Any], errors: int) -> NoReturn:
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         _open_log(launch["log_path"])
         _enter(launch["cwd"])
-        _exec(launch["argv"], {**launch["env"], MARK: launch["launch_id"]})
+        _exec(launch["argv"], {**_own(), **launch["env"], MARK: launch["launch_id"]})
     except StartError as error:
         _give_up(str(error), errors)
     except BaseException as error:  # noqa: BLE001  (this is a fork: nothing may return into the code above)
         _give_up(f"{error} on {socket.gethostname()}", errors)
+
+
+def _own() -> Dict[str, str]:
+    """The node's own environment, without what was meant for the agent (or for a task that it may run inside)."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
 
 
 def _give_up(text: str, errors: int) -> NoReturn:
@@ -69,7 +74,7 @@ def _enter(path: str) -> None:
 def _exec(argv: Any, env: Dict[str, str]) -> NoReturn:
     host = socket.gethostname()
     try:
-        os.execvpe(argv[0], argv, env)
+        os.execvpe(argv[0], argv, env)  # noqa: S606  (a shell would read the words again)
     except FileNotFoundError:
         if os.path.exists(argv[0]):
             raise StartError(f"{argv[0]} cannot be run on {host}: its interpreter does not exist") from None

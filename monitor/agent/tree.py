@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+from contextlib import suppress
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set
 
 MARK = "MUSTER_LAUNCH_ID"
@@ -94,10 +95,8 @@ def carriers(launch_ids: Iterable[str]) -> Dict[str, List[Process]]:
 def send(processes: Iterable[Process], number: int) -> None:
     """Signal these very processes; those that are gone are passed over, and so are those we may not signal."""
     for process in processes:
-        try:
+        with suppress(ProcessLookupError, PermissionError):  # what we may not signal goes on being waited for
             _send(process, number)
-        except (ProcessLookupError, PermissionError):
-            continue  # gone; or it changed its user: whoever waits for the tree goes on seeing it
 
 
 def terminate(processes: Iterable[Process]) -> None:

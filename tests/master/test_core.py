@@ -192,7 +192,7 @@ def test_a_batch_with_one_wrong_task_leaves_nothing_behind() -> None:
 def test_more_tasks_than_the_limit_are_refused() -> None:
     core = core_with(waiting_limit=2)
     submit(core)
-    with pytest.raises(LimitError, match="limits.waiting_tasks is 2"):
+    with pytest.raises(LimitError, match=r"limits\.waiting_tasks is 2"):
         core.submit([Task(id=0, command="a"), Task(id=0, command="b")], 1.0)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -26,7 +27,7 @@ def test_frames_survive_being_cut_anywhere(values: list[object], cuts: list[int]
     stream = b"".join(encode(value) for value in values)
     decoder, got = LineDecoder(1 << 20), []
     borders = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
-    for begin, end in zip(borders, borders[1:], strict=False):
+    for begin, end in itertools.pairwise(borders):
         got += decoder.feed(stream[begin:end])
     assert [strict_loads(frame) for frame in got] == values
     assert decoder.pending == 0

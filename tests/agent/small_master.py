@@ -1,0 +1,192 @@
+"""A very small master for tests: it builds the archive, starts real agents from it and speaks their wire to them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from master.archive import build
+from wire.agent import MAX_FRAME
+from wire.framing import LineDecoder, encode, strict_loads
+
+DEADLINE_S = 20.0
+Message = dict[str, Any]
+
+
+def eventually(condition: Callable[[], Any], what: str = "") -> Any:
+    """Wait until the condition gives something true; that is given back."""
+    end = time.monotonic() + DEADLINE_S
+    while not (found := condition()):
+        assert time.monotonic() < end, f"never came: {what or condition}"
+        time.sleep(0.01)
+    return found
+
+
+def alive(pid: int) -> bool:
+    """Whether the process lives; a zombie does not."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return text[text.rindex(")") + 2] not in "ZX"
+
+
+class Link:
+    """One connection, as a master's."""
+
+    def __init__(self, address: Path, *, epoch: int, incarnation: str, lineage: list[list[Any]] | None) -> None:
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(DEADLINE_S)
+        folder = os.open(address.parent, os.O_RDONLY)
+        try:
+            self.socket.connect(f"/proc/self/fd/{folder}/{address.name}")
+        finally:
+            os.close(folder)
+        self._decoder = LineDecoder(MAX_FRAME)
+        self._arrived: list[Message] = []
+        ancestry = [[epoch, incarnation]] if lineage is None else lineage
+        hello = {"op": "hello", "protocol": 1, "cluster": "test", "epoch": epoch, "incarnation": incarnation}
+        self.send({**hello, "lineage": ancestry})
+        self.welcome = self.read()
+        self.inventory: dict[str, Message] = {}
+        if self.welcome["op"] == "welcome":
+            self.inventory = {entry["launch_id"]: entry for entry in self.read()["attempts"]}
+
+    def send(self, message: Message) -> None:
+        self.socket.sendall(encode(message))
+
+    def read(self) -> Message:
+        """The next message; samples are left out. Raises EOFError."""
+        while True:
+            while not self._arrived:
+                data = self.socket.recv(65536)
+                if not data:
+                    raise EOFError
+                self._arrived = [strict_loads(line) for line in self._decoder.feed(data)]
+            message: Message = self._arrived.pop(0)
+            if message["op"] != "sample":
+                return message
+
+    def wait_for(self, op: str, launch_id: str) -> Message:
+        """The next such message about this launch; others are dropped."""
+        while True:
+            message = self.read()
+            if message["op"] == op and message.get("launch_id") == launch_id:
+                return message
+
+    def ping(self) -> None:
+        """Return once the agent has dealt with everything sent before; whatever it said meanwhile is dropped."""
+        self.send({"op": "ping"})
+        while self.read()["op"] != "pong":
+            pass
+
+    def kill(self, launch_id: str, grace_s: float = 5.0) -> None:
+        self.send({"op": "kill", "launch_id": launch_id, "grace_s": grace_s})
+
+    def ack(self, *launch_ids: str) -> None:
+        self.send({"op": "ack", "launch_ids": list(launch_ids)})
+
+    def close(self) -> None:
+        self.socket.close()
+
+
+class Node:
+    """A machine with an agent: its state folder, its archive, and what was started there."""
+
+    def __init__(self, folder: Path, python: str = sys.executable) -> None:
+        self.state = folder / "state"
+        self.logs = folder / "logs"
+        digest, data = build()
+        self.archive = folder / f"agent-{digest}.pyz"
+        self.archive.write_bytes(data)
+        self.python = python
+        self.env = {**os.environ, "MUSTER_AGENT_IDLE_S": "30"}
+        self.links: list[Link] = []
+        self.agents: list[int] = []
+        self.marks: list[str] = []
+
+    def serve(self, **env: str) -> subprocess.CompletedProcess[str]:
+        command = [self.python, "-I", "-S", str(self.archive), "serve", "--state", str(self.state)]
+        return subprocess.run(command, env={**self.env, **env}, capture_output=True, text=True, check=False, timeout=60)
+
+    def link(self, epoch: int = 1, incarnation: str = "a", lineage: list[list[Any]] | None = None) -> Link:
+        link = Link(self.state / "agent.sock", epoch=epoch, incarnation=incarnation, lineage=lineage)
+        self.links.append(link)
+        if "pid" in link.welcome:
+            self.agents.append(link.welcome["pid"])
+        return link
+
+    def up(self, **env: str) -> Link:
+        """A new agent and a connection to it."""
+        done = self.serve(**env)
+        assert done.returncode == 0, done.stderr
+        return self.link()
+
+    def kill_agent(self, link: Link) -> None:
+        """SIGKILL to the agent, and wait until it is gone."""
+        os.kill(link.welcome["pid"], signal.SIGKILL)
+        self.wait_agent_gone(link)
+
+    def wait_agent_gone(self, link: Link) -> None:
+        eventually(lambda: not alive(link.welcome["pid"]), "the agent's end")
+
+    def message(self, launch_id: str, command: str | list[str], **keys: Any) -> Message:
+        self.marks.append(launch_id)
+        argv = ["/bin/bash", "-c", command] if isinstance(command, str) else command
+        base = {"op": "launch", "launch_id": launch_id, "argv": argv, "cwd": str(self.state), "env": {}}
+        return {**base, "log_path": str(self.log(launch_id)), "grace_s": 5.0, "time_limit_s": None, **keys}
+
+    def launch(self, link: Link, launch_id: str, command: str | list[str], **keys: Any) -> None:
+        link.send(self.message(launch_id, command, **keys))
+
+    def run(self, link: Link, launch_id: str, command: str | list[str], **keys: Any) -> Message:
+        """Launch, and wait for the exit."""
+        self.launch(link, launch_id, command, **keys)
+        return link.wait_for("exit", launch_id)
+
+    def log(self, launch_id: str) -> Path:
+        return self.logs / f"{launch_id}.log"
+
+    def text(self, launch_id: str) -> str:
+        with suppress(FileNotFoundError):
+            return self.log(launch_id).read_text(encoding="utf-8")
+        return ""
+
+    def claim(self, launch_id: str) -> Path:
+        return self.state / "attempts" / launch_id
+
+    def shim_of(self, launch_id: str) -> int:
+        first = eventually(lambda: (self.claim(launch_id) / "record").read_bytes().split(b"\n")[0], "the claim")
+        return int(strict_loads(first)["shim"])
+
+    def carriers(self, launch_id: str) -> list[int]:
+        """Living processes that carry the launch id."""
+        mark = f"MUSTER_LAUNCH_ID={launch_id}\0".encode()
+        found = []
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                if entry.name.isdigit() and mark in (entry / "environ").read_bytes() and alive(int(entry.name)):
+                    found.append(int(entry.name))
+        return found
+
+    def clean(self) -> None:
+        """End whatever a test left, so that no test sees another's processes."""
+        for link in self.links:
+            link.close()
+        for pid in self.agents:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for mark in self.marks:
+            for pid in self.carriers(mark):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(self.state, ignore_errors=True)

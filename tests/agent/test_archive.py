@@ -1,0 +1,58 @@
+"""The archive: reproducible, self-contained, and able to run a task on whatever Python 3.8 or newer is there."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from master.archive import build
+
+from .small_master import Node
+
+PYTHONS = [path for name in ("python3.8", "python3.9", "python3", "pypy3") if (path := shutil.which(name))]
+
+
+def test_the_digest_is_that_of_the_bytes_and_both_are_reproducible() -> None:
+    digest, data = build()
+    assert digest == hashlib.sha256(data).hexdigest()[:16]
+    assert build() == (digest, data)
+
+
+def test_only_the_agent_and_its_two_files_of_wire_travel() -> None:
+    names = zipfile.ZipFile(io.BytesIO(build()[1])).namelist()
+    assert {name for name in names if not name.startswith("agent/")} == {
+        "__main__.py", "wire/__init__.py", "wire/agent.py", "wire/framing.py",
+    }  # fmt: skip
+    assert "agent/shim.py" in names
+    assert "agent/__main__.py" not in names
+
+
+def test_building_it_loads_nothing_of_monitor() -> None:
+    script = "import sys; from master.archive import build; build(); print([m for m in sys.modules if 'monitor' in m])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("python", PYTHONS)
+def test_it_runs_a_task_on_every_python_found_here(tmp_path: Path, python: str) -> None:
+    node = Node(tmp_path, python=python)
+    try:
+        link = node.up()
+        assert node.run(link, "t1", "echo 你好; exit 3")["code"] == 3
+        assert node.text("t1") == "你好\n\nProgram Exit With Code 3\n"
+        node.launch(link, "t2", "sleep 1000 & sleep 1000")
+        link.wait_for("started", "t2")
+        node.kill_agent(link)
+        again = node.up()
+        again.kill("t2")
+        assert again.wait_for("exit", "t2")["cause"] == "killed"
+        assert node.carriers("t2") == []
+    finally:
+        node.clean()

@@ -1,0 +1,56 @@
+"""Finding the master."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from client.address import DEFAULT_DATA_PORT, find, parse, read_conf
+from wire.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port"),
+    [
+        ("gpu1", "gpu1", DEFAULT_DATA_PORT),
+        ("gpu1:9", "gpu1", 9),
+        ("[::1]:9", "::1", 9),
+        ("::1", "::1", DEFAULT_DATA_PORT),
+    ],
+)
+def test_a_master_is_named_by_host_and_perhaps_port(text: str, host: str, port: int) -> None:
+    address = parse(text)
+    assert (address.host, address.data) == (host, port)
+
+
+@pytest.mark.parametrize("text", ["", "a:b", "a:0", "a:65536", ":9"])
+def test_nonsense_for_a_master_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="HOST"):
+        parse(text)
+
+
+def test_a_conf_that_binds_everything_is_reached_over_loopback(tmp_path: Path) -> None:
+    path = tmp_path / "conf.json"
+    path.write_text(
+        '{"bind": "0.0.0.0", "socket_info": {"monitor_port": 1, "data_port": 2, "train_state_port": 3, "buffer": 9}}'
+    )
+    address = read_conf(str(path))
+    assert (address.host, address.data, address.train_state, address.monitor) == ("127.0.0.1", 2, 3, 1)
+    assert address.same_machine
+
+
+@pytest.mark.parametrize("text", ["[]", "{", "{}", '{"socket_info": {"data_port": "x"}}'])
+def test_a_broken_conf_is_told_with_its_name(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "conf.json"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=r"conf\.json"):
+        read_conf(str(path))
+
+
+def test_without_any_hint_the_way_out_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MUSTER_CONF", raising=False)
+    monkeypatch.delenv("MUSTER_MASTER", raising=False)
+    with pytest.raises(ConfigError, match="muster init"):
+        find()

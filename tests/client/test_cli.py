@@ -1,0 +1,260 @@
+"""The command line as people and scripts use it: a real process against real sockets."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.cli.main import COMMANDS, main
+from tests.client.fake_master import FakeMaster, Refusal, task
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMaster]:
+    monkeypatch.delenv("MUSTER_MASTER", raising=False)
+    with FakeMaster({}) as fake:
+        monkeypatch.setenv("MUSTER_CONF", fake.conf(tmp_path))
+        yield fake
+
+
+def muster(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "client.cli.main", *words],
+        input=stdin, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+
+
+def test_submit_prints_the_id_and_keeps_the_words(master: FakeMaster) -> None:
+    master.verbs["task.submit"] = lambda _: {"id": 12}
+    done = muster("submit", "--gpus", "2", "--after", "3:any,4", "--", "python", "--json", "a b", "--", "'")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "12\n", "")
+    (asked,) = master.asked("task.submit")
+    assert asked["command"] == ["python", "--json", "a b", "--", "'"]
+    assert asked["after"] == [{"id": 3, "on": "any"}, {"id": 4, "on": "ok"}]
+    assert (asked["gpus"], asked["cwd"]) == (2, str(ROOT))
+    assert "urgent" not in asked
+
+
+def test_json_may_stand_anywhere_before_the_dashes(master: FakeMaster) -> None:
+    master.verbs["task.submit"] = lambda _: {"id": 12}
+    for words in (("--json", "submit"), ("submit", "--json")):
+        assert json.loads(muster(*words, "--", "true").stdout) == {"id": 12}
+
+
+def test_a_batch_is_one_submit_of_bash_lines(master: FakeMaster) -> None:
+    master.verbs["task.submit_batch"] = lambda params: {"first": 5, "count": len(params["commands"])}
+    done = muster("submit", "--batch", "-", stdin="# sweep\necho 'a' | cat\n\n  echo b\n")
+    assert done.stdout == "5-6\n"
+    assert master.asked("task.submit_batch")[0]["commands"] == ["echo 'a' | cat", "echo b"]
+
+
+def test_a_script_brings_its_options_and_the_command_line_wins(master: FakeMaster, tmp_path: Path) -> None:
+    master.verbs["task.submit"] = lambda _: {"id": 1}
+    script = tmp_path / "训练.sh"
+    script.write_text(
+        "#!/bin/bash\n#MUSTER --gpus 2 --name 'from script'\n#MUSTER --priority 3 # why\nmake\n#MUSTER --gpus 9\n"
+    )
+    assert muster("submit", "--script", str(script), "--gpus", "1").returncode == 0
+    (asked,) = master.asked("task.submit")
+    assert (asked["gpus"], asked["name"], asked["priority"]) == (1, "from script", 3)
+    assert asked["command"] == script.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("submit",), "give one of"),
+        (("submit", "echo", "hi"), "after `--`"),
+        (("submit", "--gpu", "1", "--", "x"), "no option --gpu"),
+        (("submit", "--gpus", "-1", "--", "x"), "--gpus"),
+        (("submit", "--" ), "give one of"),
+        (("cancel",), "--mine"),
+        (("logs",), "--server"),
+        (("queu",), "muster queue"),
+        (("show", "x"), "task id"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_one_line_and_exit_2(
+    words: tuple[str, ...], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(list(words)) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: usage: ")
+    assert said.count("\n") == 1
+    assert hint in said
+
+
+def test_a_refusal_is_one_harmless_line_and_exit_1(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    def show(_: dict[str, Any]) -> None:
+        raise Refusal("not_found", "there is no task 9\x1b[2J")
+
+    master.verbs["task.show"] = show
+    assert main(["show", "9"]) == 1
+    assert capsys.readouterr().err == "error: not_found: there is no task 9\\x1b[2J\n"
+
+
+def test_no_master_is_exit_3() -> None:
+    done = muster("--master", "127.0.0.1:1", "queue")
+    assert done.returncode == 3
+    assert done.stderr.startswith("error: unreachable: ")
+
+
+def test_an_empty_queue_says_what_to_do(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    master.verbs["task.list"] = lambda _: {"tasks": [], "total": 0}
+    assert main(["queue"]) == 0
+    assert capsys.readouterr().out.startswith("nothing waits or runs; submit with")
+
+
+def test_a_long_queue_shows_fifty_rows_and_how_to_see_more(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    everything = [task(n) for n in range(1, 201)]
+    master.verbs["task.list"] = lambda params: {"tasks": everything[: params.get("limit", 999)], "total": 200}
+    main(["queue"])
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 52
+    assert lines[-1].startswith("… and 150 more")
+    main(["queue", "--json"])
+    assert len(json.loads(capsys.readouterr().out)) == 200
+
+
+def test_a_reader_that_leaves_is_no_error(master: FakeMaster) -> None:
+    everything = [task(n) for n in range(1, 20_001)]
+    master.verbs["task.list"] = lambda _: {"tasks": everything, "total": len(everything)}
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m client.cli.main queue --limit 0 | head -1"],
+        cwd=ROOT, capture_output=True, text=True, timeout=30, check=True,
+    )  # fmt: skip
+    assert done.stdout.startswith("   ID")
+    assert done.stderr == ""
+
+
+def _log(text: bytes, *, ended: bool = True) -> Any:
+    def read(params: dict[str, Any]) -> dict[str, Any]:
+        offset, limit = params["offset"], params["limit"]
+        data = base64.b64encode(text[offset : offset + limit]).decode()
+        return {"data": data, "offset": offset, "size": len(text), "ended": ended, "path": "x"}
+
+    return read
+
+
+@pytest.mark.parametrize(
+    ("text", "tail", "shown"),
+    [
+        ("a\nb\nc\n", "2", "b\nc\n"),
+        ("a\nb\nc", "2", "b\nc"),
+        ("a\n", "5", "a\n"),
+        ("", "5", ""),
+        ("a\n", "0", ""),
+        ("x" * 70_000 + "\n" + "y" * 70_000 + "\nz\n", "2", "y" * 70_000 + "\nz\n"),
+    ],
+)
+def test_the_tail_of_a_log(
+    master: FakeMaster, capfdbinary: pytest.CaptureFixture[bytes], text: str, tail: str, shown: str
+) -> None:
+    master.verbs["log.read"] = _log(text.encode())
+    assert main(["logs", "7", "--tail", tail]) == 0
+    assert capfdbinary.readouterr().out.decode() == shown
+
+
+@pytest.mark.parametrize(
+    ("ended", "code"),
+    [
+        (task(7, "succeeded", exit_code=0), 0),
+        (task(7, "failed", exit_code=3), 3),
+        (task(7, "failed", reason="the folder /x does not exist"), 125),
+        (task(7, "lost", reason="the node rebooted"), 125),
+    ],
+)
+def test_run_shows_the_output_and_ends_like_the_task(master: FakeMaster, ended: dict[str, Any], code: int) -> None:
+    master.verbs.update({
+        "task.submit": lambda _: {"id": 7},
+        "subscribe": lambda _: {},
+        "task.list": lambda _: {"tasks": [ended], "total": 1},
+        "log.read": _log(b"hello\n"),
+    })  # fmt: skip
+    done = muster("run", "--", "x")
+    assert (done.returncode, done.stdout) == (code, "hello\n")
+    assert (ended["reason"] or "") in done.stderr
+
+
+def test_ctrl_c_detaches_and_says_how_to_go_on(master: FakeMaster) -> None:
+    master.verbs.update({
+        "task.submit": lambda _: {"id": 7},
+        "subscribe": lambda _: {},
+        "task.list": lambda _: {"tasks": [task(7, "running")], "total": 1},
+        "log.read": _log(b"working\n", ended=False),
+    })  # fmt: skip
+    for words in (["run", "--", "x"], ["logs", "-f", "7"]):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "client.cli.main", *words],
+            cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == "working\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=20)
+        assert process.returncode == 130
+        assert "muster logs -f 7" in said
+    assert master.asked("task.cancel") == []
+
+
+def test_one_refused_id_does_not_stop_the_others(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    def hold(params: dict[str, Any]) -> dict[str, Any]:
+        if params["id"] == 2:
+            raise Refusal("conflict", "task 2 is running")
+        return task(params["id"], "held")
+
+    master.verbs["task.hold"] = hold
+    assert main(["hold", "1-3"]) == 1
+    output = capsys.readouterr()
+    assert output.out == "task 1: held\ntask 3: held\n"
+    assert output.err == "error: conflict: task 2 is running\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself_with_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([name, "--help"]) == 0
+    said = capsys.readouterr().out
+    assert "examples:" in said
+    assert f"muster {name}" in said
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(name in script for name in COMMANDS)
+
+
+def test_a_quick_command_imports_nothing_slow(master: FakeMaster) -> None:
+    master.verbs["task.list"] = lambda _: {"tasks": [task(1)], "total": 1}
+    code = (
+        "import sys; from client.cli.main import main; main(['queue']); "
+        "print(sorted({'msgspec', 'rich', 'asyncio', 'dataclasses', 'inspect', 'shtab', 'subprocess', 'shlex'} "
+        "& set(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=os.environ, capture_output=True, text=True, timeout=30, check=True
+    )
+    assert done.stderr == "[]\n"
+
+
+def test_ten_thousand_rows_through_the_whole_command(master: FakeMaster) -> None:
+    everything = [task(n, name=f"run {n}", reason="waits for 2 GPUs") for n in range(1, 10_001)]
+    master.verbs["task.list"] = lambda _: {"tasks": everything, "total": 10_000}
+    begin = time.monotonic()
+    assert muster("queue", "--limit", "0").stdout.count("\n") == 10_001
+    assert time.monotonic() - begin < 2

@@ -1,0 +1,90 @@
+"""The demo ends with 0 when everything was seen, and only then."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.__main__ import _check_ended, _watch
+from demo.terminal import DemoError, Terminal
+
+ROOT = Path(__file__).parent.parent.parent
+GOOD_LOG = ["epoch   1/60\n", "final accuracy 0.9778\n", "\n", "Program Exit With Code 0\n"]
+
+
+class ScriptedTerminal(Terminal):
+    """Answers from a script. `state` is what the task is said to be in while its log is followed."""
+
+    def __init__(self, folder: Path, log: list[str], state: str, tasks: list[dict[str, Any]] | None = None) -> None:
+        super().__init__(folder)
+        self._log = log
+        self._state = state
+        self._tasks = tasks
+
+    def stream(self, *words: str) -> Iterator[str]:
+        assert words == ("logs", "1", "-f")
+        yield from self._log
+
+    def ask(self, *words: str) -> Any:
+        return self._tasks if words[0] == "queue" else {"state": self._state, "allocation": [{"node": "local"}]}
+
+
+def ended(ident: int, **keys: Any) -> dict[str, Any]:
+    return {
+        "id": ident,
+        "state": "succeeded",
+        "exit_code": 0,
+        "started_at": ident * 10.0,
+        "ended_at": ident * 10.0 + 5,
+        **keys,
+    }
+
+
+def test_the_accuracy_is_read_from_the_live_log(tmp_path: Path) -> None:
+    assert _watch(ScriptedTerminal(tmp_path, GOOD_LOG, "running"), 1) == 0.9778
+
+
+@pytest.mark.parametrize(
+    ("log", "state", "said"),
+    [
+        (GOOD_LOG, "succeeded", "while the task was running"),
+        (GOOD_LOG[1:], "running", "while the task was running"),
+        (["epoch 1\n", "final accuracy 0.1000\n", GOOD_LOG[-1]], "running", "accuracy was to be"),
+        (GOOD_LOG[:-1], "running", "the log was to end"),
+        ([], "running", "while the task was running"),
+    ],
+)
+def test_what_was_not_seen_is_told(tmp_path: Path, log: list[str], state: str, said: str) -> None:
+    with pytest.raises(DemoError, match=said):
+        _watch(ScriptedTerminal(tmp_path, log, state), 1)
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        [],
+        [ended(1)],
+        [ended(1), ended(2, state="failed", exit_code=1)],
+        [ended(1), ended(2, started_at=11.0)],
+    ],
+)
+def test_a_history_that_is_not_as_it_must_be_is_told(tmp_path: Path, tasks: list[dict[str, Any]]) -> None:
+    with pytest.raises(DemoError, match="was to"):
+        _check_ended(ScriptedTerminal(tmp_path, [], "", tasks), 1, 2)
+    _check_ended(ScriptedTerminal(tmp_path, [], "", [ended(1), ended(2)]), 1, 2)
+
+
+def test_the_whole_demo_runs_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    done = subprocess.run(
+        [sys.executable, "-m", "demo"], cwd=ROOT, capture_output=True, text=True, timeout=200, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "final accuracy 0.9" in done.stdout
+    assert "$ muster queue --all" in done.stdout
+    assert list(tmp_path.iterdir()) == []

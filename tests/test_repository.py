@@ -1,0 +1,110 @@
+"""What the repository says of itself is true: links lead somewhere, documents know every key, command and code."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from client.cli.main import COMMANDS
+from master.config import ConfFile, load_config
+from master.registry import NodeConfig
+from wire import errors
+
+ROOT = Path(__file__).parent.parent
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+_LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def headings(name: str) -> list[str]:
+    """The levels of the headings, in order."""
+    return re.findall(r"^(#+) ", _FENCE.sub("", text(name)), re.MULTILINE)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_between_documents_lead_to_files(document: Path) -> None:
+    links = _LINK.findall(_FENCE.sub("", document.read_text(encoding="utf-8")))
+    broken = [link for link in links if "://" not in link and not (document.parent / link).exists()]
+    assert broken == []
+
+
+def test_the_two_readmes_have_the_same_shape() -> None:
+    assert headings("README.md") == headings("README.zh-CN.md")
+    for readme in ("README.md", "README.zh-CN.md"):
+        assert {"docs/getting-started.md", "docs/ARCHITECTURE.md"} <= set(_LINK.findall(text(readme)))
+
+
+def test_every_key_of_conf_json_is_documented() -> None:
+    documented = text("docs/configuration.md")
+    for field in msgspec.structs.fields(ConfFile):
+        assert f"`{field.name}" in documented, field.name
+        kinds = [field.type, *getattr(field.type, "__args__", ())]
+        for kind in kinds:
+            if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+                for inner in msgspec.structs.fields(kind):
+                    assert re.search(rf"[`.\"]{inner.name}[`\"]", documented), f"{field.name}.{inner.name}"
+
+
+def test_every_key_of_the_registry_is_documented() -> None:
+    documented = text("docs/node-registry.md")
+    assert [field.name for field in msgspec.structs.fields(NodeConfig) if f"`{field.name}`" not in documented] == []
+
+
+def test_every_command_is_documented() -> None:
+    documented = text("docs/commands.md")
+    assert [name for name in COMMANDS if not re.search(rf"`{name}\b", documented)] == []
+
+
+def test_the_error_codes_in_the_documents_are_those_of_the_code() -> None:
+    table = text("docs/wire.md").split("## Errors")[1].split("## ")[0]
+    told = set(re.findall(r"`([a-z_]+)`", "\n".join(line.split("|")[1] for line in table.splitlines() if "|" in line)))
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.MusterError)]
+    real = {kind.code for kind in kinds}
+    only_at_a_start = {"config", "locked", "store_corrupt", "unreachable"}
+    assert told | only_at_a_start >= real
+    assert told <= real
+
+
+def test_running_the_shipped_conf_json_writes_only_what_git_ignores() -> None:
+    config = load_config(ROOT / "conf.json")
+    written = [
+        config.task_info / "wait_task.json",
+        config.train_logs / "1.log",
+        config.server_log,
+        config.server_log.with_name(config.server_log.name + ".1"),
+        config.psw,
+    ]
+    names = [str(path.relative_to(ROOT)) for path in written]
+    done = subprocess.run(
+        ["git", "check-ignore", "--no-index", *names], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.split() == names, done.stderr
+
+
+def test_the_distribution_names_what_the_code_needs() -> None:
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    assert project["scripts"] == {"muster": "client.cli.main:main"}
+    everything = [
+        *project["dependencies"],
+        *(name for extra in project["optional-dependencies"].values() for name in extra),
+    ]
+    assert [name for name in everything if ">=" not in name] == [], "every dependency has a lower bound"
+
+
+def test_the_changelog_has_a_place_for_what_is_new() -> None:
+    assert "## [Unreleased]" in text("CHANGELOG.md")
+
+
+def test_the_shipped_json_files_are_laid_out_for_people() -> None:
+    for name in ("conf.json", "gpu_slaver_info.json"):
+        assert text(name) == json.dumps(json.loads(text(name)), indent=2, ensure_ascii=False) + "\n", name
