@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from master import archive
+from master.archive import build as build_archive
 from master.config import Config, make_folders
 from master.core import Ack, Core, Effect, Kill
 from master.disk import OsDisk
@@ -133,7 +133,7 @@ class Master:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        package = archive.build()
+        package = build_archive()
         jobs = []
         for node in nodes:
             driver: Driver = LocalDriver(node.name, lineage.cluster, package, state_base())

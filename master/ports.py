@@ -166,6 +166,7 @@ class Connection(asyncio.Protocol):
         self._missed: dict[int | str, None] = {}
         self._deadline: asyncio.TimerHandle | None = None
         self._jobs: set[asyncio.Task[None]] = set()
+        self._looked = False
         self.peer = Peer("")
 
     # -- the transport's events -------------------------------------------------------------------------------
@@ -192,6 +193,8 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer each whole frame."""
+        if not self._looked:
+            self._look()
         try:
             frames = self._decoder.feed(data)
         except FrameError as error:
@@ -275,7 +278,6 @@ class Connection(asyncio.Protocol):
         try:
             request = _parse(frame)
             request_id = request.id
-            self._identify()
             result = self._call(request)
         except MusterError as error:
             self._answer(request_id, error=error)
@@ -290,19 +292,20 @@ class Connection(asyncio.Protocol):
             else:
                 self._answer(request_id, result)
 
-    def _identify(self) -> None:
-        if self.peer.user is not None:
-            return
+    def _look(self) -> None:
+        """See who speaks, at the first bytes: a known peer may send large frames from the beginning."""
+        self._looked = True
         self.peer = identify(self.transport.get_extra_info("socket"))
+        if self.peer.user is not None:
+            self._decoder.limit = self._hub.limits.frame
+            self._stop_deadline()
+            self._hub.unidentified.pop(self, None)
+
+    def _call(self, request: Request) -> Any:
         if self.peer.user is None:
             raise UnauthenticatedError(
                 "only the user who runs the master, on its own machine, may come in without a log-in"
             )
-        self._decoder.limit = self._hub.limits.frame
-        self._stop_deadline()
-        self._hub.unidentified.pop(self, None)
-
-    def _call(self, request: Request) -> Any:
         if request.method == "subscribe":
             return self._subscribe(_convert(request.params, Subscribe))
         verb = VERBS.get(request.method)

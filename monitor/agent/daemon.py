@@ -7,6 +7,8 @@ import signal
 import time
 from typing import Callable, Set
 
+from .folder import FolderError
+
 MAX_LOG = 1024 * 1024
 
 
@@ -87,9 +89,16 @@ def _be_daemon(log: str, status: int, serve: Callable[[Callable[[], None]], None
         serve(ready)
         code = 0
     except BaseException as error:  # noqa: BLE001  (a daemon's last words; there is nobody above)
-        Log(log).say(f"the agent ended: {error!r}")
-        _last_words(status, f"the agent could not start: {error}")
+        expected = isinstance(error, FolderError)
+        Log(log).say(f"the agent ended: {error}" if expected else f"the agent ended:\n{_trace()}")
+        _last_words(status, str(error) if expected else f"the agent could not start: {error}")
     os._exit(code)
+
+
+def _trace() -> str:
+    import traceback  # noqa: PLC0415  (only who dies needs it, and every shim would carry it)
+
+    return traceback.format_exc()
 
 
 def _last_words(status: int, text: str) -> None:

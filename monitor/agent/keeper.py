@@ -21,6 +21,8 @@ from .orphans import Orphans
 from .shim import SIGNALS, Shim, exit_line
 
 LOOK_EVERY_S = 1.0
+MAX_PIPE = 1 << 20
+"""Bytes; a pipe never holds more, so one read empties it."""
 Message = Dict[str, Any]
 
 
@@ -99,7 +101,7 @@ class Keeper:
         """Kill an attempt's whole tree: TERM, then KILL after `grace_s` seconds. An unknown one is claimed as ended."""
         attempt = self.attempts.get(launch_id)
         if attempt is None:
-            self._claim_killed(launch_id)
+            self._claim_killed(launch_id, grace_s)
             return
         if attempt.state == ENDED:
             self._tell(attempt)
@@ -117,11 +119,14 @@ class Keeper:
             if attempt is None or attempt.state != ENDED:
                 continue
             del self.attempts[launch_id]
-            if attempt.durable:
-                record.forget(self._folder, launch_id)
+            self._forget(launch_id)
 
-    def hear(self, data: bytes) -> None:
-        """Bytes from the pipe of reports."""
+    def hear_all(self) -> None:
+        """Take what is in the pipe of reports."""
+        try:
+            data = os.read(self._reports, MAX_PIPE)
+        except BlockingIOError:
+            return
         lines = (self._head + data).split(b"\n")
         self._head = lines.pop()
         for line in lines:
@@ -138,10 +143,9 @@ class Keeper:
             return False
         attempt.ours = False
         attempt.shim = 0
+        self.hear_all()  # its last words may still be in the pipe, and they may be the only ones
         if attempt.state != ENDED:
-            self._refresh(attempt)
-            if attempt.state != ENDED:
-                self._orphans.add(attempt)
+            self._check_shim(attempt)
         return True
 
     def look(self, now: float) -> None:
@@ -156,7 +160,13 @@ class Keeper:
             if record.size(self._folder, attempt.launch_id) != attempt.seen:
                 self._refresh(attempt)
             if not attempt.ours and attempt.state != ENDED:
-                self._check_adopted(attempt)
+                self._check_shim(attempt)
+
+    def _forget(self, launch_id: str) -> None:
+        try:
+            record.forget(self._folder, launch_id)
+        except OSError as error:  # the next start finds it again, and the master acknowledges it again
+            self._complain(f"{launch_id}: cannot be removed: {error.strerror}")
 
     def _fork(self, attempt: Attempt, message: Message) -> None:
         reach(self._folder, "agent.before_fork")
@@ -190,27 +200,21 @@ class Keeper:
         elif attempt.shim:
             tree.send([tree.Process(attempt.shim, 0, attempt.shim_start, "")], signal.SIGTERM)
 
-    def _claim_killed(self, launch_id: str) -> None:
+    def _claim_killed(self, launch_id: str, grace_s: float) -> None:
         if not record.LAUNCH_ID.match(launch_id):
             self._complain(f"a kill of {launch_id[:80]!r}, which is no launch id")
             return
-        attempt = Attempt(launch_id)
-        line = exit_line(None, "killed", "", None)
         try:
             fd = record.claim(self._folder, launch_id)
         except record.ClaimedError:
             self._adopt(launch_id)
-            self.kill(launch_id, 0.0)
+            self.kill(launch_id, grace_s)
             return
         except OSError as error:
             self._complain(f"{launch_id}: killed before its launch, remembered in memory only: {error.strerror}")
-            self.attempts[launch_id] = attempt
-            self._end(attempt, line, durable=False)
-            return
-        record.append(fd, record.encode(line), sync=True)
-        os.close(fd)
-        self.attempts[launch_id] = attempt
-        self._end(attempt, line, durable=True)
+            fd = None
+        attempt = self.attempts[launch_id] = Attempt(launch_id)
+        self._record_end(attempt, exit_line(None, "killed", "", None), fd)
 
     def _hear_line(self, launch_id: str, line: record.Line) -> None:
         attempt = self.attempts.get(launch_id)
@@ -234,18 +238,14 @@ class Keeper:
         if attempt.state == ENDED:
             return
         if boot_ids and boot_ids[0] != self._boot_id:
-            fd = record.lock(self._folder, launch_id)
             line = exit_line(None, "rebooted", "", attempt.started_at)
-            if fd is not None:
-                record.append(fd, record.encode(line), sync=True)
-                os.close(fd)
-            self._end(attempt, line, durable=True)
+            self._record_end(attempt, line, record.lock(self._folder, launch_id))
             return
-        self._check_adopted(attempt)
+        self._check_shim(attempt)
 
-    def _check_adopted(self, attempt: Attempt) -> None:
+    def _check_shim(self, attempt: Attempt) -> None:
         """A record that nobody holds has no shim any more."""
-        fd = record.lock(self._folder, attempt.launch_id)
+        fd = self._lock(attempt)
         if fd is None:
             return
         self._refresh(attempt)  # the shim may have written its exit and gone since we read
@@ -266,6 +266,38 @@ class Keeper:
         attempt.take(line)
         attempt.durable = durable
         self._tell(attempt)
+
+    def _lock(self, attempt: Attempt) -> Optional[int]:
+        """The record, if nobody else may still start or record this attempt."""
+        try:
+            return record.lock(self._folder, attempt.launch_id)
+        except FileNotFoundError:
+            return self._claim_late(attempt)
+        except OSError as error:
+            self._complain(f"{attempt.launch_id}: its record cannot be opened: {error.strerror}")
+            return None
+
+    def _claim_late(self, attempt: Attempt) -> Optional[int]:
+        """The shim died before its claim: make the claim, so that the end can be kept."""
+        try:
+            return record.claim(self._folder, attempt.launch_id)
+        except record.ClaimedError:
+            return None
+        except OSError as error:
+            self._complain(f"{attempt.launch_id}: its claim cannot be made: {error.strerror}")
+            return None
+
+    def _record_end(self, attempt: Attempt, line: record.Line, fd: Optional[int]) -> None:
+        """End an attempt that nobody watches; where the disk does not take it, in memory until the next start."""
+        durable = False
+        if fd is not None:
+            try:
+                record.append(fd, record.encode(line), sync=True)
+                durable = True
+            except OSError as error:
+                self._complain(f"{attempt.launch_id}: its end cannot be recorded: {error.strerror}")
+            os.close(fd)
+        self._end(attempt, line, durable=durable)
 
     def _end_orphan(self, attempt: Attempt, line: record.Line) -> None:
         self._end(attempt, line, durable=True)

@@ -34,7 +34,11 @@ class Orphans:
         return bool(self._attempts)
 
     def add(self, attempt: Attempt) -> None:
-        """Watch an attempt whose shim is dead. A kill that the shim did not finish goes on here."""
+        """Watch an attempt whose shim is dead. A kill that the shim did not finish goes on here.
+
+        `attempt.lock` is the record's lock: a process before its exec holds it and does not carry the mark yet, so
+        having it means that all of the tree can be seen. It is kept until the end is written.
+        """
         attempt.orphan = True
         self._attempts.append(attempt)
         self._look_at, self._pause = 0.0, FIRST_LOOK_S
@@ -50,12 +54,10 @@ class Orphans:
         """See which trees are gone; kill those whose grace is over."""
         if not self._attempts or now < self._look_at:
             return
-        # First the locks, then /proc: a process before its exec holds the lock and does not carry the mark yet.
-        free = [attempt for attempt in self._attempts if self._owns(attempt)]
         trees = tree.carriers([attempt.launch_id for attempt in self._attempts])
         for attempt in list(self._attempts):
             members = trees[attempt.launch_id]
-            if not members and attempt in free:
+            if not members:
                 self._over(attempt)
             elif attempt.kill_asked and attempt.kill_at is None:
                 self.kill(attempt, now)
@@ -65,29 +67,16 @@ class Orphans:
         self._pause = KILL_AGAIN_S if killing else min(self._pause * 2, LAST_LOOK_S)
         self._look_at = now + self._pause
 
-    def _owns(self, attempt: Attempt) -> bool:
-        """Whether nobody else may still start or record this attempt; kept until its end is written."""
-        if attempt.lock is None:
-            try:
-                attempt.lock = record.lock(self._folder, attempt.launch_id)
-            except FileNotFoundError:
-                return self._claim(attempt)
-        return attempt.lock is not None
-
-    def _claim(self, attempt: Attempt) -> bool:
-        """The shim died before its claim: make the claim, so that the end can be kept."""
-        try:
-            attempt.lock = record.claim(self._folder, attempt.launch_id)
-        except record.ClaimedError:
-            return False
-        return True
-
     def _over(self, attempt: Attempt) -> None:
+        if attempt.lock is None:
+            raise AssertionError("an orphan's record is locked by us")
         line = exit_line(None, "killed" if attempt.kill_asked else "unknown", "", attempt.started_at)
-        if attempt.lock is not None:
+        try:
             record.append(attempt.lock, record.encode(line), sync=True)
-            os.close(attempt.lock)
-            attempt.lock = None
-        self._attempts.remove(attempt)
+        except OSError:
+            return  # a full disk: the next look tries again, and until then nobody hears of the end
+        os.close(attempt.lock)
+        attempt.lock = None
         attempt.orphan = False
+        self._attempts.remove(attempt)
         self._end(attempt, line)

@@ -121,8 +121,8 @@ def forget(folder: Folder, launch_id: str) -> None:
     gone = os.path.join(folder.attempts, "." + launch_id)
     try:
         os.rename(os.path.join(folder.attempts, launch_id), gone)
-    except FileNotFoundError:
-        return
+    except (FileNotFoundError, NotADirectoryError):
+        return  # there was no claim: the disk had refused it
     _remove(gone)
 
 

@@ -75,7 +75,7 @@ class Server:
                 if fd == wake:
                     self._reap(wake)
                 elif fd == self._reports:
-                    self._keeper.hear(os.read(fd, 65536))
+                    self._keeper.hear_all()
                 elif fd == listener.fileno():
                     self._accept(listener)
                 elif fd == self._sampler.fd:

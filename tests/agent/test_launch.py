@@ -42,7 +42,9 @@ def test_chinese_folder_log_and_variable(node: Node, tmp_path: Path) -> None:
     folder = tmp_path / "数据 集"
     folder.mkdir()
     log = tmp_path / "日志" / "任务 一.log"
-    end = node.run(node.up(), "t1", 'pwd; echo "$名"; echo "$V"', cwd=str(folder), log_path=str(log), env={"V": "值'\""})
+    end = node.run(
+        node.up(), "t1", 'pwd; echo "$名"; echo "$V"', cwd=str(folder), log_path=str(log), env={"V": "值'\""}
+    )
     assert end["code"] == 0
     assert log.read_text(encoding="utf-8").splitlines()[0] == str(folder)
     assert "值'\"" in log.read_text(encoding="utf-8")

@@ -55,7 +55,7 @@ def test_an_adopted_task_can_be_killed(node: Node) -> None:
 
 def test_a_killed_shim_leaves_unknown_but_only_when_the_tree_is_gone(node: Node) -> None:
     link = node.up()
-    pid = begin(node, link, "t1", "sleep 1000 & sleep 1000")
+    pid = begin(node, link, "t1", "sleep 1000 & exec sleep 1000")
     os.kill(node.shim_of("t1"), signal.SIGKILL)
     eventually(lambda: not alive(node.shim_of("t1")), "the shim's end")
     link.ping()

@@ -41,8 +41,8 @@ def test_the_state_folder_is_private_and_keeps_its_id(node: Node) -> None:
 def test_the_daemon_has_a_session_of_its_own(node: Node) -> None:
     pid = node.up().welcome["pid"]
     assert os.getsid(pid) not in (os.getsid(0), 0)
-    assert os.readlink(f"/proc/{pid}/fd/0") == os.devnull
-    assert os.readlink(f"/proc/{pid}/fd/2") == str(node.state / "agent.log")
+    assert str(Path(f"/proc/{pid}/fd/0").readlink()) == os.devnull
+    assert Path(f"/proc/{pid}/fd/2").readlink() == node.state / "agent.log"
 
 
 def test_a_second_agent_on_the_folder_is_refused_with_one_line(node: Node) -> None:
