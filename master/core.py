@@ -375,6 +375,10 @@ class Core:
             self._dirty_nodes.add(name)
             self.plan_needed = True
 
+    def node_load(self, name: str, load: list[float] | None) -> None:
+        """The node's load averages. Not worth a record, nor a notification: samples tell whoever listens."""
+        self.inventory.nodes[name].load = load
+
     def reconcile(self, name: str, seen: list[Seen], now: float) -> None:
         """An agent said what it has. Adopt what runs, take over what ended, send again what cannot have been claimed,
         give up what may have been lost with the machine, and end what nobody owns."""

@@ -30,7 +30,9 @@ RETRY_S = 1.0
 PLAN_SHARE = 4
 """After a round of planning that took d seconds the next comes no sooner than PLAN_SHARE * d later, so that planning
 takes at most a fifth of the time however long the queue is."""
+EXIT_DEFECT = 70
 EXIT_SYNC_FAILED = 74
+"""Exit statuses, as sysexits.h numbers them: EX_SOFTWARE, EX_IOERR."""
 
 
 class Observer(Protocol):
@@ -104,6 +106,15 @@ class Engine:
             self._commit_at = asyncio.get_running_loop().call_soon(self._commit)
 
     def _commit(self) -> None:
+        # A defect here would leave answers unsent for ever, in silence. The journal is the truth and tasks run on by
+        # themselves, so the honest way out is the end of this process: the next start is where the journal is.
+        try:
+            self._commit_or_stall()
+        except Exception:
+            log.critical("the master met a defect and ends; tasks run on; start it again", exc_info=True)
+            os._exit(EXIT_DEFECT)
+
+    def _commit_or_stall(self) -> None:
         self._commit_at = None
         self._plan_if_due()
         try:

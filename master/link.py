@@ -164,7 +164,7 @@ class Link(asyncio.Protocol):
             failpoint.reach("exit.received")
             self._engine.event(lambda: core.exited(self.node, _exit(message), time.time()))
         elif op == "sample":
-            core.inventory.nodes[self.node].load = message.get("load")
+            core.node_load(self.node, message.get("load"))
             self._samples.sample(self.node, {key: value for key, value in message.items() if key != "op"})
         elif op == "welcome":
             self._welcomed(message)

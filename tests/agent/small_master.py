@@ -116,13 +116,15 @@ class Node:
 
     def serve(self, **env: str) -> subprocess.CompletedProcess[str]:
         command = [self.python, "-I", "-S", str(self.archive), "serve", "--state", str(self.state)]
-        return subprocess.run(command, env={**self.env, **env}, capture_output=True, text=True, check=False, timeout=60)
+        whole = {**self.env, **env}
+        done = subprocess.run(command, env=whole, capture_output=True, text=True, check=False, timeout=60)
+        if done.returncode == 0:
+            self.agents.append(int((self.state / "lock").read_text(encoding="ascii")))
+        return done
 
     def link(self, epoch: int = 1, incarnation: str = "a", lineage: list[list[Any]] | None = None) -> Link:
         link = Link(self.state / "agent.sock", epoch=epoch, incarnation=incarnation, lineage=lineage)
         self.links.append(link)
-        if "pid" in link.welcome:
-            self.agents.append(link.welcome["pid"])
         return link
 
     def up(self, **env: str) -> Link:

@@ -65,7 +65,10 @@ def test_the_command_has_a_session_of_its_own_no_input_and_default_signals(node:
     assert (session, no_input) == ("True", "True")
     assert "'4'" not in descriptors  # 0 to 2, and 3 is the listing itself
     node.run(node.links[0], "t2", "grep -E 'Sig(Blk|Ign)' /proc/self/status")
-    assert [line.split()[1] for line in node.text("t2").splitlines()[:2]] == ["0" * 16, "0" * 16]
+    masks = [int(line.split()[1], 16) for line in node.text("t2").splitlines()[:2]]
+    # Signals 32 and 33 are the C library's own: whoever started the tests may have had them ignored, and no program
+    # can change that through it.
+    assert [mask & ~(0b11 << 31) for mask in masks] == [0, 0]
 
 
 @pytest.mark.parametrize(
