@@ -6,13 +6,16 @@ import os
 import re
 import socket
 import sys
-from typing import Callable, List, Optional
+import time
+from typing import Callable, List
 
 from .bridge import bridge
 from .daemon import detach
 from .folder import Folder, FolderError
 from .server import Server
 
+PATIENCE_S = 5.0
+AGAIN_S = 0.05
 USAGE = "usage: agent (serve | attach) --state DIR"
 
 
@@ -44,41 +47,45 @@ def version(archive: str) -> str:
 
 
 def _serve(folder: Folder) -> int:
+    problem = _start(folder)
+    return _fail(problem) if problem else 0
+
+
+def _start(folder: Folder) -> str:
+    """Start an agent; "" once it answers, or else why there is none."""
     running = version(sys.argv[0])
 
     def serve(ready: Callable[[], None]) -> None:
         folder.lock()
         Server(folder, running).run(ready)
 
-    problem = detach(folder.log, serve)
-    return _fail(problem) if problem else 0
+    return detach(folder.log, serve)
 
 
 def _attach(folder: Folder) -> int:
     try:
         sock = _reach(folder)
-    except OSError as error:
-        return _fail(f"the agent in {folder.path} does not answer: {error.strerror}")
-    if sock is None:
-        return 1
+    except FolderError as error:
+        return _fail(str(error))
     try:
         bridge(sock)
-    except BrokenPipeError:
+    except (BrokenPipeError, ConnectionResetError):
         return 1
     return 0
 
 
-def _reach(folder: Folder) -> Optional[socket.socket]:
-    try:
-        return folder.connect()
-    except OSError:
-        status = _serve(folder)
-    try:
-        return folder.connect()  # also when another `attach` was faster than our `serve`
-    except OSError:
-        if status == 0:
-            raise
-        return None
+def _reach(folder: Folder) -> socket.socket:
+    """A connection to the agent, which is started where there is none. Raises FolderError."""
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return folder.connect()
+        except OSError:
+            problem = _start(folder)
+        # Another `attach` may have been faster, and its agent may hold the lock and not listen yet.
+        if problem and time.monotonic() > end:
+            raise FolderError(problem)
+        time.sleep(AGAIN_S if problem else 0)
 
 
 def _fail(text: str, status: int = 1) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import time
 from typing import Any, Dict, List, NoReturn, Optional, Tuple
@@ -65,11 +66,13 @@ def measure(output: int) -> NoReturn:
     """The child: a line every EVERY_S seconds, until nobody reads."""
     try:
         before = read_times()
-        while True:
-            time.sleep(EVERY_S)
+        listener = select.poll()
+        listener.register(output, 0)
+        while not listener.poll(EVERY_S * 1000):  # it becomes ready only when nobody can read any more
             after = read_times()
             os.write(output, json.dumps(take(before, after)).encode() + b"\n")
             before = after
+        os._exit(0)
     except BrokenPipeError:
         os._exit(0)
     except BaseException as error:  # noqa: BLE001  (this is a fork: nothing may return into the code above)

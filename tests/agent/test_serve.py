@@ -97,6 +97,15 @@ def test_several_attach_at_once_share_one_agent(node: Node) -> None:
     node.agents.append(pids[0])
 
 
+def test_attach_says_why_no_agent_starts(node: Node) -> None:
+    node.state.mkdir()
+    (node.state / "state_id").mkdir()
+    command = [node.python, "-I", "-S", str(node.archive), "attach", "--state", str(node.state)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "Is a directory" in done.stderr
+
+
 def test_wrong_words_give_one_line(node: Node, tmp_path: Path) -> None:
     for words in ([], ["serve"], ["fly", "--state", "x"]):
         done = subprocess.run(

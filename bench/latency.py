@@ -1,0 +1,56 @@
+"""From `submit` to the news that the task runs, on an idle local node, as a client of the Python API sees it."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.lab import DEADLINE_S, BenchError, Lab, Scale
+from bench.report import Figure, at_most, percentile
+from client.api import ENDED, Client
+from client.session import Session
+
+SUBJECT = "submit to start, idle node"
+TASKS = 300
+_MS = 1000
+
+
+def measure(workshop: Path, scale: Scale) -> list[Figure]:
+    """Each run is so many tasks, one after the other; its median and its p99 are taken."""
+    runs = []
+    for _ in range(scale.runs):
+        with Lab(workshop) as lab, lab.client() as client:
+            changes = lab.task_changes()
+            pairs = [_one(client, changes) for _ in range(scale.of(TASKS))]
+            changes.close()
+        heard, started = zip(*pairs, strict=True)
+        runs.append((statistics.median(heard), percentile(heard, 0.99), statistics.median(started)))
+    median, p99, started = zip(*runs, strict=True)
+    return [
+        Figure(SUBJECT, "until the client hears of it, median", "ms", median, at_most(4)),
+        Figure(SUBJECT, "until the client hears of it, p99", "ms", p99, at_most(15)),
+        Figure(SUBJECT, "until the process is there, median", "ms", started),
+    ]
+
+
+def _one(client: Client, changes: Session) -> tuple[float, float]:
+    """Submit a task and wait for its end; milliseconds to the news that it runs, and to its own start.
+
+    It lives for a moment: of a task that is over at once, the first thing told may be its end.
+    """
+    wall, begun = time.time(), time.perf_counter()
+    task_id = client.submit(["sleep", "0.02"])
+    running = _next_state(changes, task_id, {"running"})
+    heard = time.perf_counter() - begun
+    _next_state(changes, task_id, ENDED)
+    return heard * _MS, (running["started_at"] - wall) * _MS
+
+
+def _next_state(changes: Session, task_id: int, states: set[str] | frozenset[str]) -> dict[str, Any]:
+    for message in changes.notifications(DEADLINE_S):
+        task: dict[str, Any] = message["params"].get("task") or {}
+        if task.get("id") == task_id and task["state"] in states:
+            return task
+    raise BenchError(f"task {task_id} never became {' or '.join(states)}")

@@ -1,0 +1,93 @@
+"""What it costs to list 10,000 waiting tasks: in the master, and for a person who types `muster queue`."""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.lab import ROOT, Lab, RawConnection, Scale, request
+from bench.report import Figure, Target, at_most
+
+SUBJECT = "listing"
+WAITING = 10_000
+ROWS = 50
+REPEATS = 7
+_MS = 1000
+
+
+def measure(workshop: Path, scale: Scale) -> list[Figure]:
+    """One master; each run is the median of REPEATS."""
+    count = scale.of(WAITING)
+    with Lab(workshop, gpus=8) as lab:
+        lab.fill(count)
+        return [*_in_the_master(lab, scale, count), *_through_the_cli(lab, scale, count)]
+
+
+def _in_the_master(lab: Lab, scale: Scale, count: int) -> list[Figure]:
+    def asking(params: dict[str, Any]) -> Callable[[], object]:
+        frame = request(1, "task.list", params)
+        return lambda: connection.exchange(frame)
+
+    with RawConnection(lab.data_port) as connection:
+        page = tuple(_median_ms(asking({"limit": ROWS})) for _ in range(scale.runs))
+        whole = tuple(_median_ms(asking({})) for _ in range(scale.runs))
+    return [
+        Figure(SUBJECT, f"in the master, {ROWS} rows of {count:,}", "ms", page, at_most(20)),
+        Figure(SUBJECT, f"in the master, all {count:,}", "ms", whole, at_most(20)),
+    ]
+
+
+def _through_the_cli(lab: Lab, scale: Scale, count: int) -> list[Figure]:
+    bare = [sys.executable, "-c", "pass"]
+    page = [*muster(), "queue", "--conf", str(lab.conf)]
+    whole = [*page, "--limit", "0"]
+    for command in (bare, page, whole):
+        _run(lab, command)  # what it reads is in the kernel's cache from then on, and compiled
+    runs = []
+    for _ in range(scale.runs):
+        times = [(_ms(lab, bare), _ms(lab, page), _ms(lab, whole)) for _ in range(REPEATS)]
+        runs.append(tuple(statistics.median(column) for column in zip(*times, strict=True)))
+    bares, pages, wholes = zip(*runs, strict=True)
+    return [
+        _ratio(f"muster queue, {ROWS} rows, to the bare start", pages, bares, at_most(3)),
+        Figure(SUBJECT, f"muster queue, {ROWS} rows", "ms", pages),
+        Figure(SUBJECT, f"muster queue --limit 0, all {count:,}", "ms", wholes, at_most(250)),
+        _ratio(f"muster queue --limit 0, all {count:,}, to the bare start", wholes, bares),
+        Figure(SUBJECT, "the bare start, python -c pass", "ms", bares),
+    ]
+
+
+def muster() -> list[str]:
+    """The command `muster`: the script beside our interpreter if it is installed, else what the script does."""
+    script = Path(sys.executable).with_name("muster")
+    if script.exists():
+        return [str(script)]
+    return [sys.executable, "-c", "import sys; from client.cli.main import main; sys.exit(main())"]
+
+
+def _ratio(name: str, over: tuple[float, ...], under: tuple[float, ...], target: Target | None = None) -> Figure:
+    return Figure(SUBJECT, name, "×", tuple(a / b for a, b in zip(over, under, strict=True)), target)
+
+
+def _median_ms(call: Callable[[], object]) -> float:
+    times = []
+    for _ in range(REPEATS):
+        begun = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begun)
+    return statistics.median(times) * _MS
+
+
+def _ms(lab: Lab, command: list[str]) -> float:
+    begun = time.perf_counter()
+    _run(lab, command)
+    return (time.perf_counter() - begun) * _MS
+
+
+def _run(lab: Lab, command: list[str]) -> None:
+    subprocess.run(command, cwd=ROOT, env=lab.environment, stdin=subprocess.DEVNULL, capture_output=True, check=True)

@@ -1,0 +1,87 @@
+"""The chaos run at full size: `python -m bench.soak`, with progress on stderr and a report on stdout.
+
+Owns the options and the report; what happens and what must hold is told in `tests/system`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from tests.system import chaos
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run it; 0 when everything held."""
+    options = _options(arguments)
+    seed = random.randrange(1 << 32) if options.seed is None else options.seed
+    plan = chaos.every_fault(options.tasks, options.kills, options.agent_kills, seed)
+    print(f"seed {seed}: {plan.tasks} tasks, {plan.kills} kills of the master", file=sys.stderr)
+    began = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} s  {line}", file=sys.stderr, flush=True)
+
+    folder = Path(tempfile.mkdtemp(prefix="muster-soak-"))
+    report = chaos.run(folder, plan, say)
+    if report.problems:
+        print(f"everything is kept in {folder}", file=sys.stderr)
+    else:
+        shutil.rmtree(folder)
+    figures = _figures(report)
+    print(json.dumps(figures) if options.json else _table(figures))
+    for problem in report.problems:
+        print(f"PROBLEM: {problem}", file=sys.stderr)
+    return 1 if report.problems else 0
+
+
+def _options(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
+    parser.add_argument("--tasks", type=int, default=2000, help="how many tasks (2000)")
+    parser.add_argument("--kills", type=int, default=30, help="kills of the master at random moments (30)")
+    parser.add_argument("--agent-kills", type=int, default=5, help="kills of an agent at random moments (5)")
+    parser.add_argument("--seed", type=int, help="repeat the run of this seed")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    return parser.parse_args(arguments)
+
+
+def _figures(report: chaos.Report) -> dict[str, Any]:
+    recovery = sorted(report.recovery_s) or [0.0]
+    return {
+        "seed": report.plan.seed,
+        "tasks": report.plan.tasks,
+        "strikes": dict(report.strikes),
+        "states": report.states,
+        "submits asked again": report.repeated,
+        "recovery of the master, median s": round(statistics.median(recovery), 3),
+        "recovery of the master, longest s": round(recovery[-1], 3),
+        "not ended at the last fault": report.backlog,
+        "converged after the last fault, s": round(report.converged_s, 2),
+        "total, s": round(report.total_s, 1),
+        "problems": report.problems,
+        "plan": asdict(report.plan),
+    }
+
+
+def _table(figures: dict[str, Any]) -> str:
+    shown = {name: value for name, value in figures.items() if name not in ("plan", "problems")}
+    shown["problems"] = len(figures["problems"])
+    width = max(map(len, shown))
+    return "\n".join(f"{name:<{width}}  {_told(value)}" for name, value in shown.items())
+
+
+def _told(value: Any) -> str:
+    return ", ".join(f"{key} {number}" for key, number in value.items()) if isinstance(value, dict) else str(value)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""Durable submits per second: each answer comes after the fsync. The tasks are held, so that nothing else happens."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from bench.lab import BenchError, Lab, RawConnection, Scale, request
+from bench.report import Figure, at_least
+from client.api import new_request_id
+
+SUBJECT = "durable submits"
+ONE_BY_ONE, PIPELINED, BATCH = 3_000, 10_000, 30_000
+
+
+def measure(workshop: Path, scale: Scale) -> list[Figure]:
+    """Each run has a fresh master."""
+    runs = []
+    for _ in range(scale.runs):
+        with Lab(workshop) as lab:
+            runs.append((_one_by_one(lab, scale), _pipelined(lab, scale), _batch(lab, scale)))
+    one, pipelined, batch = zip(*runs, strict=True)
+    return [
+        Figure(SUBJECT, "one at a time, one connection", "/s", one, at_least(4_000)),
+        Figure(SUBJECT, "pipelined, one connection", "/s", pipelined, at_least(25_000)),
+        Figure(SUBJECT, f"one batch of {scale.of(BATCH):,}", "/s", batch, at_least(120_000)),
+    ]
+
+
+def _one_by_one(lab: Lab, scale: Scale) -> float:
+    count = scale.of(ONE_BY_ONE)
+    with lab.client() as client:
+        client.submit("true", hold=True)
+        begun = time.perf_counter()
+        for _ in range(count):
+            client.submit("true", hold=True)
+        return count / (time.perf_counter() - begun)
+
+
+def _pipelined(lab: Lab, scale: Scale) -> float:
+    count = scale.of(PIPELINED)
+    spec = {"command": "true", "hold": True}
+    frames = b"".join(request(i, "task.submit", {**spec, "request_id": new_request_id()}) for i in range(count))
+    with RawConnection(lab.data_port) as connection:
+        connection.exchange(request(0, "server.info", {}))
+        begun = time.perf_counter()
+        answers = connection.exchange(frames, count)
+        took = time.perf_counter() - begun
+    if b'"error"' in b"".join(answers):
+        raise BenchError("a submit was refused")
+    return count / took
+
+
+def _batch(lab: Lab, scale: Scale) -> float:
+    commands = [f"python train.py --seed {seed}" for seed in range(scale.of(BATCH))]
+    with lab.client() as client:
+        begun = time.perf_counter()
+        client.submit_batch(commands, hold=True)
+        return len(commands) / (time.perf_counter() - begun)

@@ -1,0 +1,36 @@
+"""One cheap benchmark, for real: it measures, reports, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from bench.lab import processes
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bench", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_quick_submits_give_a_table_and_json_and_leave_nothing(tmp_path: Path) -> None:
+    before = set((ROOT / "build").glob("bench-*"))
+    done = bench("submits", "--quick", "--json", str(tmp_path / "figures.json"))
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
+    assert [one["target"] for one in report["figures"]] == [4_000, 25_000, 120_000]
+    assert all(one["median"] > 0 for one in report["figures"])
+    assert "durable submits" in done.stdout
+    left = set((ROOT / "build").glob("bench-*")) - before
+    assert not left
+    assert not [pid for folder in left for pid in processes(folder)]
+
+
+def test_a_name_that_is_none_is_wrong_usage() -> None:
+    done = bench("speed")
+    assert done.returncode == 2
+    assert "submits, latency, throughput" in done.stderr.replace("'", "")

@@ -1,0 +1,216 @@
+"""The audit after a run: what clients were promised, what the oracle saw and what the master wrote have to agree.
+
+Gives a list of sentences, empty when all is well, so that a long run reports everything that is wrong and not only
+the first. It changes nothing in the lab.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from master.disk import OsDisk
+from master.journal import read_journal
+from master.store import JOURNAL, Image, Store, StoreCorruptError
+from master.task import TRANSITIONS, Change, TaskState
+from tests.system.lab import Lab, NeverError, until
+from tests.system.oracle import Job, Oracle
+
+if TYPE_CHECKING:
+    from client.shapes import Task
+
+SETTLE_S = 10.0
+"""For what may take a moment after the last task ended: acks on their way, shims saying goodbye."""
+MASTER_THREADS = 8
+MASTER_DESCRIPTORS = 64
+AGENT_DESCRIPTORS = 32
+QUEUES = ("wait_task.json", "exec_task.json", "hist_task.json")
+
+
+def audit_running(lab: Lab, oracle: Oracle, jobs: list[Job], *, lost: int) -> list[str]:
+    """What a converged lab whose master runs has to show. `lost`: how many attempts may have lost their shim."""
+    with lab.client() as client:
+        tasks = {task["id"]: task for task in client.tasks(active=True, ended=True)}
+        nodes = client.nodes()
+    problems = _promises(tasks, jobs)
+    problems += _outcomes(tasks, jobs, lost)
+    problems += _attempts(tasks, oracle, jobs)
+    problems += _logs(tasks, jobs, lost)
+    for node in nodes:
+        held = [gpu["index"] for gpu in node["gpus"] if gpu["held_by"]]
+        if held or node["state"] != "online":
+            problems.append(f"{node['name']} is {node['state']} ({node['reason']}), and its GPUs {held} are held")
+    return problems + _leftovers(lab)
+
+
+def audit_stopped(lab: Lab, jobs: list[Job], work: Path, chance: random.Random, *, prefixes: int) -> list[str]:
+    """What the files of a stopped master have to show; `work` is a folder for copies, `prefixes` how many to try."""
+    problems = [problem for name in (*QUEUES, "state.json") for problem in _parses(lab.task_info / name)]
+    problems += _transitions(lab.task_info)
+    first, second = (_load(lab.task_info, work / name) for name in ("first", "second"))
+    if _bytes(first) != _bytes(second):
+        problems.append("two loads of the same files gave different tasks")
+    if set(first.tasks) != {job.id for job in jobs}:
+        problems.append("the files hold other tasks than those that were answered")
+    return problems + _prefixes(lab.task_info, work, chance, prefixes)
+
+
+def _promises(tasks: dict[int, Task], jobs: list[Job]) -> list[str]:
+    answered = [job.id for job in jobs]
+    problems = []
+    if len(set(answered)) != len(answered):
+        problems.append("two submits got the same id")
+    missing, unknown = set(answered) - set(tasks), set(tasks) - set(answered)
+    if missing:
+        problems.append(f"answered and not there: {sorted(missing)}")
+    if unknown:
+        problems.append(f"there, and nobody was answered so: {sorted(unknown)}")
+    return problems
+
+
+def _outcomes(tasks: dict[int, Task], jobs: list[Job], lost: int) -> list[str]:
+    problems = []
+    gone = [job.id for job in jobs if job.id in tasks and tasks[job.id]["state"] == "lost"]
+    if len(gone) > lost:
+        problems.append(f"{len(gone)} tasks are lost, at most {lost} may be: {gone}")
+    for job in jobs:
+        task = tasks.get(job.id)
+        if task is None or task["state"] == "lost":
+            continue
+        found = (task["state"], task["exit_code"])
+        if task["state"] != job.state or (not job.doomed and task["exit_code"] != job.code):
+            problems.append(f"task {job.id} is {found}, not {(job.state, job.code)}: {task['reason']}")
+    return problems
+
+
+def _attempts(tasks: dict[int, Task], oracle: Oracle, jobs: list[Job]) -> list[str]:
+    problems = [f"conflict: {line}" for line in oracle.conflicts()]
+    problems += [f"{name} was started {times} times" for name, times in oracle.starts().items() if times > 1]
+    attempts, ends = oracle.attempts(), oracle.ends()
+    problems += [f"task {number} ran and is unknown" for number in attempts if number not in tasks]
+    for job in jobs:
+        names = attempts.get(job.id, set())
+        task = tasks.get(job.id)
+        if len(names) > 1:
+            problems.append(f"task {job.id} was started as {sorted(names)}")
+        if task is None or job.doomed or task["state"] == "lost":
+            continue
+        if not names:
+            problems.append(f"task {job.id} is {task['state']} and never ran")
+        elif [ends.get(name) for name in names] != [task["exit_code"]]:
+            problems.append(f"task {job.id} ended with {task['exit_code']}, its oracle says {names}: {ends}")
+    return problems
+
+
+def _logs(tasks: dict[int, Task], jobs: list[Job], lost: int) -> list[str]:
+    """Each log ends with the exit code, once; a shim that was killed in time could not write it."""
+    unfinished, wrong = [], []
+    for job in jobs:
+        task = tasks.get(job.id)
+        if task is None or job.doomed or task["state"] == "lost":
+            continue
+        log = Path(task["log_path"])
+        lines = log.read_text(encoding="utf-8").split("\n") if log.exists() else []
+        count = sum(line.startswith("Program Exit With Code") for line in lines)
+        if count == 0:
+            unfinished.append(job.id)
+        elif count > 1 or f"Program Exit With Code {task['exit_code']}" not in lines:
+            wrong.append(job.id)
+    problems = [f"logs with wrong last lines: {wrong}"] if wrong else []
+    if len(unfinished) > lost:
+        problems.append(f"logs without their last line: {unfinished}")
+    return problems
+
+
+def _leftovers(lab: Lab) -> list[str]:
+    problems = []
+    try:
+        until("no stray processes", lambda: not lab.strays(), SETTLE_S)
+    except NeverError:
+        problems.append(f"left alive: {lab.strays()}")
+    for node in lab.nodes:
+        claims = lab.agent_folder(node) / "attempts"
+        try:
+            until("every attempt forgotten", lambda claims=claims: not any(claims.iterdir()), SETTLE_S)  # type: ignore[misc]
+        except NeverError:
+            problems.append(f"{node} still remembers {sorted(path.name for path in claims.iterdir())}")
+        pid = lab.agent_pid(node)
+        if pid is None:
+            problems.append(f"{node} has no agent")
+        elif _count(pid, "fd") > AGENT_DESCRIPTORS:
+            problems.append(f"the agent of {node} has {_count(pid, 'fd')} descriptors")
+    if lab.master is not None:
+        threads, descriptors = _count(lab.master.pid, "task"), _count(lab.master.pid, "fd")
+        if threads > MASTER_THREADS or descriptors > MASTER_DESCRIPTORS:
+            problems.append(f"the master has {threads} threads and {descriptors} descriptors")
+    return problems
+
+
+def _count(pid: int, what: str) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/{what}").iterdir())
+
+
+def _parses(path: Path) -> list[str]:
+    try:
+        json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        return [f"{path.name} is not JSON: {error}"]
+    return []
+
+
+def _transitions(task_info: Path) -> list[str]:
+    """Walk the journal: every task moved only as the table allows, and its records only grew newer."""
+    path = task_info / JOURNAL
+    base = int(json.loads((task_info / "state.json").read_text(encoding="utf-8"))["seq"])
+    states: dict[int, TaskState] = {}
+    problems = []
+    for record in read_journal(path.read_bytes(), path, base).records:
+        change = msgspec.json.decode(record.body, type=Change)
+        for task in change.tasks:
+            before = states.get(task.id, task.state)
+            if task.state != before and task.state not in TRANSITIONS[before]:
+                problems.append(f"record {record.seq}: task {task.id} went from {before} to {task.state}")
+            if task.attempt > 1:
+                problems.append(f"record {record.seq}: task {task.id} has attempt {task.attempt}")
+            states[task.id] = task.state
+    return problems
+
+
+def _load(task_info: Path, copy: Path, cut: int | None = None) -> Image:
+    """Load a copy of the files, the journal cut after `cut` bytes."""
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(task_info, copy, ignore=shutil.ignore_patterns("reserve"))
+    if cut is not None:
+        with (copy / JOURNAL).open("r+b") as file:
+            file.truncate(cut)
+    store = Store(copy, OsDisk())
+    try:
+        return store.open()
+    finally:
+        store.close()
+
+
+def _prefixes(task_info: Path, work: Path, chance: random.Random, count: int) -> list[str]:
+    """Any prefix of the journal loads, or is refused because the queue files are newer than what was cut away."""
+    whole = (task_info / JOURNAL).stat().st_size
+    compacted = json.loads((task_info / "state.json").read_text(encoding="utf-8"))["seq"] > 0
+    problems, sizes = [], []
+    for cut in sorted(chance.randrange(whole + 1) for _ in range(count)):
+        try:
+            sizes.append(len(_load(task_info, work / "prefix", cut).tasks))
+        except StoreCorruptError as error:
+            if not compacted:
+                problems.append(f"the journal cut after {cut} bytes is refused: {error}")
+    if sizes != sorted(sizes):
+        problems.append("a longer prefix of the journal holds fewer tasks")
+    return problems
+
+
+def _bytes(image: Image) -> bytes:
+    parts: list[Any] = [[image.tasks[number] for number in sorted(image.tasks)], image.next_id, image.answered]
+    return msgspec.json.encode(parts)

@@ -1,0 +1,267 @@
+"""The chaos run: clients that submit without rest, and a storm that kills master, agents and shims meanwhile.
+
+The run goes in phases, one per strike: a share of the jobs is let go, the strike falls among them, what died is
+started again. So faults meet load however fast the machine is, and the seed fixes everything but the kernel's timing.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from client.api import Client
+from master import failpoint
+from tests.system import books
+from tests.system.lab import Lab, NeverError, until
+from tests.system.oracle import Job, Oracle, make_jobs
+from wire.errors import UnreachableError
+
+AGENT_FAILPOINTS = (
+    "agent.before_fork",
+    "agent.after_fork",
+    "shim.after_claim",
+    "shim.after_start",
+    "shim.before_exit_record",
+    "shim.after_exit_record",
+    "agent.before_exit_sent",
+    "agent.after_exit_sent",
+)
+SHIM_KILLS = frozenset(name for name in AGENT_FAILPOINTS if name.startswith("shim."))
+"""After these nobody may know the exit: that attempt may be lost, and its log may lack the last line."""
+CLIENTS = 8
+ANSWER_S = 60.0
+CONVERGE_S = 30.0
+QUICK_S = (0.02, 0.6)
+"""After how long a strike falls, within its phase."""
+
+T = TypeVar("T")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much load and how many faults."""
+
+    tasks: int
+    kills: int
+    agent_kills: int
+    failpoints: tuple[str, ...] = ()
+    agent_failpoints: tuple[str, ...] = ()
+    seed: int = 0
+
+    def strikes(self, chance: random.Random) -> list[tuple[str, str]]:
+        """All faults as (kind, name), shuffled."""
+        found = [("master", "")] * self.kills + [("agent", "")] * self.agent_kills
+        found += [("failpoint", name) for name in self.failpoints]
+        found += [("agent failpoint", name) for name in self.agent_failpoints]
+        chance.shuffle(found)
+        return found
+
+
+@dataclass
+class Report:
+    """What a run did and found. Times in seconds; `recovery_s`: from a master's start to its first answer.
+    `backlog`: tasks not ended when all were submitted and the last fault was over; `converged_s`: until they were."""
+
+    plan: Plan
+    problems: list[str] = field(default_factory=list)
+    strikes: Counter[str] = field(default_factory=Counter)
+    states: dict[str, int] = field(default_factory=dict)
+    repeated: int = 0
+    recovery_s: list[float] = field(default_factory=list)
+    backlog: int = 0
+    converged_s: float = 0.0
+    total_s: float = 0.0
+
+
+class Gate:
+    """Lets the jobs of a phase go when the storm has come to it. `end` lets everything go, also after a failure."""
+
+    def __init__(self, phases: int) -> None:
+        self.phases = phases
+        self._open = -1
+        self._changed = threading.Condition()
+
+    def reach(self, phase: int) -> None:
+        """Let the jobs of all phases up to this one go."""
+        with self._changed:
+            self._open = phase
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Let all go."""
+        self.reach(self.phases)
+
+    def wait(self, phase: int) -> None:
+        """Wait for a phase."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._open >= phase)
+
+
+class Submitter(threading.Thread):
+    """One client: submits its jobs, each until it is answered, and cancels the doomed ones."""
+
+    def __init__(self, lab: Lab, oracle: Oracle, jobs: list[tuple[int, Job]], gate: Gate, seed: str) -> None:
+        super().__init__(name=f"client {seed}", daemon=True)
+        self.problems: list[str] = []
+        self.repeated = 0
+        self._lab = lab
+        self._oracle = oracle
+        self._jobs = jobs
+        self._gate = gate
+        self._chance = random.Random(seed)
+        self._seed = seed
+        self._client: Client | None = None
+
+    def run(self) -> None:
+        """Everything; what goes wrong is kept for the report."""
+        try:
+            for phase, job in self._jobs:
+                self._gate.wait(phase)
+                time.sleep(self._chance.uniform(0.0, 0.1))
+                self._submit(job)
+        except Exception as error:  # noqa: BLE001  (a thread's end must be seen by the run, whatever it was)
+            self.problems.append(f"{self.name} gave up: {error!r}")
+        if self._client is not None:
+            self._client.close()
+
+    def _submit(self, job: Job) -> None:
+        request_id = f"{self._seed}-{job.number}"
+        command = self._oracle.command(job)
+
+        def once(client: Client) -> int:
+            return client.submit(command, gpus=job.gpus, name=f"job {job.number}", request_id=request_id)
+
+        job.id = self._insist(once)
+        if self._chance.random() < 0.05 and self._insist(once) != job.id:
+            self.problems.append(f"the repeated submit of job {job.number} got another id than {job.id}")
+        if job.doomed:
+            time.sleep(self._chance.uniform(0.0, 0.3))
+            self._insist(lambda client: client.cancel([job.id]))
+
+    def _insist(self, ask: Callable[[Client], T]) -> T:
+        """Ask until there is an answer, as a person at a shell would who saw the master die."""
+        deadline = time.monotonic() + ANSWER_S
+        while True:
+            try:
+                if self._client is None:
+                    self._client = self._lab.client()
+                    self._client.session.patience = 0.0
+                return ask(self._client)
+            except UnreachableError:
+                if self._client is not None:
+                    self.repeated += 1
+                    self._client.close()
+                    self._client = None
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(self._chance.uniform(0.01, 0.05))
+
+
+class Storm:
+    """The faults of one run, one after the other."""
+
+    def __init__(self, lab: Lab, gate: Gate, report: Report, chance: random.Random, say: Say) -> None:
+        self._lab = lab
+        self._gate = gate
+        self._report = report
+        self._chance = chance
+        self._say = say
+
+    def rage(self, strikes: list[tuple[str, str]]) -> None:
+        """Strike once per phase. Raises NeverError when something does not come back."""
+        for phase, (kind, name) in enumerate(strikes):
+            self._say(f"{phase + 1}/{len(strikes)} {kind} {name}".rstrip())
+            if kind == "failpoint":
+                self._at_failpoint(phase, name)
+            elif kind == "agent failpoint":
+                self._at_agent_failpoint(phase, name)
+            else:
+                self._gate.reach(phase)
+                time.sleep(self._chance.uniform(*QUICK_S))
+                self._kill(kind)
+            self._report.strikes[kind] += 1
+
+    def _kill(self, kind: str) -> None:
+        if kind == "master":
+            self._lab.kill_master()
+            self._restart()
+        else:
+            node = self._chance.choice(self._lab.nodes)
+            until(f"an agent of {node} to kill", lambda: self._lab.kill_agent(node))
+
+    def _at_failpoint(self, phase: int, name: str) -> None:
+        self._lab.kill_master()
+        self._lab.start(f"{name}:{self._chance.randint(1, 4)}")
+        self._gate.reach(phase)
+        self._lab.await_failpoint()
+        self._restart()
+
+    def _at_agent_failpoint(self, phase: int, name: str) -> None:
+        armed = self._lab.arm_agent(self._chance.choice(self._lab.nodes), name)
+        self._gate.reach(phase)
+        until(f"the failpoint {name} is reached", lambda: not armed.exists())
+
+    def _restart(self) -> None:
+        began = time.monotonic()
+        self._lab.start()
+        self._report.recovery_s.append(time.monotonic() - began)
+
+
+def run(folder: Path, plan: Plan, say: Say = lambda _line: None) -> Report:
+    """One chaos run in `folder`, which is left for a look. The report's `problems` are empty when all held."""
+    began = time.monotonic()
+    chance = random.Random(plan.seed)
+    report = Report(plan)
+    jobs = make_jobs(plan.tasks, chance)
+    strikes = plan.strikes(chance)
+    lab, oracle = Lab(folder / "lab"), Oracle(folder / "oracle")
+    gate = Gate(len(strikes))
+    share = max(1, -(-plan.tasks // (len(strikes) + 1)))
+    timed = [(number // share, job) for number, job in enumerate(jobs)]
+    clients = [Submitter(lab, oracle, timed[one::CLIENTS], gate, f"{plan.seed}.{one}") for one in range(CLIENTS)]
+    try:
+        lab.start()
+        for client in clients:
+            client.start()
+        Storm(lab, gate, report, chance, say).rage(strikes)
+        say("the storm is over")
+        _settle(lab, clients, gate, report)
+        lost = sum(name in SHIM_KILLS for name in plan.agent_failpoints)
+        report.problems += books.audit_running(lab, oracle, jobs, lost=lost)
+        lab.stop_master()
+        report.problems += books.audit_stopped(lab, jobs, folder, chance, prefixes=12)
+    except NeverError as error:
+        report.problems.append(str(error))
+    finally:
+        gate.end()
+        report.problems += [f"had to be killed at the end: {process}" for process in lab.close()]
+    report.total_s = time.monotonic() - began
+    return report
+
+
+def _settle(lab: Lab, clients: list[Submitter], gate: Gate, report: Report) -> None:
+    calm = time.monotonic()
+    gate.end()
+    for client in clients:
+        client.join(ANSWER_S)
+        report.problems += client.problems
+        report.repeated += client.repeated
+        if client.is_alive():
+            report.problems.append(f"{client.name} got no answer")
+    with lab.client() as asking:
+        report.backlog = len(asking.tasks(active=True))
+        until("every task has ended", lambda: not asking.tasks(active=True), CONVERGE_S)
+        report.converged_s = time.monotonic() - calm
+        report.states = {state: count for state, count in asking.info()["tasks"].items() if count}
+
+
+def every_fault(tasks: int, kills: int, agent_kills: int, seed: int) -> Plan:
+    """The full run: random kills and every failpoint there is, once."""
+    return Plan(tasks, kills, agent_kills, failpoint.NAMES, AGENT_FAILPOINTS, seed)

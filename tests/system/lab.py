@@ -1,0 +1,264 @@
+"""A lab in a folder of its own: a master as a real process, agents of this machine, and nothing left at the end.
+
+Everything that is started here inherits one environment variable, XDG_STATE_HOME inside the lab's folder; by it every
+process of the lab is found again, whoever its parent is by then. Owns starting, killing and finding; knows no tasks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from client.api import Client, connect
+from wire.errors import UnreachableError
+
+ROOT = Path(__file__).parents[2]
+PORTS = ("monitor_port", "data_port", "train_state_port")
+CHOOSE_FROM = range(12_000, 30_000)
+"""Below the ports that the kernel gives to clients: one that waits for its master may otherwise connect to itself."""
+PATIENCE_S = 20.0
+
+T = TypeVar("T")
+
+
+class Process(NamedTuple):
+    """A process of a lab. `launch_id`: of the attempt that it belongs to, or empty."""
+
+    pid: int
+    parent: int
+    launch_id: str
+    command: str
+
+
+class NeverError(AssertionError):
+    """What was waited for did not come."""
+
+
+def until(what: str, condition: Callable[[], T | None], patience: float = PATIENCE_S) -> T:
+    """Wait for a condition and give its value. Raises NeverError after `patience` seconds."""
+    deadline = time.monotonic() + patience
+    pause = 0.005
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise NeverError(f"not within {patience:.0f} s: {what}")
+        time.sleep(pause)
+        pause = min(pause * 1.5, 0.1)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody listens on."""
+    found: list[int] = []
+    for port in random.sample(CHOOSE_FROM, 500):
+        with socket.socket() as probe, suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    raise NeverError(f"{count} free ports among 500")
+
+
+class Lab:
+    """One folder with conf.json, registry, queue and the agents' state. `close` it; `left` says what outlived that."""
+
+    def __init__(
+        self, folder: Path, *, nodes: int = 2, gpus: int = 8, slots: int = 12, state: Path | None = None
+    ) -> None:
+        self.folder = folder
+        self.state = state or folder / "state"
+        self.conf = folder / "conf.json"
+        self.nodes = [f"node{number}" for number in range(nodes)]
+        self.gpus = gpus
+        self.master: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True, exist_ok=True)
+        ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
+        self.conf.write_text(json.dumps({"socket_info": ports, "scheduler": {"grace_s": 2.0}}), encoding="utf-8")
+        entry = {"ip": "127.0.0.1", "driver": "local", "gpu_probe": "declared", "gpu_count": gpus, "slots": slots}
+        registry = json.dumps([{"name": name, **entry} for name in self.nodes])
+        (folder / "gpu_slaver_info.json").write_text(registry, encoding="utf-8")
+
+    @property
+    def task_info(self) -> Path:
+        """Where the master keeps its queue."""
+        return self.folder / "task_info"
+
+    def environment(self) -> dict[str, str]:
+        """What processes of the lab are started with: the caller's environment without his own Muster."""
+        own = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
+        return {**own, "XDG_STATE_HOME": str(self.state)}
+
+    # -- the master -------------------------------------------------------------------------------------------
+
+    def launch_master(self, failpoint: str = "") -> subprocess.Popen[bytes]:
+        """Start a master and do not wait for it. `failpoint`: NAME or NAME:COUNT of `master.failpoint`."""
+        extra = {"MUSTER_FAILPOINT": failpoint} if failpoint else {}
+        with (self.folder / "master.out").open("ab") as out:
+            return subprocess.Popen(
+                [sys.executable, "-m", "master", "--conf", str(self.conf)],
+                cwd=ROOT,
+                env={**self.environment(), **extra},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+            )
+
+    def start(self, failpoint: str = "") -> None:
+        """Start the master; without a failpoint, which may end it at any moment, wait until it answers."""
+        self.master = self.launch_master(failpoint)
+        if not failpoint:
+            until("the master answers", self._answers)
+
+    def _answers(self) -> bool:
+        if self.master is not None and self.master.poll() is not None:
+            said = (self.folder / "master.out").read_text(encoding="utf-8")[-2000:]
+            raise NeverError(f"the master ended with {self.master.returncode}: {said}")
+        with suppress(UnreachableError), self.client() as client:
+            return self.master is not None and client.info()["pid"] == self.master.pid
+        return False
+
+    def kill_master(self) -> None:
+        """SIGKILL, at whatever it does just now."""
+        if self.master is not None:
+            self.master.kill()
+            self.master.wait()
+            self.master = None
+
+    def await_failpoint(self, patience: float = PATIENCE_S) -> None:
+        """Wait until the armed master has killed itself."""
+        if self.master is None:
+            raise NeverError("there is no master")
+        try:
+            code = self.master.wait(patience)
+        except subprocess.TimeoutExpired:
+            raise NeverError(f"the failpoint was not reached within {patience:.0f} s") from None
+        if code != -signal.SIGKILL:
+            raise NeverError(f"the master ended with {code}, not by its failpoint")
+        self.master = None
+
+    def stop_master(self) -> None:
+        """End it as `muster down` would, and wait."""
+        if self.master is not None:
+            self.master.terminate()
+            code = self.master.wait(PATIENCE_S)
+            self.master = None
+            if code != 0:
+                raise NeverError(f"the master ended with {code} when it was asked to stop")
+
+    def client(self) -> Client:
+        """A connection. Raises UnreachableError while there is no master."""
+        return connect(conf=str(self.conf))
+
+    def muster(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `muster` in this lab."""
+        return subprocess.run(
+            [sys.executable, "-m", "client.cli.main", *words, "--conf", str(self.conf)],
+            cwd=ROOT,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    # -- the agents -------------------------------------------------------------------------------------------
+
+    def agent_folder(self, node: str) -> Path:
+        """The state folder of a node's agent, once there is one."""
+        return until(f"a state folder of {node}", lambda: next(self.state.glob(f"muster/*-{node}"), None))
+
+    def agent_pid(self, node: str) -> int | None:
+        """The agent of a node, if it lives."""
+        try:
+            pid = int((self.agent_folder(node) / "lock").read_text(encoding="ascii"))
+        except (FileNotFoundError, ValueError):
+            return None
+        return pid if any(process.pid == pid for process in self.processes()) else None
+
+    def kill_agent(self, node: str) -> bool:
+        """SIGKILL to the agent; whether there was one."""
+        pid = self.agent_pid(node)
+        if pid is not None:
+            os.kill(pid, signal.SIGKILL)
+        return pid is not None
+
+    def arm_agent(self, node: str, failpoint: str) -> Path:
+        """Have the node's agent, or its next shim, killed at a point; the file that is gone when that happened."""
+        path = self.agent_folder(node) / "failpoint"
+        draft = path.with_suffix(".draft")
+        draft.write_text(failpoint, encoding="ascii")
+        draft.replace(path)
+        return path
+
+    # -- what lives -------------------------------------------------------------------------------------------
+
+    def processes(self) -> list[Process]:
+        """Everything alive that was started by this lab, directly or not."""
+        mark = f"XDG_STATE_HOME={self.state}".encode()
+        found = (_look(int(entry.name), mark) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+        return [process for process in found if process is not None]
+
+    def attempts_alive(self) -> list[Process]:
+        """The processes of tasks."""
+        return [process for process in self.processes() if process.launch_id]
+
+    def strays(self) -> list[Process]:
+        """What should not be there when no task lives: all but the master, the agents, and one sampler each."""
+        agents = {self.agent_pid(node) for node in self.nodes}
+        samplers: set[int] = set()
+        found: list[Process] = []
+        for process in self.processes():
+            if process.pid in agents or (self.master is not None and process.pid == self.master.pid):
+                continue
+            if process.parent in agents and process.parent not in samplers and not process.launch_id:
+                samplers.add(process.parent)
+            else:
+                found.append(process)
+        return found
+
+    def close(self) -> list[Process]:
+        """End master and agents, then whatever is left; gives what had to be killed, which should be nothing."""
+        self.kill_master()
+        agents = {self.agent_pid(node) for node in self.nodes} if self.state.exists() else set()
+        for pid in agents - {None}:
+            _signal(pid, signal.SIGTERM)
+        with suppress(NeverError):
+            until("nothing of the lab lives", lambda: not self.processes(), patience=6)
+        left = self.processes()
+        for process in left:
+            _signal(process.pid, signal.SIGKILL)
+        return left
+
+
+def _look(pid: int, mark: bytes) -> Process | None:
+    try:
+        environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        if mark not in environ:
+            return None
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None  # gone meanwhile, or another user's
+    state, parent = stat[stat.rindex(b")") + 2 :].split()[:2]
+    if state in b"ZX":
+        return None
+    ids = [entry.partition(b"=")[2].decode() for entry in environ if entry.startswith(b"MUSTER_LAUNCH_ID=")]
+    return Process(pid, int(parent), ids[0] if ids else "", command)
+
+
+def _signal(pid: int | None, number: int) -> None:
+    if pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)

@@ -1,0 +1,104 @@
+"""What really happened, told by the tasks themselves, past everything that Muster believes.
+
+Each attempt takes a kernel lock for its task and for each of its GPUs without waiting, and holds them until the last
+process of its tree is gone; a second holder is a conflict. It appends its start and its end to a file. Written in bash
+with one `flock`: an oracle has to cost little, or it would be what is measured.
+"""
+
+from __future__ import annotations
+
+import random
+import shlex
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+_SCRIPT = """\
+# . oracle.sh CODE NAP [leftover]: hold what this attempt was given, for NAP seconds, then end with CODE.
+muster_conflict() { echo "$MUSTER_LAUNCH_ID $1 on $MUSTER_NODE" >>"$muster_here/conflicts"; exit 99; }
+exec {muster_fd}>"$muster_here/locks/task-$MUSTER_TASK_ID"
+flock -n "$muster_fd" || muster_conflict "task $MUSTER_TASK_ID"
+for muster_gpu in ${CUDA_VISIBLE_DEVICES//,/ }; do
+    exec {muster_fd}>"$muster_here/locks/$MUSTER_NODE-gpu$muster_gpu"
+    flock -n "$muster_fd" || muster_conflict "gpu $muster_gpu"
+done
+echo "start $MUSTER_LAUNCH_ID $MUSTER_TASK_ID $MUSTER_NODE $$ $EPOCHREALTIME $CUDA_VISIBLE_DEVICES" \\
+    >>"$muster_here/oracle"
+if [ "$3" = leftover ]; then setsid sleep 300 & fi
+sleep "$2"
+echo "end $MUSTER_LAUNCH_ID $1 $EPOCHREALTIME" >>"$muster_here/oracle"
+if [ "$1" = 137 ]; then kill -KILL $$; fi
+exit "$1"
+"""
+FOREVER_S = 300
+
+
+@dataclass
+class Job:
+    """One task as the clients know it. `doomed`: it would sleep for ever and is cancelled. `id`: what was answered."""
+
+    number: int
+    gpus: int
+    code: int
+    nap_s: float
+    leftover: bool = False
+    doomed: bool = False
+    id: int = 0
+
+    @property
+    def state(self) -> str:
+        """How it has to end."""
+        return "cancelled" if self.doomed else "failed" if self.code else "succeeded"
+
+
+def make_jobs(count: int, chance: random.Random) -> list[Job]:
+    """Jobs of 0 to 8 GPUs: most succeed, some fail, leave a process behind, kill themselves, or are to be cancelled."""
+    jobs = []
+    for number in range(count):
+        code = chance.choice((0, 0, 0, 0, 1, 2, 7, 137))
+        gpus = chance.choice((0, 0, 0, 1, 1, 1, 2, 2, 3, 4, 5, 6, 7, 8))
+        job = Job(number, gpus, code, round(chance.uniform(0.0, 0.03), 3), leftover=chance.random() < 0.04)
+        if chance.random() < 0.03:
+            job.doomed, job.nap_s, job.leftover = True, FOREVER_S, False
+        jobs.append(job)
+    return jobs
+
+
+class Oracle:
+    """The files of one run, in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "locks").mkdir(parents=True)
+        self.script = folder / "oracle.sh"
+        here = f"muster_here={shlex.quote(str(folder))}\n"
+        self.script.write_text(here + _SCRIPT, encoding="utf-8")
+
+    def command(self, job: Job) -> str:
+        """The bash line that makes a task of this job."""
+        words = [".", str(self.script), str(job.code), str(job.nap_s), *(["leftover"] if job.leftover else [])]
+        return shlex.join(words)
+
+    def starts(self) -> Counter[str]:
+        """How often each launch id was started."""
+        return Counter(words[1] for words in self._lines("oracle") if words[0] == "start")
+
+    def attempts(self) -> dict[int, set[str]]:
+        """The launch ids that were started for each task."""
+        found: dict[int, set[str]] = {}
+        for words in self._lines("oracle"):
+            if words[0] == "start":
+                found.setdefault(int(words[2]), set()).add(words[1])
+        return found
+
+    def ends(self) -> dict[str, int]:
+        """The code that each launch id was about to end with."""
+        return {words[1]: int(words[2]) for words in self._lines("oracle") if words[0] == "end"}
+
+    def conflicts(self) -> list[str]:
+        """Every lock that was held by somebody else."""
+        return [" ".join(words) for words in self._lines("conflicts")]
+
+    def _lines(self, name: str) -> list[list[str]]:
+        path = self.folder / name
+        return [line.split() for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []

@@ -1,0 +1,80 @@
+"""One exact crash each: at every step of submit, launch, start and exit, in the master, the agent and the shim."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from master import failpoint
+from tests.system import books
+from tests.system.chaos import AGENT_FAILPOINTS, SHIM_KILLS, Gate, Submitter
+from tests.system.lab import Lab, until
+from tests.system.oracle import Job, Oracle
+
+SHAPES = ((1, 0), (0, 3), (8, 0), (2, 137), (0, 0), (3, 1))
+"""GPUs and exit code of each job."""
+
+
+def start_clients(lab: Lab, oracle: Oracle) -> tuple[list[Job], list[Submitter]]:
+    """Two clients that submit a handful of jobs while the fault is there."""
+    jobs = [Job(number, gpus, code, 0.02) for number, (gpus, code) in enumerate(SHAPES)]
+    gate = Gate(0)
+    gate.end()
+    timed = [(0, job) for job in jobs]
+    clients = [Submitter(lab, oracle, timed[one::2], gate, f"half {one}") for one in range(2)]
+    for client in clients:
+        client.start()
+    return jobs, clients
+
+
+def finish(lab: Lab, oracle: Oracle, jobs: list[Job], clients: list[Submitter], *, lost: int = 0) -> None:
+    """Wait for the end of all, and read the books."""
+    for client in clients:
+        client.join(30)
+        assert client.problems == []
+        assert not client.is_alive()
+    with lab.client() as asking:
+        until("every task has ended", lambda: not asking.tasks(active=True))
+    assert books.audit_running(lab, oracle, jobs, lost=lost) == []
+
+
+@pytest.mark.parametrize("name", failpoint.NAMES)
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_master_that_dies_here_comes_back_and_every_task_runs_once(
+    lab: Lab, oracle: Oracle, name: str, count: int
+) -> None:
+    lab.start(f"{name}:{count}")
+    jobs, clients = start_clients(lab, oracle)
+    lab.await_failpoint()
+    lab.start()
+    finish(lab, oracle, jobs, clients)
+
+
+@pytest.mark.parametrize("name", sorted(set(AGENT_FAILPOINTS) - SHIM_KILLS))
+def test_an_agent_that_dies_here_comes_back_and_every_task_runs_once(lab: Lab, oracle: Oracle, name: str) -> None:
+    lab.start()
+    armed = lab.arm_agent("node0", name)
+    jobs, clients = start_clients(lab, oracle)
+    until("the failpoint is reached", lambda: not armed.exists())
+    finish(lab, oracle, jobs, clients)
+
+
+@pytest.mark.parametrize("name", sorted(SHIM_KILLS))
+def test_a_shim_that_dies_here_costs_at_most_the_knowledge_of_one_exit(lab: Lab, oracle: Oracle, name: str) -> None:
+    lab.start()
+    armed = lab.arm_agent("node0", name)
+    jobs, clients = start_clients(lab, oracle)
+    until("the failpoint is reached", lambda: not armed.exists())
+    finish(lab, oracle, jobs, clients, lost=1)
+    with lab.client() as asking:
+        lost = [task for task in asking.tasks(active=False, ended=True) if task["state"] == "lost"]
+    assert len(lost) == (0 if name == "shim.after_exit_record" else 1)
+    assert all("unknown" in (task["reason"] or "") for task in lost)
+
+
+def test_every_failpoint_of_the_agent_is_tried_here() -> None:
+    sources = Path(books.__file__).parents[2] / "monitor" / "agent"
+    text = "".join(path.read_text(encoding="utf-8") for path in sources.glob("*.py"))
+    named = {part.split('"')[1] for part in text.split("reach(self._folder, ")[1:]}
+    assert named == set(AGENT_FAILPOINTS)
