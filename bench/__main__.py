@@ -54,10 +54,17 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Muster beside its targets.")
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=[*SUBJECTS, []], help=", ".join(SUBJECTS))
+    parser.add_argument("names", nargs="*", metavar="NAME", type=_subject, help=", ".join(SUBJECTS))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--quick", action="store_true", help="a twentieth of the tasks, once: to see that it works")
     return parser
+
+
+def _subject(name: str) -> str:
+    """A name of SUBJECTS. Raises ArgumentTypeError. (`choices` would refuse to have none of them.)"""
+    if name not in SUBJECTS:
+        raise argparse.ArgumentTypeError(f"there is no benchmark {name!r}; there are {', '.join(SUBJECTS)}")
+    return name
 
 
 def _measure(names: list[str], folder: Path, scale: Scale) -> list[Figure]:

@@ -184,8 +184,11 @@ class Lab:
 
 
 def clean_environment() -> dict[str, str]:
-    """Ours, without what would point a child to another master or make it die on purpose."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
+    """Ours, without what would point a child to another master, make it die on purpose, or compile at each start."""
+    unwanted = {"PYTHONDONTWRITEBYTECODE"}
+    return {
+        name: value for name, value in os.environ.items() if not name.startswith("MUSTER_") and name not in unwanted
+    }
 
 
 def processes(folder: Path) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from client.api import new_request_id
 
 SUBJECT = "durable submits"
 ONE_BY_ONE, PIPELINED, BATCH = 3_000, 10_000, 30_000
+RECORD = 300
+"""Bytes: about what the journal gets for one submit."""
 
 
 def measure(workshop: Path, scale: Scale) -> list[Figure]:
@@ -18,12 +21,15 @@ def measure(workshop: Path, scale: Scale) -> list[Figure]:
     runs = []
     for _ in range(scale.runs):
         with Lab(workshop) as lab:
-            runs.append((_one_by_one(lab, scale), _pipelined(lab, scale), _batch(lab, scale)))
-    one, pipelined, batch = zip(*runs, strict=True)
+            rates = _one_by_one(lab, scale), _pipelined(lab, scale), _batch(lab, scale)
+            runs.append((*rates, _disk_alone(lab.folder, scale), _talk_alone(lab, scale)))
+    one, pipelined, batch, disk, talk = zip(*runs, strict=True)
     return [
         Figure(SUBJECT, "one at a time, one connection", "/s", one, at_least(4_000)),
         Figure(SUBJECT, "pipelined, one connection", "/s", pipelined, at_least(25_000)),
         Figure(SUBJECT, f"one batch of {scale.of(BATCH):,}", "/s", batch, at_least(120_000)),
+        Figure(SUBJECT, f"the disk alone: {RECORD} bytes and a sync", "/s", disk),
+        Figure(SUBJECT, "the talk alone: a list of no rows", "/s", talk),
     ]
 
 
@@ -57,3 +63,28 @@ def _batch(lab: Lab, scale: Scale) -> float:
         begun = time.perf_counter()
         client.submit_batch(commands, hold=True)
         return len(commands) / (time.perf_counter() - begun)
+
+
+def _disk_alone(folder: Path, scale: Scale) -> float:
+    """What the file system gives to one writer who appends and syncs, right after the master."""
+    count = scale.of(ONE_BY_ONE)
+    fd = os.open(folder / "appended", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        begun = time.perf_counter()
+        for _ in range(count):
+            os.write(fd, b"." * RECORD)
+            os.fdatasync(fd)
+        return count / (time.perf_counter() - begun)
+    finally:
+        os.close(fd)
+
+
+def _talk_alone(lab: Lab, scale: Scale) -> float:
+    """Requests that change nothing and are answered with nothing, one at a time, through the same client."""
+    count = scale.of(ONE_BY_ONE)
+    with lab.client() as client:
+        client.list_tasks(ids=[])
+        begun = time.perf_counter()
+        for _ in range(count):
+            client.list_tasks(ids=[])
+        return count / (time.perf_counter() - begun)

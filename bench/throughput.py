@@ -30,7 +30,7 @@ def measure(workshop: Path, scale: Scale) -> list[Figure]:
         figures += [
             Figure(SUBJECT, f"{slots} slots: share of the floor", "", shares, at_least(SHARE_OF_FLOOR)),
             Figure(SUBJECT, f"{slots} slots: tasks", "/s", rates),
-            Figure(SUBJECT, f"{slots} slots: the shim floor, the agent alone", "/s", floors),
+            Figure(SUBJECT, f"{slots} slots: the shim floor (agent alone)", "/s", floors),
         ]
     return figures
 

@@ -27,6 +27,7 @@ log = logging.getLogger("muster.engine")
 T = TypeVar("T")
 
 RETRY_S = 1.0
+COMPACT_RETRY_S = 60.0
 PLAN_SHARE = 4
 """After a round of planning that took d seconds the next comes no sooner than PLAN_SHARE * d later, so that planning
 takes at most a fifth of the time however long the queue is."""
@@ -64,16 +65,28 @@ class Engine:
         self._next_plan = 0.0
         self._plan_timer: asyncio.TimerHandle | None = None
         self._compacting: asyncio.Task[None] | None = None
+        self._compact_from = 0.0
 
     # -- in ---------------------------------------------------------------------------------------------------
 
-    def client_change(self, change: Callable[[], T]) -> T:
-        """Let a client change something. Raises StoreUnavailableError while the disk takes no writes."""
+    def client_change(self, change: Callable[[], T], *, grows: bool = True) -> T:
+        """Let a client change something. Raises StoreUnavailableError while the disk takes no writes.
+
+        `grows=False`: a change that frees rather than fills (a cancel), and may use what is kept for exits.
+        """
         if self.store.fault is not None:
             self.store.probe()
-        if self.store.fault is not None:
+        if self.store.fault is not None and (grows or self._stalled):
             raise StoreUnavailableError(self.store.fault)
+        if self._stalled:
+            self._resume()
         return self.event(change)
+
+    def check_durable(self) -> None:
+        """Raise StoreUnavailableError while what has happened cannot be made durable, so that an answer which was
+        not given for that reason is not given again as if it held."""
+        if self._stalled:
+            raise StoreUnavailableError(self.store.fault or "the disk takes no writes")
 
     def event(self, change: Callable[[], T]) -> T:
         """Let the core handle something, and see to it that what changed is committed soon."""
@@ -130,7 +143,7 @@ class Engine:
         self._reach("after_sync")
         self._unsynced = self._stalled = False
         self._let_out()
-        if self.store.should_compact() and self._compacting is None:
+        if self._compacting is None and self.store.should_compact() and time.monotonic() >= self._compact_from:
             self._compacting = asyncio.create_task(self._compact())
 
     def _stall(self, error: StoreUnavailableError) -> None:
@@ -145,6 +158,13 @@ class Engine:
         for reply in replies:
             reply(told)
         self._commit_at = asyncio.get_running_loop().call_later(RETRY_S, self._commit)
+
+    def _resume(self) -> None:
+        # There is room again. From here on answers wait for the commit as ever, and it need not wait for its timer.
+        self._stalled = False
+        if self._commit_at is not None:
+            self._commit_at.cancel()
+        self._commit_at = asyncio.get_running_loop().call_soon(self._commit)
 
     def _let_out(self) -> None:
         replies, self._replies = self._replies, []
@@ -210,7 +230,7 @@ class Engine:
                 await (asyncio.to_thread(work) if work is not None else asyncio.sleep(0))
         except StoreUnavailableError as error:
             log.warning("the journal is not compacted yet: %s", error)
-            await asyncio.sleep(60)
+            self._compact_from = time.monotonic() + COMPACT_RETRY_S
         except SyncFailedError as error:
             log.critical("%s", error)
             os._exit(EXIT_SYNC_FAILED)

@@ -16,8 +16,10 @@ NAMES = (
     "launch.after_sync",
     "launch.after_send",
     "started.received",
+    "started.before_sync",
     "started.after_sync",
     "exit.received",
+    "exit.before_sync",
     "exit.after_sync",
     "exit.after_ack",
 )

@@ -47,7 +47,10 @@ def _owner(ours: tuple[str, int], theirs: tuple[str, int]) -> int | None:
         for line in table:
             at = line.find(wanted)
             if at >= 0:
-                return int(line[at:].split()[5])
+                # local, remote, state, queues, timer, retransmits, uid, timeout, inode. A socket that its owner has
+                # closed already has no inode, and some kernels call it root's then: nobody answers for it.
+                uid, _, inode = line[at:].split()[6:9]
+                return int(uid) if int(inode) else None
     return None
 
 

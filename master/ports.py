@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -56,7 +56,7 @@ class Subscribe(msgspec.Struct, forbid_unknown_fields=True):
     """subscribe: to some tasks or to all; `snapshot` says whether what is there now comes first."""
 
     ids: list[int] | None = None
-    snapshot: str = "active"
+    snapshot: Literal["active", "none"] = "active"
 
 
 class Hub:

@@ -79,11 +79,16 @@ def strict_loads(frame: bytes) -> Any:
     if text.count("[") + text.count("{") > MAX_DEPTH:
         _check_depth(text)
     try:
-        return json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite)
+        value = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite)
+        if "\\ud" in text or "\\uD" in text:
+            json.dumps(value, ensure_ascii=False).encode()
     except FrameError:
         raise
+    except UnicodeEncodeError:
+        raise FrameError("half of a surrogate pair is not a character") from None
     except ValueError as error:
         raise FrameError(f"not JSON: {error}") from None
+    return value
 
 
 def _check_depth(text: str) -> None:

@@ -23,7 +23,7 @@ class Read(msgspec.Struct, forbid_unknown_fields=True):
 
     id: Annotated[int, Meta(ge=1)] | None = None
     server: bool = False
-    offset: int = 0
+    offset: Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)] = 0
     limit: Annotated[int, Meta(ge=0, le=MAX_READ)] = MAX_READ
 
 

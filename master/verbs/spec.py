@@ -17,6 +17,10 @@ from wire.errors import BadRequestError
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Count = Annotated[int, Meta(ge=0, le=4096)]
+WORD_BYTES = 128 * 1024 - 4096
+"""The kernel gives a program no longer word than 128 KiB; what activates the environment goes before the command."""
+ALL_BYTES = 1 << 20
+"""Words and variables together: half of what the kernel takes, the rest is for what is there already."""
 
 
 class Predecessor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,7 +46,7 @@ class Spec(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     after: list[Predecessor] = []
     priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
     urgent: bool = False
-    time_limit_s: Annotated[float, Meta(gt=0)] | None = None
+    time_limit_s: Annotated[float, Meta(gt=0, le=1e9)] | None = None
     log: str | None = None
     hold: bool = False
 
@@ -55,7 +59,7 @@ class Editable(Spec, kw_only=True, forbid_unknown_fields=True):
 
 def draft_of(spec: Spec, command: list[str] | str, context: Context) -> Task:
     """The task that a spec describes, without id and log path. Raises BadRequestError naming the field."""
-    _check_command(command)
+    check_command(command, spec.setup)
     _check_variables(spec.variables)
     _check_text(name=spec.name, project=spec.project, setup=spec.setup, cwd=spec.cwd, env=spec.env)
     if spec.env and not spec.env.startswith("/") and not ENV_NAME.fullmatch(spec.env):
@@ -137,12 +141,19 @@ def _gpus(spec: Spec) -> tuple[int, list[int] | None]:
     return len(ids), ids
 
 
-def _check_command(command: list[str] | str) -> None:
+def check_command(command: list[str] | str, setup: str = "") -> None:
+    """Refuse a command that no machine could be given. Raises BadRequestError."""
     words = [command] if isinstance(command, str) else command
     if not any(word.strip() for word in words):
         raise BadRequestError("command: it is empty; say what to run, e.g. `muster submit -- python train.py`")
     if any("\0" in word for word in words):
         raise BadRequestError("command: it holds a NUL character, which no program can be given")
+    sizes = [len(word.encode()) for word in (setup + words[0], *words[1:])]
+    if max(sizes) > WORD_BYTES or sum(sizes) > ALL_BYTES:
+        raise BadRequestError(
+            f"command: {max(sizes)} bytes in a word and {sum(sizes)} in all; a program can be given {WORD_BYTES} and "
+            f"{ALL_BYTES}: put it into a script, or the data into a file"
+        )
 
 
 def _check_variables(variables: dict[str, str]) -> None:
@@ -153,6 +164,9 @@ def _check_variables(variables: dict[str, str]) -> None:
             )
         if name.startswith("MUSTER_") or name in {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"}:
             raise BadRequestError(f"variables: {name} is set by Muster and cannot be given")
+    sizes = [len(name) + len(value.encode()) for name, value in variables.items()]
+    if max(sizes, default=0) > WORD_BYTES or sum(sizes) > ALL_BYTES // 2:
+        raise BadRequestError(f"variables: a program can be given {WORD_BYTES} bytes in one, {ALL_BYTES // 2} in all")
 
 
 def _check_text(**texts: str) -> None:

@@ -13,7 +13,7 @@ from master.inventory import Request, request_of
 from master.scheduler import Room, details
 from master.task import ACTIVE, ENDED, QUEUED, Task, TaskState, TaskView
 from master.verbs.base import Context
-from master.verbs.spec import Spec, draft_of, edited_copy, log_path_of
+from master.verbs.spec import Spec, check_command, draft_of, edited_copy, log_path_of
 from wire.errors import BadRequestError, MusterError
 
 TaskId = Annotated[int, Meta(ge=1)]
@@ -90,6 +90,7 @@ def view(context: Context, task: Task) -> TaskView:
 def submit(context: Context, params: Submit) -> Any:
     """File one task; the answer leaves once it is durable."""
     if params.request_id is not None and params.request_id in context.core.answered:
+        context.engine.check_durable()
         return context.core.answered[params.request_id]
     draft = draft_of(params, params.command, context)
     if params.dry_run:
@@ -109,13 +110,14 @@ def submit(context: Context, params: Submit) -> Any:
 def submit_batch(context: Context, params: SubmitBatch) -> Any:
     """File one task per command, with consecutive ids: all or none."""
     if params.request_id is not None and params.request_id in context.core.answered:
+        context.engine.check_durable()
         return context.core.answered[params.request_id]
     if not params.commands:
         raise BadRequestError("the batch holds no command")
     if params.log is not None:
         raise BadRequestError("the tasks of a batch cannot share one log file: leave `log` out")
-    if any(not command.strip() or "\0" in command for command in params.commands):
-        raise BadRequestError("a command of the batch is empty or holds a NUL character")
+    for command in params.commands:
+        check_command(command, params.setup)
     draft = draft_of(params, params.commands[0], context)
     folder = context.master.log_folder
 
@@ -248,7 +250,7 @@ def cancel(context: Context, params: Cancel) -> dict[str, Any]:
             except MusterError as error:
                 refused[task_id] = str(error)
 
-    context.engine.client_change(change)
+    context.engine.client_change(change, grows=False)
     return {"cancelled": cancelled[::-1], "signalled": signalled[::-1], "refused": refused}
 
 

@@ -26,6 +26,7 @@ class Attempt:
         "orphan",
         "ours",
         "pid",
+        "pid_start",
         "seen",
         "shim",
         "shim_start",
@@ -37,6 +38,7 @@ class Attempt:
         self.launch_id = launch_id
         self.state = CLAIMED
         self.pid: Optional[int] = None
+        self.pid_start: Optional[int] = None
         self.started_at: Optional[float] = None
         self.code: Optional[int] = None
         self.cause = ""
@@ -63,7 +65,8 @@ class Attempt:
         if kind == "claim":
             self.shim, self.shim_start = line["shim"], line["shim_start"]
         elif kind == "start" and self.state == CLAIMED:
-            self.state, self.pid, self.started_at = RUNNING, line["pid"], line["at"]
+            self.state, self.started_at = RUNNING, line["at"]
+            self.pid, self.pid_start = line["pid"], line["pid_start"]
             return True
         elif kind == "exit":
             self.state, self.code, self.cause, self.error = ENDED, line["code"], line["cause"], line["error"]

@@ -12,7 +12,7 @@ from typing import Callable, List
 from . import record, tree
 from .attempt import Attempt
 from .folder import Folder
-from .shim import KILL_AGAIN_S, exit_line
+from .shim import KILL_AGAIN_S, LEFTOVER_GRACE_S, exit_line
 
 FIRST_LOOK_S = 0.05
 LAST_LOOK_S = 2.0
@@ -59,13 +59,21 @@ class Orphans:
             members = trees[attempt.launch_id]
             if not members:
                 self._over(attempt)
-            elif attempt.kill_asked and attempt.kill_at is None:
-                self.kill(attempt, now)
-            elif attempt.kill_at is not None and now >= attempt.kill_at:
+            elif attempt.kill_at is None:
+                self._end_leftovers(attempt, now)
+            elif now >= attempt.kill_at:
                 tree.send(members, signal.SIGKILL)
         killing = any(attempt.kill_at is not None for attempt in self._attempts)
         self._pause = KILL_AGAIN_S if killing else min(self._pause * 2, LAST_LOOK_S)
         self._look_at = now + self._pause
+
+    def _end_leftovers(self, attempt: Attempt, now: float) -> None:
+        """What the command left behind when it ended is ended, as its shim would have done."""
+        if attempt.kill_asked:
+            self.kill(attempt, now)
+        elif attempt.pid and not tree.is_alive(attempt.pid, attempt.pid_start):
+            attempt.grace_s = LEFTOVER_GRACE_S
+            self.kill(attempt, now)
 
     def _over(self, attempt: Attempt) -> None:
         if attempt.lock is None:

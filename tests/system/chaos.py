@@ -37,6 +37,8 @@ SHIM_KILLS = frozenset(name for name in AGENT_FAILPOINTS if name.startswith("shi
 CLIENTS = 8
 ANSWER_S = 60.0
 CONVERGE_S = 30.0
+BACKLOG_S = 0.1
+"""More for each task that still has to run: that is load, not recovery."""
 QUICK_S = (0.02, 0.6)
 """After how long a strike falls, within its phase."""
 
@@ -257,7 +259,7 @@ def _settle(lab: Lab, clients: list[Submitter], gate: Gate, report: Report) -> N
             report.problems.append(f"{client.name} got no answer")
     with lab.client() as asking:
         report.backlog = len(asking.tasks(active=True))
-        until("every task has ended", lambda: not asking.tasks(active=True), CONVERGE_S)
+        until("every task has ended", lambda: not asking.tasks(active=True), CONVERGE_S + BACKLOG_S * report.backlog)
         report.converged_s = time.monotonic() - calm
         report.states = {state: count for state, count in asking.info()["tasks"].items() if count}
 

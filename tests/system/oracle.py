@@ -1,8 +1,9 @@
 """What really happened, told by the tasks themselves, past everything that Muster believes.
 
 Each attempt takes a kernel lock for its task and for each of its GPUs without waiting, and holds them until the last
-process of its tree is gone; a second holder is a conflict. It appends its start and its end to a file. Written in bash
-with one `flock`: an oracle has to cost little, or it would be what is measured.
+process of its tree is gone; a second holder is a conflict. It appends its start and its end to a file. What it
+leaves behind lives for seconds only, so that it also ends where its shim was killed and nobody else would end it.
+Written in bash with `flock`: an oracle has to cost little, or it would be what is measured.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ for muster_gpu in ${CUDA_VISIBLE_DEVICES//,/ }; do
 done
 echo "start $MUSTER_LAUNCH_ID $MUSTER_TASK_ID $MUSTER_NODE $$ $EPOCHREALTIME $CUDA_VISIBLE_DEVICES" \\
     >>"$muster_here/oracle"
-if [ "$3" = leftover ]; then setsid sleep 300 & fi
+if [ "$3" = leftover ]; then setsid sleep 8 & fi
 sleep "$2"
 echo "end $MUSTER_LAUNCH_ID $1 $EPOCHREALTIME" >>"$muster_here/oracle"
 if [ "$1" = 137 ]; then kill -KILL $$; fi

@@ -1,0 +1,230 @@
+"""A master without its links, inside the test's own loop: real store, real sockets, a disk that can be told to refuse.
+
+The disk is the machine's, with three things a test may want of it: to know when it syncs, to be full, to be read-only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import itertools
+import json
+import os
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from master.core import Core, Effect
+from master.disk import OsDisk, SyncFailedError
+from master.engine import Engine
+from master.inventory import Facts, NodeSpec, NodeState
+from master.ports import NODES, TASKS, Connection, Hub, PortLimits
+from master.store import Store
+
+DATA = "data_port"
+DEADLINE_S = 20.0
+FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000)
+LIMITS = PortLimits(frame=1 << 20, frame_unidentified=64 << 10, outbox=64 << 10, handshake_s=10.0, unidentified=64)
+
+T = TypeVar("T")
+
+
+def run(story: Coroutine[Any, Any, T]) -> T:
+    """Run a test's coroutine to its end, within the deadline."""
+    return asyncio.run(asyncio.wait_for(story, DEADLINE_S))
+
+
+class MoodyDisk(OsDisk):
+    """The machine's disk. `refuse`: the errno of every write; `on_sync` is called before each sync."""
+
+    def __init__(self) -> None:
+        self.refuse: int | None = None
+        self.sync_fails = False
+        self.on_sync: Callable[[], None] = lambda: None
+        self.syncs = 0
+
+    def fill(self) -> None:
+        """From here on there is no space."""
+        self.refuse = errno.ENOSPC
+
+    def write(self, fd: int, data: bytes) -> int:
+        """Write, or refuse."""
+        self._check()
+        return super().write(fd, data)
+
+    def allocate(self, path: Path, size: int) -> None:
+        """Reserve, or refuse."""
+        self._check()
+        super().allocate(path, size)
+
+    def sync(self, fd: int) -> None:
+        """Tell, then sync, or fail for good."""
+        self.on_sync()
+        self.syncs += 1
+        if self.sync_fails:
+            raise SyncFailedError("fdatasync failed: Input/output error")
+        super().sync(fd)
+
+    def _check(self) -> None:
+        if self.refuse is not None:
+            raise OSError(self.refuse, os.strerror(self.refuse))
+
+
+class Place:
+    """What verbs know of the master around them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.conda = str(folder / "conda")
+        self.root = str(folder)
+        self.log_folder = str(folder / "logs")
+        self.server_log = str(folder / "server.log")
+        self.stopped = False
+
+    def info(self) -> dict[str, Any]:
+        """Nothing that matters here."""
+        return {"pid": os.getpid()}
+
+    def stop(self) -> None:
+        """Remember that somebody asked."""
+        self.stopped = True
+
+
+class Peer:
+    """The other end of a connection to one port."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+        self._numbers = itertools.count(1)
+        self.pushed: list[dict[str, Any]] = []
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self.writer.write(data)
+
+    def ask(self, method: str, **params: Any) -> int:
+        """Send a request and do not wait; its id."""
+        number = next(self._numbers)
+        self.send(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n")
+        return number
+
+    async def read(self) -> dict[str, Any]:
+        """The next message, whatever it is. Raises EOFError."""
+        line = await self.reader.readline()
+        if not line:
+            raise EOFError
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    async def answer(self, number: int) -> dict[str, Any]:
+        """The answer to a request; notifications before it are kept in `pushed`."""
+        while True:
+            message = await self.read()
+            if "method" not in message:
+                assert message["id"] == number, message
+                return message
+            self.pushed.append(message)
+
+    async def call(self, method: str, **params: Any) -> Any:
+        """Ask and give the result."""
+        message = await self.answer(self.ask(method, **params))
+        assert "error" not in message, message
+        return message["result"]
+
+    async def refusal(self, method: str, **params: Any) -> tuple[str, str]:
+        """Ask for something that is refused; the stable code and the message."""
+        message = await self.answer(self.ask(method, **params))
+        assert "result" not in message, message
+        error = message["error"]
+        assert isinstance(error["code"], int)
+        assert "\n" not in error["message"]
+        return error["data"]["code"], error["message"]
+
+    async def notification(self) -> dict[str, Any]:
+        """The next notification."""
+        if self.pushed:
+            return self.pushed.pop(0)
+        message = await self.read()
+        assert "method" in message, message
+        return message
+
+
+class InProcess:
+    """`async with InProcess(folder) as master`: engine, hub and the three ports, one node `a` with 8 GPUs."""
+
+    def __init__(self, folder: Path, disk: MoodyDisk | None = None, limits: PortLimits = LIMITS) -> None:
+        self.folder = folder
+        self.disk = disk or MoodyDisk()
+        self.limits = limits
+        self.effects: list[Effect] = []
+        self.peers: list[Peer] = []
+        self.servers: dict[str, asyncio.Server] = {}
+
+    async def __aenter__(self) -> InProcess:
+        """Open the store and the ports."""
+        store = Store(self.folder / "task_info", self.disk)
+        image = store.open()
+        numbers = itertools.count(1)
+        specs = (NodeSpec(name="a", gpu_models=("GPU",) * 8),)
+        self.core = Core(specs, lambda task, attempt: f"{task}.{attempt}.{next(numbers)}", waiting_limit=100_000)
+        self.core.load(image.tasks, image.answered, image.next_id)
+        self.engine = Engine(self.core, store, keep_history=1000)
+        self.engine.perform = self.effects.extend
+        self.place = Place(self.folder)
+        self.hub = Hub(self.engine, self.place, self.limits)
+        for name in (DATA, TASKS, NODES):
+            self.servers[name] = await self.hub.listen(name, "127.0.0.1", 0, 100)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Close all of it."""
+        for peer in self.peers:
+            peer.writer.close()
+        for server in self.servers.values():
+            server.close()
+        self.hub.close()
+        await self.engine.close()
+        await settled(lambda: not self.hub.connections)
+
+    def address(self, port: str = DATA) -> tuple[str, int]:
+        """Where a port listens."""
+        name: tuple[str, int] = self.servers[port].sockets[0].getsockname()
+        return name
+
+    async def peer(self, port: str = DATA) -> Peer:
+        """A new connection."""
+        peer = Peer(*await asyncio.open_connection(*self.address(port), limit=64 << 20))
+        self.peers.append(peer)
+        return peer
+
+    def raw(self, port: str = DATA, *, receive: int | None = None) -> socket.socket:
+        """A new connection that reads only when it is told to. `receive`: bytes that the kernel keeps for it."""
+        sock = socket.socket()
+        if receive is not None:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
+        sock.connect(self.address(port))
+        return sock
+
+    def online(self) -> None:
+        """The node's agent is there."""
+        self.engine.event(lambda: self.core.node_state("a", NodeState.ONLINE, None, FACTS))
+
+    def connection_of(self, sock: socket.socket) -> Connection:
+        """Our end of a raw connection."""
+        name = sock.getsockname()
+        return next(one for one in self.hub.connections if one.transport.get_extra_info("peername") == name)
+
+
+async def settled(condition: Callable[[], object]) -> None:
+    """Let the loop turn until the condition holds; the deadline is `run`'s."""
+    while not condition():
+        await asyncio.sleep(0)
+
+
+async def eof(peer: Peer) -> bytes:
+    """Everything up to the end of the connection."""
+    return await peer.reader.read()
+
+
+Story = Callable[[], Awaitable[None]]

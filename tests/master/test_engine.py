@@ -1,0 +1,300 @@
+"""The engine: nothing leaves before it is durable, and a disk that refuses stops growth, not the truth."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from master import engine as engine_module
+from master.core import Ack, Exit, Kill, Start
+from master.engine import EXIT_DEFECT, EXIT_SYNC_FAILED
+from master.store import RESERVE, Store
+from master.task import Task, TaskState
+from wire.errors import MusterError
+
+from .in_process import InProcess, MoodyDisk, run, settled
+
+ROOT = Path(__file__).parents[2]
+REFUSALS = (errno.ENOSPC, errno.EROFS, errno.EDQUOT)
+
+
+@pytest.fixture(autouse=True)
+def _tries_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_module, "RETRY_S", 0.01)
+
+
+def submit(master: InProcess, command: str = "true", **wants: object) -> Task:
+    draft = Task(id=0, command=command, **wants)  # type: ignore[arg-type]
+    return master.engine.client_change(lambda: master.core.submit([draft], 1.0))[0]
+
+
+def start_one(master: InProcess) -> str:
+    """One task that is on its way; its launch id."""
+    master.online()
+    submit(master, gpus=1)
+    return "1.1.1"
+
+
+def test_an_answer_leaves_only_after_the_sync(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            told: list[MusterError | None] = []
+            seen_at_sync: list[int] = []
+            master.disk.on_sync = lambda: seen_at_sync.append(len(told))
+            submit(master)
+            master.engine.reply(told.append)
+            assert told == []
+            await settled(lambda: told)
+            assert seen_at_sync == [0]
+            assert told == [None]
+
+    run(story())
+
+
+def test_a_read_waits_for_the_sync_of_what_it_has_seen_and_else_not_at_all(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            order: list[str] = []
+            master.disk.on_sync = lambda: order.append("sync")
+            master.engine.reply(lambda _: order.append("read of nothing new"))
+            submit(master)
+            master.engine.reply(lambda _: order.append("submit"))
+            master.engine.reply(lambda _: order.append("read"))
+            await settled(lambda: "read" in order)
+            assert order == ["read of nothing new", "sync", "submit", "read"]
+
+    run(story())
+
+
+def test_what_came_in_during_one_turn_is_synced_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            told: list[MusterError | None] = []
+            before = master.disk.syncs
+            for _ in range(100):
+                submit(master)
+                master.engine.reply(told.append)
+            await settled(lambda: len(told) == 100)
+            assert master.disk.syncs == before + 1
+
+    run(story())
+
+
+def test_a_launch_and_an_acknowledgement_leave_only_after_their_sync(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            seen: list[list[type]] = []
+            master.disk.on_sync = lambda: seen.append([type(effect) for effect in master.effects])
+            launch_id = start_one(master)
+            await settled(lambda: master.effects)
+            master.engine.event(lambda: master.core.exited("a", Exit(launch_id, "exited", 2.0, 0), 2.0))
+            await settled(lambda: len(master.effects) == 2)
+            assert [type(effect) for effect in master.effects] == [Start, Ack]
+            assert seen[-2:] == [[], [Start]]
+
+    run(story())
+
+
+def test_observers_hear_of_what_is_durable(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            heard: list[list[int]] = []
+
+            class Listener:
+                def published(self, tasks: list[Task], _gone: list[int], _nodes: set[str]) -> None:
+                    heard.append([task.id for task in tasks])
+
+            master.engine.observers.append(Listener())
+            master.disk.on_sync = lambda: heard.append([-1])
+            submit(master)
+            await settled(lambda: len(heard) == 2)
+            assert heard == [[-1], [1]]
+
+    run(story())
+
+
+@pytest.mark.parametrize("number", REFUSALS)
+def test_a_disk_that_refuses_is_told_and_recovers_by_itself(tmp_path: Path, number: int) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            await settled(lambda: master.engine._commit_at is None)
+            peer = await master.peer()
+            master.disk.refuse = number
+            code, message = await peer.refusal("task.submit", command="true", request_id="first")
+            assert code == "store_unavailable"
+            assert "request_id" in message
+            # It may yet become durable, so it must not be told as done, and not be made twice.
+            assert (await peer.refusal("task.submit", command="true", request_id="first"))[0] == "store_unavailable"
+            assert (await peer.refusal("task.submit", command="true"))[0] == "store_unavailable"
+            assert (await peer.refusal("task.cancel", ids=[1]))[0] == "store_unavailable"
+            assert (await peer.call("server.info"))["store_fault"] is not None
+            assert (await peer.call("task.list"))["total"] == 1
+            master.disk.refuse = None
+            await settled(lambda: not master.engine._stalled)
+            assert await peer.call("task.submit", command="true", request_id="first") == {"id": 1}
+            assert await peer.call("task.submit", command="true") == {"id": 2}
+            assert (await peer.call("server.info"))["store_fault"] is None
+        store = Store(tmp_path / "task_info", MoodyDisk())
+        assert sorted(store.open().tasks) == [1, 2]
+        store.close()
+
+    run(story())
+
+
+def test_the_first_answer_after_the_disk_was_full_waits_for_its_sync_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "RETRY_S", 3600.0)
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            told: list[object] = []
+            master.disk.refuse = errno.EROFS
+            submit(master)
+            master.engine.reply(told.append)
+            await settled(lambda: told)
+            master.disk.refuse = None
+            synced_before_answer: list[bool] = []
+            master.disk.on_sync = lambda: synced_before_answer.append(len(told) == 1)
+            submit(master)
+            master.engine.reply(told.append)
+            assert len(told) == 1
+            await settled(lambda: len(told) == 2)
+            assert synced_before_answer == [True]
+            assert told[1] is None
+
+    run(story())
+
+
+def test_exits_are_recorded_on_a_full_disk_while_submits_are_refused(tmp_path: Path) -> None:
+    class NearlyFull(MoodyDisk):
+        """Full but for what the reserve gives back."""
+
+        def write(self, fd: int, data: bytes) -> int:
+            if self.refuse is not None and RESERVE in self.names(tmp_path / "task_info"):
+                self._check()
+            return super(MoodyDisk, self).write(fd, data)
+
+    async def story() -> None:
+        disk = NearlyFull()
+        async with InProcess(tmp_path, disk) as master:
+            launch_id = start_one(master)
+            submit(master, gpus=8)
+            await settled(lambda: master.effects)
+            disk.fill()
+            master.engine.event(lambda: master.core.started(launch_id, 2.0))
+            master.engine.event(lambda: master.core.exited("a", Exit(launch_id, "exited", 3.0, 7), 3.0))
+            await settled(lambda: any(isinstance(effect, Ack) for effect in master.effects))
+            peer = await master.peer()
+            code, message = await peer.refusal("task.submit", command="true")
+            assert (code, "full" in message or "No space" in message) == ("store_unavailable", True)
+            # What fills the disk may be a task: it can be ended.
+            assert (await peer.call("task.cancel", ids=[2]))["signalled"] == [2]
+            assert any(isinstance(effect, Kill) for effect in master.effects)
+        store = Store(tmp_path / "task_info", MoodyDisk())
+        tasks = store.open().tasks
+        store.close()
+        assert (tasks[1].state, tasks[1].exit_code) == (TaskState.FAILED, 7)
+        assert tasks[2].cancel_requested
+
+    run(story())
+
+
+def test_nothing_is_acknowledged_to_an_agent_while_the_disk_refuses(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            launch_id = start_one(master)
+            await settled(lambda: master.effects)
+            master.disk.refuse = errno.EROFS
+            master.engine.event(lambda: master.core.exited("a", Exit(launch_id, "exited", 2.0, 0), 2.0))
+            await settled(lambda: master.engine._stalled)
+            assert [type(effect) for effect in master.effects] == [Start]
+            master.disk.refuse = None
+            await settled(lambda: len(master.effects) == 2)
+            assert isinstance(master.effects[1], Ack)
+
+    run(story())
+
+
+def test_a_refused_compaction_does_not_keep_the_master_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            monkeypatch.setattr(master.engine.store, "should_compact", lambda: True)
+            monkeypatch.setattr(master.disk, "create", _refuse)
+            submit(master)
+            await settled(lambda: master.engine._compact_from > 0)
+        assert master.core.tasks.keys() == {1}
+
+    run(story())
+
+
+def _refuse(_path: Path) -> int:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_planning_takes_at_most_a_fifth_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            rounds: list[float] = []
+
+            def plan() -> int:
+                master.core.plan_needed = False
+                rounds.append(clock[0])
+                clock[0] += 0.01
+                return 0
+
+            monkeypatch.setattr(master.core, "plan", plan)
+            told: list[object] = []
+            for count in range(1, 6):
+                submit(master)
+                master.engine.reply(told.append)
+                await settled(lambda count=count: len(told) == count)
+            assert rounds == [100.0]
+            timer = master.engine._plan_timer
+            assert timer is not None
+            assert 0.0 < timer.when() - asyncio.get_running_loop().time() <= 0.04
+            clock[0] = 100.06
+            await settled(lambda: len(rounds) == 2)
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("defect", "status"),
+    [
+        ("master.disk.sync_fails = True", EXIT_SYNC_FAILED),
+        ("master.engine.store.commit = lambda: 1 / 0", EXIT_DEFECT),
+    ],
+)
+def test_a_failing_sync_or_a_defect_ends_the_process_before_anything_is_answered(
+    tmp_path: Path, defect: str, status: int
+) -> None:
+    program = f"""
+import pathlib
+from tests.master.in_process import InProcess, run, settled
+async def story():
+    async with InProcess(pathlib.Path({str(tmp_path)!r})) as master:
+        peer = await master.peer()
+        print(await peer.call("task.submit", command="true"), flush=True)
+        {defect}
+        print(await peer.call("task.submit", command="true"), flush=True)
+run(story())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout) == (status, "{'id': 1}\n")
+    store = Store(tmp_path / "task_info", MoodyDisk())
+    assert 1 in store.open().tasks
+    store.close()
