@@ -72,6 +72,7 @@ class Master:
         self.conda = str(config.conda)
         self.log_folder = str(config.train_logs)
         self.server_log = str(config.server_log)
+        self._version = importlib.metadata.version("muster")
         self._started_at = time.time()
         self._stopping = asyncio.Event()
         self._links: dict[str, Link] = {}
@@ -84,7 +85,7 @@ class Master:
     def info(self) -> dict[str, Any]:
         """The part of `server.info` that is known here."""
         return {
-            "version": importlib.metadata.version("muster"),
+            "version": self._version,
             "pid": os.getpid(),
             "started_at": self._started_at,
             "conf": str(self.config.path),

@@ -48,6 +48,9 @@ def argv(task: Task, conda: str) -> list[str]:
     prelude = _activation(task.env, conda) + (task.setup + "\n" if task.setup else "")
     if isinstance(task.command, str):
         return ["/bin/bash", "-c", prelude + task.command]
+    if prelude:
+        # A sourced script that is given no words sees those of who sources it, and conda's would take ours for its own.
+        prelude = f'words=("$@"); set --\n{prelude}set -- "${{words[@]}}"\n'
     return ["/bin/bash", "-c", prelude + 'exec "$@"', "bash", *task.command]
 
 

@@ -6,6 +6,7 @@ that died without an exit are handed to `orphans`.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -182,6 +183,8 @@ class Keeper:
         self._shims[pid] = attempt
 
     def _become_shim(self, message: Message) -> NoReturn:
+        # A collection here would touch, and so copy, every page that is shared with the agent.
+        gc.disable()
         try:
             close_all_but({self._reports})
             Shim(self._folder, message, self._reports, self._boot_id).run()
