@@ -111,12 +111,14 @@ class Core:
         self._new_answers: dict[str, msgspec.Raw] = {}
         self._effects: list[Effect] = []
         self._dirty_nodes: set[str] = set()
+        self._queue: list[Task] | None = None
 
     # -- loading and handing out ------------------------------------------------------------------------------
 
     def load(self, tasks: dict[int, Task], answered: dict[str, msgspec.Raw], next_id: int) -> None:
         """Take over what the store found. Called once, before any event."""
         self.tasks = tasks
+        self._queue = None
         self.answered = answered
         self.next_id = next_id
         for task in tasks.values():
@@ -167,8 +169,17 @@ class Core:
         return explain(request_of(task), self.inventory)
 
     def queue(self) -> list[Task]:
-        """The waiting and held tasks, the next one first."""
-        return sorted((task for task in self.tasks.values() if task.state in QUEUED), key=order_of)
+        """The waiting and held tasks, the next one first. Sorted once for all who ask between two changes."""
+        if self._queue is None:
+            self._queue = sorted((task for task in self.tasks.values() if task.state in QUEUED), key=order_of)
+        return self._queue
+
+    def active(self) -> list[Task]:
+        """The tasks that may be alive on a node, the longest running first, those about to start last."""
+        ids = set().union(*(node.active for node in self.inventory.nodes.values()))
+        return sorted(
+            (self.tasks[task_id] for task_id in ids), key=lambda task: (task.started_at or float("inf"), task.id)
+        )
 
     def oldest_ended(self, keep: int) -> list[Task]:
         """The ended tasks beyond the `keep` newest, oldest first."""
@@ -442,6 +453,7 @@ class Core:
 
     def _touch(self, task: Task) -> None:
         self._dirty[task.id] = task
+        self._queue = None
         if task.state in QUEUED:
             self.plan_needed = True
 
@@ -489,6 +501,7 @@ class Core:
             else:
                 self._end(successor, TaskState.CANCELLED, now, f"its predecessor {task.id} was removed before it ended")
         del self.tasks[task.id]
+        self._queue = None
         self.counts[task.state] -= 1
         self._dirty.pop(task.id, None)
         self._gone.append(task.id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from typing import Annotated, Any
 
 import msgspec
@@ -146,14 +145,25 @@ def preview(context: Context, draft: Task) -> dict[str, Any]:
 
 def list_tasks(context: Context, params: ListTasks) -> dict[str, Any]:
     """Running ones first, then the queue in its order, then the ended ones, newest first."""
-    wanted = params.states if params.states is not None else _states(params)
-    tasks = _matching(context, params, frozenset(wanted))
+    states = frozenset(params.states) if params.states is not None else _states(params)
+    tasks = [task for task in _in_order(context, params, states) if task.state in states]
+    if params.user is not None:
+        tasks = [task for task in tasks if task.owner == params.user]
+    if params.search:
+        needle = params.search.casefold()
+        tasks = [task for task in tasks if needle in _text(task)]
     end = None if params.limit is None else params.offset + params.limit
-    if end is None:
-        page = sorted(tasks, key=_place)[params.offset :]
-    else:
-        page = heapq.nsmallest(end, tasks, key=_place)[params.offset :]
-    return {"tasks": _views(context, page), "total": len(tasks)}
+    return {"tasks": _views(context, tasks[params.offset : end]), "total": len(tasks)}
+
+
+def _in_order(context: Context, params: ListTasks, states: frozenset[TaskState]) -> list[Task]:
+    core = context.core
+    if params.ids is not None:
+        return sorted((core.find(task_id) for task_id in set(params.ids)), key=_place)
+    tasks = core.active() + core.queue()
+    if states & ENDED:
+        tasks += sorted((task for task in core.tasks.values() if task.state in ENDED), key=_place)
+    return tasks
 
 
 def _views(context: Context, tasks: list[Task]) -> list[TaskView]:
@@ -177,18 +187,6 @@ def _states(params: ListTasks) -> frozenset[TaskState]:
     if params.ids is not None:
         return frozenset(TaskState)
     return (QUEUED | ACTIVE if params.active else frozenset()) | (ENDED if params.ended else frozenset())
-
-
-def _matching(context: Context, params: ListTasks, states: frozenset[TaskState]) -> list[Task]:
-    core = context.core
-    pool = core.tasks.values() if params.ids is None else [core.find(task_id) for task_id in params.ids]
-    tasks = [task for task in pool if task.state in states]
-    if params.user is not None:
-        tasks = [task for task in tasks if task.owner == params.user]
-    if params.search:
-        needle = params.search.casefold()
-        tasks = [task for task in tasks if needle in _text(task)]
-    return tasks
 
 
 def _text(task: Task) -> str:
