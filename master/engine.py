@@ -42,6 +42,9 @@ class Observer(Protocol):
     def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
         """These tasks changed, these are gone, these nodes changed."""
 
+    def let_out(self) -> None:
+        """All answers and news of this commit were given: send them, without waiting for another turn of the loop."""
+
 
 Reply = Callable[[MusterError | None], None]
 """Called after the commit; with the error if what was asked for could not be made durable."""
@@ -180,6 +183,8 @@ class Engine:
         for change, nodes in published:
             for observer in self.observers:
                 observer.published(change.tasks, change.gone, nodes)
+        for observer in self.observers:
+            observer.let_out()
 
     def _plan_if_due(self) -> None:
         if not self.core.plan_needed:

@@ -69,6 +69,8 @@ class Hub:
         self.connections: set[Connection] = set()
         self.subscribers: dict[str, dict[Connection, None]] = {TASKS: {}, NODES: {}}
         self.unidentified: dict[Connection, None] = {}
+        self._unsent: dict[Connection, None] = {}
+        self._send_at: asyncio.Handle | None = None
         engine.observers.append(self)
 
     async def listen(self, port_name: str, address: str, port: int, backlog: int) -> asyncio.Server:
@@ -88,6 +90,21 @@ class Hub:
         if watchers:
             for name in nodes:
                 self._tell(watchers, name, partial(self.node_update, name))
+
+    def send_soon(self, connection: Connection) -> None:
+        """Send what a connection has to say at the end of this turn of the loop, all its frames together."""
+        self._unsent[connection] = None
+        if self._send_at is None:
+            self._send_at = asyncio.get_running_loop().call_soon(self.let_out)
+
+    def let_out(self) -> None:
+        """Send what all connections have to say."""
+        if self._send_at is not None:
+            self._send_at.cancel()
+            self._send_at = None
+        unsent, self._unsent = self._unsent, {}
+        for connection in unsent:
+            connection.flush()
 
     def sample(self, node: str, sample: dict[str, Any]) -> None:
         """Pass a sample on; who cannot take it now misses it."""
@@ -160,7 +177,6 @@ class Connection(asyncio.Protocol):
         self._port = port_name
         self._decoder = LineDecoder(hub.limits.frame_unidentified)
         self._out: list[bytes] = []
-        self._flush_at: asyncio.Handle | None = None
         self._only: frozenset[int] | None = None
         self._paused_at: float | None = None
         self._missed: dict[int | str, None] = {}
@@ -199,7 +215,7 @@ class Connection(asyncio.Protocol):
             frames = self._decoder.feed(data)
         except FrameError as error:
             self._answer(None, error=ProtocolError(f"{error}; the connection is closed"))
-            self._flush()
+            self.flush()
             self.give_up(str(error))
             return
         for frame in frames:
@@ -235,8 +251,7 @@ class Connection(asyncio.Protocol):
     def send(self, frame: bytes) -> None:
         """Send a whole frame; frames of one turn of the loop go out together."""
         self._out.append(frame)
-        if self._flush_at is None:
-            self._flush_at = asyncio.get_running_loop().call_soon(self._flush)
+        self._hub.send_soon(self)
 
     def send_if_free(self, frame: bytes) -> None:
         """Send what is worth nothing later."""
@@ -252,14 +267,12 @@ class Connection(asyncio.Protocol):
         for key in list(self._missed)[:CATCH_UP]:
             del self._missed[key]
             self._out.append(self._hub.update(key))
-        self._flush()
+        self.flush()
         if self._missed and self._paused_at is None:
             asyncio.get_running_loop().call_soon(self._catch_up)
 
-    def _flush(self) -> None:
-        if self._flush_at is not None:
-            self._flush_at.cancel()
-            self._flush_at = None
+    def flush(self) -> None:
+        """Send it now."""
         out, self._out = self._out, []
         if out and not self.transport.is_closing():
             self.transport.write(out[0] if len(out) == 1 else b"".join(out))

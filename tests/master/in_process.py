@@ -25,7 +25,7 @@ from master.store import Store
 DATA = "data_port"
 DEADLINE_S = 20.0
 FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000)
-LIMITS = PortLimits(frame=1 << 20, frame_unidentified=64 << 10, outbox=64 << 10, handshake_s=10.0, unidentified=64)
+LIMITS = PortLimits(frame=4 << 20, frame_unidentified=64 << 10, outbox=64 << 10, handshake_s=10.0, unidentified=64)
 
 T = TypeVar("T")
 

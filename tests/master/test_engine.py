@@ -110,11 +110,14 @@ def test_observers_hear_of_what_is_durable(tmp_path: Path) -> None:
                 def published(self, tasks: list[Task], _gone: list[int], _nodes: set[str]) -> None:
                     heard.append([task.id for task in tasks])
 
+                def let_out(self) -> None:
+                    heard.append([0])
+
             master.engine.observers.append(Listener())
             master.disk.on_sync = lambda: heard.append([-1])
             submit(master)
-            await settled(lambda: len(heard) == 2)
-            assert heard == [[-1], [1]]
+            await settled(lambda: len(heard) == 3)
+            assert heard == [[-1], [1], [0]]
 
     run(story())
 
