@@ -53,11 +53,26 @@ def _serve(conf: Path) -> None:
     serve(config)
 
 
+class _LogFile(logging.handlers.RotatingFileHandler):
+    """A log on a disk that may be full: said once where somebody may see it, never line by line with a traceback."""
+
+    _told = False
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (its name in the base class)
+        """Say that the log has gaps; what is in the lines that are missing is not worth the work of the master."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._told:
+            self._told = True
+            print(f"the log {self.baseFilename} cannot be written: {error.strerror}; it has gaps now", file=sys.stderr)
+
+
 def _log_to(path: Path) -> None:
     """Log into a rotating file, and on stderr when somebody looks at it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = logging.handlers.RotatingFileHandler(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
+        file = _LogFile(path, maxBytes=LOG_BYTES, backupCount=LOG_FILES, encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"server_log_path: {path} cannot be written: {error.strerror}") from None
     handlers: list[logging.Handler] = [file]

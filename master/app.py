@@ -7,6 +7,7 @@ links. At the end: links, ports, store. Tasks run on.
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import importlib.metadata
 import logging
@@ -37,6 +38,10 @@ from wire.errors import ConfigError
 log = logging.getLogger("muster")
 
 LINEAGE_KEPT = 64
+_LISTEN_CURE = {
+    errno.EADDRINUSE: "Stop what uses it (`ss -ltnp` shows it) or choose another port",
+    errno.EACCES: "Choose a port of 1024 or more",
+}
 
 
 class Lineage(msgspec.Struct):
@@ -165,9 +170,11 @@ class Master:
             except OSError as error:
                 for server in servers:
                     server.close()
+                # The errors of name look-ups are not among the system's: theirs are negative and bring their own text.
+                why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
                 raise ConfigError(
-                    f"{self.config.path}: socket_info.{name}: cannot listen on {self.config.bind}:{port}: "
-                    f"{os.strerror(error.errno or 0)}. Stop what uses it (`ss -ltnp` shows it) or choose another port"
+                    f"{self.config.path}: socket_info.{name}: cannot listen on {self.config.bind}:{port}: {why}. "
+                    f"{_LISTEN_CURE.get(error.errno or 0, 'Is `bind` an address of this machine?')}"
                 ) from None
         return servers
 

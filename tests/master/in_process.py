@@ -13,7 +13,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from master.core import Core, Effect
 from master.disk import OsDisk, SyncFailedError
@@ -161,7 +161,7 @@ class InProcess:
         self.peers: list[Peer] = []
         self.servers: dict[str, asyncio.Server] = {}
 
-    async def __aenter__(self) -> InProcess:
+    async def __aenter__(self) -> Self:
         """Open the store and the ports."""
         store = Store(self.folder / "task_info", self.disk)
         image = store.open()
@@ -218,7 +218,7 @@ class InProcess:
 
 async def settled(condition: Callable[[], object]) -> None:
     """Let the loop turn until the condition holds; the deadline is `run`'s."""
-    while not condition():
+    while not condition():  # noqa: ASYNC110  (turns of the loop, not time; what is awaited has no event)
         await asyncio.sleep(0)
 
 

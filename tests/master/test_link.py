@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -95,7 +95,7 @@ class Linked:
         self.master = InProcess(folder)
         self.agent = Agent(folder)
 
-    async def __aenter__(self) -> Linked:
+    async def __aenter__(self) -> Self:
         await self.master.__aenter__()
         self.server = await asyncio.start_unix_server(self.agent.accept, self.agent.path)
         self.link = Link("a", self.agent, self.master.engine, Us(), self.master.hub)

@@ -1,0 +1,68 @@
+"""The master as a whole, in this process: which one it is, and what it refuses before it touches anything."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from master.app import LINEAGE_KEPT, Lineage, Master
+from master.config import load_config
+from master.disk import OsDisk
+from master.store import Store
+from tests.conftest import LabMaker, declared_node
+from wire.errors import ConfigError, LockedError
+
+
+def test_every_start_is_a_new_epoch_of_the_same_cluster() -> None:
+    lineage = Lineage("cluster")
+    for _ in range(3):
+        lineage.next()
+    hello = lineage.hello()
+    assert (hello["cluster"], hello["epoch"]) == ("cluster", 3)
+    assert [epoch for epoch, _ in hello["lineage"]] == [1, 2, 3]
+    assert len({incarnation for _, incarnation in lineage.epochs}) == 3
+    assert hello["incarnation"] == lineage.epochs[-1][1]
+
+
+def test_the_lineage_stays_short_and_keeps_its_youngest() -> None:
+    lineage = Lineage("cluster")
+    for _ in range(LINEAGE_KEPT * 2):
+        lineage.next()
+    assert [epoch for epoch, _ in lineage.epochs] == list(range(LINEAGE_KEPT + 1, LINEAGE_KEPT * 2 + 1))
+
+
+def test_a_master_runs_until_it_is_stopped_and_its_epoch_is_durable(make_lab: LabMaker) -> None:
+    config = load_config(make_lab(nodes=[]))
+
+    async def story() -> None:
+        master = Master(config)
+        running = asyncio.create_task(master.run())
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", config.ports.data_port)
+                break
+            except ConnectionRefusedError:
+                await asyncio.sleep(0)
+        with pytest.raises(LockedError):
+            Store(config.task_info, OsDisk()).open()
+        writer.close()
+        master.stop()
+        await running
+
+    for _ in range(2):
+        asyncio.run(asyncio.wait_for(story(), 20))
+    store = Store(config.task_info, OsDisk())
+    lineage = msgspec.json.decode(store.open().state["lineage"], type=Lineage)
+    store.close()
+    assert [epoch for epoch, _ in lineage.epochs] == [1, 2]
+
+
+def test_a_driver_that_is_not_built_yet_is_refused_before_anything_is_written(make_lab: LabMaker) -> None:
+    node = declared_node("far", gpus=1, driver="ssh", user_name="u")
+    config = load_config(make_lab(nodes=[node]))
+    with pytest.raises(ConfigError, match=r"far\.driver: 'ssh' is not built yet"):
+        asyncio.run(Master(config).run())
+    assert not Path(config.task_info).exists()
