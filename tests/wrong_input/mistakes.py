@@ -1,0 +1,149 @@
+"""A lab to make mistakes in, and the one rule for what every mistake must get: a single line that says what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from client.shapes import Task
+from tests.system.lab import ROOT, Lab, NeverError, Process, until
+
+ENDED = ("succeeded", "failed", "cancelled", "timed_out", "lost")
+LINE = re.compile(r"error: ([a-z_]+): (.+)")
+
+
+class Refusal(NamedTuple):
+    """The one line that a mistake got."""
+
+    code: str
+    message: str
+
+
+class Lab8(Lab):
+    """One node named `node0` with 8 declared GPUs, in a folder that a test may spoil."""
+
+    def __init__(self, folder: Path, *, state: Path | None = None) -> None:
+        super().__init__(folder, nodes=1, state=state)
+
+    def muster(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `muster`; its words may hold `--`."""
+        done = self.muster_bytes(*words)
+        return subprocess.CompletedProcess(
+            done.args, done.returncode, done.stdout.decode(), done.stderr.decode("utf-8", "replace")
+        )
+
+    def muster_bytes(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+        """The same, with what it printed as bytes."""
+        return subprocess.run(
+            [sys.executable, "-m", "client.cli.main", "--conf", str(self.conf), *words],
+            cwd=ROOT,
+            env={**self.environment(), "COLUMNS": "120"},
+            capture_output=True,
+            timeout=120,
+            check=False,
+        )
+
+    def close(self) -> list[Process]:
+        """End all of it, also an agent that was just being started and has not written down its pid."""
+        self.kill_master()
+
+        def gone() -> bool:
+            processes = self.processes()
+            for process in processes:
+                if " serve --state " in process.command:
+                    with suppress(ProcessLookupError):
+                        os.kill(process.pid, signal.SIGTERM)
+            return not processes
+
+        with suppress(NeverError):
+            until("nothing of the lab lives", gone, patience=6)
+        return super().close()
+
+    def refused_start(self) -> Refusal:
+        """Start a master that must refuse to; what it said."""
+        done = subprocess.run(
+            [sys.executable, "-m", "master", "--conf", str(self.conf)],
+            cwd=ROOT,
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.stdout == ""
+        return the_line(done, 1)
+
+    def refused(self, *words: str, status: int = 1) -> Refusal:
+        """Run a command of `muster` that must be refused; what it said."""
+        done = self.muster(*words)
+        assert done.stdout == ""
+        return the_line(done, status)
+
+    def change(self, **keys: Any) -> None:
+        """Change keys of conf.json; None takes one out."""
+        conf = json.loads(self.conf.read_text(encoding="utf-8"))
+        conf.update(keys)
+        conf = {key: value for key, value in conf.items() if value is not None}
+        self.conf.write_text(json.dumps(conf), encoding="utf-8")
+
+    @property
+    def registry(self) -> Path:
+        """The file of the nodes."""
+        return self.folder / "gpu_slaver_info.json"
+
+    def submit(self, *words: str) -> int:
+        """Submit through the command line; the id."""
+        done = self.muster("submit", *words)
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout)
+
+    def ended(self, task_id: int) -> Task:
+        """Wait for the end of a task."""
+        with self.client() as client:
+
+            def look() -> Task | None:
+                task = client.show(task_id)
+                return task if task["state"] in ENDED else None
+
+            return until(f"the end of task {task_id}", look)
+
+    def tasks(self) -> dict[int, Task]:
+        """All tasks that the master knows."""
+        with self.client() as client:
+            return {task["id"]: task for task in client.tasks(ended=True)}
+
+    def no_traceback(self) -> None:
+        """Whatever happened, nobody was shown the inside of the program: not on the terminal, not in the log."""
+        for path in (self.folder / "master.out", self.folder / "server_log.log"):
+            if path.is_file():
+                text = path.read_text(encoding="utf-8", errors="replace")
+                assert "Traceback" not in text, text[text.index("Traceback") - 500 :][:3000]
+
+
+def the_line(done: subprocess.CompletedProcess[str], status: int) -> Refusal:
+    """Check that a program said exactly one line, of the form that scripts rely on."""
+    assert done.returncode == status, (done.returncode, done.stderr)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 1, done.stderr
+    found = LINE.fullmatch(lines[0])
+    assert found is not None, done.stderr
+    return Refusal(found[1], found[2])
+
+
+def may_mount(folder: Path) -> bool:
+    """Whether this user may mount a small disk here."""
+    if os.geteuid() != 0:
+        return False
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=64k", "muster-test", str(folder)], capture_output=True, check=False
+    )
+    if done.returncode == 0:
+        subprocess.run(["umount", str(folder)], check=True)
+    return done.returncode == 0
