@@ -64,7 +64,11 @@ class Lab8(Lab):
 
         with suppress(NeverError):
             until("nothing of the lab lives", gone, patience=6)
-        return super().close()
+        left = self.processes()
+        for process in left:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        return left
 
     def refused_start(self) -> Refusal:
         """Start a master that must refuse to; what it said."""
