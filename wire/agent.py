@@ -4,7 +4,8 @@ This file travels to the nodes: standard library only, Python 3.8 syntax. It own
 
 A conversation. The master connects and says `hello`. The agent answers `refused` (and closes) if it obeys another
 master, else `welcome` and right after it one `inventory` of every attempt that it has not been allowed to forget.
-From then on `launch`, `kill`, `ack`, `ping` go one way and `started`, `exit`, `sample`, `pong` the other.
+From then on `launch`, `kill`, `ack`, `ping`, `probe`, `retire` go one way and `started`, `exit`, `sample`, `pong`,
+`probed` the other.
 
 Rules both sides rely on:
 
@@ -98,6 +99,42 @@ class Ack(TypedDict):
 
     op: str
     launch_ids: List[str]
+
+
+class Probe(TypedDict):
+    """master -> agent: run a short command and say what it printed; for questions about the node (is the shared
+    folder there, what does this environment import). Nothing of it is durable, and it never holds a GPU. `env` is laid
+    over the agent's own environment; `stdin` is given to it whole. After `timeout_s` seconds its whole tree is killed;
+    of stdout and stderr together at most `output_limit` bytes are kept."""
+
+    op: str
+    probe_id: str
+    argv: List[str]
+    cwd: Optional[str]
+    env: Dict[str, str]
+    stdin: str
+    timeout_s: float
+    output_limit: int
+
+
+class Probed(TypedDict):
+    """agent -> master: the answer to a probe. `code` is None where the command did not end by itself; `error` says
+    why (`timed out after 10 s`, `/x/python: No such file or directory`), else it is empty. Bytes of `output` that are
+    not UTF-8 are replaced."""
+
+    op: str
+    probe_id: str
+    code: Optional[int]
+    output: str
+    truncated: bool
+    error: str
+
+
+class Retire(TypedDict):
+    """master -> agent: end, leaving everything that runs to its shims; the agent that is started next takes them over.
+    So a node gets the agent of a newer master, or none (`muster agents stop`), without a task noticing."""
+
+    op: str
 
 
 class Started(TypedDict):
