@@ -77,8 +77,8 @@ class Client:
 
         `filters`: states, active (True unless said), ended, user, search, ids, limit, offset.
         """
-        result = self.call("task.list", filters)
-        return result["tasks"], result["total"]
+        result = self.call("task.list", {**filters, "sparse": True})
+        return whole_tasks(result), result["total"]
 
     def tasks(self, **filters: Any) -> list[Task]:
         """Like `list_tasks`, without the total."""
@@ -276,3 +276,15 @@ def _not_found(task_id: int) -> Exception:
     from wire.errors import NotFoundError
 
     return NotFoundError(f"there is no task {task_id}")
+
+
+def whole_tasks(sparse: dict[str, Any]) -> list[Task]:
+    """The tasks of an answer of `task.list`, sparse or not, every key present."""
+    defaults = sparse.get("defaults", {})
+    tasks = [{**defaults, **task} for task in sparse["tasks"]]
+    reasons = {task_id: reason for reason, ids in sparse.get("reasons", {}).items() for task_id in ids}
+    if reasons:
+        for task in tasks:
+            if task["id"] in reasons:
+                task["reason"] = reasons[task["id"]]
+    return tasks

@@ -20,16 +20,16 @@ from typing import Any
 
 import msgspec
 
-from master.archive import build as build_archive
 from master.config import Config, make_folders
-from master.core import Ack, Core, Effect, Kill
+from master.core import Core
 from master.disk import OsDisk
+from master.drivers import Drivers, check_drivers
 from master.engine import Engine
-from master.launching import LaunchSettings, launch_message
-from master.link import Driver, Link
-from master.local import LocalDriver, state_base
+from master.fleet import Fleet
+from master.launching import LaunchSettings
 from master.ports import Hub, PortLimits
 from master.registry import NodeConfig, load_registry
+from master.registry_watch import RegistryWatch
 from master.store import Store
 from master.task import Change
 from wire import agent as wire
@@ -71,6 +71,8 @@ class Lineage(msgspec.Struct):
 class Master:
     """One master, from its configuration to its end."""
 
+    fleet: Fleet
+
     def __init__(self, config: Config) -> None:
         self.config = config
         self.root = str(config.root)
@@ -80,7 +82,6 @@ class Master:
         self._version = importlib.metadata.version("muster")
         self._started_at = time.time()
         self._stopping = asyncio.Event()
-        self._links: dict[str, Link] = {}
         self._settings = LaunchSettings(
             conda=self.conda, task_env=dict(config.task_env), grace_s=config.scheduler.grace_s
         )
@@ -98,6 +99,7 @@ class Master:
             "root": self.root,
             "bind": self.config.bind,
             "ports": self.config.ports.all,
+            "registry_fault": self.fleet.registry_fault,
         }
 
     def stop(self) -> None:
@@ -109,11 +111,7 @@ class Master:
     async def run(self) -> None:
         """Start, serve until `stop` or a signal, end. Raises MusterError if it cannot start."""
         nodes = load_registry(self.config.registry)
-        for node in nodes:
-            if node.driver != "local":
-                raise ConfigError(
-                    f"{self.config.registry}: {node.name}.driver: {node.driver!r} is not built yet; use 'local'"
-                )
+        check_drivers(nodes, self.config.registry)
         make_folders(self.config)
         _raise_descriptor_limit()
         store = Store(self.config.task_info, OsDisk())
@@ -121,46 +119,60 @@ class Master:
         for note in store.notes:
             log.info("%s", note)
         core = Core(tuple(node.spec() for node in nodes), _launch_id, waiting_limit=self.config.limits.waiting_tasks)
-        core.load(image.tasks, image.answered, image.next_id)
+        core.load(image.tasks, image.answered, image.next_id, image.state)
         # What was loaded lives long: looking through it at each collection would only cost.
         gc.collect()
         gc.freeze()
         lineage = _begin_epoch(store, image.state)
         engine = Engine(core, store, keep_history=self.config.scheduler.keep_history)
-        engine.perform = self._perform
         hub = Hub(engine, self, self._limits())
+        drivers = Drivers(self.config, lineage.cluster)
+        self.fleet = Fleet(
+            engine, lineage, hub, self._settings, make_driver=drivers.make, folders=self._shared_folders()
+        )
         try:
-            await self._serve(engine, hub, nodes, lineage)
+            await self._serve(engine, hub, nodes)
         finally:
             await engine.close()
 
-    async def _serve(self, engine: Engine, hub: Hub, nodes: tuple[NodeConfig, ...], lineage: Lineage) -> None:
+    async def _serve(self, engine: Engine, hub: Hub, nodes: tuple[NodeConfig, ...]) -> None:
         servers = await self._listen(hub)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        package = build_archive()
-        jobs = []
-        for node in nodes:
-            driver: Driver = LocalDriver(node.name, lineage.cluster, package, state_base())
-            link = self._links[node.name] = Link(node.name, driver, engine, lineage, hub)
-            jobs.append(asyncio.create_task(link.run(), name=f"link to {node.name}"))
+        self.fleet.apply(nodes)
+        watch = RegistryWatch(self.config.registry, loop, self._follow_registry, self.fleet.refuse)
         engine.event(lambda: None)  # what loading settled is committed and planned
         log.info("serving on %s, ports %s", self.config.bind, self.config.ports.all)
-        stopped = asyncio.create_task(self._stopping.wait())
-        done, _ = await asyncio.wait([stopped, *jobs], return_when=asyncio.FIRST_COMPLETED)
+        self.fleet.failed.add_done_callback(lambda _failed: self.stop())
+        await self._stopping.wait()
         log.info("stopping; tasks run on")
-        for job in (stopped, *jobs):
-            job.cancel()
+        watch.close()
         for server in servers:
             server.close()
         hub.close()
-        outcomes = await asyncio.gather(*jobs, return_exceptions=True)
-        for outcome in outcomes:
-            if isinstance(outcome, Exception):
-                raise outcome
-        if stopped not in done:
-            raise RuntimeError("a link ended by itself")
+        await self.fleet.close()
+        if self.fleet.failed.done():
+            self.fleet.failed.result()
+
+    def _follow_registry(self, nodes: tuple[NodeConfig, ...]) -> None:
+        try:
+            check_drivers(nodes, self.config.registry)
+        except ConfigError as error:
+            self.fleet.refuse(str(error))
+        else:
+            self.fleet.apply(nodes)
+
+    def _shared_folders(self) -> tuple[str, ...]:
+        """What every other machine must see at the same path: of what the lab says it has, what is there."""
+        config = self.config
+        folders = [
+            config.root,
+            config.train_logs,
+            config.conda,
+            *(config.root / name for name in config.visible_folders),
+        ]
+        return tuple(dict.fromkeys(str(folder) for folder in folders if folder.is_dir()))
 
     async def _listen(self, hub: Hub) -> list[asyncio.Server]:
         servers: list[asyncio.Server] = []
@@ -187,20 +199,6 @@ class Master:
             handshake_s=limits.handshake_s,
             unidentified=limits.connections_unidentified,
         )
-
-    def _perform(self, effects: list[Effect]) -> None:
-        """Tell the agents. What cannot be sent now is set right by the inventory after the next handshake."""
-        for effect in effects:
-            link = self._links.get(effect.node)
-            if link is None:
-                continue
-            if isinstance(effect, Kill):
-                grace_s = self._settings.grace_s
-                link.send(wire.Kill(op="kill", launch_id=effect.launch_id, grace_s=grace_s))
-            elif isinstance(effect, Ack):
-                link.send(wire.Ack(op="ack", launch_ids=[effect.launch_id]))
-            else:
-                link.send(launch_message(effect.task, self._settings))
 
 
 def _launch_id(task_id: int, attempt: int) -> str:

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from master import failpoint
-from master.core import Ack, Core, Effect, Start
+from master.core import Core
+from master.effects import Ack, Effect, Start
 from master.store import Store, SyncFailedError
 from master.task import Change, Task
 from wire.errors import MusterError, StoreUnavailableError

@@ -26,7 +26,8 @@ class NodeState(StrEnum):
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What the registry says of a node. `cpus` and `slots` are None where the registry leaves them to the node."""
+    """What the registry says of a node. `cpus` and `slots` are None where the registry leaves them to the node;
+    `address` names the machine (host and port), empty for this one."""
 
     name: str
     address: str = ""
@@ -87,12 +88,14 @@ class Node:
 
     __slots__ = (
         "active",
+        "cordons",
         "cpus_held",
         "facts",
         "free_gpus",
         "gpu_holder",
         "load",
         "reason",
+        "remnants",
         "slots_held",
         "spec",
         "state",
@@ -108,6 +111,8 @@ class Node:
         self.slots_held = 0
         self.cpus_held = 0
         self.active: set[int] = set()
+        self.cordons: dict[str, str] = {}
+        self.remnants: set[str] = set()
         self.load: list[float] | None = None
 
     @property
@@ -128,7 +133,20 @@ class Node:
     @property
     def takes_tasks(self) -> bool:
         """May something be started there now?"""
-        return self.state is NodeState.ONLINE and self.spec.schedulable
+        return self.state is NodeState.ONLINE and self.closed_because is None
+
+    @property
+    def closed_because(self) -> str | None:
+        """Why it takes no tasks although it could be talked to; None if it takes some. `cordons` holds the reasons,
+        by who gave them (`drained`, `leaving`, `folders` …)."""
+        if self.cordons:
+            return "; ".join(self.cordons.values())
+        return None if self.spec.schedulable else "`schedulable` is false in the registry"
+
+    def respec(self, spec: NodeSpec) -> None:
+        """The registry says something else of it now. What is held stays held, also a GPU that it no longer has."""
+        self.spec = spec
+        self.free_gpus = [gpu for gpu in range(len(spec.gpu_models)) if gpu not in self.gpu_holder]
 
     def obstacle(self, request: Request) -> str | None:
         """Why this node could never take the request, even when empty; None if it could."""
@@ -188,8 +206,10 @@ class Inventory:
         """The node of an allocation. One that left the registry while it was busy is kept, without taking tasks."""
         node = self.nodes.get(name)
         if node is None:
-            node = self.nodes[name] = Node(NodeSpec(name=name, schedulable=False))
-            node.state, node.reason = NodeState.UNREACHABLE, "not in the registry any more; tasks there keep their GPUs"
+            node = self.nodes[name] = Node(NodeSpec(name=name))
+            node.state = NodeState.UNREACHABLE
+            node.reason = "not in the registry any more: add it again, or give its tasks up with `muster node lost`"
+            node.cordons["leaving"] = "it left the registry while tasks ran there"
         return node
 
     def take(self, task: Task) -> None:

@@ -11,20 +11,27 @@ import json
 import logging
 import random
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from master import failpoint
-from master.core import Exit, Seen
+from master.attempt import Exit, Seen
 from master.engine import Engine
 from master.inventory import Facts, NodeState
+from master.questions import Questions
 from wire import agent as wire
 from wire.framing import FrameError, LineDecoder, encode
 
 log = logging.getLogger("muster.link")
 
-BACKOFF_S = (0.1, 15.0)
-"""The first pause after a failure and the longest; each is twice the one before, with up to half of it at random."""
+BACKOFF_S = {"short": (0.1, 15.0), "long": (15.0, 600.0)}
+"""The first pause after a failure and the longest, by the patience of the error; each pause is twice the one before,
+with up to half of it at random. Long: what only a person can mend, and where trying often does harm (a wrong password
+locks accounts)."""
+RETIRE_S = 5.0
+"""An agent that was asked to end for a newer one and is still there after this long is kept as it is."""
 
 
 class Identity(Protocol):
@@ -35,14 +42,30 @@ class Identity(Protocol):
 
 
 class CannotConnectError(Exception):
-    """The driver cannot reach the agent; the message is for the admin, with the cure."""
+    """The driver cannot reach the agent; the message is for the admin, with the cure. `patience`: of BACKOFF_S."""
+
+    def __init__(self, message: str, patience: Literal["short", "long"] = "short") -> None:
+        super().__init__(message)
+        self.patience = patience
+
+
+class UntrustedError(CannotConnectError):
+    """The machine's host key is not one that we know. Only a person may decide: `muster node trust`."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "long")
 
 
 class Driver(Protocol):
-    """How a connection to a node's agent is made."""
+    """How a connection to a node's agent is made. `version`: the digest of the archive that it starts agents from."""
+
+    version: str
 
     async def connect(self, protocol: asyncio.Protocol) -> None:
         """Connect, starting the agent if it does not run. Raises CannotConnectError."""
+
+    async def close(self) -> None:
+        """Give up what the last connection left behind; another `connect` may follow."""
 
 
 class SampleSink(Protocol):
@@ -52,13 +75,38 @@ class SampleSink(Protocol):
         """A sample of a node arrived."""
 
 
-class Link(asyncio.Protocol):
+class _Line(asyncio.Protocol):
+    """One connection of a link. What a connection says after the link has turned from it is not heard any more."""
+
+    def __init__(self, link: Link) -> None:
+        self.link: Link | None = link
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError(f"a stream was expected, not {transport!r}")
+        if self.link is None:
+            transport.abort()
+        else:
+            self.link.connected(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.link is not None:
+            self.link.disconnected(error)
+
+    def data_received(self, data: bytes) -> None:
+        if self.link is not None:
+            self.link.received(data)
+
+
+class Link:
     """The link to one node. `run` keeps it up until it is cancelled; `send` drops what cannot be sent: the inventory
-    after the next handshake sets it right."""
+    after the next handshake sets it right. `on_inventory` is called between the inventory and the node being online."""
 
     def __init__(self, node: str, driver: Driver, engine: Engine, identity: Identity, samples: SampleSink) -> None:
         self.node = node
-        self._driver = driver
+        self.driver = driver
+        self.on_inventory: Callable[[], None] = lambda: None
+        self.questions = Questions(node, self.send)
         self._engine = engine
         self._identity = identity
         self._samples = samples
@@ -66,61 +114,108 @@ class Link(asyncio.Protocol):
         self._decoder = LineDecoder(wire.MAX_FRAME)
         self._ready = False
         self._closed = asyncio.Event()
+        self._woken = asyncio.Event()
         self._why_closed = ""
         self._heard_at = 0.0
         self._out: list[bytes] = []
+        self._asked_to_retire = ""
+        self._retire_by = 0.0
+        self._leaving = False
 
     async def run(self) -> None:
         """Connect, talk, and when it breaks wait and connect again."""
-        pause = BACKOFF_S[0]
+        failures = 0
         while True:
+            state, patience = NodeState.UNREACHABLE, "short"
             began = time.monotonic()
-            why = await self._session()
-            if time.monotonic() - began > BACKOFF_S[1]:
-                pause = BACKOFF_S[0]
-            self._engine.event(partial(self._engine.core.node_state, self.node, NodeState.UNREACHABLE, why))
+            try:
+                why = await self._session()
+            except CannotConnectError as error:
+                why, patience = str(error), error.patience
+                state = NodeState.UNTRUSTED if isinstance(error, UntrustedError) else state
+            except Exception as error:  # whatever is wrong with one node, the others and the queue go on
+                log.exception("node %s: connecting met a defect", self.node)
+                why, patience = f"connecting met a defect of Muster ({error!r}); the server log has the details", "long"
+            if self._retire_by:
+                self._retire_by = 0.0
+                continue  # it ended because we asked for it: the new one is a connection away
+            if self._leaving:
+                return
+            lasted = time.monotonic() - began > BACKOFF_S["short"][1]
+            failures = 0 if lasted and self._heard_at > began else failures + 1
+            self._engine.event(partial(self._engine.core.node_state, self.node, state, why))
             log.warning("node %s: %s", self.node, why)
-            await asyncio.sleep(pause * (1 + random.random() / 2))  # noqa: S311  (jitter, not a secret)
-            pause = min(pause * 2, BACKOFF_S[1])
+            await self._pause(patience, failures)
+
+    def wake(self) -> None:
+        """Try again now, if it waits to try again."""
+        self._woken.set()
+
+    async def leave(self, *, retire: bool) -> None:
+        """Let out what is still to be said, close, and have `run` end. `retire`: the agent shall end, too; whatever
+        runs on the node runs on."""
+        self._leaving = True
+        self._woken.set()
+        if self._transport is None or not self._ready:
+            self._closed.set()
+            return
+        if retire:
+            self.send(wire.Retire(op="retire"))
+        self._flush()
+        self._transport.close()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._closed.wait(), RETIRE_S)
+
+    async def _pause(self, patience: str, failures: int) -> None:
+        first, longest = BACKOFF_S[patience]
+        pause = min(first * 2 ** min(max(failures - 1, 0), 32), longest)
+        self._woken.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), pause * (1 + random.random() / 2))  # noqa: S311  (jitter)
 
     async def _session(self) -> str:
-        """One connection from beginning to end; why it ended."""
+        """One connection from beginning to end; why it ended. Raises CannotConnectError."""
         self._closed.clear()
         self._decoder = LineDecoder(wire.MAX_FRAME)
-        try:
-            await self._driver.connect(self)
-        except CannotConnectError as error:
-            return str(error)
         self._why_closed = "the agent closed the connection"
-        self._heard_at = time.monotonic()
+        line = _Line(self)
         try:
+            await self.driver.connect(line)
+            self._heard_at = time.monotonic()
             await self._keep_alive()
         finally:
+            line.link = None
             self._ready = False
             if self._transport is not None:
                 self._transport.abort()
                 self._transport = None
+            self.questions.break_off(self._why_closed)
         return self._why_closed
 
     async def _keep_alive(self) -> None:
+        silence_s = 3 * wire.HEARTBEAT_S
         while not self._closed.is_set():
+            patience = min(wire.HEARTBEAT_S, self._heard_at + silence_s - time.monotonic())
             try:
-                await asyncio.wait_for(self._closed.wait(), wire.HEARTBEAT_S)
+                await asyncio.wait_for(self._closed.wait(), max(patience, 0.01))
             except TimeoutError:
-                if time.monotonic() - self._heard_at > 3 * wire.HEARTBEAT_S:
-                    self._why_closed = f"the agent said nothing for {3 * wire.HEARTBEAT_S:.0f} s"
+                if time.monotonic() - self._heard_at >= silence_s:
+                    self._why_closed = f"the agent said nothing for {silence_s:.0f} s"
+                    return
+                if self._retire_by and time.monotonic() > self._retire_by:
                     return
                 self.send({"op": "ping"})
 
     # -- out --------------------------------------------------------------------------------------------------
 
-    def send(self, message: Any) -> None:
-        """Send if the handshake is done; messages of one turn of the loop go out together."""
+    def send(self, message: Any) -> bool:
+        """Send if the handshake is done, and say whether; messages of one turn of the loop go out together."""
         if not self._ready:
-            return
+            return False
         if not self._out:
             asyncio.get_running_loop().call_soon(self._flush)
         self._out.append(encode(message))
+        return True
 
     def _flush(self) -> None:
         out, self._out = self._out, []
@@ -129,27 +224,26 @@ class Link(asyncio.Protocol):
 
     # -- in ---------------------------------------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def connected(self, transport: asyncio.Transport) -> None:
         """Say who we are."""
-        if not isinstance(transport, asyncio.Transport):
-            raise TypeError(f"a stream was expected, not {transport!r}")
         self._transport = transport
         self._ready = False
         self._out.clear()
         transport.write(encode(self._identity.hello()))
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def disconnected(self, error: Exception | None) -> None:
         """Wake `run`."""
         if error is not None:
             self._why_closed = f"the connection broke: {error}"
         self._closed.set()
 
-    def data_received(self, data: bytes) -> None:
+    def received(self, data: bytes) -> None:
         """Handle each line."""
         self._heard_at = time.monotonic()
         try:
             for line in self._decoder.feed(data):
-                self._handle(json.loads(line))
+                if not self._closed.is_set():
+                    self._handle(json.loads(line))
         except (FrameError, ValueError, KeyError, TypeError) as error:
             log.exception("node %s: the agent sent something unreadable", self.node)
             self._why_closed = f"the agent sent something unreadable: {error}"
@@ -168,11 +262,14 @@ class Link(asyncio.Protocol):
             self._samples.sample(self.node, {key: value for key, value in message.items() if key != "op"})
         elif op == "welcome":
             self._welcomed(message)
-        elif op == "inventory":
+        elif op == "inventory" and not self._retire_by:
             self._ready = True
             seen = [_seen(attempt) for attempt in message["attempts"]]
             self._engine.event(lambda: core.reconcile(self.node, seen, time.time()))
+            self.on_inventory()
             self._engine.event(lambda: core.node_state(self.node, NodeState.ONLINE))
+        elif op == "probed":
+            self.questions.answered(message)
         elif op == "refused":
             self._why_closed = f"its agent refuses us ({message['code']}): {message['message']}"
 
@@ -187,7 +284,22 @@ class Link(asyncio.Protocol):
             version=message["version"],
         )
         core = self._engine.core
-        self._engine.event(lambda: core.node_state(self.node, NodeState.CONNECTING, None, facts))
+        stranger = core.stranger(self.node, facts)
+        if stranger is not None:
+            self._why_closed = stranger
+            self._closed.set()
+        elif facts.version not in (self.driver.version, self._asked_to_retire):
+            self._retire(facts.version)
+        else:
+            self._engine.event(lambda: core.node_state(self.node, NodeState.CONNECTING, None, facts))
+
+    def _retire(self, version: str) -> None:
+        # Asked once only: an agent that does not know the word goes on as it is, and is understood.
+        log.info("node %s: its agent is of version %s and is asked to end for ours", self.node, version)
+        self._asked_to_retire = version
+        self._retire_by = time.monotonic() + RETIRE_S
+        if self._transport is not None:
+            self._transport.write(encode(wire.Retire(op="retire")))
 
 
 def _exit(message: dict[str, Any]) -> Exit:

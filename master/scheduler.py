@@ -118,7 +118,7 @@ def details(request: Request, inventory: Inventory) -> list[str]:
 
 def _node_state(node: Node) -> str:
     if node.state is NodeState.ONLINE:
-        return f"{node.name}: not schedulable"
+        return f"{node.name}: takes no tasks ({node.closed_because})"
     return f"{node.name}: {node.state}" + (f" ({node.reason})" if node.reason else "")
 
 

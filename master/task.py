@@ -75,13 +75,15 @@ class Allocation(msgspec.Struct, frozen=True):
     gpus: list[int] = []
 
 
-class Launch(msgspec.Struct, frozen=True):
-    """Where an attempt was sent: enough to know later whether its claim can still be looked up."""
+class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where an attempt was sent: enough to know later whether its claim can still be looked up. `address`: where the
+    node was then, so that another machine under its name is not taken for it."""
 
     launch_id: str
     node: str
     boot_id: str
     state_id: str
+    address: str = ""
 
 
 class Task(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):

@@ -187,8 +187,64 @@ class Inventory(TypedDict):
     attempts: List[Attempt]
 
 
+class Process(TypedDict):
+    """A process that holds memory of a GPU. `launch_id` names the attempt it belongs to, "" where it is foreign; `user`
+    is "" where nobody can say."""
+
+    pid: int
+    user: str
+    memory_mib: Optional[int]
+    launch_id: str
+
+
+class Gpu(TypedDict):
+    """One GPU in a sample; what its source does not tell is None. `utilization` and `memory_utilization` in percent,
+    `temperature` in degrees Celsius, `power` in watts. `ecc_errors`: uncorrectable ones since the driver was loaded;
+    `xid`: the number of the last critical Xid event. `fault` says why it can do no work (it fell off the bus, its ECC
+    errors …), else ""."""
+
+    index: int
+    uuid: str
+    model: str
+    utilization: Optional[float]
+    memory_utilization: Optional[float]
+    memory_total_mib: Optional[int]
+    memory_used_mib: Optional[int]
+    temperature: Optional[float]
+    power: Optional[float]
+    ecc_errors: Optional[int]
+    xid: Optional[int]
+    mig: bool
+    processes: List[Process]
+    fault: str
+
+
+class Network(TypedDict):
+    """One network interface: bytes per second since the sample before, and its bandwidth in bits per second (None where
+    the driver does not say)."""
+
+    name: str
+    received_ps: float
+    sent_ps: float
+    bandwidth: Optional[float]
+
+
+class Disk(TypedDict):
+    """The file system that holds one of the folders that matter here."""
+
+    path: str
+    total_mib: int
+    free_mib: int
+
+
 class Sample(TypedDict):
-    """agent -> master, about every 2 s, from the sampling child; absent while that child is silent."""
+    """agent -> master, about every 2 s, from the sampling child; absent while that child is silent.
+
+    `at`: the node's clock, seconds since the epoch. `memory` has psutil's names and bytes (`total available percent
+    used free active inactive buffers cached shared slab`; those the machine tells). `gpu_source` is `nvml`, `gputil`,
+    `nvidia-smi` or `none`; `gpu_fault` says what is wrong with the driver as a whole, else "". The keys from `memory`
+    on are absent in samples of agents before them.
+    """
 
     op: str
     at: float
@@ -197,3 +253,9 @@ class Sample(TypedDict):
     load: List[float]
     memory_total_mib: int
     memory_available_mib: int
+    memory: Dict[str, float]
+    network: List[Network]
+    disks: List[Disk]
+    gpus: List[Gpu]
+    gpu_source: str
+    gpu_fault: str

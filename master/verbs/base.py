@@ -11,8 +11,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from master.config import Config
 from master.core import Core
 from master.engine import Engine
+from master.fleet import Fleet
 from master.peer import Peer
 
 
@@ -23,6 +25,8 @@ class Surroundings(Protocol):
     root: str
     log_folder: str
     server_log: str
+    config: Config
+    fleet: Fleet
 
     def info(self) -> dict[str, Any]:
         """What `server.info` answers, less what the core knows."""

@@ -15,14 +15,21 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from master.core import Core, Effect
+from master.config import load_config
+from master.core import Core
 from master.disk import OsDisk, SyncFailedError
+from master.effects import Effect
 from master.engine import Engine
+from master.fleet import Fleet
 from master.inventory import Facts, NodeSpec, NodeState
+from master.launching import LaunchSettings
+from master.link import CannotConnectError
 from master.ports import NODES, TASKS, Connection, Hub, PortLimits
 from master.store import Store
+from wire import agent as wire
 
 DATA = "data_port"
+SETTINGS = LaunchSettings(conda="/conda", task_env={}, grace_s=1.0)
 DEADLINE_S = 20.0
 FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000)
 LIMITS = PortLimits(frame=4 << 20, frame_unidentified=64 << 10, outbox=64 << 10, handshake_s=10.0, unidentified=64)
@@ -71,10 +78,37 @@ class MoodyDisk(OsDisk):
             raise OSError(self.refuse, os.strerror(self.refuse))
 
 
+class Nowhere:
+    """A driver that leads to no agent."""
+
+    version = "abc"
+
+    async def connect(self, _protocol: asyncio.Protocol) -> None:
+        """Refuse."""
+        raise CannotConnectError("there is no agent in this test")
+
+    async def close(self) -> None:
+        """Nothing was opened."""
+
+
+class Us:
+    """Which master this is."""
+
+    def hello(self) -> wire.Hello:
+        """The first line to every agent."""
+        return wire.Hello(op="hello", protocol=1, cluster="c", epoch=1, incarnation="i", lineage=[[1, "i"]])
+
+
 class Place:
-    """What verbs know of the master around them."""
+    """What verbs know of the master around them. `fleet` has no node until a test applies a registry."""
+
+    fleet: Fleet
 
     def __init__(self, folder: Path) -> None:
+        conf = folder / "conf.json"
+        ports = {"monitor_port": 1, "data_port": 2, "train_state_port": 3}
+        conf.write_text(json.dumps({"socket_info": ports}), encoding="utf-8")
+        self.config = load_config(conf)
         self.conda = str(folder / "conda")
         self.root = str(folder)
         self.log_folder = str(folder / "logs")
@@ -170,9 +204,10 @@ class InProcess:
         self.core = Core(specs, lambda task, attempt: f"{task}.{attempt}.{next(numbers)}", waiting_limit=100_000)
         self.core.load(image.tasks, image.answered, image.next_id)
         self.engine = Engine(self.core, store, keep_history=1000)
-        self.engine.perform = self.effects.extend
         self.place = Place(self.folder)
         self.hub = Hub(self.engine, self.place, self.limits)
+        self.place.fleet = Fleet(self.engine, Us(), self.hub, SETTINGS, make_driver=lambda _node: Nowhere())
+        self.engine.perform = self.effects.extend
         for name in (DATA, TASKS, NODES):
             self.servers[name] = await self.hub.listen(name, "127.0.0.1", 0, 100)
         return self
@@ -184,6 +219,7 @@ class InProcess:
         for server in self.servers.values():
             server.close()
         self.hub.close()
+        await self.place.fleet.close()
         await self.engine.close()
         await settled(lambda: not self.hub.connections)
 

@@ -61,8 +61,8 @@ def test_a_master_runs_until_it_is_stopped_and_its_epoch_is_durable(make_lab: La
 
 
 def test_a_driver_that_is_not_built_yet_is_refused_before_anything_is_written(make_lab: LabMaker) -> None:
-    node = declared_node("far", gpus=1, driver="ssh", user_name="u")
+    node = declared_node("far", gpus=1, driver="report")
     config = load_config(make_lab(nodes=[node]))
-    with pytest.raises(ConfigError, match=r"far\.driver: 'ssh' is not built yet"):
+    with pytest.raises(ConfigError, match=r"far\.driver: 'report' is not built yet"):
         asyncio.run(Master(config).run())
     assert not Path(config.task_info).exists()

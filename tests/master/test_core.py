@@ -7,43 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from master.core import Ack, Core, Exit, Kill, Seen, Start
-from master.inventory import Facts, NodeSpec, NodeState
+from master.attempt import Exit, Seen
+from master.core import Core
+from master.effects import Ack, Kill, Start
+from master.inventory import NodeSpec, NodeState
 from master.task import ENDED, TRANSITIONS, After, IllegalTransitionError, Task, TaskState
 from wire.errors import BadRequestError, ConflictError, ImpossibleError, LimitError, NotFoundError
 
-BOOT = Facts(boot_id="boot-1", state_id="state-1", cpus=4, memory_mib=1000)
-REBOOTED = Facts(boot_id="boot-2", state_id="state-1", cpus=4, memory_mib=1000)
-EIGHT = NodeSpec(name="a", gpu_models=("GPU",) * 8)
-
-
-def core_with(*specs: NodeSpec, online: bool = True, waiting_limit: int = 1000) -> Core:
-    numbers = itertools.count(1)
-    core = Core(
-        specs or (EIGHT,), lambda task, attempt: f"{task}.{attempt}.{next(numbers)}", waiting_limit=waiting_limit
-    )
-    for spec in specs or (EIGHT,):
-        if online:
-            core.node_state(spec.name, NodeState.ONLINE, None, BOOT)
-    core.take_outcome()
-    return core
-
-
-def submit(core: Core, **wants: object) -> Task:
-    return core.submit([Task(id=0, command="true", **wants)], 1.0)[0]  # type: ignore[arg-type]
-
-
-def run(core: Core, task: Task, code: int = 0) -> None:
-    """Plan, start and end a task."""
-    core.plan()
-    assert task.launch is not None
-    core.started(task.launch.launch_id, 2.0)
-    core.exited(task.launch.node, Exit(task.launch.launch_id, "exited", 3.0, code), 3.0)
-
-
-def launch_of(task: Task) -> str:
-    assert task.launch is not None
-    return task.launch.launch_id
+from .small_core import BOOT, EIGHT, REBOOTED, core_with, launch_of, run, submit
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(TaskState, TaskState)))
@@ -485,7 +456,7 @@ def test_a_task_loaded_with_a_predecessor_that_is_gone_does_not_wait_for_ever() 
 
 
 def test_answers_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("master.core.ANSWERS_KEPT", 2)
+    monkeypatch.setattr("master.ledger.ANSWERS_KEPT", 2)
     core = core_with()
     for name in "abc":
         core.remember_answer(name, b"1")  # type: ignore[arg-type]

@@ -12,7 +12,8 @@ from types import SimpleNamespace
 import pytest
 
 from master import engine as engine_module
-from master.core import Ack, Exit, Kill, Start
+from master.attempt import Exit
+from master.effects import Ack, Kill, Start
 from master.engine import EXIT_DEFECT, EXIT_SYNC_FAILED
 from master.store import RESERVE, Store
 from master.task import Task, TaskState

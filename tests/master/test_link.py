@@ -10,17 +10,16 @@ from typing import Any, Self
 import pytest
 
 from master import link as link_module
-from master.core import Kill, Start
+from master.effects import Kill, Start
 from master.inventory import NodeState
-from master.launching import LaunchSettings, launch_message
+from master.launching import launch_message
 from master.link import CannotConnectError, Link
 from master.task import TaskState
 from wire import agent as wire
 from wire.framing import encode, strict_loads
 
-from .in_process import InProcess, run, settled
+from .in_process import SETTINGS, InProcess, Us, run, settled
 
-SETTINGS = LaunchSettings(conda="/conda", task_env={}, grace_s=1.0)
 WELCOME = {
     "op": "welcome",
     "boot_id": "boot",
@@ -35,14 +34,7 @@ WELCOME = {
 
 @pytest.fixture(autouse=True)
 def _tries_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(link_module, "BACKOFF_S", (0.001, 0.001))
-
-
-class Us:
-    """Which master this is."""
-
-    def hello(self) -> wire.Hello:
-        return wire.Hello(op="hello", protocol=1, cluster="c", epoch=1, incarnation="i", lineage=[[1, "i"]])
+    monkeypatch.setattr(link_module, "BACKOFF_S", dict.fromkeys(("short", "long"), (0.001, 0.001)))
 
 
 class Agent:
@@ -50,6 +42,7 @@ class Agent:
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / "agent.sock")
+        self.version = "abc"
         self.refusal: str | None = None
         self.sessions: asyncio.Queue[Conversation] = asyncio.Queue()
         self.all: list[Conversation] = []
@@ -58,6 +51,9 @@ class Agent:
         if self.refusal is not None:
             raise CannotConnectError(self.refusal)
         await asyncio.get_running_loop().create_unix_connection(lambda: protocol, self.path)
+
+    async def close(self) -> None:
+        """The conversations are closed at the end of the test."""
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         conversation = Conversation(reader, writer)

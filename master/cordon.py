@@ -1,0 +1,142 @@
+"""Which nodes there are and which of them take tasks: the registry's changes, draining, giving up. Pure.
+
+Owns the notes on nodes that outlive the master (drained, agent stopped): the piece `nodes` of the state. A node that
+leaves the registry while tasks run there stays, without taking new ones, until the last has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from master.dispatch import Dispatch
+from master.inventory import TOLD, Node, NodeSpec, NodeState
+from master.task import Task, TaskState
+from wire.errors import ConflictError, NotFoundError
+
+PIECE = "nodes"
+
+
+class Note(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What people decided about a node. `drained`: why it shall take no tasks; `by`, `at`: who said so, and when
+    (seconds since the epoch). `stopped`: who stopped its agent."""
+
+    drained: str | None = None
+    by: str = ""
+    at: float = 0.0
+    stopped: str | None = None
+
+
+class Cordon(Dispatch):
+    """The ledger and its attempts, with nodes coming, going and being set aside."""
+
+    def __init__(self, specs: tuple[NodeSpec, ...], new_launch_id: Callable[[int, int], str]) -> None:
+        super().__init__(specs, new_launch_id)
+        self.notes: dict[str, Note] = {}
+
+    def load_notes(self, pieces: Mapping[str, msgspec.Raw]) -> None:
+        """Take over what people had decided."""
+        piece = pieces.get(PIECE)
+        self.notes = msgspec.json.decode(piece, type=dict[str, Note]) if piece else {}
+        for name in self.notes:
+            if name in self.inventory.nodes:
+                self._show_note(name)
+
+    def node(self, name: str) -> Node:
+        """The node, or NotFoundError."""
+        node = self.inventory.nodes.get(name)
+        if node is None:
+            known = list(self.inventory.nodes)
+            told = ", ".join(known[:TOLD]) + (f" and {len(known) - TOLD} more" if len(known) > TOLD else "")
+            raise NotFoundError(f"there is no node {name!r} (nodes: {told or 'none'}); `muster nodes` lists them")
+        return node
+
+    # -- the registry -----------------------------------------------------------------------------------------
+
+    def set_nodes(self, specs: tuple[NodeSpec, ...]) -> None:
+        """The registry says this now. Nodes come, change, or leave: at once when idle, else after their last task."""
+        before = self.inventory.nodes
+        wanted = {spec.name: spec for spec in specs}
+        for name in [name for name in before if name not in wanted]:
+            if before[name].active:
+                self.cordon(name, "leaving", "it left the registry: no new tasks, and it goes when its last one ended")
+            else:
+                self._drop_node(name)
+        after = {}
+        for name, spec in wanted.items():
+            known = name in before
+            after[name] = before[name] if known else Node(spec)
+            if not known or before[name].spec != spec:
+                after[name].respec(spec)
+                self._dirty_nodes.add(name)
+        # The registry's order is the order of every list; what is leaving comes last.
+        self.inventory.nodes = {**after, **{name: node for name, node in before.items() if name not in after}}
+        for name in wanted:
+            self.cordon(name, "leaving", None)
+            self._show_note(name)
+        self.plan_needed = True
+
+    def _drop_node(self, name: str) -> None:
+        del self.inventory.nodes[name]
+        self._dirty_nodes.add(name)
+        if self.notes.pop(name, None) is not None:
+            self._keep_notes()
+
+    def _end(self, task: Task, state: TaskState, now: float, reason: str | None) -> None:
+        places = [part.node for part in task.allocation]
+        super()._end(task, state, now, reason)
+        for name in places:
+            node = self.inventory.nodes.get(name)
+            if node is not None and "leaving" in node.cordons and not node.active:
+                self._drop_node(name)
+
+    # -- people -----------------------------------------------------------------------------------------------
+
+    def drain(self, name: str, reason: str, by: str, now: float) -> None:
+        """Let a node finish what it has and take nothing new, until `resume`."""
+        self.node(name)
+        note = self.notes.get(name, Note())
+        self._note(name, msgspec.structs.replace(note, drained=reason or "drained", by=by, at=now))
+
+    def resume(self, name: str) -> None:
+        """Undo `drain`."""
+        self.node(name)
+        note = self.notes.get(name, Note())
+        if note.drained is None:
+            raise ConflictError(f"node {name} is not drained")
+        self._note(name, msgspec.structs.replace(note, drained=None, by="", at=0.0))
+
+    def set_stopped(self, name: str, by: str | None) -> None:
+        """Remember that somebody stopped the node's agent, or with None that it may run again."""
+        self.node(name)
+        self._note(name, msgspec.structs.replace(self.notes.get(name, Note()), stopped=by))
+
+    def give_up(self, name: str, by: str, now: float) -> list[int]:
+        """End what runs on a node that will not come back: its tasks are lost, their GPUs free. Should it come back,
+        whatever is left of them is killed before it takes a task."""
+        node = self.node(name)
+        if node.state is NodeState.ONLINE:
+            raise ConflictError(f"node {name} is online: cancel its tasks instead, or drain it")
+        lost = sorted(node.active)
+        for task_id in lost:
+            self._end(self.tasks[task_id], TaskState.LOST, now, f"node {name} was given up by {by}")
+        return lost
+
+    def _note(self, name: str, note: Note) -> None:
+        if note == Note():
+            self.notes.pop(name, None)
+        else:
+            self.notes[name] = note
+        self._show_note(name)
+        self._keep_notes()
+
+    def _keep_notes(self) -> None:
+        self._pieces[PIECE] = msgspec.Raw(msgspec.json.encode(self.notes))
+
+    def _show_note(self, name: str) -> None:
+        note = self.notes.get(name, Note())
+        drained = None if note.drained is None else f"drained by {note.by or 'somebody'}: {note.drained}"
+        stopped = None if note.stopped is None else f"its agent was stopped by {note.stopped}"
+        self.cordon(name, "drained", drained)
+        self.cordon(name, "stopped", stopped)

@@ -1,0 +1,300 @@
+"""All nodes and the links to them, following the registry while the master runs.
+
+Owns which driver leads to which node, and when a link is made anew: at once where nothing is lost by it, after the
+node's last task where its tasks would be left behind on another machine. What a node may get is the core's business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import msgspec
+
+from master import shared_folders
+from master.effects import Ack, Effect, Kill
+from master.engine import Engine
+from master.inventory import Node, NodeState
+from master.launching import LaunchSettings, launch_message
+from master.link import Driver, Identity, Link, SampleSink
+from master.questions import OUTPUT_LIMIT
+from master.registry import NodeConfig
+from master.task import Task
+from wire import agent as wire
+from wire.errors import BadRequestError, NotFoundError, UnreachableError
+
+if TYPE_CHECKING:
+    from master.host_keys import OfferedKey
+
+log = logging.getLogger("muster.fleet")
+
+WAY = ("driver", "ip", "port", "user_name", "key_file", "host_key", "proxy", "python")
+"""The keys of a node that say how to get there."""
+MACHINE = ("driver", "ip", "port", "user_name")
+"""Those of them which, when they change, may lead to another machine, or to another state folder on it."""
+
+
+@runtime_checkable
+class KeyedDriver(Protocol):
+    """A driver to a machine that proves who it is with a host key."""
+
+    async def offered_key(self) -> OfferedKey:
+        """The key that the machine shows now. Raises UnreachableError."""
+
+    def known_key(self) -> str | None:
+        """The fingerprint that we expect."""
+
+    def pin(self, key: OfferedKey) -> None:
+        """Expect this key from now on. Raises OSError."""
+
+
+class Way(msgspec.Struct):
+    """How we get to a node: its entry, the link, and the job that keeps the link up (None: its agent was stopped)."""
+
+    config: NodeConfig
+    link: Link
+    job: asyncio.Task[None] | None = None
+    check: asyncio.Task[None] | None = None
+
+
+class Fleet:
+    """The links. `make_driver(config)` says how to get to a node; `folders` are those that every node must see."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        identity: Identity,
+        samples: SampleSink,
+        settings: LaunchSettings,
+        *,
+        make_driver: Callable[[NodeConfig], Driver],
+        folders: Sequence[str] = (),
+    ) -> None:
+        self.configs: dict[str, NodeConfig] = {}
+        self.registry_fault: str | None = None
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._engine = engine
+        self._identity = identity
+        self._samples = samples
+        self._settings = settings
+        self._make_driver = make_driver
+        self._folders = tuple(folders)
+        self._ways: dict[str, Way] = {}
+        self._farewells: set[asyncio.Task[None]] = set()
+        engine.perform = self.perform
+        engine.observers.append(self)
+
+    # -- the registry -----------------------------------------------------------------------------------------
+
+    def apply(self, nodes: tuple[NodeConfig, ...]) -> None:
+        """The registry says this now."""
+        if self.registry_fault is not None:
+            log.info("the registry can be read again")
+            self.registry_fault = None
+        self.configs = {node.name: node for node in nodes}
+        self._engine.event(lambda: self._engine.core.set_nodes(tuple(node.spec() for node in nodes)))
+        for name in {*self.configs, *self._ways}:
+            self._settle(name)
+
+    def refuse(self, fault: str) -> None:
+        """The registry is broken: the last good one stays in force."""
+        if fault != self.registry_fault:
+            log.error("the registry is not taken over: %s", fault)
+            self.registry_fault = fault
+
+    def published(self, _tasks: list[Task], _gone: list[int], nodes: set[str]) -> None:
+        """Something changed on these nodes: perhaps a link that waited for it can be made anew, or given up."""
+        for name in nodes:
+            self._settle(name)
+
+    def let_out(self) -> None:
+        """Nothing is kept back here."""
+
+    def _settle(self, name: str) -> None:
+        """Bring the link to a node in line with the registry, if that is possible now."""
+        node = self._engine.core.inventory.nodes.get(name)
+        config, way = self.configs.get(name), self._ways.get(name)
+        if node is None:
+            if way is not None:
+                self._part(name, retire=True)
+        elif config is not None and way is None:
+            self._join(config)
+        elif config is not None and way is not None and config != way.config:
+            self._follow(node, config, way)
+
+    def _follow(self, node: Node, config: NodeConfig, way: Way) -> None:
+        changed = [key for key in WAY if getattr(config, key) != getattr(way.config, key)]
+        leads_elsewhere = any(key in MACHINE for key in changed)
+        if leads_elsewhere and node.active and node.state is NodeState.ONLINE:
+            text = f"its {' and '.join(changed)} changed in the registry: no new tasks before its last one ended"
+            self._cordon(node.name, "changing", text)
+            return
+        self._cordon(node.name, "changing", None)
+        if changed:
+            self._part(node.name, retire=False)
+            self._join(config)
+        else:
+            way.config = config
+
+    def _cordon(self, name: str, kind: str, reason: str | None) -> None:
+        if kind in self._engine.core.inventory.nodes[name].cordons or reason is not None:
+            self._engine.event(lambda: self._engine.core.cordon(name, kind, reason))
+
+    def _join(self, config: NodeConfig) -> None:
+        link = Link(config.name, self._make_driver(config), self._engine, self._identity, self._samples)
+        way = self._ways[config.name] = Way(config, link)
+        link.on_inventory = lambda: self._check_folders(way)
+        note = self._engine.core.notes.get(config.name)
+        if note is None or note.stopped is None:
+            self._run(way)
+
+    def _run(self, way: Way) -> None:
+        if way.job is None:
+            way.job = asyncio.create_task(way.link.run(), name=f"link to {way.config.name}")
+            way.job.add_done_callback(self._job_ended)
+
+    def _job_ended(self, job: asyncio.Task[None]) -> None:
+        if not job.cancelled() and (error := job.exception()) is not None and not self.failed.done():
+            self.failed.set_exception(error)
+
+    def _part(self, name: str, *, retire: bool) -> None:
+        """Give a link up, letting out what is still to be said."""
+        farewell = asyncio.create_task(self._leave(self._ways.pop(name), retire=retire), name=f"leaving {name}")
+        self._farewells.add(farewell)
+        farewell.add_done_callback(self._farewells.discard)
+
+    async def _leave(self, way: Way, *, retire: bool) -> None:
+        await way.link.leave(retire=retire)
+        await self._end_jobs(way)
+        await way.link.driver.close()
+
+    @staticmethod
+    async def _end_jobs(way: Way) -> None:
+        jobs = [job for job in (way.job, way.check) if job is not None]
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+        way.job = way.check = None
+
+    async def close(self) -> None:
+        """Give all links up; the agents stay, for the next master."""
+        ways = list(self._ways.values())
+        await asyncio.gather(*(self._end_jobs(way) for way in ways))
+        await asyncio.gather(*(way.link.driver.close() for way in ways), *self._farewells, return_exceptions=True)
+
+    # -- effects ----------------------------------------------------------------------------------------------
+
+    def perform(self, effects: list[Effect]) -> None:
+        """Tell the agents. What cannot be sent now is set right by the inventory after the next handshake."""
+        for effect in effects:
+            way = self._ways.get(effect.node)
+            if way is None:
+                continue
+            if isinstance(effect, Kill):
+                grace_s = self._settings.grace_s
+                way.link.send(wire.Kill(op="kill", launch_id=effect.launch_id, grace_s=grace_s))
+            elif isinstance(effect, Ack):
+                way.link.send(wire.Ack(op="ack", launch_ids=[effect.launch_id]))
+            else:
+                way.link.send(launch_message(effect.task, self._settings))
+
+    # -- what verbs ask ---------------------------------------------------------------------------------------
+
+    async def probe(
+        self,
+        node: str,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        timeout_s: float = 10.0,
+        output_limit: int = OUTPUT_LIMIT,
+    ) -> wire.Probed:
+        """Run a short command on a node (see `Questions.ask`). Raises NotFoundError, UnreachableError."""
+        questions = self._way(node).link.questions
+        return await questions.ask(argv, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s, output_limit=output_limit)
+
+    def wake(self, name: str) -> None:
+        """Try to connect now."""
+        self._way(name).link.wake()
+
+    async def stop_agent(self, name: str, by: str) -> None:
+        """Let a node's agent end and stay away; its tasks run on, and nothing new is started. Durable."""
+        way = self._way(name)
+        self._engine.event(lambda: self._engine.core.set_stopped(name, by))
+        await self._leave(way, retire=True)
+        way.link = Link(name, self._make_driver(way.config), self._engine, self._identity, self._samples)
+        way.link.on_inventory = lambda: self._check_folders(way)
+        why = f"its agent was stopped by {by}: `muster agents start {name}`"
+        self._engine.event(lambda: self._engine.core.node_state(name, NodeState.UNREACHABLE, why))
+
+    def start_agent(self, name: str) -> None:
+        """Undo `stop_agent`; of a node whose agent was not stopped, try to connect now."""
+        way = self._way(name)
+        if name in self._engine.core.notes:
+            self._engine.event(lambda: self._engine.core.set_stopped(name, None))
+        self._run(way)
+        way.link.wake()
+
+    async def restart_agent(self, name: str) -> None:
+        """End the agent and start it anew; its tasks run on."""
+        await self.stop_agent(name, "a restart")
+        self.start_agent(name)
+
+    async def host_key(self, name: str) -> OfferedKey:
+        """The key that the machine shows now. Raises BadRequestError where there is none, UnreachableError."""
+        return await _keyed(self._way(name)).offered_key()
+
+    def known_key(self, name: str) -> str | None:
+        """The fingerprint that we expect, None if we know none."""
+        return _keyed(self._way(name)).known_key()
+
+    def pin(self, name: str, key: OfferedKey) -> None:
+        """Expect this key from now on, and try again. Raises OSError where it cannot be written down."""
+        way = self._way(name)
+        _keyed(way).pin(key)
+        way.link.wake()
+
+    def _way(self, name: str) -> Way:
+        self._engine.core.node(name)
+        way = self._ways.get(name)
+        if way is None:
+            raise NotFoundError(
+                f"node {name} is not in the registry any more; its tasks keep their GPUs until they end"
+            )
+        return way
+
+    # -- shared folders ---------------------------------------------------------------------------------------
+
+    def _check_folders(self, way: Way) -> None:
+        if way.config.driver == "local" or not self._folders:
+            return
+        if way.check is not None:
+            way.check.cancel()
+        self._cordon(way.config.name, "folders", "its shared folders are being looked at")
+        way.check = asyncio.create_task(self._watch_folders(way), name=f"folders of {way.config.name}")
+        way.check.add_done_callback(self._job_ended)
+
+    async def _watch_folders(self, way: Way) -> None:
+        name, argv = way.config.name, shared_folders.question(self._folders)
+        with suppress(UnreachableError):  # the next connection begins anew
+            while True:
+                answer = await way.link.questions.ask(argv, timeout_s=shared_folders.CHECK_S)
+                fault = shared_folders.fault(self._folders, answer)
+                if name not in self._engine.core.inventory.nodes:
+                    return
+                self._cordon(name, "folders", fault)
+                await asyncio.sleep(shared_folders.AGAIN_MISSING_S if fault else shared_folders.AGAIN_S)
+
+
+def _keyed(way: Way) -> KeyedDriver:
+    driver = way.link.driver
+    if not isinstance(driver, KeyedDriver):
+        raise BadRequestError(
+            f"node {way.config.name} has the driver `{way.config.driver}`: it has no host key to trust"
+        )
+    return driver
