@@ -87,8 +87,10 @@ class Why(TypedDict):
 
 
 class Cancelled(TypedDict):
-    """What a cancel did: gone from the queue at once, told to end, or refused (id, as a string: why)."""
+    """What a cancel did: gone from the queue at once, told to end, or refused (id, as a string: why; and in
+    `codes` the error's stable name)."""
 
     cancelled: list[int]
     signalled: list[int]
     refused: dict[str, str]
+    codes: dict[str, str]

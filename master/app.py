@@ -65,6 +65,7 @@ class Lineage(msgspec.Struct):
             epoch=epoch,
             incarnation=incarnation,
             lineage=[list(entry) for entry in self.epochs],
+            sampling=wire.Sampling(gpus="auto", folders=[]),
         )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from master.dispatch import Dispatch
+from master.gpu_watch import Findings, GpuReport
 from master.inventory import TOLD, Node, NodeSpec, NodeState
 from master.task import Task, TaskState
 from wire.errors import ConflictError, NotFoundError
@@ -20,12 +21,14 @@ PIECE = "nodes"
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     """What people decided about a node. `drained`: why it shall take no tasks; `by`, `at`: who said so, and when
-    (seconds since the epoch). `stopped`: who stopped its agent."""
+    (seconds since the epoch). `stopped`: who stopped its agent. `aside`: GPUs, by index, that get no tasks until
+    somebody returns them, and why."""
 
     drained: str | None = None
     by: str = ""
     at: float = 0.0
     stopped: str | None = None
+    aside: dict[int, str] = {}
 
 
 class Cordon(Dispatch):
@@ -123,6 +126,49 @@ class Cordon(Dispatch):
             self._end(self.tasks[task_id], TaskState.LOST, now, f"node {name} was given up by {by}")
         return lost
 
+    # -- GPUs -------------------------------------------------------------------------------------------------
+
+    def gpus_seen(self, name: str, reports: list[GpuReport], now: float, fault: str = "") -> None:
+        """A sample of a node's GPUs came. What is broken is set aside, durably; what is in use by others is kept back
+        while it is; a task that runs there goes on. `fault`: what is wrong with the driver as a whole."""
+        node = self.inventory.nodes.get(name)
+        if node is None:
+            return
+        count = len(node.spec.gpu_models)
+        if fault:
+            findings = Findings(dict.fromkeys(range(count), fault), {})
+        else:
+            findings = node.watch.look(reports, count, node.gpu_holder, now)
+        for gpu, reason in findings.broken.items():
+            if gpu not in node.aside:
+                self.set_aside(name, gpu, reason)
+        if findings.kept_back != node.kept_back:
+            node.kept_back = findings.kept_back
+            node.count_free()
+            self._dirty_nodes.add(name)
+            self.plan_needed = True
+
+    def set_aside(self, name: str, gpu: int, reason: str) -> None:
+        """Give a GPU to nobody until it is returned. Raises NotFoundError."""
+        self._check_gpu(name, gpu)
+        note = self.notes.get(name, Note())
+        self._note(name, msgspec.structs.replace(note, aside={**note.aside, gpu: reason}))
+
+    def return_gpu(self, name: str, gpu: int) -> None:
+        """Undo `set_aside`. What is still wrong with it sets it aside again. Raises NotFoundError, ConflictError."""
+        self._check_gpu(name, gpu)
+        note = self.notes.get(name, Note())
+        if gpu not in note.aside:
+            raise ConflictError(f"GPU {gpu} of node {name} is not set aside")
+        self._note(name, msgspec.structs.replace(note, aside={g: why for g, why in note.aside.items() if g != gpu}))
+
+    def _check_gpu(self, name: str, gpu: int) -> None:
+        count = len(self.node(name).spec.gpu_models)
+        if not 0 <= gpu < count:
+            raise NotFoundError(f"node {name} has no GPU {gpu} (the registry counts {count})")
+
+    # -- notes ------------------------------------------------------------------------------------------------
+
     def _note(self, name: str, note: Note) -> None:
         if note == Note():
             self.notes.pop(name, None)
@@ -140,3 +186,9 @@ class Cordon(Dispatch):
         stopped = None if note.stopped is None else f"its agent was stopped by {note.stopped}"
         self.cordon(name, "drained", drained)
         self.cordon(name, "stopped", stopped)
+        node = self.inventory.nodes[name]
+        if node.aside != note.aside:
+            node.aside = note.aside
+            node.count_free()
+            self._dirty_nodes.add(name)
+            self.plan_needed = True

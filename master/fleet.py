@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("muster.fleet")
 
-WAY = ("driver", "ip", "port", "user_name", "key_file", "host_key", "proxy", "python")
-"""The keys of a node that say how to get there."""
+WAY = ("driver", "ip", "port", "user_name", "key_file", "host_key", "proxy", "python", "gpu_probe")
+"""The keys of a node that say how to get there, and what its agent is told first."""
 MACHINE = ("driver", "ip", "port", "user_name")
 """Those of them which, when they change, may lead to another machine, or to another state folder on it."""
 
@@ -144,12 +144,16 @@ class Fleet:
             self._engine.event(lambda: self._engine.core.cordon(name, kind, reason))
 
     def _join(self, config: NodeConfig) -> None:
-        link = Link(config.name, self._make_driver(config), self._engine, self._identity, self._samples)
-        way = self._ways[config.name] = Way(config, link)
-        link.on_inventory = lambda: self._check_folders(way)
+        way = self._ways[config.name] = Way(config, self._new_link(config))
+        way.link.on_inventory = lambda: self._check_folders(way)
         note = self._engine.core.notes.get(config.name)
         if note is None or note.stopped is None:
             self._run(way)
+
+    def _new_link(self, config: NodeConfig) -> Link:
+        link = Link(config.name, self._make_driver(config), self._engine, self._identity, self._samples)
+        link.sampling = wire.Sampling(gpus=config.gpu_probe, folders=list(self._folders))
+        return link
 
     def _run(self, way: Way) -> None:
         if way.job is None:
@@ -227,7 +231,7 @@ class Fleet:
         way = self._way(name)
         self._engine.event(lambda: self._engine.core.set_stopped(name, by))
         await self._leave(way, retire=True)
-        way.link = Link(name, self._make_driver(way.config), self._engine, self._identity, self._samples)
+        way.link = self._new_link(way.config)
         way.link.on_inventory = lambda: self._check_folders(way)
         why = f"its agent was stopped by {by}: `muster agents start {name}`"
         self._engine.event(lambda: self._engine.core.node_state(name, NodeState.UNREACHABLE, why))

@@ -10,6 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
+from master.gpu_watch import GpuWatch
 from master.task import Task
 
 TOLD = 3
@@ -88,17 +89,20 @@ class Node:
 
     __slots__ = (
         "active",
+        "aside",
         "cordons",
         "cpus_held",
         "facts",
         "free_gpus",
         "gpu_holder",
+        "kept_back",
         "load",
         "reason",
         "remnants",
         "slots_held",
         "spec",
         "state",
+        "watch",
     )
 
     def __init__(self, spec: NodeSpec) -> None:
@@ -114,6 +118,9 @@ class Node:
         self.cordons: dict[str, str] = {}
         self.remnants: set[str] = set()
         self.load: list[float] | None = None
+        self.watch = GpuWatch()
+        self.kept_back: dict[int, str] = {}
+        self.aside: dict[int, str] = {}
 
     @property
     def name(self) -> str:
@@ -146,7 +153,17 @@ class Node:
     def respec(self, spec: NodeSpec) -> None:
         """The registry says something else of it now. What is held stays held, also a GPU that it no longer has."""
         self.spec = spec
-        self.free_gpus = [gpu for gpu in range(len(spec.gpu_models)) if gpu not in self.gpu_holder]
+        self.count_free()
+
+    def count_free(self) -> None:
+        """Work out anew which GPUs may be given out: held by nobody, kept back for no reason (`kept_back`: what the
+        last sample shows; `aside`: what is written down)."""
+        count = range(len(self.spec.gpu_models))
+        self.free_gpus = [gpu for gpu in count if gpu not in self.gpu_holder and self.why_closed(gpu) is None]
+
+    def why_closed(self, gpu: int) -> str | None:
+        """Why a GPU is not given out although no task holds it; None if it is."""
+        return self.aside.get(gpu) or self.kept_back.get(gpu)
 
     def obstacle(self, request: Request) -> str | None:
         """Why this node could never take the request, even when empty; None if it could."""
@@ -183,9 +200,10 @@ class Node:
     def give_back(self, task: Task, gpus: list[int]) -> None:
         """Undo `take`."""
         for gpu in gpus:
-            if self.gpu_holder.pop(gpu, None) is not None and gpu < len(self.spec.gpu_models):
-                self.free_gpus.append(gpu)
-        self.free_gpus.sort()
+            if self.gpu_holder.pop(gpu, None) is not None and not task.share:
+                self.watch.released(gpu, task.id)
+        self.kept_back = {**self.kept_back, **self.watch.settling()}
+        self.count_free()
         request = request_of(task)
         self.slots_held -= request.takes_slot
         self.cpus_held -= request.cpus or 0

@@ -16,9 +16,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Literal, Protocol
 
+import msgspec
+
 from master import failpoint
 from master.attempt import Exit, Seen
 from master.engine import Engine
+from master.gpu_watch import GpuReport
 from master.inventory import Facts, NodeState
 from master.questions import Questions
 from wire import agent as wire
@@ -106,6 +109,7 @@ class Link:
         self.node = node
         self.driver = driver
         self.on_inventory: Callable[[], None] = lambda: None
+        self.sampling = wire.Sampling(gpus="auto", folders=[])
         self.questions = Questions(node, self.send)
         self._engine = engine
         self._identity = identity
@@ -229,7 +233,9 @@ class Link:
         self._transport = transport
         self._ready = False
         self._out.clear()
-        transport.write(encode(self._identity.hello()))
+        hello = self._identity.hello()
+        hello["sampling"] = self.sampling
+        transport.write(encode(hello))
 
     def disconnected(self, error: Exception | None) -> None:
         """Wake `run`."""
@@ -244,7 +250,7 @@ class Link:
             for line in self._decoder.feed(data):
                 if not self._closed.is_set():
                     self._handle(json.loads(line))
-        except (FrameError, ValueError, KeyError, TypeError) as error:
+        except (FrameError, ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
             log.exception("node %s: the agent sent something unreadable", self.node)
             self._why_closed = f"the agent sent something unreadable: {error}"
             self._closed.set()
@@ -258,8 +264,7 @@ class Link:
             failpoint.reach("exit.received")
             self._engine.event(lambda: core.exited(self.node, _exit(message), time.time()))
         elif op == "sample":
-            core.node_load(self.node, message.get("load"))
-            self._samples.sample(self.node, {key: value for key, value in message.items() if key != "op"})
+            self._sampled(message)
         elif op == "welcome":
             self._welcomed(message)
         elif op == "inventory" and not self._retire_by:
@@ -272,6 +277,16 @@ class Link:
             self.questions.answered(message)
         elif op == "refused":
             self._why_closed = f"its agent refuses us ({message['code']}): {message['message']}"
+
+    def _sampled(self, message: dict[str, Any]) -> None:
+        core = self._engine.core
+        core.node_load(self.node, message.get("load"))
+        fault = message.get("gpu_fault", "")
+        if self.sampling["gpus"] != "declared" and (fault or message.get("gpu_source", "none") != "none"):
+            reports = msgspec.convert(message["gpus"], list[GpuReport])
+            self._engine.event(lambda: core.gpus_seen(self.node, reports, time.time(), fault))
+        del message["op"]
+        self._samples.sample(self.node, message)
 
     def _welcomed(self, message: dict[str, Any]) -> None:
         facts = Facts(

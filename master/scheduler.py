@@ -125,12 +125,24 @@ def _node_state(node: Node) -> str:
 def _shortage(node: Node, request: Request) -> str:
     if request.takes_slot:
         return f"{node.slots_held} of {node.slots} slots taken"
-    if request.gpu_ids is not None and (held := [gpu for gpu in request.gpu_ids if gpu in node.gpu_holder]):
-        return ", ".join(f"GPU {gpu} held by task {node.gpu_holder[gpu]}" for gpu in held)
+    if request.gpu_ids is not None and (taken := [gpu for gpu in request.gpu_ids if gpu not in node.free_gpus]):
+        return ", ".join(_taken(node, gpu) for gpu in taken)
     if request.gpus > len(node.free_gpus):
-        holders = sorted(set(node.gpu_holder.values()))
-        names = ", ".join(map(str, holders[:TOLD])) + ("…" if len(holders) > TOLD else "")
-        return f"{len(node.free_gpus)} of {len(node.spec.gpu_models)} GPUs free (tasks {names})"
+        return f"{len(node.free_gpus)} of {len(node.spec.gpu_models)} GPUs free ({_takers(node)})"
     if request.cpus is not None and node.cpus_held + request.cpus > node.cpus:
         return f"{node.cpus - node.cpus_held} of {node.cpus} CPUs free"
     return "room"
+
+
+def _taken(node: Node, gpu: int) -> str:
+    holder = node.gpu_holder.get(gpu)
+    return f"GPU {gpu} held by task {holder}" if holder is not None else f"GPU {gpu}: {node.why_closed(gpu)}"
+
+
+def _takers(node: Node) -> str:
+    """Who has the GPUs of a node: our tasks by id, and what else keeps one from being given out."""
+    holders = sorted(set(node.gpu_holder.values()))
+    tasks = f"tasks {', '.join(map(str, holders[:TOLD]))}{'…' if len(holders) > TOLD else ''}" if holders else ""
+    closed = [gpu for gpu in range(len(node.spec.gpu_models)) if gpu not in node.gpu_holder and node.why_closed(gpu)]
+    others = [f"GPU {gpu}: {node.why_closed(gpu)}" for gpu in closed[:TOLD]]
+    return "; ".join(filter(None, [tasks, *others])) or "none held"

@@ -18,10 +18,13 @@ MAY_IMPORT = {
     "wire": {"wire"},
 }
 
-PURE = ("core", "backlog", "inventory", "scheduler", "task")
+PURE = (
+    "attempt", "backlog", "cordon", "core", "dispatch", "effects", "gpu_watch", "inventory", "ledger", "scheduler",
+    "shared_folders", "task",
+)  # fmt: skip
 PURE_MAY_IMPORT = {
     "__future__", "abc", "bisect", "collections", "copy", "dataclasses", "enum", "functools", "heapq", "itertools",
-    "math", "msgspec", "operator", "typing", "wire.errors",
+    "math", "msgspec", "operator", "shlex", "types", "typing", "wire.agent", "wire.errors",
 }  # fmt: skip
 NODE_FILES = ("monitor/agent", "wire/framing.py", "wire/agent.py")
 NODE_MAY_IMPORT = set(sys.stdlib_module_names) - {"asyncio", "multiprocessing", "distutils", "tomllib", "zoneinfo"}

@@ -30,9 +30,18 @@ DEFAULT_GRACE_S = 10.0
 """Between TERM and KILL."""
 
 
+class Sampling(TypedDict):
+    """What the samples of a node shall tell. `gpus`: `auto`, `nvml`, `gputil`, or `declared` (none are probed);
+    `folders`: those whose file systems matter."""
+
+    gpus: str
+    folders: List[str]
+
+
 class Hello(TypedDict):
     """master -> agent, the first line. `lineage`: the last incarnations of this master, [epoch, incarnation], oldest
-    first, ending with its own: an agent obeys only a descendant of the master that it obeyed before."""
+    first, ending with its own: an agent obeys only a descendant of the master that it obeyed before. `sampling` is
+    absent in those of masters before it."""
 
     op: str
     protocol: int
@@ -40,6 +49,7 @@ class Hello(TypedDict):
     epoch: int
     incarnation: str
     lineage: List[List[Any]]
+    sampling: Sampling
 
 
 class Welcome(TypedDict):

@@ -46,8 +46,9 @@ def run(context: Context) -> int:
         context.say(f"told to end: {listed(done['signalled'])} (`muster wait` waits until they have)")
     if not (done["cancelled"] or done["signalled"] or refused):
         context.say("nothing to cancel")
+    codes = done.get("codes") or {}
     for task_id, why in list(refused.items())[:_SHOWN]:
-        context.note(f"error: conflict: task {task_id}: {harmless(why)}")
+        context.note(f"error: {codes.get(task_id, 'conflict')}: {harmless(why)}")
     if len(refused) > _SHOWN:
         context.note(f"… and {len(refused) - _SHOWN:,} more were refused")
     return 1 if refused else 0

@@ -12,12 +12,14 @@ from wire.client import PROTOCOL_VERSION
 
 def info(context: Context, _params: Nothing) -> dict[str, Any]:
     """Version, ports, and the whole at a glance."""
-    core = context.core
+    core, store = context.core, context.engine.store
+    if store.fault is not None:
+        store.probe()  # who asks how it goes wants to know how it goes now
     return {
         **context.master.info(),
         "protocol": PROTOCOL_VERSION,
         "user": context.user,
-        "store_fault": context.engine.store.fault,
+        "store_fault": store.fault,
         "tasks": {state: core.counts[state] for state in TaskState},
         "nodes": Counter(node.state for node in core.inventory.nodes.values()),
     }

@@ -260,6 +260,7 @@ def cancel(context: Context, params: Cancel) -> dict[str, Any]:
     cancelled: list[int] = []
     signalled: list[int] = []
     refused: dict[int, str] = {}
+    codes: dict[int, str] = {}
 
     def change() -> None:
         # Successors first: a cancelled predecessor would otherwise end them with its own reason.
@@ -268,9 +269,10 @@ def cancel(context: Context, params: Cancel) -> dict[str, Any]:
                 (cancelled if core.cancel(task_id, context.now) else signalled).append(task_id)
             except MusterError as error:
                 refused[task_id] = str(error)
+                codes[task_id] = error.code
 
     context.engine.client_change(change, grows=False)
-    return {"cancelled": cancelled[::-1], "signalled": signalled[::-1], "refused": refused}
+    return {"cancelled": cancelled[::-1], "signalled": signalled[::-1], "refused": refused, "codes": codes}
 
 
 def edit(context: Context, params: Edit) -> TaskView:

@@ -96,7 +96,11 @@ class Us:
 
     def hello(self) -> wire.Hello:
         """The first line to every agent."""
-        return wire.Hello(op="hello", protocol=1, cluster="c", epoch=1, incarnation="i", lineage=[[1, "i"]])
+        sampling = wire.Sampling(gpus="auto", folders=[])
+        lineage = [[1, "i"]]
+        return wire.Hello(
+            op="hello", protocol=1, cluster="c", epoch=1, incarnation="i", lineage=lineage, sampling=sampling
+        )
 
 
 class Place:

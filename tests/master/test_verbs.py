@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from client.api import whole_tasks
 from master.verbs.spec import ALL_BYTES, WORD_BYTES
 from master.verbs.table import VERBS
 from wire.errors import MusterError, from_code
@@ -19,7 +20,7 @@ from wire.errors import MusterError, from_code
 from .in_process import InProcess, Peer, run, settled
 
 WRONG: tuple[Any, ...] = ({"no": {"such": []}}, [[]], "\0", 1.5, -(2**70), True, None)
-CODES = {"bad_request", "not_found", "conflict", "impossible", "limit"}
+CODES = {"bad_request", "not_found", "conflict", "impossible", "limit", "config"}
 
 
 class Case(NamedTuple):
@@ -35,6 +36,7 @@ CASES = [Case(name, field.name) for name, verb in VERBS.items() for field in msg
 def _required(verb: str) -> dict[str, Any]:
     """What the verb cannot do without, right."""
     right = {"id": 1, "command": "true", "commands": ["true"], "position": 1, "changes": {"name": "x"}, "name": "a"}
+    right["node"] = {"name": "b", "driver": "local", "gpu_count": 0}
     fields = msgspec.structs.fields(VERBS[verb].params)
     return {field.name: right[field.name] for field in fields if field.required}
 
@@ -325,5 +327,22 @@ def test_nodes_are_shown_by_name(tmp_path: Path) -> None:
             assert (len(node["gpus"]), node["state"]) == (8, "connecting")
             code, message = await peer.refusal("node.show", name="b")
             assert (code, "a" in message) == ("not_found", True)
+
+    run(story())
+
+
+def test_a_sparse_list_says_the_same_as_a_whole_one_in_fewer_words(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("task.submit_batch", commands=["true"] * 20, gpus=1)
+            held = await peer.call("task.submit", command="true", hold=True)
+            await peer.call("task.submit", command="true", after=[{"id": held["id"], "on": "any"}])
+            await peer.call("task.cancel", ids=[3])
+            whole = await peer.call("task.list", ended=True)
+            sparse = await peer.call("task.list", ended=True, sparse=True)
+            assert whole_tasks(sparse) == whole["tasks"]
+            assert sparse["total"] == whole["total"] == 22
+            assert len(str(sparse)) < len(str(whole)) / 2
 
     run(story())

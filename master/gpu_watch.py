@@ -1,0 +1,120 @@
+"""What the samples say of a node's GPUs, and which of them may therefore not be given out. Pure.
+
+A GPU is kept back while somebody else computes on it, while the memory of the task that ended there is not free yet,
+and where the machine does not show it at all. One that is broken, or whose memory stays held, is to be set aside until
+a person returns it: that is for the caller to write down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+FREE_MIB = 1024
+"""Memory that may be in use on an idle GPU (a desktop, the driver), in MiB, where no sample has shown how much is."""
+SLACK_MIB = 256
+"""How much more than it was when idle still counts as free, in MiB."""
+SETTLE_S = 60.0
+"""Memory that is still held so long after the end of a task is held for good."""
+STAYED = "its memory stayed in use:"
+TOLD = 3
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """A process on a GPU; `launch_id` is "" where it is not one of ours. Memory in MiB."""
+
+    pid: int
+    user: str = ""
+    memory_mib: int | None = None
+    launch_id: str = ""
+
+
+class GpuReport(msgspec.Struct, frozen=True):
+    """One GPU in a sample (see `wire.agent.Gpu`)."""
+
+    index: int
+    uuid: str = ""
+    model: str = ""
+    utilization: float | None = None
+    memory_total_mib: int | None = None
+    memory_used_mib: int | None = None
+    temperature: float | None = None
+    power: float | None = None
+    fault: str = ""
+    processes: tuple[Holder, ...] = ()
+
+    @property
+    def foreign(self) -> tuple[Holder, ...]:
+        """The processes that Muster did not start."""
+        return tuple(holder for holder in self.processes if not holder.launch_id)
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """`kept_back`: why a GPU may not be given out now. `broken`: which are to be set aside, and why."""
+
+    kept_back: dict[int, str]
+    broken: dict[int, str]
+
+
+class GpuWatch:
+    """The GPUs of one node. `newest` holds the last report of each."""
+
+    def __init__(self) -> None:
+        self.newest: dict[int, GpuReport] = {}
+        self._idle_mib: dict[int, int] = {}
+        self._settling: dict[int, tuple[int, float | None]] = {}
+
+    def released(self, gpu: int, task_id: int) -> None:
+        """A task gave this GPU back. Kept back until a sample shows its memory free, if samples tell of it."""
+        if gpu in self.newest:
+            self._settling[gpu] = (task_id, None)
+
+    def settling(self) -> dict[int, str]:
+        """The GPUs whose last task has ended and whose memory no sample has shown free yet."""
+        return {gpu: f"the memory of task {task_id} is not free yet" for gpu, (task_id, _) in self._settling.items()}
+
+    def look(self, reports: Iterable[GpuReport], count: int, held: Iterable[int], now: float) -> Findings:
+        """Take over a sample. `count`: GPUs in the registry; `held`: those that tasks hold now; `now`: in seconds."""
+        self.newest = {report.index: report for report in reports}
+        busy = set(held)
+        kept_back, broken = {}, {}
+        for gpu in range(count):
+            report = self.newest.get(gpu)
+            if report is None:
+                kept_back[gpu] = f"the machine shows {len(self.newest)} GPUs and the registry counts {count}"
+            elif report.fault:
+                broken[gpu] = report.fault
+            elif report.foreign:
+                kept_back[gpu] = f"used by {_names(report.foreign)}"
+            elif gpu not in busy and (reason := self._unsettled(report, now)):
+                (broken if reason.startswith(STAYED) else kept_back)[gpu] = reason
+        return Findings(kept_back, broken)
+
+    def _unsettled(self, report: GpuReport, now: float) -> str:
+        """Why the memory of the last task is not free yet; "" if it is."""
+        gpu, used = report.index, report.memory_used_mib
+        if gpu not in self._settling:
+            self._note_idle(report)
+            return ""
+        task_id, since = self._settling[gpu]
+        if used is None or (not report.processes and used <= self._idle_mib.get(gpu, FREE_MIB) + SLACK_MIB):
+            del self._settling[gpu]
+            return ""
+        since = now if since is None else since
+        self._settling[gpu] = (task_id, since)
+        if now - since > SETTLE_S:
+            del self._settling[gpu]
+            return f"{STAYED} {used} MiB for {SETTLE_S:.0f} s after task {task_id} ended"
+        return f"the memory of task {task_id} is not free yet ({used} MiB)"
+
+    def _note_idle(self, report: GpuReport) -> None:
+        if report.memory_used_mib is not None and not report.processes:
+            self._idle_mib[report.index] = min(report.memory_used_mib, FREE_MIB)
+
+
+def _names(holders: tuple[Holder, ...]) -> str:
+    """`alice (pid 7), bob (pid 9) and 2 more`."""
+    told = [f"{holder.user or 'somebody'} (pid {holder.pid})" for holder in holders[:TOLD]]
+    more = f" and {len(holders) - TOLD} more" if len(holders) > TOLD else ""
+    return ", ".join(told) + more

@@ -1,0 +1,132 @@
+"""GPUs that may not be given out: broken, in use by others, not free yet, not there."""
+
+from __future__ import annotations
+
+import pytest
+
+from master.attempt import Exit
+from master.core import Core
+from master.gpu_watch import FREE_MIB, SETTLE_S, GpuReport, GpuWatch, Holder
+from master.inventory import NodeSpec, NodeState
+from master.task import TaskState
+from wire.errors import ConflictError, NotFoundError
+
+from .small_core import BOOT, core_with, launch_of, submit
+
+TWO = NodeSpec(name="a", gpu_models=("GPU",) * 2)
+BOB = Holder(pid=7, user="bob", memory_mib=500)
+
+
+def gpus(*changes: dict[str, object]) -> list[GpuReport]:
+    """Two idle GPUs, with these changes."""
+    plain = {"memory_total_mib": 24_000, "memory_used_mib": 3}
+    return [GpuReport(index=index, **{**plain, **change}) for index, change in enumerate(changes)]  # type: ignore[arg-type]
+
+
+def seen(core: Core, *changes: dict[str, object], at: float = 10.0) -> None:
+    core.gpus_seen("a", gpus(*changes), at)
+    core.plan()
+
+
+def test_a_gpu_that_somebody_else_computes_on_gets_no_task_and_everybody_sees_whose_it_is() -> None:
+    core = core_with(TWO)
+    seen(core, {"processes": (BOB,)}, {})
+    first, second = submit(core, gpus=1), submit(core, gpus=1)
+    core.plan()
+    assert first.allocation[0].gpus == [1]
+    assert second.state is TaskState.WAITING
+    assert "used by bob (pid 7)" in str(core.reason(second))
+    seen(core, {}, {})
+    assert second.allocation[0].gpus == [0]
+
+
+def test_our_own_process_is_no_stranger() -> None:
+    core = core_with(TWO)
+    task = submit(core, gpus=1)
+    core.plan()
+    ours = Holder(pid=8, user="lab", memory_mib=9000, launch_id=launch_of(task))
+    seen(core, {"processes": (ours,), "memory_used_mib": 9000}, {})
+    assert core.inventory.nodes["a"].kept_back == {}
+
+
+def test_a_gpu_with_a_fault_is_set_aside_alone_until_somebody_returns_it() -> None:
+    core = core_with(TWO)
+    seen(core, {"fault": "Xid 79: the GPU has fallen off the bus"}, {})
+    both = submit(core, gpus=2)
+    one = submit(core, gpus=1)
+    core.plan()
+    assert one.allocation[0].gpus == [1]
+    assert "Xid 79" in str(core.reason(both))
+    outcome = core.take_outcome()
+    assert outcome is not None
+    again = core_with(TWO, online=False)
+    again.load({}, {}, 1, outcome.change.state)
+    assert again.inventory.nodes["a"].free_gpus == [1], "it is so after a restart"
+    seen(core, {}, {})
+    assert core.inventory.nodes["a"].aside, "that it looks well is not enough"
+    core.return_gpu("a", 0)
+    assert core.inventory.nodes["a"].aside == {}
+    for gpu, error in ((0, ConflictError), (9, NotFoundError)):
+        with pytest.raises(error):
+            core.return_gpu("a", gpu)
+
+
+def test_a_gpu_is_free_again_only_when_its_memory_is() -> None:
+    core = core_with(TWO)
+    seen(core, {}, {})
+    first, second = submit(core, gpus=2), submit(core, gpus=2)
+    core.plan()
+    core.exited("a", Exit(launch_of(first), "exited", 3.0, 0), 3.0)
+    core.plan()
+    assert second.state is TaskState.WAITING
+    assert f"task {first.id} is not free yet" in str(core.reason(second))
+    seen(core, {"memory_used_mib": 20_000}, {})
+    assert second.state is TaskState.WAITING
+    seen(core, {"memory_used_mib": 5}, {})
+    assert second.state is TaskState.STARTING
+
+
+def test_memory_that_stays_in_use_sets_the_gpu_aside() -> None:
+    core = core_with(TWO)
+    seen(core, {}, {})
+    task = submit(core, gpus=1, gpu_ids=[0])
+    core.plan()
+    core.exited("a", Exit(launch_of(task), "killed", 3.0), 3.0)
+    for second in range(int(SETTLE_S) + 3):
+        seen(core, {"memory_used_mib": 20_000}, {}, at=10.0 + second)
+    assert "stayed in use: 20000 MiB" in core.inventory.nodes["a"].aside[0]
+    assert core.inventory.nodes["a"].free_gpus == [1]
+
+
+def test_gpus_that_the_machine_does_not_show_are_not_given_out() -> None:
+    core = core_with(TWO)
+    core.gpus_seen("a", gpus({}), 10.0)
+    task = submit(core, gpus=1, gpu_ids=[1])
+    core.plan()
+    assert "the machine shows 1 GPUs and the registry counts 2" in str(core.reason(task))
+
+
+def test_a_node_that_is_not_probed_is_believed() -> None:
+    core = core_with(TWO)
+    first, second = submit(core, gpus=2), submit(core, gpus=2)
+    core.plan()
+    core.exited("a", Exit(launch_of(first), "exited", 3.0, 0), 3.0)
+    core.plan()
+    assert second.state is TaskState.STARTING
+
+
+def test_what_a_desktop_holds_of_a_gpu_is_not_taken_for_a_left_over() -> None:
+    watch = GpuWatch()
+    idle = FREE_MIB - 24
+    watch.look(gpus({"memory_used_mib": idle}, {}), 2, (), 0.0)
+    watch.released(0, 1)
+    assert watch.settling()
+    assert watch.look(gpus({"memory_used_mib": idle + 100}, {}), 2, (), 1.0).kept_back == {}
+
+
+def test_a_sample_of_a_node_that_left_changes_nothing() -> None:
+    core = core_with(TWO)
+    core.set_nodes(())
+    core.gpus_seen("a", gpus({}, {}), 1.0)
+    core.node_state("a", NodeState.ONLINE, None, BOOT)
+    assert core.inventory.nodes == {}
