@@ -1,8 +1,9 @@
-"""`python -m master`: parse arguments, set up the log, run."""
+"""`python -m master`: parse arguments, set up the log, run. Says on the terminal what a command of it came to."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import logging.handlers
 import sys
@@ -20,26 +21,70 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m master", description=__doc__)
     parser.add_argument("--conf", type=Path, default=Path("conf.json"), help="the configuration (default: conf.json)")
     commands = parser.add_subparsers(dest="command")
-    init = commands.add_parser("init", help="write a conf.json and a registry that work on this machine")
-    init.add_argument("folder", type=Path, nargs="?", default=Path())
-    init.add_argument("--force", action="store_true", help="write them anew if they are there")
+    _add_commands(commands)
     options = parser.parse_args(arguments)
     try:
         if options.command == "init":
-            _init(options.folder, force=options.force)
-        else:
-            _serve(options.conf)
+            return _init(options)
+        if options.command == "shell":
+            return _shell(options.conf, options.node)
+        _serve(options.conf)
     except MusterError as error:
         print(f"error: {error.code}: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def _init(folder: Path, *, force: bool) -> None:
+def _add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    init = commands.add_parser("init", help="write a conf.json and a registry that work on this machine")
+    init.add_argument("folder", type=Path, nargs="?", default=Path())
+    init.add_argument("--force", action="store_true", help="write them anew if they are there")
+    init.add_argument("--from", dest="old", type=Path, metavar="OLD", help="take over the lab of an old system instead")
+    init.add_argument("--bind", help="with --from: the address to listen on")
+    init.add_argument("--networks", help="with --from: where desktop clients may come from")
+    init.add_argument("--dry-run", action="store_true", help="with --from: tell all and write nothing")
+    init.add_argument("--json", action="store_true", help="with --from: tell it as JSON")
+    shell = commands.add_parser("shell", help="a shell on a node, with the master's way to it")
+    shell.add_argument("node")
+
+
+def _init(options: argparse.Namespace) -> int:
+    if options.old is not None:
+        return _take_over(options)
     from master.setup_folder import init  # noqa: PLC0415  (the master itself has no use for it)
 
-    for path in init(folder, force=force):
+    for path in init(options.folder, force=options.force):
         print(path)
+    return 0
+
+
+def _take_over(options: argparse.Namespace) -> int:
+    from master import old_lab, takeover, takeover_text  # noqa: PLC0415  (see above)
+
+    networks = None if options.networks is None else takeover.parse_networks(options.networks)
+    wishes = takeover.Wishes(options.bind, networks)
+    lab = old_lab.read(options.old)
+    if sys.stdin.isatty() and sys.stdout.isatty() and not options.json:
+        try:
+            wishes = takeover_text.ask(lab, wishes)
+        except KeyboardInterrupt:
+            print()
+            return 130
+    plan = takeover.plan(lab, wishes)
+    if plan.changes_something and not options.dry_run:
+        takeover.carry_out(plan, force=options.force)
+    if options.json:
+        print(json.dumps(takeover_text.as_json(plan, dry_run=options.dry_run), ensure_ascii=False))
+    else:
+        print("\n".join(takeover_text.lines(plan, dry_run=options.dry_run)))
+    return 0
+
+
+def _shell(conf: Path, node: str) -> int:
+    from master import shell  # noqa: PLC0415  (paramiko takes its time to load)
+    from master.config import load_config  # noqa: PLC0415
+
+    return shell.main(load_config(conf), node)
 
 
 def _serve(conf: Path) -> None:

@@ -27,6 +27,7 @@ from master.drivers import Drivers, check_drivers
 from master.engine import Engine
 from master.fleet import Fleet
 from master.launching import LaunchSettings
+from master.legacy import Places
 from master.ports import Hub, PortLimits
 from master.registry import NodeConfig, load_registry
 from master.registry_watch import RegistryWatch
@@ -115,7 +116,7 @@ class Master:
         check_drivers(nodes, self.config.registry)
         make_folders(self.config)
         _raise_descriptor_limit()
-        store = Store(self.config.task_info, OsDisk())
+        store = Store(self.config.task_info, OsDisk(), old_places=Places(self.root, self.log_folder))
         image = store.open()
         for note in store.notes:
             log.info("%s", note)

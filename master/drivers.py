@@ -4,10 +4,9 @@ paramiko takes its time to load, and a lab of one machine has no use for it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from master.archive import build as build_archive
 from master.config import Config
@@ -16,8 +15,8 @@ from master.local import LocalDriver, state_base
 from master.registry import NodeConfig
 from wire.errors import ConfigError
 
-if TYPE_CHECKING:
-    from master.ssh import SshDrivers
+KNOWN_HOSTS = "known_hosts"
+"""In `task_info`: the host keys that people said are right. Those in the user's own ~/.ssh count, too."""
 
 
 def check_drivers(nodes: Iterable[NodeConfig], path: Path) -> None:
@@ -39,10 +38,20 @@ class Drivers:
         """The driver of a node."""
         if node.driver == "local":
             return LocalDriver(node.name, self._cluster, self._archive, state_base())
-        return self._ssh.make(node)
+        return self._ssh(node)
 
     @cached_property
-    def _ssh(self) -> SshDrivers:
-        from master.ssh import SshDrivers  # noqa: PLC0415  (see above)
+    def _ssh(self) -> Callable[[NodeConfig], Driver]:
+        from master.host_keys import HostKeys  # noqa: PLC0415  (see above)
+        from master.passwords import Passwords  # noqa: PLC0415
+        from master.ssh import LoginGate, SshDriver  # noqa: PLC0415
 
-        return SshDrivers(self._config, self._cluster, self._archive)
+        keys = HostKeys(self._config.task_info / KNOWN_HOSTS, (Path.home() / ".ssh" / "known_hosts",))
+        passwords, gate = Passwords(self._config.psw), LoginGate()
+
+        def make(node: NodeConfig) -> Driver:
+            return SshDriver(
+                node, cluster=self._cluster, archive=self._archive, keys=keys, passwords=passwords, gate=gate
+            )
+
+        return make

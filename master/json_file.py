@@ -23,7 +23,7 @@ T = TypeVar("T")
 SECRET_KEYS = frozenset({"proxy", "token", "urls"})
 """Values of these may hold a password: a message says that they are wrong, never what they are."""
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _FOUND_MAX = 60
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>\$[^`]*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[\]]+)|\[(?P<index>\d+)\]|\[(?P<any>\.\.\.)\]")
@@ -38,14 +38,23 @@ _WORDS = {
 
 def read(path: Path, *, cure: str) -> Any:
     """The file's value. Raises ConfigError; `cure` says what to do where there is no such file."""
+    return parse(read_bytes(path, cure=cure), path)
+
+
+def read_bytes(path: Path, *, cure: str) -> bytes:
+    """The file as it lies. Raises ConfigError; `cure` says what to do where there is no such file."""
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such file; {cure}") from None
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def parse(data: bytes, path: Path) -> Any:
+    """The value that a file holds; `path` is for the messages. Raises ConfigError."""
     try:
-        return strict_loads(data.removeprefix(_BOM))
+        return strict_loads(data.removeprefix(BOM))
     except FrameError as error:
         raise ConfigError(f"{path}: {_syntax(str(error), data.decode('utf-8', 'replace'))}") from None
 

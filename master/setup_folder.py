@@ -1,16 +1,19 @@
 """`muster init`: a conf.json and a registry that work on this machine as they are.
 
-Writes these two files and refuses to touch existing ones. It looks at the machine once (how many GPUs `nvidia-smi`
-lists); what the master later believes is what the registry says.
+Writes these two files and refuses to touch existing ones; `put`, the way in which it writes, is there for `takeover`
+too. It looks at the machine once (how many GPUs `nvidia-smi` lists); what the master later believes is what the
+registry says.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from wire.errors import ConfigError, ConflictError
 
@@ -36,11 +39,44 @@ def init(folder: Path, *, force: bool = False) -> list[Path]:
         raise ConflictError(f"{names} exists already and is left as it is; --force writes it anew")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for path, value in contents.items():
-            _replace(path, value)
     except OSError as error:
-        raise ConfigError(f"{error.filename or folder}: cannot be written: {error.strerror}") from None
+        raise ConfigError(f"{folder}: cannot be written: {error.strerror}") from None
+    put([NewFile(path, as_text(value)) for path, value in contents.items()])
     return list(contents)
+
+
+class NewFile(NamedTuple):
+    """A file to write. `like`: the one whose mode and owner it gets, if that is there (None: those of a new file)."""
+
+    path: Path
+    data: bytes
+    like: Path | None = None
+
+
+def put(files: Sequence[NewFile]) -> None:
+    """Put these files in their places, durably: all are written beside first, and only then renamed, in their order.
+
+    Raises ConfigError when one cannot be written; none has taken its place then.
+    """
+    drafts: list[tuple[Path, Path]] = []
+    try:
+        for file in files:
+            drafts.append((_beside(file.path), file.path))
+            _write(drafts[-1][0], file)
+        for draft, path in drafts:
+            draft.replace(path)
+        for folder in {path.parent for _, path in drafts}:
+            _sync(folder)
+    except OSError as error:
+        for draft, _ in drafts:
+            draft.unlink(missing_ok=True)
+        path = next((path for draft, path in drafts if error.filename == str(draft)), files[len(drafts) - 1].path)
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def as_text(value: Any) -> bytes:
+    """JSON as people like to edit it."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
 def default_conf() -> dict[str, Any]:
@@ -89,9 +125,25 @@ def _gpu(line: str) -> tuple[str, int]:
     return model.strip() or line.strip(), int(memory) if memory.strip().isdigit() else 0
 
 
-def _replace(path: Path, value: Any) -> None:
-    """Write beside it, then rename: a file that is there is never seen half written."""
-    text = json.dumps(value, indent=2, ensure_ascii=False) + "\n"
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}")
+
+
+def _write(draft: Path, file: NewFile) -> None:
+    with draft.open("wb") as out:
+        if file.like is not None and file.like.exists():
+            was = file.like.stat()
+            if os.geteuid() == 0:
+                os.fchown(out.fileno(), was.st_uid, was.st_gid)
+            os.fchmod(out.fileno(), stat.S_IMODE(was.st_mode))
+        out.write(file.data)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _sync(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -96,6 +96,7 @@ def read_queue(data: bytes, path: Path) -> Queue:
 
 def _read_mixed(data: bytes, path: Path) -> Queue:
     queue = Queue([], [])
+    seen: dict[int, Task] = {}
     try:
         raws = _decode_raws(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -104,7 +105,9 @@ def _read_mixed(data: bytes, path: Path) -> Queue:
         try:
             value: Any = msgspec.json.decode(raw)
             if legacy.is_legacy(value):
-                queue.imported.append(legacy.to_task(value))
+                task = legacy.to_task(value, path.name)
+                legacy.refuse_twin(task, seen)
+                queue.imported.append(task)
             else:
                 queue.tasks.append(_decode_task(raw))
         except (msgspec.DecodeError, UnicodeDecodeError, legacy.NotLegacyError) as error:

@@ -64,8 +64,9 @@ class Store:
     or only because the reserve was given up. `notes` are sentences for the log about what `open` found and did.
     """
 
-    def __init__(self, folder: Path, disk: Disk) -> None:
+    def __init__(self, folder: Path, disk: Disk, *, old_places: legacy.Places | None = None) -> None:
         self.folder = folder
+        self._old_places = old_places
         self.disk = disk
         self.fault: str | None = None
         self.notes: list[str] = []
@@ -343,7 +344,7 @@ class Store:
                 self._keep_original(name)
             fresh += [task for task in queue.imported if image.tasks.get(task.id) is task]
         if fresh:
-            legacy.drop_met(fresh)
+            legacy.settle(fresh, self._old_places)
             self.append(Change(tasks=fresh))
             self.commit()
             self.notes.append(f"{len(fresh)} tasks of the old system were taken over")
