@@ -11,17 +11,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from client.address import Address, find
+from client.nodes import NodeVerbs
 from client.session import CALL_TIMEOUT_S, ConnectionLostError, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Self
+    from typing import Any, Literal, Self
 
-    from client.shapes import Cancelled, Node, Task, Why
+    from client.files import Files
+    from client.shapes import Cancelled, Task, Why
 
 ENDED = frozenset({"succeeded", "failed", "cancelled", "timed_out", "lost"})
 LOG_CHUNK = 1 << 20
-_IDLE_POLL_S = (0.05, 0.5)
+LOG_WAIT_S = 20.0
+"""How long the master keeps a question for more of a log; it answers as soon as there is more."""
+_LEAST_PAUSE_S = 0.05
 _KEEPALIVE_S = 20.0
 
 
@@ -35,7 +39,7 @@ def connect(conf: str | None = None, master: str | None = None, token: str | Non
     return client
 
 
-class Client:
+class Client(NodeVerbs):
     """The verbs. Use it as a context manager, or `close()` it."""
 
     def __init__(self, address: Address, token: str | None = None) -> None:
@@ -129,16 +133,6 @@ class Client:
         params = {"id": task_id, "successors": successors}
         return list(self.call("task.remove", params, repeatable=False)["removed"])
 
-    def nodes(self) -> list[Node]:
-        """All nodes of the registry."""
-        nodes: list[Node] = self.call("node.list", {})
-        return nodes
-
-    def node(self, name: str) -> Node:
-        """One node."""
-        node: Node = self.call("node.show", {"name": name})
-        return node
-
     def info(self) -> dict[str, Any]:
         """Version, ports, counts and health of the master."""
         return self._dict("server.info", {})
@@ -147,31 +141,67 @@ class Client:
         """End the master; tasks run on."""
         self.call("server.stop", {}, repeatable=False)
 
-    def read_log(self, task_id: int | None, offset: int, limit: int = LOG_CHUNK) -> tuple[bytes, dict[str, Any]]:
+    @property
+    def files(self) -> Files:
+        """The files beneath the visible folders."""
+        from client.files import Files
+
+        return Files(self)
+
+    def read_log(
+        self, task_id: int | None, offset: int, limit: int = LOG_CHUNK, **how: Any
+    ) -> tuple[bytes, dict[str, Any]]:
         """At most `limit` bytes (1 MiB) of a log from `offset` (negative: from the end), and {offset, size, ended,
-        path}. None is the master's own log."""
+        path}. None is the master's own log.
+
+        `how`: `wait_s` waits for more than `seen` bytes if there is nothing; `collapse` keeps of each line only its
+        last state, the state of the line without an end being `rest`, and `next` is where to read on.
+        """
         import base64
 
         which = {"server": True} if task_id is None else {"id": task_id}
-        reply = self._dict("log.read", {**which, "offset": offset, "limit": limit})
+        reply = self._dict("log.read", {**which, "offset": offset, "limit": limit, **how})
+        if "rest" in reply:
+            reply["rest"] = base64.b64decode(reply["rest"])
         return base64.b64decode(reply.pop("data")), reply
 
     def logs(self, task_id: int | None, *, follow: bool = False, offset: int = 0) -> Iterator[bytes]:
         """The log in pieces from `offset` (bytes); with `follow` until the task has ended and all was read."""
-        low, high = _IDLE_POLL_S
-        pause = low
+        how: dict[str, Any] = {"wait_s": LOG_WAIT_S} if follow else {}
         while True:
-            data, state = self.read_log(task_id, offset)
+            begin = time.monotonic()
+            data, state = self.read_log(task_id, offset, **how)
             if data:
                 offset = state["offset"] + len(data)
-                pause = low
                 yield data
                 continue
             if not follow or state.get("ended"):
                 return
-            offset = state["size"] if offset < 0 else offset
-            time.sleep(pause)
-            pause = min(pause * 1.5, high)
+            # A log that became shorter was begun anew.
+            offset = state["size"] if offset < 0 else 0 if state["size"] < offset else offset
+            # The master waits for us; one that answers at once is not asked without a pause.
+            time.sleep(max(0.0, min(_LEAST_PAUSE_S, begin + _LEAST_PAUSE_S - time.monotonic())))
+
+    def collapsed_logs(
+        self, task_id: int | None, *, follow: bool = False, offset: int = 0
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The log with each line in its last state, as a terminal shows it after a progress bar: whole lines, and the
+        state of the line that has no end yet. `offset` must be where a line begins."""
+        seen: int | None = None
+        while True:
+            how: dict[str, Any] = {"wait_s": LOG_WAIT_S, "seen": seen} if follow and seen is not None else {}
+            lines, state = self.read_log(task_id, offset, collapse=True, **how)
+            offset, end = state["next"], state["next"] + len(state["rest"])
+            news = bool(lines) or end != seen
+            seen = end
+            if state["size"] < end:
+                offset, seen = 0, None  # a log that became shorter was begun anew
+            if news:
+                yield lines, state["rest"].rstrip(b"\r")
+            elif state.get("ended") or not follow:
+                return
+            else:
+                time.sleep(_LEAST_PAUSE_S)
 
     def wait(
         self,
@@ -245,6 +275,12 @@ class Client:
                 raise ConnectionLostError(str(error)) from None
             raise
 
+    def watch(self, what: Literal["tasks", "nodes"]) -> Iterator[dict[str, Any]]:
+        """What is there now, then every change as a notification; see `client.watch`."""
+        from client.watch import watch
+
+        return watch(self, what)
+
     def call(self, method: str, params: dict[str, Any], *, repeatable: bool = True) -> Any:
         """Any verb by its name on the wire. `repeatable`: asking twice does no harm."""
         return self.session.call(method, params, timeout=CALL_TIMEOUT_S, repeatable=repeatable)
@@ -281,7 +317,7 @@ def _not_found(task_id: int) -> Exception:
 def whole_tasks(sparse: dict[str, Any]) -> list[Task]:
     """The tasks of an answer of `task.list`, sparse or not, every key present."""
     defaults = sparse.get("defaults", {})
-    tasks = [{**defaults, **task} for task in sparse["tasks"]]
+    tasks: list[Any] = [{**defaults, **task} for task in sparse["tasks"]]
     reasons = {task_id: reason for reason, ids in sparse.get("reasons", {}).items() for task_id in ids}
     if reasons:
         for task in tasks:

@@ -63,17 +63,83 @@ class Gpu(TypedDict):
 
 
 class Node(TypedDict):
-    """A node as `nodes --json` shows it."""
+    """A node as `nodes --json` shows it. `registry` is `ok`, `leaving` or `changing`; `drained` is why, or None."""
 
     name: str
+    driver: str | None
+    address: str
     state: str
     schedulable: bool
     reason: str | None
+    drained: str | None
+    registry: str
     gpus: list[Gpu]
     cpus: int | None
+    cpus_held: int
     slots: int | None
+    slots_held: int
     memory_mib: int | None
     load: Any
+    tasks: list[int]
+    hostname: str | None
+    python: str | None
+    agent_version: str | None
+
+
+class NodePage(Node):
+    """A node as `node show --json` shows it. `drained_at`: seconds since the epoch."""
+
+    user_name: str | None
+    port: int | None
+    labels: dict[str, str]
+    drained_by: str | None
+    drained_at: float | None
+
+
+class NodeAdded(TypedDict):
+    """The answer to `node add`. `needs_trust`: its host key is not known yet."""
+
+    node: Node
+    needs_trust: bool
+
+
+class NodeEdited(TypedDict):
+    """The answer to `node edit`. `deferred`: it takes effect when the `tasks` of the node have ended."""
+
+    node: Node
+    deferred: bool
+    tasks: list[int]
+
+
+class NodeRemoved(TypedDict):
+    """The answer to `node rm`. `leaving`: it goes when its `tasks` have ended."""
+
+    name: str
+    leaving: bool
+    tasks: list[int]
+
+
+class Key(TypedDict):
+    """A host key, as `ssh-keygen -l` shows it."""
+
+    type: str
+    fingerprint: str
+
+
+class Trust(TypedDict):
+    """The answer to `node trust`: what the machine shows, the fingerprint we knew, whether that key is pinned now."""
+
+    name: str
+    offered: Key
+    known: str | None
+    pinned: bool
+
+
+class AgentsDone(TypedDict):
+    """The answer to `agents`: the nodes for which it was done, and for the others why not."""
+
+    done: list[str]
+    refused: dict[str, str]
 
 
 class Why(TypedDict):

@@ -19,12 +19,12 @@ from master.effects import Ack, Effect, Kill
 from master.engine import Engine
 from master.inventory import Node, NodeState
 from master.launching import LaunchSettings, launch_message
-from master.link import Driver, Identity, Link, SampleSink
+from master.link import CannotConnectError, Driver, Identity, Link, SampleSink
 from master.questions import OUTPUT_LIMIT
 from master.registry import NodeConfig
 from master.task import Task
 from wire import agent as wire
-from wire.errors import BadRequestError, NotFoundError, UnreachableError
+from wire.errors import BadRequestError, MusterError, NodeUnreachableError, NotFoundError
 
 if TYPE_CHECKING:
     from master.host_keys import OfferedKey
@@ -42,13 +42,29 @@ class KeyedDriver(Protocol):
     """A driver to a machine that proves who it is with a host key."""
 
     async def offered_key(self) -> OfferedKey:
-        """The key that the machine shows now. Raises UnreachableError."""
+        """The key that the machine shows now. Raises NodeUnreachableError."""
 
     def known_key(self) -> str | None:
         """The fingerprint that we expect."""
 
     def pin(self, key: OfferedKey) -> None:
         """Expect this key from now on. Raises OSError."""
+
+
+class Unusable:
+    """In the place of a driver that cannot be made: says why at each try, so that one node's fault stays its own."""
+
+    version = ""
+
+    def __init__(self, why: str) -> None:
+        self._why = why
+
+    async def connect(self, _protocol: asyncio.Protocol) -> None:
+        """Raises CannotConnectError."""
+        raise CannotConnectError(self._why, "long")
+
+    async def close(self) -> None:
+        """Nothing was opened."""
 
 
 class Way(msgspec.Struct):
@@ -149,11 +165,19 @@ class Fleet:
         note = self._engine.core.notes.get(config.name)
         if note is None or note.stopped is None:
             self._run(way)
+        else:
+            self._tell_stopped(config.name, note.stopped)
 
     def _new_link(self, config: NodeConfig) -> Link:
-        link = Link(config.name, self._make_driver(config), self._engine, self._identity, self._samples)
+        link = Link(config.name, self._driver(config), self._engine, self._identity, self._samples)
         link.sampling = wire.Sampling(gpus=config.gpu_probe, folders=list(self._folders))
         return link
+
+    def _driver(self, config: NodeConfig) -> Driver:
+        try:
+            return self._make_driver(config)
+        except MusterError as error:
+            return Unusable(str(error))
 
     def _run(self, way: Way) -> None:
         if way.job is None:
@@ -218,7 +242,7 @@ class Fleet:
         timeout_s: float = 10.0,
         output_limit: int = OUTPUT_LIMIT,
     ) -> wire.Probed:
-        """Run a short command on a node (see `Questions.ask`). Raises NotFoundError, UnreachableError."""
+        """Run a short command on a node (see `Questions.ask`). Raises NotFoundError, NodeUnreachableError."""
         questions = self._way(node).link.questions
         return await questions.ask(argv, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s, output_limit=output_limit)
 
@@ -230,11 +254,8 @@ class Fleet:
         """Let a node's agent end and stay away; its tasks run on, and nothing new is started. Durable."""
         way = self._way(name)
         self._engine.event(lambda: self._engine.core.set_stopped(name, by))
-        await self._leave(way, retire=True)
-        way.link = self._new_link(way.config)
-        way.link.on_inventory = lambda: self._check_folders(way)
-        why = f"its agent was stopped by {by}: `muster agents start {name}`"
-        self._engine.event(lambda: self._engine.core.node_state(name, NodeState.UNREACHABLE, why))
+        await self._retire(way)
+        self._tell_stopped(name, by)
 
     def start_agent(self, name: str) -> None:
         """Undo `stop_agent`; of a node whose agent was not stopped, try to connect now."""
@@ -246,11 +267,20 @@ class Fleet:
 
     async def restart_agent(self, name: str) -> None:
         """End the agent and start it anew; its tasks run on."""
-        await self.stop_agent(name, "a restart")
+        await self._retire(self._way(name))
         self.start_agent(name)
 
+    async def _retire(self, way: Way) -> None:
+        await self._leave(way, retire=True)
+        way.link = self._new_link(way.config)
+        way.link.on_inventory = lambda: self._check_folders(way)
+
+    def _tell_stopped(self, name: str, by: str) -> None:
+        why = f"its agent was stopped by {by}: `muster agents start {name}`"
+        self._engine.event(lambda: self._engine.core.node_state(name, NodeState.UNREACHABLE, why))
+
     async def host_key(self, name: str) -> OfferedKey:
-        """The key that the machine shows now. Raises BadRequestError where there is none, UnreachableError."""
+        """The key that the machine shows now. Raises BadRequestError where there is none, NodeUnreachableError."""
         return await _keyed(self._way(name)).offered_key()
 
     def known_key(self, name: str) -> str | None:
@@ -285,7 +315,7 @@ class Fleet:
 
     async def _watch_folders(self, way: Way) -> None:
         name, argv = way.config.name, shared_folders.question(self._folders)
-        with suppress(UnreachableError):  # the next connection begins anew
+        with suppress(NodeUnreachableError):  # the next connection begins anew
             while True:
                 answer = await way.link.questions.ask(argv, timeout_s=shared_folders.CHECK_S)
                 fault = shared_folders.fault(self._folders, answer)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from wire import agent as wire
-from wire.errors import UnreachableError
+from wire.errors import NodeUnreachableError
 
 ANSWER_BY_S = 5.0
 """The agent answers a probe when it times out; should even that not come, it is given up this much later."""
@@ -34,8 +34,8 @@ class Questions:
         timeout_s: float = 10.0,
         output_limit: int = OUTPUT_LIMIT,
     ) -> wire.Probed:
-        """Run a command on the node and give what it printed. Raises UnreachableError when the node is not connected,
-        or breaks off before it answers."""
+        """Run a command on the node and give what it printed. Raises NodeUnreachableError when the node is not
+        connected, or breaks off before it answers."""
         probe_id = f"q{next(self._numbers)}"
         future: asyncio.Future[wire.Probed] = asyncio.get_running_loop().create_future()
         message = wire.Probe(
@@ -49,12 +49,14 @@ class Questions:
             output_limit=output_limit,
         )
         if not self._send(message):
-            raise UnreachableError(f"node {self._node} is not connected; `muster nodes` says why")
+            raise NodeUnreachableError(f"node {self._node} is not connected; `muster nodes` says why")
         self._open[probe_id] = future
         try:
             return await asyncio.wait_for(future, timeout_s + ANSWER_BY_S)
         except TimeoutError:
-            raise UnreachableError(f"node {self._node} did not answer within {timeout_s + ANSWER_BY_S:.0f} s") from None
+            raise NodeUnreachableError(
+                f"node {self._node} did not answer within {timeout_s + ANSWER_BY_S:.0f} s"
+            ) from None
         finally:
             self._open.pop(probe_id, None)
 
@@ -68,4 +70,4 @@ class Questions:
         """The connection is gone, and with it the answers."""
         for future in self._open.values():
             if not future.done():
-                future.set_exception(UnreachableError(f"node {self._node}: {why}"))
+                future.set_exception(NodeUnreachableError(f"node {self._node}: {why}"))

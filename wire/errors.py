@@ -87,7 +87,7 @@ class StoreUnavailableError(MusterError):
 
 
 class UnreachableError(MusterError):
-    """The master (or a node) cannot be reached."""
+    """The master cannot be reached."""
 
     code = "unreachable"
     rpc_code = -32008
@@ -112,6 +112,20 @@ class LockedError(MusterError):
 
     code = "locked"
     rpc_code = -32011
+
+
+class NodeUnreachableError(MusterError):
+    """A node cannot be reached, or did not answer; the master can."""
+
+    code = "node_unreachable"
+    rpc_code = -32014
+
+
+class StorageError(MusterError):
+    """The disk or network storage under a file is full, takes no writes, fails or does not answer."""
+
+    code = "storage"
+    rpc_code = -32013
 
 
 def from_code(code: str, message: str) -> MusterError:

@@ -1,59 +1,67 @@
-"""One machine: `node show NAME`."""
+"""One machine, or several by their names: look at it, change its entry in the registry, set it aside, trust its key."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-
-from client.cli.context import coloured, terminal_width
-from client.cli.nodes import load_text
-from client.cli.table import paint, render
-from client.cli.text import harmless, mib
+from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from client.cli.context import Context
-    from client.shapes import Gpu
 
 EXAMPLES = """examples:
-  muster node show local"""
-_TITLES = ["GPU", "MODEL", "MEMORY", "USED", "BUSY", "HEALTH", "HELD BY", "OTHERS"]
+  muster node show a
+  muster node add b --ip 192.168.36.131 --user lab --gpus 2 --gpu-model RTX3090
+  muster node trust b
+  muster node drain a --reason "new fan" --wait
+  muster node add --help"""
+ACTIONS = {
+    "show": "all that is known of a node",
+    "add": "write a node into the registry",
+    "edit": "change its entry in the registry",
+    "rm": "take nodes out of the registry; busy ones go after their last task",
+    "drain": "let nodes finish what they have and take nothing new",
+    "resume": "let drained nodes take tasks again",
+    "trust": "look at a machine's host key and pin it",
+    "lost": "give up what runs on machines that will not come back",
+}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add this command's options."""
-    parser.add_argument("action", choices=["show"], help="what to do")
-    parser.add_argument("name", metavar="NAME", help="the node's name, see `muster nodes`")
+    """Add the actions, each a command of its own."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", title="actions")
+    for name, text in ACTIONS.items():
+        module = import_module(f"client.cli.node_{name}")
+        action = actions.add_parser(
+            name,
+            help=text,
+            description=module.__doc__,
+            epilog=module.EXAMPLES,
+            formatter_class=parser.formatter_class,
+            allow_abbrev=False,
+        )
+        module.arguments(action)
+        _add_shared(action)
+
+
+def _add_shared(parser: argparse.ArgumentParser) -> None:
+    """What every command takes may stand behind the action, too. It has no defaults here: they would go before what
+    was said in front of it."""
+    for option in ("--conf", "--master", "--token"):
+        parser.add_argument(option, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
+    """Read the command line."""
+    options = parser.parse_args(argv)
+    module = import_module(f"client.cli.node_{options.action}")
+    if hasattr(module, "check"):
+        module.check(parser, options)
+    return options
 
 
 def run(context: Context) -> int:
     """Do it."""
-    node = context.client.node(context.options.name)
-    if context.json:
-        context.print_json(node)
-        return 0
-    state = paint(node["state"]) if coloured() else node["state"]
-    takes = "may get tasks" if node["schedulable"] else "gets no tasks"
-    reason = f" ({harmless(node['reason'] or '')})" if node.get("reason") else ""
-    context.say(f"{harmless(node['name'])}: {state}, {takes}{reason}")
-    facts = [("cpus", node.get("cpus")), ("slots", node.get("slots")), ("load", load_text(node.get("load")))]
-    facts.append(("memory", mib(node["memory_mib"]) if node.get("memory_mib") else None))
-    context.say("  ".join(f"{label} {value}" for label, value in facts if value) or "nothing is known of it yet")
-    if node["gpus"]:
-        rows = [_row(gpu) for gpu in node["gpus"]]
-        sys.stdout.write("\n" + render(_TITLES, rows, terminal_width(), flexible={"MODEL": 6, "OTHERS": 8}))
-    return 0
-
-
-def _row(gpu: Gpu) -> list[str]:
-    busy = gpu.get("utilization")
-    return [
-        str(gpu["index"]),
-        harmless(gpu.get("model") or ""),
-        mib(gpu["memory_mib"]) if gpu.get("memory_mib") else "",
-        "" if gpu.get("memory_used_mib") is None else mib(gpu["memory_used_mib"]),
-        "" if busy is None else f"{busy:.0f}%",
-        harmless(gpu.get("health") or ""),
-        ", ".join(map(str, gpu.get("held_by") or [])),
-        harmless(", ".join(f"{other.get('user')} ({other.get('pid')})" for other in gpu.get("foreign") or [])),
-    ]
+    code: int = import_module(f"client.cli.node_{context.options.action}").run(context)
+    return code

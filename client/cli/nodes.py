@@ -1,4 +1,4 @@
-"""The machines: whether they can be reached, whether they may get tasks, and what they have."""
+"""The machines: whether they can be reached, whether they may get tasks, what they have, and what ails them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from client.cli.context import coloured, terminal_width
+from client.cli.node_words import load_text, registry_fault, trouble, word
 from client.cli.table import render
 from client.cli.text import harmless, mib
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   muster nodes
   muster nodes --json | jq '.[] | {name, state}'"""
-_TITLES = ["NAME", "STATE", "GPUS FREE", "MODEL", "CPUS", "SLOTS", "MEMORY", "LOAD", "REASON"]
+_TITLES = ["NAME", "STATE", "GPUS FREE", "MODEL", "CPUS", "SLOTS", "MEMORY", "LOAD"]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,45 +31,42 @@ def run(context: Context) -> int:
     if context.json:
         context.print_json(nodes)
         return 0
+    fault = context.client.info().get("registry_fault")
+    if fault:
+        context.say(registry_fault(fault))
     if not nodes:
-        context.say("there are no nodes; they are listed in gpu_slaver_info.json beside conf.json")
+        context.say("there are no nodes; add one with: muster node add NAME --ip ADDRESS --user NAME --gpus N")
         return 0
+    room = terminal_width()
     sys.stdout.write(
         render(
             _TITLES,
             [_row(node) for node in nodes],
-            terminal_width(),
-            flexible={"NAME": 6, "MODEL": 6, "REASON": 10},
+            room,
+            flexible={"NAME": 6, "MODEL": 6},
             right=frozenset({"CPUS", "SLOTS", "MEMORY", "LOAD"}),
             coloured="STATE" if coloured() else None,
         )
     )
+    troubles = [line for line in (trouble(node, room) for node in nodes) if line]
+    if troubles:
+        context.say("\n" + "\n".join(troubles))
     return 0
-
-
-def load_text(load: object) -> str:
-    """A load average (the first of three, or one number); empty where it is not known."""
-    first = load[0] if isinstance(load, list) and load else load
-    return f"{first:.1f}" if isinstance(first, int | float) else ""
 
 
 def _row(node: Node) -> list[str]:
     gpus = node["gpus"]
-    free = sum(not gpu.get("held_by") for gpu in gpus)
+    free = sum(not gpu.get("held_by") and gpu.get("health") in ("ok", None) for gpu in gpus)
     models = dict.fromkeys(gpu.get("model") or "?" for gpu in gpus)
-    reason = node.get("reason") or ""
-    if not node["schedulable"]:
-        reason = f"gets no tasks: {reason}" if reason else "gets no tasks"
     return [
         harmless(node["name"]),
-        node["state"],
+        word(node),
         f"{free}/{len(gpus)}" if gpus else "",
         harmless(", ".join(models)),
         _number(node.get("cpus")),
         _number(node.get("slots")),
         mib(node["memory_mib"]) if node.get("memory_mib") else "",
         load_text(node.get("load")),
-        harmless(reason),
     ]
 
 

@@ -1,11 +1,13 @@
-"""The whole at a glance: the master, its nodes, how many tasks are in which state."""
+"""The whole at a glance: the master, its nodes and what ails them, how many tasks are in which state."""
 
 from __future__ import annotations
 
 import argparse
 import time
+from collections import Counter
 
-from client.cli.context import coloured
+from client.cli.context import coloured, terminal_width
+from client.cli.node_words import registry_fault, trouble, word
 from client.cli.table import paint
 from client.cli.text import duration, harmless
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   muster status
   muster status --json | jq .tasks"""
+_TROUBLES = 5
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,13 +34,18 @@ def run(context: Context) -> int:
     if context.json:
         context.print_json(info)
         return 0
+    nodes = context.client.nodes()
+    if info.get("registry_fault"):
+        context.say(registry_fault(info["registry_fault"]))
     since = duration(time.time() - info["started_at"])
     context.say(f"master   {context.address}, version {info['version']}, up for {since}, pid {info['pid']}")
     if info.get("store_fault"):
         context.say(f"disk     no new tasks are taken: {harmless(info['store_fault'])}")
-    context.say(f"nodes    {_counts(info.get('nodes'))}")
-    context.say(f"gpus     {_gpus(context.client.nodes())}")
+    context.say(f"nodes    {_counts(Counter(word(node) for node in nodes))}")
+    context.say(f"gpus     {_gpus(nodes)}")
     context.say(f"tasks    {_counts(info.get('tasks'))}")
+    for line in _troubles(nodes, terminal_width()):
+        context.say(line)
     if not any((info.get("tasks") or {}).values()):
         context.say("\nno tasks yet; submit one with: muster submit -- CMD …")
     return 0
@@ -46,6 +54,13 @@ def run(context: Context) -> int:
 def _counts(counts: dict[str, Any] | None) -> str:
     found = [f"{count:,} {_state(state)}" for state, count in (counts or {}).items() if count]
     return ", ".join(found) or "none"
+
+
+def _troubles(nodes: list[Node], room: int | None) -> list[str]:
+    found = [line for line in (trouble(node, room) for node in nodes) if line]
+    more = len(found) - _TROUBLES
+    lines = found[:_TROUBLES] + ([f"… and {more} more: `muster nodes`"] if more > 0 else [])
+    return ["", *lines] if lines else []
 
 
 def _state(state: str) -> str:

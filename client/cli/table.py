@@ -7,7 +7,7 @@ from client.cli.text import cut, width
 COLOURS = {
     "running": "32", "online": "32", "succeeded": "32", "starting": "36", "connecting": "36", "waiting": "33",
     "held": "35", "paused": "35", "failed": "31", "timed_out": "31", "lost": "31", "unreachable": "31",
-    "untrusted": "31", "cancelled": "90",
+    "untrusted": "31", "cancelled": "90", "drained": "33", "draining": "33", "leaving": "33", "closed": "33",
 }  # fmt: skip
 _GAP = "  "
 

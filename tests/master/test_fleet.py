@@ -17,7 +17,7 @@ from master.inventory import NodeState
 from master.link import UntrustedError
 from master.registry import NodeConfig
 from master.task import TaskState
-from wire.errors import BadRequestError, NotFoundError, UnreachableError
+from wire.errors import BadRequestError, NotFoundError, NodeUnreachableError
 from wire.framing import encode, strict_loads
 
 from .in_process import SETTINGS, InProcess, Us, run, settled
@@ -292,7 +292,7 @@ def test_a_question_is_answered_or_breaks_off_with_the_connection(tmp_path: Path
             here.fleet.apply((ssh("n"), ssh("m", "10.0.0.9")))
             await here.online("n")
             assert (await here.fleet.probe("n", ["true"]))["output"] == "ok\n"
-            with pytest.raises(UnreachableError, match="not connected"):
+            with pytest.raises(NodeUnreachableError, match="not connected"):
                 await here.fleet.probe("m", ["true"])
             assert here.node("m").state is NodeState.UNTRUSTED
             here.one.says = ""
@@ -300,7 +300,7 @@ def test_a_question_is_answered_or_breaks_off_with_the_connection(tmp_path: Path
             await settled(lambda: here.one.ops().count("probe") == 2)
             assert here.one.writer is not None
             here.one.writer.close()
-            with pytest.raises(UnreachableError, match="node n"):
+            with pytest.raises(NodeUnreachableError, match="node n"):
                 await question
             with pytest.raises(BadRequestError, match="no host key"):
                 await here.fleet.host_key("n")

@@ -1,0 +1,80 @@
+"""The verbs about nodes and their agents, as methods: a part of `client.api.Client`, in a file of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from client.shapes import AgentsDone, Node, NodeAdded, NodeEdited, NodePage, NodeRemoved, Trust
+
+
+class NodeVerbs:
+    """What a Client can do with nodes."""
+
+    def call(self, method: str, params: dict[str, Any], *, repeatable: bool = True) -> Any:
+        """Any verb by its name on the wire. `repeatable`: asking twice does no harm."""
+        raise NotImplementedError
+
+    def nodes(self) -> list[Node]:
+        """All nodes, in the registry's order."""
+        nodes: list[Node] = self.call("node.list", {})
+        return nodes
+
+    def node(self, name: str) -> NodePage:
+        """One node."""
+        node: NodePage = self.call("node.show", {"name": name})
+        return node
+
+    def add_node(self, entry: dict[str, Any]) -> NodeAdded:
+        """Write an entry, with the keys that it has there, into the registry."""
+        added: NodeAdded = self.call("node.add", {"node": entry}, repeatable=False)
+        return added
+
+    def edit_node(self, name: str, changes: dict[str, Any]) -> NodeEdited:
+        """Change keys of a node's entry in the registry; None takes a key out."""
+        edited: NodeEdited = self.call("node.edit", {"name": name, "changes": changes})
+        return edited
+
+    def remove_node(self, name: str) -> NodeRemoved:
+        """Take a node out of the registry; a busy one goes when its last task has ended."""
+        removed: NodeRemoved = self.call("node.remove", {"name": name}, repeatable=False)
+        return removed
+
+    def drain(self, name: str, reason: str = "") -> Node:
+        """Let a node finish what it has and take nothing new."""
+        node: Node = self.call("node.drain", {"name": name, "reason": reason})
+        return node
+
+    def resume_node(self, name: str) -> Node:
+        """Undo `drain`."""
+        node: Node = self.call("node.resume", {"name": name}, repeatable=False)
+        return node
+
+    def trust(self, name: str, fingerprint: str | None = None) -> Trust:
+        """The host key that a node's machine shows and the one we know; the first is pinned if it is `fingerprint`."""
+        params = {"name": name} if fingerprint is None else {"name": name, "fingerprint": fingerprint}
+        trust: Trust = self.call("node.trust", params)
+        return trust
+
+    def give_up_node(self, name: str) -> list[int]:
+        """End as lost what runs on a node that will not come back; the ids."""
+        return list(self.call("node.lost", {"name": name}, repeatable=False)["lost"])
+
+    def stop_agents(self, nodes: Iterable[str] = ()) -> AgentsDone:
+        """End the agents of these nodes, or of all, and let them stay away; tasks run on."""
+        return self._agents("agent.stop", nodes)
+
+    def start_agents(self, nodes: Iterable[str] = ()) -> AgentsDone:
+        """Undo `stop_agents`; where nothing was stopped, try to connect now."""
+        return self._agents("agent.start", nodes)
+
+    def restart_agents(self, nodes: Iterable[str] = ()) -> AgentsDone:
+        """End the agents and start them anew; tasks run on."""
+        return self._agents("agent.restart", nodes, repeatable=False)
+
+    def _agents(self, method: str, nodes: Iterable[str], *, repeatable: bool = True) -> AgentsDone:
+        done: AgentsDone = self.call(method, {"nodes": list(nodes)}, repeatable=repeatable)
+        return done

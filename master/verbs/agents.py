@@ -1,0 +1,66 @@
+"""The verbs about the agents: ending them, for good or to start them anew. Tasks run on whatever is done here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from master.verbs.base import Context
+from wire.errors import MusterError
+
+_under_way: set[asyncio.Task[dict[str, Any]]] = set()
+"""What was begun is brought to its end, also when who asked for it leaves: half a restart is a stop."""
+
+
+class SomeNodes(msgspec.Struct, forbid_unknown_fields=True):
+    """Nodes by their names; none means all."""
+
+    nodes: list[str] = []
+
+
+def stop(context: Context, params: SomeNodes) -> Awaitable[dict[str, Any]]:
+    """End agents and let them stay away, also after a restart of the master, until `start`."""
+    fleet = context.master.fleet
+    return _each(context, params, lambda name: fleet.stop_agent(name, context.user))
+
+
+def start(context: Context, params: SomeNodes) -> Awaitable[dict[str, Any]]:
+    """Undo `stop`; where nothing was stopped, try to connect now."""
+    fleet = context.master.fleet
+
+    async def start_one(name: str) -> None:
+        fleet.start_agent(name)
+
+    return _each(context, params, start_one)
+
+
+def restart(context: Context, params: SomeNodes) -> Awaitable[dict[str, Any]]:
+    """End agents and start them anew."""
+    return _each(context, params, context.master.fleet.restart_agent)
+
+
+def _each(
+    context: Context, params: SomeNodes, act: Callable[[str], Coroutine[Any, Any, None]]
+) -> Awaitable[dict[str, Any]]:
+    names = list(dict.fromkeys(params.nodes)) or list(context.core.inventory.nodes)
+    for name in names:
+        context.core.node(name)
+    job = asyncio.get_running_loop().create_task(_all(names, act))
+    _under_way.add(job)
+    job.add_done_callback(_under_way.discard)
+    return asyncio.shield(job)
+
+
+async def _all(names: list[str], act: Callable[[str], Coroutine[Any, Any, None]]) -> dict[str, Any]:
+    """Which nodes it was done for, and why not for the others."""
+    outcomes = await asyncio.gather(*map(act, names), return_exceptions=True)
+    refused: dict[str, str] = {}
+    for name, outcome in zip(names, outcomes, strict=True):
+        if isinstance(outcome, MusterError):
+            refused[name] = str(outcome)
+        elif outcome is not None:
+            raise outcome
+    return {"done": [name for name in names if name not in refused], "refused": refused}

@@ -1,0 +1,361 @@
+"""`muster node …`, `muster agents …` and the lists of nodes: what is asked of the master, and what people read."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.cli.main import main
+from client.cli.text import width
+from tests.client.fake_master import FakeMaster, Refusal, task
+
+ROOT = Path(__file__).parents[2]
+OLD, NEW = "SHA256:" + "o" * 43, "SHA256:" + "n" * 43
+
+
+def node(name: str = "a", **fields: Any) -> dict[str, Any]:
+    """A node with every key of the surface."""
+    gpu = {"model": "A100", "memory_mib": 40960, "memory_used_mib": None, "utilization": None, "health": "ok"}
+    return {
+        "name": name, "driver": "ssh", "address": "10.0.0.1", "state": "online", "schedulable": True, "reason": None,
+        "drained": None, "registry": "ok", "cpus": 16, "cpus_held": 2, "slots": 4, "slots_held": 0,
+        "gpus": [{"index": index, "held_by": [], "foreign": [], **gpu} for index in range(2)],
+        "memory_mib": 65536, "load": [0.5, 0.4, 0.3], "tasks": [], "hostname": "a.lab", "python": "3.11.2",
+        "agent_version": "0123456789abcdef", **fields,
+    }  # fmt: skip
+
+
+def page(name: str = "a", **fields: Any) -> dict[str, Any]:
+    more = {"user_name": "lab", "port": 22, "labels": {}, "drained_by": None, "drained_at": None}
+    return {**node(name), **more, **fields}
+
+
+@pytest.fixture
+def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMaster]:
+    monkeypatch.setenv("COLUMNS", "80")
+    with FakeMaster({}) as fake:
+        monkeypatch.setenv("MUSTER_CONF", fake.conf(tmp_path))
+        yield fake
+
+
+def at_a_terminal(answer: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command whose stdin is a terminal at which somebody types `answer`."""
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, answer.encode() + b"\n")
+        return subprocess.run(
+            [sys.executable, "-m", "client.cli.main", *words],
+            stdin=theirs, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
+        )  # fmt: skip
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+# -- lists ------------------------------------------------------------------------------------------------------
+
+
+def test_nodes_say_what_ails_them_in_lines_that_fit(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    ill = [
+        node("fine"),
+        node("b", schedulable=False, drained="fan", reason="drained by ada: fan", tasks=[4]),
+        node("c", state="unreachable", schedulable=False, reason="connection refused at 10.0.0.3:22: " + "x" * 200),
+        node(
+            "节点", state="untrusted", schedulable=False, reason=f"it shows {NEW}, known is {OLD}: `muster node trust`"
+        ),
+        node("e", schedulable=False, registry="leaving", reason="it left the registry"),
+        node("f", schedulable=False, reason="the folder /data is not there\x1b[2J"),
+    ]
+    master.verbs.update({"node.list": lambda _: ill, "server.info": lambda _: {"registry_fault": None}})
+    assert main(["nodes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines[1:7]] == [
+        "online", "draining", "unreachable", "untrusted", "leaving", "closed",
+    ]  # fmt: skip
+    assert lines[8] == "b: drained by ada: fan"
+    assert lines[-1] == "f: the folder /data is not there\\x1b[2J"
+    assert all(width(line) <= 80 for line in lines)
+
+
+@pytest.mark.parametrize("command", ["nodes", "status"])
+def test_a_broken_registry_is_the_first_line(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    info = {"started_at": 0.0, "version": "1", "pid": 1, "registry_fault": "/lab/gpu_slaver_info.json: line 1"}
+    master.verbs.update({"node.list": lambda _: [node()], "server.info": lambda _: info})
+    assert main([command]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first == "the registry is broken, the last good one is in force: /lab/gpu_slaver_info.json: line 1"
+
+
+def test_a_broken_registry_is_red_on_a_terminal(master: FakeMaster) -> None:
+    info = {"registry_fault": "it is broken"}
+    master.verbs.update({"node.list": lambda _: [node()], "server.info": lambda _: info})
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        subprocess.run([sys.executable, "-m", "client.cli.main", "nodes"], stdout=theirs, cwd=ROOT, check=True,
+                       env={**os.environ, "TERM": "xterm"}, timeout=30)  # fmt: skip
+        os.close(theirs)
+        assert screen.read(4096).startswith(b"\x1b[31mthe registry is broken")
+
+
+def test_status_counts_nodes_by_the_word_and_lists_the_first_few_that_are_ill(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ill = [node(f"n{number}", state="unreachable", schedulable=False, reason="gone") for number in range(8)]
+    drained = node("d", schedulable=False, drained="fan")
+    info = {"started_at": 0.0, "version": "1", "pid": 1, "tasks": {"running": 1}}
+    master.verbs.update({"node.list": lambda _: [drained, *ill], "server.info": lambda _: info})
+    assert main(["status"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "nodes    1 drained, 8 unreachable" in lines
+    assert lines[-2:] == ["n4: gone", "… and 3 more: `muster nodes`"]
+
+
+def test_a_nodes_page_shows_who_holds_what(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = page(
+        tasks=[7], labels={"房间": "2"}, drained="fan", drained_by="ada", drained_at=0.0, schedulable=False,
+        reason="drained by ada: fan",
+    )  # fmt: skip
+    shown["gpus"][1]["held_by"] = [7]
+    master.verbs["node.show"] = lambda _: shown
+    master.verbs["task.list"] = lambda _: {"tasks": [task(7, "running", name="train", started_at=1.0)], "total": 1}
+    assert main(["node", "show", "a"]) == 0
+    said = capsys.readouterr().out
+    for part in (
+        "draining", "drained by ada: fan", "ssh, lab@10.0.0.1, port 22", "a.lab, Python 3.11.2, agent 0123456789ab",
+        "16 (2 held)", "房间=2", "train",
+    ):  # fmt: skip
+        assert part in said
+    assert main(["--json", "node", "show", "a"]) == main(["node", "show", "a", "--json"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert json.loads(first) == json.loads(second) == shown
+
+
+# -- the registry -----------------------------------------------------------------------------------------------
+
+
+def test_add_writes_what_was_said_and_nothing_else(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    master.verbs["node.add"] = lambda _: {"node": node("b"), "needs_trust": True}
+    words = ["--ip", "10.0.0.2", "--user", "lab", "--gpus", "2", "--gpu-model", "A100", "--gpu-memory", "40960,81920"]
+    assert main(["node", "add", "b", *words, "--label", "room=2", "--label", "x=a=b"]) == 0
+    assert master.asked("node.add") == [{
+        "node": {
+            "name": "b", "ip": "10.0.0.2", "user_name": "lab", "gpu_count": 2, "gpu_info": ["A100", "A100"],
+            "gpu_memory": [40960, 81920], "labels": {"room": "2", "x": "a=b"},
+        }
+    }]  # fmt: skip
+    assert "muster node trust b" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        (["port=2222", "proxy="], {"port": 2222, "proxy": None}),
+        (["user=lab", "gpu_count=1", "schedulable=no"], {"user_name": "lab", "gpu_count": 1, "schedulable": False}),
+        (["gpu-model=V100"], {"gpu_info": ["V100", "V100"]}),
+        (["gpus=3", "gpu_info=V100"], {"gpu_count": 3, "gpu_info": ["V100", "V100", "V100"]}),
+        (["label.room=3", "label.x="], {"labels": {"room": "3", "y": "1"}}),
+        (["label.room=", "label.x=", "label.y="], {"labels": None}),
+    ],
+)
+def test_edit_reads_each_key_as_its_kind(master: FakeMaster, said: list[str], asked: dict[str, Any]) -> None:
+    master.verbs["node.show"] = lambda _: page(labels={"room": "2", "x": "1", "y": "1"})
+    master.verbs["node.edit"] = lambda _: {"node": node(), "deferred": False, "tasks": []}
+    assert main(["node", "edit", "a", *said]) == 0
+    assert master.asked("node.edit") == [{"name": "a", "changes": asked}]
+
+
+def test_an_edit_that_has_to_wait_says_for_what(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    master.verbs["node.edit"] = lambda _: {"node": node(), "deferred": True, "tasks": [3, 4, 5]}
+    assert main(["node", "edit", "a", "ip=10.0.0.9"]) == 0
+    assert "when its last task has ended, and no new ones start before: 3 tasks run there (3-5)" in (
+        capsys.readouterr().out
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("node",), "ACTION"),
+        (("node", "drian", "a"), "invalid choice"),
+        (("node", "add", "b"), "--gpus"),
+        (("node", "add", "b", "--gpus", "-1"), "whole number"),
+        (("node", "add", "b", "--gpus", "1", "--gpu-model", "a,,b"), "list"),
+        (("node", "edit", "a"), "KEY=VALUE"),
+        (("node", "edit", "a", "gpu"), "KEY=VALUE"),
+        (("node", "edit", "a", "gpuz=1"), "there is no key"),
+        (("node", "edit", "a", "name=b"), "there is no key"),
+        (("node", "edit", "a", "port=x"), "whole number"),
+        (("node", "rm"), "NAME"),
+        (("node", "trust"), "--all"),
+        (("node", "trust", "a", "--all"), "--all"),
+        (("node", "trust", "a", "b", "--fingerprint", NEW), "one node"),
+        (("agents", "stap"), "invalid choice"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_2(
+    words: tuple[str, ...], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(list(words)) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: usage: ")
+    assert said.count("\n") == 1
+    assert hint in said
+
+
+# -- several nodes, and questions -------------------------------------------------------------------------------
+
+
+def test_one_refused_node_does_not_stop_the_others(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    def drain(params: dict[str, Any]) -> dict[str, Any]:
+        if params["name"] == "x":
+            raise Refusal("not_found", "there is no node 'x'")
+        return node(params["name"], tasks=[9], drained=params["reason"])
+
+    master.verbs["node.drain"] = drain
+    assert main(["node", "drain", "a", "x", "b", "--reason", "fan", "--json"]) == 1
+    output = capsys.readouterr()
+    assert [shown["name"] for shown in json.loads(output.out)] == ["a", "b"]
+    assert output.err == "error: not_found: there is no node 'x'\n"
+
+
+def test_drain_waits_until_nothing_runs_there(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    left = iter([[9], [9], []])
+    master.verbs["node.drain"] = lambda _: node(tasks=[9])
+    master.verbs["node.show"] = lambda _: page(tasks=next(left))
+    assert main(["node", "drain", "a", "--wait"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "node a: nothing runs there any more"
+    assert len(master.asked("node.show")) == 3
+
+
+def test_resume_says_what_else_keeps_a_node_closed(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    master.verbs["node.resume"] = lambda _: node(state="unreachable", schedulable=False, reason="no route")
+    assert main(["node", "resume", "a"]) == 0
+    assert capsys.readouterr().out == "node a: resumed, but takes no tasks yet: no route\n"
+
+
+@pytest.mark.parametrize("action", ["rm", "lost"])
+def test_where_nobody_can_be_asked_yes_has_to_be_said(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, action: str
+) -> None:
+    with Path(os.devnull).open() as nobody:
+        monkeypatch.setattr(sys, "stdin", nobody)
+        master.verbs["node.show"] = lambda _: page(tasks=[3], state="unreachable", reason="gone")
+        master.verbs["node.remove"] = lambda _: {"name": "a", "leaving": True, "tasks": [3]}
+        master.verbs["node.lost"] = lambda _: {"lost": [3]}
+        assert main(["node", action, "a"]) == 1
+        assert "--yes" in capsys.readouterr().err
+        verb = "node.remove" if action == "rm" else "node.lost"
+        assert master.asked(verb) == []
+        assert main(["node", action, "a", "--yes"]) == 0
+        assert len(master.asked(verb)) == 1
+
+
+@pytest.mark.parametrize(("answer", "code", "done"), [("y", 0, 1), ("n", 1, 0), ("", 1, 0)])
+def test_giving_up_a_node_is_explained_and_asked_for(master: FakeMaster, answer: str, code: int, done: int) -> None:
+    master.verbs["node.show"] = lambda _: page(tasks=[3, 4], state="unreachable", reason="no route to host")
+    master.verbs["node.lost"] = lambda _: {"lost": [3, 4]}
+    ended = at_a_terminal(answer, "node", "lost", "a")
+    assert ended.returncode == code
+    assert "unreachable: no route to host" in ended.stdout
+    assert "2 tasks run there (3-4)" in ended.stdout
+    assert ended.stderr.startswith("Give up node a? [y/N] ")
+    assert len(master.asked("node.lost")) == done
+
+
+# -- trust ------------------------------------------------------------------------------------------------------
+
+
+def shows(known: str | None = None) -> Any:
+    """A machine that shows NEW where `known` is what we know."""
+
+    def trust(params: dict[str, Any]) -> dict[str, Any]:
+        pinned = NEW in (known, params.get("fingerprint"))
+        key = {"type": "ssh-ed25519", "fingerprint": NEW}
+        return {"name": params["name"], "offered": key, "known": known, "pinned": pinned}
+
+    return trust
+
+
+def test_trust_shows_the_key_and_pins_exactly_what_was_shown(master: FakeMaster) -> None:
+    master.verbs["node.trust"] = shows()
+    refused = at_a_terminal("no", "node", "trust", "a")
+    assert (refused.returncode, master.asked("node.trust")) == (1, [{"name": "a"}])
+    agreed = at_a_terminal("yes", "node", "trust", "a")
+    assert agreed.returncode == 0
+    assert f"shown  {NEW} (ssh-ed25519)" in agreed.stdout
+    assert master.asked("node.trust")[-1] == {"name": "a", "fingerprint": NEW}
+
+
+def test_trust_warns_of_a_key_that_changed(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    master.verbs["node.trust"] = shows(OLD)
+    assert main(["node", "trust", "a", "--yes"]) == 0
+    said = capsys.readouterr().out
+    assert "ANOTHER key" in said
+    assert said.index(OLD) < said.index(NEW)
+
+
+def test_trust_of_a_known_key_asks_nothing(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    master.verbs["node.trust"] = shows(NEW)
+    assert main(["node", "trust", "a"]) == 0
+    assert capsys.readouterr().out == f"node a: known already: {NEW} (ssh-ed25519)\n"
+
+
+def test_trust_with_the_fingerprint_asks_nothing(master: FakeMaster) -> None:
+    master.verbs["node.trust"] = shows()
+    assert main(["node", "trust", "a", "--fingerprint", NEW]) == 0
+    assert master.asked("node.trust") == [{"name": "a", "fingerprint": NEW}]
+
+
+def test_trust_of_all_pins_new_keys_skips_known_ones_and_never_takes_a_changed_one(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = {"new": shows(), "known": shows(NEW), "changed": shows(OLD)}
+
+    def trust(params: dict[str, Any]) -> Any:
+        if params["name"] == "off":
+            raise Refusal("conflict", "node off shows no host key: no route to host")
+        return keys[params["name"]](params)
+
+    names = ["new", "known", "changed", "off"]
+    master.verbs["node.list"] = lambda _: [*(node(name) for name in names), node("here", driver="local")]
+    master.verbs["node.trust"] = trust
+    assert main(["node", "trust", "--all", "--yes"]) == 1
+    output = capsys.readouterr()
+    assert "node new: pinned" in output.out
+    assert "node known: known already" in output.out
+    assert "node changed shows another key" in output.err
+    assert "no route to host" in output.err
+    assert [params["name"] for params in master.asked("node.trust") if "fingerprint" in params] == ["new"]
+
+
+# -- agents -----------------------------------------------------------------------------------------------------
+
+
+def test_agents_tell_for_which_nodes_it_was_done(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    master.verbs["agent.restart"] = lambda _: {"done": ["a"], "refused": {"b": "it left the registry"}}
+    assert main(["agents", "restart", "a", "b"]) == 1
+    output = capsys.readouterr()
+    assert output.out == "node a: agent restarted\n"
+    assert output.err == "error: conflict: node b: it left the registry\n"
+    assert master.asked("agent.restart") == [{"nodes": ["a", "b"]}]
+    master.verbs["agent.stop"] = lambda _: {"done": [], "refused": {}}
+    assert main(["agents", "stop", "--json"]) == 0
+    assert master.asked("agent.stop") == [{"nodes": []}]
+
+
+def test_completion_knows_the_actions_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    asked = "COMP_WORDS=(muster node drain --r); COMP_CWORD=3; _shtab_muster; echo ${COMPREPLY[@]}"
+    done = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout == "--reason\n"
