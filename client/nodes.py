@@ -43,15 +43,23 @@ class NodeVerbs:
         removed: NodeRemoved = self.call("node.remove", {"name": name}, repeatable=False)
         return removed
 
-    def drain(self, name: str, reason: str = "") -> Node:
-        """Let a node finish what it has and take nothing new."""
-        node: Node = self.call("node.drain", {"name": name, "reason": reason})
+    def drain(self, name: str, reason: str = "", gpus: Iterable[int] | None = None) -> Node:
+        """Let a node finish what it has and take nothing new; with `gpus` (indices) only these of its GPUs."""
+        which = {} if gpus is None else {"gpus": list(gpus)}
+        node: Node = self.call("node.drain", {"name": name, "reason": reason, **which})
         return node
 
-    def resume_node(self, name: str) -> Node:
-        """Undo `drain`."""
-        node: Node = self.call("node.resume", {"name": name}, repeatable=False)
+    def resume_node(self, name: str, gpus: Iterable[int] | None = None) -> Node:
+        """Undo `drain`; with `gpus` (indices) return these to the queue, by whomever they were set aside."""
+        which = {} if gpus is None else {"gpus": list(gpus)}
+        node: Node = self.call("node.resume", {"name": name, **which}, repeatable=False)
         return node
+
+    def doctor(self, names: Iterable[str] = ()) -> list[dict[str, Any]]:
+        """Look closely at these nodes, or at all: for each `name`, `state`, `verdict` and `findings`, a list of
+        {check, verdict, told, cure}. Takes up to half a minute."""
+        examined: list[dict[str, Any]] = self.call("node.doctor", {"names": list(names)})
+        return examined
 
     def trust(self, name: str, fingerprint: str | None = None) -> Trust:
         """The host key that a node's machine shows and the one we know; the first is pinned if it is `fingerprint`."""

@@ -25,6 +25,7 @@ from master.core import Core
 from master.disk import OsDisk
 from master.drivers import Drivers, check_drivers
 from master.engine import Engine
+from master.files import Files
 from master.fleet import Fleet
 from master.launching import LaunchSettings
 from master.legacy import Places
@@ -39,6 +40,8 @@ from wire.errors import ConfigError
 log = logging.getLogger("muster")
 
 LINEAGE_KEPT = 64
+DRAFTS = "drafts.json"
+"""In `task_info`: which drafts of uploads lie in people's folders, so that those nobody finished are removed."""
 _LISTEN_CURE = {
     errno.EADDRINUSE: "Stop what uses it (`ss -ltnp` shows it) or choose another port",
     errno.EACCES: "Choose a port of 1024 or more",
@@ -81,6 +84,12 @@ class Master:
         self.conda = str(config.conda)
         self.log_folder = str(config.train_logs)
         self.server_log = str(config.server_log)
+        self.files = Files(
+            config.root,
+            config.visible_folders,
+            book=config.task_info / DRAFTS,
+            upload_bytes=config.limits.upload_bytes,
+        )
         self._version = importlib.metadata.version("muster")
         self._started_at = time.time()
         self._stopping = asyncio.Event()
@@ -99,6 +108,7 @@ class Master:
             "conf": str(self.config.path),
             "task_info": str(self.config.task_info),
             "root": self.root,
+            "visible_folders": [str(self.config.root / name) for name in self.config.visible_folders],
             "bind": self.config.bind,
             "ports": self.config.ports.all,
             "registry_fault": self.fleet.registry_fault,

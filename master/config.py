@@ -6,6 +6,7 @@ nothing else; `make_folders` is the one place that writes, and says so. The regi
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +23,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 MISSING_CURE = "`muster init` writes one that works on this machine"
-NOT_YET_USED = ("desktop_client", "tls", "influx", "notify")
+NOT_YET_USED = ("tls", "influx", "notify")
 """Keys that are checked and kept, for parts that are still to come: whoever sets one is told so in the log."""
 
 TASK_ENV = {"PYTHONUNBUFFERED": "1", "QT_QPA_PLATFORM": "offscreen"}
@@ -156,6 +157,7 @@ def load_config(path: Path) -> Config:
     conf = json_file.convert(value, ConfFile, path)
     _check_ports(conf.socket_info, path)
     _check_variables(conf.task_env, path)
+    _check_networks(conf.desktop_client.networks, path)
     folder, places = path.parent, _Places(path, conf)
     root = places.beneath(folder, "root")
     if not root.is_dir():
@@ -230,6 +232,15 @@ def _check_variables(variables: Mapping[str, str], path: Path) -> None:
             raise json_file.wrong(path, "task_env", name, "names of letters, digits and _, not beginning with a digit")
         if "\0" in value:
             raise json_file.wrong(path, f"task_env.{name}", value, "a text without NUL")
+
+
+def _check_networks(networks: tuple[str, ...], path: Path) -> None:
+    for index, network in enumerate(networks):
+        try:
+            ipaddress.ip_network(network)
+        except ValueError as error:
+            allowed = f"a network like 192.168.36.0/24 or an address ({error})"
+            raise json_file.wrong(path, f"desktop_client.networks[{index}]", network, allowed) from None
 
 
 def _set_but_unused(value: Any) -> tuple[str, ...]:

@@ -1,4 +1,7 @@
-"""A task's output, and nothing else. With -f it is followed until the task has ended; Ctrl-C leaves the task alone."""
+"""A task's output, and nothing else. With -f it is followed until the task has ended; Ctrl-C leaves the task alone.
+
+It comes as it was written; with --collapse of each line only the last state, so that a progress bar is one line.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,14 @@ from client.cli import ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:
   muster logs 7
   muster logs -f --tail 20 7
+  muster logs --collapse 7             each progress bar as one line
   muster logs --server --tail 50       the master's own log"""
 _TAIL_CHUNK = 1 << 16
 
@@ -23,6 +29,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", type=ids.one, metavar="ID", nargs="?", help="the task's id")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the task has ended")
     parser.add_argument("--tail", type=_lines, metavar="N", help="only the last N lines")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--raw", action="store_true", help="every byte as it was written (the default)")
+    how.add_argument("--collapse", action="store_true", help="of each line only the last state: one per progress bar")
     parser.add_argument("--server", action="store_true", help="the master's own log")
 
 
@@ -41,7 +50,7 @@ def run(context: Context) -> int:
     options = context.options
     offset = 0 if options.tail is None else _tail_offset(context, options.tail)
     if context.json:
-        data = b"".join(context.client.logs(options.id, offset=offset))
+        data = b"".join(_pieces(context, offset))
         context.print_json({"id": options.id, "text": data.decode(errors="replace")})
         return 0
     try:
@@ -61,9 +70,29 @@ def _stream(context: Context, offset: int) -> None:
         state = context.client.show(context.options.id)["state"]
         if state in ("waiting", "held"):
             context.note(f"task {context.options.id} is {state}; its output follows when it starts")
-    for piece in context.client.logs(context.options.id, follow=context.options.follow, offset=offset):
+    pieces = _live(context, offset) if context.options.collapse and sys.stdout.isatty() else _pieces(context, offset)
+    for piece in pieces:
         out.write(piece)
         out.flush()
+
+
+def _pieces(context: Context, offset: int) -> Iterator[bytes]:
+    options = context.options
+    if not options.collapse:
+        yield from context.client.logs(options.id, follow=options.follow, offset=offset)
+        return
+    last = b""
+    for lines, rest in context.client.collapsed_logs(options.id, follow=options.follow, offset=offset):
+        last = rest
+        yield lines
+    yield last
+
+
+def _live(context: Context, offset: int) -> Iterator[bytes]:
+    """For a terminal: the line without an end is shown too, and written over when it changes."""
+    for lines, rest in context.client.collapsed_logs(context.options.id, follow=context.options.follow, offset=offset):
+        # To the line's beginning, and clear it: what stood there is part of what comes.
+        yield b"\r\x1b[K" + lines + rest
 
 
 def _tail_offset(context: Context, lines: int) -> int:

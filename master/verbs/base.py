@@ -14,6 +14,7 @@ import msgspec
 from master.config import Config
 from master.core import Core
 from master.engine import Engine
+from master.files import Files
 from master.fleet import Fleet
 from master.peer import Peer
 
@@ -27,6 +28,7 @@ class Surroundings(Protocol):
     server_log: str
     config: Config
     fleet: Fleet
+    files: Files
 
     def info(self) -> dict[str, Any]:
         """What `server.info` answers, less what the core knows."""

@@ -1,34 +1,54 @@
-"""The verb that reads logs, in byte ranges. Files are read in a thread: a hung NFS must not stop the loop."""
+"""The verb that reads logs: byte ranges as they are, or collapsed; with `wait_s`, as soon as there is more to read."""
 
 from __future__ import annotations
 
-import asyncio
 import base64
-import os
-import stat
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from master.log_desk import LogDesk, Piece
 from master.task import ENDED
 from master.verbs.base import Context
-from wire.errors import BadRequestError, ConflictError
+from wire.errors import BadRequestError
 
 MAX_READ = 1 << 20
+MAX_WAIT_S = 30.0
+Offset = Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
 
 
 class Read(msgspec.Struct, forbid_unknown_fields=True):
-    """log.read: of a task, or the master's own. A negative `offset` counts from the end; sizes are bytes."""
+    """log.read: of a task, or the master's own. A negative `offset` counts from the end; sizes are bytes.
+
+    `collapse`: of each line only what its last carriage return left; `limit` is then how much is enough. `wait_s`: if
+    there is nothing to read, wait so long for it; collapsed, nothing but the `seen` first bytes of the file.
+    """
 
     id: Annotated[int, Meta(ge=1)] | None = None
     server: bool = False
-    offset: Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)] = 0
+    offset: Offset = 0
     limit: Annotated[int, Meta(ge=0, le=MAX_READ)] = MAX_READ
+    collapse: bool = False
+    wait_s: Annotated[float, Meta(ge=0, le=MAX_WAIT_S)] = 0.0
+    seen: Offset | None = None
 
 
 async def read(context: Context, params: Read) -> dict[str, Any]:
     """A piece of a log. `ended`: nothing will be added to it any more."""
+    desk = LogDesk.of(context.engine)
+    path, ended, piece = await _read(context, desk, params)
+    seen = piece.offset if params.seen is None else params.seen
+    if params.wait_s and not ended and not piece.data and piece.size == piece.end == seen:
+        await desk.grown(path, seen, params.id, params.wait_s)
+        path, ended, piece = await _read(context, desk, params)
+    answer = {"data": _base64(piece.data), "offset": piece.offset, "size": piece.size, "ended": ended, "path": path}
+    if params.collapse:
+        answer.update(rest=_base64(piece.rest), next=piece.next)
+    return answer
+
+
+async def _read(context: Context, desk: LogDesk, params: Read) -> tuple[str, bool, Piece]:
     if params.server:
         path, ended = context.master.server_log, False
     elif params.id is None:
@@ -37,23 +57,8 @@ async def read(context: Context, params: Read) -> dict[str, Any]:
         task = context.core.find(params.id)
         # Looked up before the file is read: what was written before the end is then in what we read.
         path, ended = task.log_path, task.state in ENDED
-    offset, size, data = await asyncio.to_thread(_read, path, params.offset, params.limit)
-    encoded = base64.b64encode(data).decode("ascii")
-    return {"data": encoded, "offset": offset, "size": size, "ended": ended, "path": path}
+    return path, ended, await desk.read(path, params.offset, params.limit, collapsed=params.collapse)
 
 
-def _read(path: str, offset: int, limit: int) -> tuple[int, int, bytes]:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return 0, 0, b""
-    except OSError as error:
-        raise ConflictError(f"the log {path} cannot be read: {error.strerror}") from None
-    try:
-        info = os.fstat(fd)
-        if not stat.S_ISREG(info.st_mode):
-            raise ConflictError(f"the log {path} is not a regular file")
-        start = max(info.st_size + offset, 0) if offset < 0 else offset
-        return start, info.st_size, os.pread(fd, limit, start)
-    finally:
-        os.close(fd)
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode("ascii")

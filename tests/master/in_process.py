@@ -20,6 +20,7 @@ from master.core import Core
 from master.disk import OsDisk, SyncFailedError
 from master.effects import Effect
 from master.engine import Engine
+from master.files import Files
 from master.fleet import Fleet
 from master.inventory import Facts, NodeSpec, NodeState
 from master.launching import LaunchSettings
@@ -113,6 +114,7 @@ class Place:
         ports = {"monitor_port": 1, "data_port": 2, "train_state_port": 3}
         conf.write_text(json.dumps({"socket_info": ports}), encoding="utf-8")
         self.config = load_config(conf)
+        self.files = Files(folder, ("data",), book=folder / "drafts.json")
         self.conda = str(folder / "conda")
         self.root = str(folder)
         self.log_folder = str(folder / "logs")
@@ -253,7 +255,8 @@ class InProcess:
     def connection_of(self, sock: socket.socket) -> Connection:
         """Our end of a raw connection."""
         name = sock.getsockname()
-        return next(one for one in self.hub.connections if one.transport.get_extra_info("peername") == name)
+        ours = (one for one in self.hub.connections if isinstance(one, Connection))
+        return next(one for one in ours if one.transport.get_extra_info("peername") == name)
 
 
 async def settled(condition: Callable[[], object]) -> None:

@@ -20,7 +20,7 @@ from wire.errors import MusterError, from_code
 from .in_process import InProcess, Peer, run, settled
 
 WRONG: tuple[Any, ...] = ({"no": {"such": []}}, [[]], "\0", 1.5, -(2**70), True, None)
-CODES = {"bad_request", "not_found", "conflict", "impossible", "limit", "config"}
+CODES = {"bad_request", "not_found", "conflict", "impossible", "limit", "config", "node_unreachable"}
 
 
 class Case(NamedTuple):
@@ -30,15 +30,19 @@ class Case(NamedTuple):
     field: str
 
 
-CASES = [Case(name, field.name) for name, verb in VERBS.items() for field in msgspec.structs.fields(verb.params)]
+CASES = [Case(name, field.encode_name) for name, verb in VERBS.items() for field in msgspec.structs.fields(verb.params)]
 
 
 def _required(verb: str) -> dict[str, Any]:
     """What the verb cannot do without, right."""
     right = {"id": 1, "command": "true", "commands": ["true"], "position": 1, "changes": {"name": "x"}, "name": "a"}
     right["node"] = {"name": "b", "driver": "local", "gpu_count": 0}
+    right.update(
+        {"path": "data/x", "from": "data/x", "to": "data/y", "kind": "folder", "content": "", "size": 1, "offset": 0}
+    )
+    right.update({"upload": "0123456789abcdef", "env": "base"})
     fields = msgspec.structs.fields(VERBS[verb].params)
-    return {field.name: right[field.name] for field in fields if field.required}
+    return {field.encode_name: right[field.encode_name] for field in fields if field.required}
 
 
 async def _refused_or_fine(peer: Peer, verb: str, params: dict[str, Any]) -> str | None:

@@ -52,7 +52,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab8]:
         (["show", "999999"], "not_found"),
         (["why", "999999"], "not_found"),
         (["logs", "999999"], "not_found"),
-        (["cancel", "999999"], "conflict"),
+        (["cancel", "999999"], "not_found"),
         (["edit", "999999", "priority=1"], "not_found"),
         (["retry", "999999"], "not_found"),
         (["rm", "999999"], "not_found"),

@@ -1,0 +1,208 @@
+"""Files beneath the visible folders, from Python: `client.files`. Uploads and downloads go in pieces, with progress.
+
+Paths begin with a visible folder (`data/run1/model.pt`). Owns what takes more than one call; what each call may reach
+is the master's decision. Every method raises a `wire.errors.MusterError`; what concerns our own disk raises OSError.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any, BinaryIO
+
+    from client.api import Client
+
+    Progress = Callable[[int, int], None]
+
+PIECE = 1 << 20
+AT_ONCE = 256 << 10
+"""Bytes of a file that is written with one call instead of an upload."""
+HOURS_S = 24 * 3600.0
+"""How long copies and deletions may take. They go on in the master whatever happens to us."""
+
+
+class Files:
+    """The files that a master shows."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def roots(self) -> list[str]:
+        """The visible folders: what every path begins with."""
+        return [folder["name"] for folder in self._client.call("file.roots", {})["folders"]]
+
+    def list(self, path: str) -> list[dict[str, Any]]:
+        """What is in a folder, in the order of names: name, kind (file, folder, other), size, mtime, mode, link,
+        hidden."""
+        return list(self.entries(path))
+
+    def entries(self, path: str) -> Iterator[dict[str, Any]]:
+        """The same, one by one, however many there are."""
+        after = ""
+        while True:
+            page = self._client.call("file.list", {"path": path, "after": after})
+            yield from page["entries"]
+            if not page["truncated"]:
+                return
+            after = page["entries"][-1]["name"]
+
+    def stat(self, path: str) -> dict[str, Any]:
+        """What a path leads to, with the keys of `list`."""
+        found: dict[str, Any] = self._client.call("file.stat", {"path": path})
+        return found
+
+    def read(self, path: str, offset: int, limit: int = PIECE) -> tuple[bytes, dict[str, Any]]:
+        """At most `limit` bytes (1 MiB) from `offset` (negative: from the end), and {offset, size, mtime_ns}."""
+        reply = self._client.call("file.read", {"path": path, "offset": offset, "limit": limit})
+        return base64.b64decode(reply.pop("data")), reply
+
+    def pieces(self, path: str) -> Iterator[bytes]:
+        """The whole file, piece by piece, as long as it was at the beginning."""
+        data, state = self.read(path, 0)
+        offset, size = 0, state["size"]
+        while data:
+            yield data
+            offset += len(data)
+            data = self.read(path, offset, min(PIECE, size - offset))[0] if offset < size else b""
+
+    def write(self, path: str, content: bytes, *, overwrite: bool = True, mode: int | None = None) -> None:
+        """Write a small file (8 MiB) whole, at one instant."""
+        params = {"path": path, "content": base64.b64encode(content).decode("ascii"), "overwrite": overwrite}
+        if mode is not None:
+            params["mode"] = mode
+        self._client.call("file.write", params, repeatable=overwrite)
+
+    def make_folder(self, path: str, *, parents: bool = False) -> None:
+        """Make a folder. `parents`: with those above it, and one that is there is fine."""
+        self._client.call("file.make", {"path": path, "kind": "folder", "parents": parents}, repeatable=parents)
+
+    def make_file(self, path: str) -> None:
+        """Make an empty file."""
+        self._client.call("file.make", {"path": path, "kind": "file"}, repeatable=False)
+
+    def move(self, source: str, target: str, *, overwrite: bool = False) -> None:
+        """Give a file or folder the path `target`."""
+        self._long("file.move", {"from": source, "to": target, "overwrite": overwrite})
+
+    def copy(self, source: str, target: str, *, overwrite: bool = False) -> dict[str, Any]:
+        """Copy a file, or a folder with all in it, to the path `target`; gives the numbers of what was copied, and
+        what was `skipped` because it is neither file, folder nor link."""
+        return self._long("file.copy", {"from": source, "to": target, "overwrite": overwrite})
+
+    def delete(self, path: str, *, recursive: bool = False) -> int:
+        """Delete; a folder with things in it only if `recursive`. How many entries went."""
+        return int(self._long("file.delete", {"path": path, "recursive": recursive})["deleted"])
+
+    def upload(
+        self, local: str, path: str, *, overwrite: bool = True, progress: Progress | None = None
+    ) -> dict[str, Any]:
+        """Send the file `local` to `path`; it appears there when it is complete. Gives what `stat` would.
+
+        `progress` gets the bytes that are there and the whole size, after each piece.
+        """
+        with open(local, "rb") as source:
+            info = os.fstat(source.fileno())
+            mode = info.st_mode & 0o777
+            if info.st_size <= AT_ONCE:
+                self.write(path, source.read(AT_ONCE), overwrite=overwrite, mode=mode)
+                found = self.stat(path)
+            else:
+                found = self._upload(source, info.st_size, path, {"overwrite": overwrite, "mode": mode}, progress)
+        if progress is not None:
+            progress(found["size"], found["size"])
+        return found
+
+    def _upload(
+        self, source: BinaryIO, size: int, path: str, how: dict[str, Any], progress: Progress | None
+    ) -> dict[str, Any]:
+        call = self._client.call
+        upload = call("file.upload_begin", {"path": path, "size": size, **how}, repeatable=False)["upload"]
+        which = {"path": path, "upload": upload}
+        try:
+            offset = 0
+            while data := source.read(min(PIECE, size - offset)):
+                content = base64.b64encode(data).decode("ascii")
+                call("file.upload_piece", {**which, "offset": offset, "content": content})
+                offset += len(data)
+                if progress is not None:
+                    progress(offset, size)
+            last = {**which, "size": size, "overwrite": how["overwrite"]}
+            found: dict[str, Any] = call("file.upload_commit", last, repeatable=False)
+        except BaseException:
+            self._cancel(which)
+            raise
+        return found
+
+    def _cancel(self, which: dict[str, Any]) -> None:
+        from wire.errors import MusterError
+
+        # The answer to the call that was interrupted may still come: a new connection knows nothing of it.
+        self._client.session.close()
+        try:
+            self._client.call("file.upload_cancel", which, repeatable=False)
+        except MusterError:
+            return  # the master removes it within a day; what went wrong first is what is told
+
+    def download(self, path: str, local: str, *, progress: Progress | None = None) -> bool:
+        """Fetch a file to the path `local`, where it appears when it is complete. What an earlier try has fetched of
+        the same version is not fetched again. Gives False if the file changed meanwhile."""
+        data, state = self.read(path, 0)
+        size, version = state["size"], state["mtime_ns"]
+        part = _part(local, size, version)
+        with open(part, "ab") as target:
+            _alone(target, local)
+            done = target.tell()
+            if done == 0 or done > size:
+                target.truncate(0)
+                done = target.write(data)
+            while True:
+                if progress is not None:
+                    progress(done, size)
+                if done >= size:
+                    break
+                data, state = self.read(path, done, min(PIECE, size - done))
+                if not data:
+                    raise _shrunk(path)
+                done += target.write(data)
+            rights = (0o666 | (state["mode"] & 0o111)) & ~_umask()
+            os.chmod(part, rights)
+            target.flush()
+            os.replace(part, local)
+        return bool(state["mtime_ns"] == version)
+
+    def _long(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        result: dict[str, Any] = self._client.session.call(method, params, timeout=HOURS_S, repeatable=False)
+        return result
+
+
+def _part(local: str, size: int, version: int) -> str:
+    """Where a download is collected: named after the version, so that two are never mixed."""
+    folder, name = os.path.split(local)
+    return os.path.join(folder, f".{name[:180]}.{version:x}-{size:x}.part")
+
+
+def _alone(target: BinaryIO, local: str) -> None:
+    import fcntl
+
+    try:
+        fcntl.flock(target, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        from wire.errors import ConflictError
+
+        raise ConflictError(f"{local} is being fetched already, by another process") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _shrunk(path: str) -> Exception:
+    from wire.errors import ConflictError
+
+    return ConflictError(f"{path} became shorter while it was read; try again")

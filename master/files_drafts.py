@@ -1,0 +1,103 @@
+"""The book of drafts: what is being uploaded or copied just now, so that what nobody finishes is removed.
+
+A small JSON file, replaced at each change and never synced: what it may forget in a power cut is a hidden file only.
+Owns the book; how a draft is found and deleted is passed in.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from wire.errors import MusterError
+
+log = logging.getLogger("muster.files")
+
+ABANDONED_S = 86_400.0
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """One draft: the path that it will become, its own name, and when it was begun (seconds since the epoch)."""
+
+    path: str
+    name: str
+    at: float
+
+
+class Drafts:
+    """All drafts of a master. `path`: where they are noted down, None for memory only. For use by several threads."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._known = {draft.name: draft for draft in _load(path)}
+        self._working: set[str] = set()
+
+    def note(self, path: str, name: bytes) -> None:
+        """A draft is about to be made."""
+        with self._lock:
+            self._known[name.decode()] = Draft(path, name.decode(), time.time())
+            self._save()
+
+    def forget(self, name: bytes) -> None:
+        """A draft is in its place, or gone."""
+        with self._lock:
+            if self._known.pop(name.decode(), None) is not None:
+                self._save()
+
+    @contextmanager
+    def noted(self, path: str, name: bytes) -> Iterator[None]:
+        """A draft that lives as long as the body, however long that is."""
+        self._working.add(name.decode())
+        self.note(path, name)
+        try:
+            yield
+        finally:
+            self.forget(name)
+            self._working.discard(name.decode())
+
+    def sweep(self, remove: Callable[[Draft], bool]) -> None:
+        """Offer all that are a day old and that nobody works on to `remove`, which says whether the draft is gone."""
+        with self._lock:
+            old = [
+                draft
+                for draft in self._known.values()
+                if draft.at < time.time() - ABANDONED_S and draft.name not in self._working
+            ]
+        for draft in old:
+            try:
+                gone = remove(draft)
+            except MusterError as error:
+                log.warning("the abandoned draft of %s is not removed: %s", draft.path, error)
+                continue
+            if gone:
+                self.forget(draft.name.encode())
+
+    def _save(self) -> None:
+        if self._path is None:
+            return
+        new = self._path.with_name(self._path.name + ".new")
+        try:
+            new.write_bytes(msgspec.json.encode(list(self._known.values())))
+            new.replace(self._path)
+        except OSError as error:
+            log.warning("the book of drafts %s is not written: %s", self._path, error.strerror)
+
+
+def _load(path: Path | None) -> list[Draft]:
+    if path is None:
+        return []
+    try:
+        return msgspec.convert(json.loads(path.read_bytes()), list[Draft])
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, msgspec.ValidationError) as error:
+        log.warning("the book of drafts %s is not read, and begun anew: %s", path, error)
+        return []

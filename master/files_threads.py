@@ -1,0 +1,150 @@
+"""Calls that may block for ever, in threads that the master can do without.
+
+A hung NFS holds a thread until it answers, perhaps never. So there are few threads for each storage (`key`); who waits
+is told after `patience_s` without a sign of life; and once STUCK of them hang, further calls to it are refused at once.
+The threads are daemons: they keep no master from ending. Owns the waiting; what is called is others' business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from wire.errors import LimitError, StorageError
+
+T = TypeVar("T")
+Tick = Callable[[], None]
+
+PATIENCE_S = 30.0
+PER_KEY = 8
+STUCK = 4
+"""Calls to one storage that hang before further ones are refused; less than PER_KEY, so that it is told at once."""
+TOTAL = 64
+
+
+class Threads:
+    """Threads for blocking calls, in one asyncio loop. `patience_s`: how long a call may show no sign of life."""
+
+    def __init__(self, *, patience_s: float = PATIENCE_S, per_key: int = PER_KEY) -> None:
+        self.patience_s = patience_s
+        self._per_key = per_key
+        self._slots: dict[str, asyncio.Semaphore] = {}
+        self._callers: Counter[str] = Counter()
+        """Who waits for a thread or has one; `_running` are the threads, `_stuck` those of them that hang."""
+        self._running: Counter[str] = Counter()
+        self._stuck: Counter[str] = Counter()
+
+    async def call(self, key: str, work: Callable[[Tick], T]) -> T:
+        """Run `work` in a thread and give its result; it calls its argument to show that it goes on.
+
+        `key` is the storage, as people know it. Raises StorageError when it hangs, LimitError when too much waits.
+        """
+        self._check(key)
+        slot = self._slots.setdefault(key, asyncio.Semaphore(self._per_key))
+        self._callers[key] += 1
+        try:
+            await self._acquire(key, slot)
+        except BaseException:
+            self._left(key)
+            raise
+        try:
+            self._check(key)
+            call = _Call(self, key, work, slot)
+        except BaseException:
+            slot.release()
+            self._left(key)
+            raise
+        self._running[key] += 1
+        return await call.future
+
+    async def _acquire(self, key: str, slot: asyncio.Semaphore) -> None:
+        try:
+            async with asyncio.timeout(self.patience_s):
+                await slot.acquire()
+        except TimeoutError:
+            raise LimitError(f"{key}: {self._per_key} file operations at once are the limit; try again") from None
+
+    def got_stuck(self, key: str) -> StorageError:
+        """A call shows no sign of life; what to tell who waits for it."""
+        self._stuck[key] += 1
+        return StorageError(
+            f"{key}: the storage has not answered for {self.patience_s:g} s; what was asked for may still happen"
+        )
+
+    def ended(self, key: str, *, was_stuck: bool) -> None:
+        """A thread is done, perhaps long after anybody waited for it."""
+        self._running[key] -= 1
+        self._stuck[key] -= was_stuck
+        self._left(key)
+
+    def _left(self, key: str) -> None:
+        """A caller is done. Of a storage that nobody uses nothing is kept: logs may lie anywhere."""
+        self._callers[key] -= 1
+        if not self._callers[key]:
+            for book in (self._running, self._stuck, self._callers, self._slots):
+                book.pop(key, None)
+
+    def _check(self, key: str) -> None:
+        if self._stuck[key] >= STUCK:
+            raise StorageError(
+                f"{key}: the storage does not answer ({self._stuck[key]} calls hang); "
+                "see `mount` and `dmesg` on the master's machine"
+            )
+        if self._running.total() >= TOTAL:
+            raise LimitError(f"{key}: {TOTAL} file operations at once are the limit; try again")
+
+
+class _Call(Generic[T]):
+    """One call in its thread. `future` gets what it gives."""
+
+    def __init__(self, threads: Threads, key: str, work: Callable[[Tick], T], slot: asyncio.Semaphore) -> None:
+        self._threads = threads
+        self._key = key
+        self._work = work
+        self._slot = slot
+        self._loop = asyncio.get_running_loop()
+        self._beat = time.monotonic()
+        self._stuck = False
+        self.future: asyncio.Future[T] = self._loop.create_future()
+        thread = threading.Thread(target=self._run, name=f"files of {key}", daemon=True)
+        thread.start()
+        self._look_at = self._loop.call_later(threads.patience_s, self._look)
+
+    def _tick(self) -> None:
+        self._beat = time.monotonic()
+
+    def _run(self) -> None:
+        """In the thread."""
+        try:
+            settle = partial(self._settle, self._work(self._tick), None)
+        except Exception as error:  # noqa: BLE001  (it is told to who waits, in the loop)
+            settle = partial(self._settle, None, error)
+        with suppress(RuntimeError):  # the loop is closed: the master has ended meanwhile
+            self._loop.call_soon_threadsafe(settle)
+
+    def _settle(self, result: Any, error: Exception | None) -> None:
+        self._look_at.cancel()
+        self._threads.ended(self._key, was_stuck=self._stuck)
+        self._slot.release()
+        if self.future.done():
+            return
+        if error is not None:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)
+
+    def _look(self) -> None:
+        left = self._beat + self._threads.patience_s - time.monotonic()
+        if left > 0:
+            self._look_at = self._loop.call_later(left, self._look)
+            return
+        self._stuck = True
+        error = self._threads.got_stuck(self._key)
+        if not self.future.done():
+            self.future.set_exception(error)
