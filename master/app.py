@@ -137,7 +137,7 @@ class Master:
         gc.freeze()
         lineage = _begin_epoch(store, image.state)
         engine = Engine(core, store, keep_history=self.config.scheduler.keep_history)
-        hub = Hub(engine, self, self._limits())
+        hub = Hub(engine, self, self._limits(), self.config.desktop_client)
         drivers = Drivers(self.config, lineage.cluster)
         self.fleet = Fleet(
             engine, lineage, hub, self._settings, make_driver=drivers.make, folders=self._shared_folders()

@@ -23,7 +23,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 MISSING_CURE = "`muster init` writes one that works on this machine"
-NOT_YET_USED = ("tls", "influx", "notify")
+NOT_YET_USED = ("tls", "notify")
 """Keys that are checked and kept, for parts that are still to come: whoever sets one is told so in the log."""
 
 TASK_ENV = {"PYTHONUNBUFFERED": "1", "QT_QPA_PLATFORM": "offscreen"}
@@ -77,6 +77,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     connections: Count = 4096
     connections_unidentified: Count = 64
     waiting_tasks: Count = 200_000
+    upload_bytes: Annotated[int, msgspec.Meta(ge=0)] = 16 << 30
     failed_logins_per_minute: Count = 5
     auth_requests_per_minute: Count = 60
     env_requests_per_minute: Count = 60

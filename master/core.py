@@ -273,6 +273,7 @@ EDITABLE = (
     "cpus",
     "node",
     "after",
+    "share",
     "priority",
     "urgent",
     "time_limit_s",

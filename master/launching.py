@@ -6,17 +6,11 @@ quote or dollar in them is ever read by a shell; a command given as text is bash
 
 from __future__ import annotations
 
-import re
-import shlex
-
 import msgspec
 
+from master.activation import activation
 from master.task import Task
 from wire.agent import Launch
-
-ENV_NAME = re.compile(r"[\w.+-]+")
-"""Names of conda environments; a path (`/…`) names a virtual environment."""
-CANNOT_START = 126
 
 
 class LaunchSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +39,7 @@ def launch_message(task: Task, settings: LaunchSettings) -> Launch:
 
 def argv(task: Task, conda: str) -> list[str]:
     """The command, in its environment, as bash's arguments."""
-    prelude = _activation(task.env, conda) + (task.setup + "\n" if task.setup else "")
+    prelude = activation(task.env, conda) + (task.setup + "\n" if task.setup else "")
     if isinstance(task.command, str):
         return ["/bin/bash", "-c", prelude + task.command]
     if prelude:
@@ -68,14 +62,3 @@ def environment(task: Task, task_env: dict[str, str]) -> dict[str, str]:
         "MUSTER_LAUNCH_ID": task.launch.launch_id if task.launch else "",
         "MUSTER_NODE": task.launch.node if task.launch else "",
     }
-
-
-def _activation(env: str, conda: str) -> str:
-    if not env:
-        return ""
-    if env.startswith("/"):
-        source = f"source {shlex.quote(env)}/bin/activate"
-    else:
-        source = f"source {shlex.quote(conda)}/bin/activate {shlex.quote(env)}"
-    complaint = shlex.quote(f"muster: the environment {env} could not be activated")
-    return f"{source} || {{ echo {complaint} >&2; exit {CANNOT_START}; }}\n"

@@ -7,42 +7,39 @@ shorter.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import sys
 from pathlib import Path
 from urllib.parse import quote
 
+from master import bootstrap
 from master.link import CannotConnectError
 
 START_TIMEOUT_S = 20.0
-NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "ceph", "lustre"})
+LONGEST_NAME = 200
+"""Bytes of a folder's name; file systems allow 255."""
 
 
 def state_base() -> Path:
     """Where agents of this user keep their state: on this machine's own disk, never where cleaners empty it."""
-    configured = os.environ.get("XDG_STATE_HOME")
-    base = Path(configured) if configured else Path.home() / ".local" / "state"
-    if _file_system(base) in NETWORK_FILE_SYSTEMS:
-        return Path(f"/var/tmp/muster-{os.getuid()}")  # noqa: S108  (made 0700 by the agent, and checked to be ours)
-    return base / "muster"
+    return Path(bootstrap.state_base())
 
 
-def _file_system(path: Path) -> str:
-    """The type of the file system that holds `path`, which need not exist yet."""
-    best, kind = "", ""
-    for line in Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-        left, _, right = line.partition(" - ")
-        mount = left.split()[4]
-        if (str(path) + "/").startswith(mount.rstrip("/") + "/") and len(mount) >= len(best):
-            best, kind = mount, right.split()[0]
-    return kind
+def state_name(cluster: str, node: str) -> str:
+    """What the folder of an agent is called, in ASCII. `cluster` keeps masters apart."""
+    name = f"{cluster}-{quote(node, safe='')}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 class LocalDriver:
     """Connects to the agent of one node, starting it if nobody answers. `cluster` keeps masters apart."""
 
     def __init__(self, node: str, cluster: str, archive: tuple[str, bytes], base: Path) -> None:
-        self._folder = base / f"{cluster}-{quote(node, safe='')}"
+        self.version = archive[0]
+        self._folder = base / state_name(cluster, node)
         self._archive = base / f"agent-{archive[0]}.pyz"
         self._content = archive[1]
 
@@ -53,6 +50,9 @@ class LocalDriver:
         await self._start()
         if not await self._try(protocol):
             raise CannotConnectError(f"the agent was started and does not answer; see {self._folder}/agent.log")
+
+    async def close(self) -> None:
+        """Nothing is left behind: the agent stays for the next master."""
 
     async def _try(self, protocol: asyncio.Protocol) -> bool:
         try:
@@ -80,7 +80,7 @@ class LocalDriver:
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,
             )
-        except OSError as error:
+        except (OSError, bootstrap.RefusalError) as error:
             raise CannotConnectError(f"the agent cannot be started: {error}") from None
         try:
             output, _ = await asyncio.wait_for(process.communicate(), START_TIMEOUT_S)
@@ -92,9 +92,9 @@ class LocalDriver:
             raise CannotConnectError(f"the agent cannot be started: {words[-1] if words else 'it said nothing'}")
 
     def _write_archive(self) -> None:
+        bootstrap.make_base(str(self._archive.parent))
         if self._archive.exists():
             return
-        self._archive.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = self._archive.with_suffix(f".{os.getpid()}.tmp")
         draft.write_bytes(self._content)
         draft.replace(self._archive)

@@ -1,45 +1,39 @@
-"""The three ports: connections, their frames, their subscriptions.
+"""The three ports: who comes in, and what they speak.
 
-Each connection decodes JSON-RPC, has its requests answered by the verbs, and lets answers out only after what they
-tell is durable (`Engine.reply`). The train-state port streams tasks, the monitor port nodes: a snapshot, then what
-changed. A reader that does not read is sent nothing more than its buffer holds; what changes meanwhile is remembered
-by id only and sent, in its newest version, when it reads again; after a while it is given up. Nobody else notices.
+Each port understands JSON-RPC and the desktop client's dialect. The first complete frame tells which; a desktop client
+says nothing on a port that only tells it things, so there its silence does. Until that is known a connection is an
+Arrival, under a deadline and a cap per address; then the transport is handed to a session of that dialect for good, so
+that finding out costs nothing afterwards.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import socket
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
+from master import rpc
+from master.config import DesktopClient
+from master.desktop.clients import DesktopClients
+from master.desktop.session import DesktopSession
 from master.engine import Engine
 from master.peer import Peer, identify
-from master.task import Task
-from master.verbs.base import Context, Surroundings
-from master.verbs.nodes import node_view
-from master.verbs.table import VERBS
-from master.verbs.tasks import view
-from wire.client import Request
-from wire.errors import BadRequestError, MusterError, ProtocolError, UnauthenticatedError, UnknownMethodError
-from wire.framing import FrameError, LineDecoder, strict_loads
+from master.rpc import NODES, TASKS, Connection
+from master.verbs.base import Surroundings
+from wire import desktop as desktop_wire
+
+__all__ = ["NODES", "TASKS", "Connection", "Hub", "PortLimits"]
 
 log = logging.getLogger("muster.ports")
 
-TASKS, NODES = "train_state_port", "monitor_port"
-STALLED_S = 60.0
-"""A reader that has taken nothing for so long is given up."""
-CATCH_UP = 200
-"""How many superseded updates are sent at a time to a reader that reads again."""
-
-_encode = msgspec.json.Encoder().encode
+SILENT_S = 1.5
+"""Who says nothing for so long on a port that tells things, and may be a desktop client, is one."""
+TLS_HANDSHAKE = 0x16
+"""The first byte of a TLS record that opens a connection; no frame of either dialect begins with it."""
 
 
 class PortLimits(msgspec.Struct, frozen=True):
@@ -52,355 +46,167 @@ class PortLimits(msgspec.Struct, frozen=True):
     unidentified: int
 
 
-class Subscribe(msgspec.Struct, forbid_unknown_fields=True):
-    """subscribe: to some tasks or to all; `snapshot` says whether what is there now comes first."""
-
-    ids: list[int] | None = None
-    snapshot: Literal["active", "none"] = "active"
-
-
 class Hub:
-    """All connections, and what they share."""
+    """All connections, and what they share. `desktop` says who may come in with the desktop client's dialect; without
+    it nobody may."""
 
-    def __init__(self, engine: Engine, master: Surroundings, limits: PortLimits) -> None:
+    def __init__(
+        self, engine: Engine, master: Surroundings, limits: PortLimits, desktop: DesktopClient | None = None
+    ) -> None:
         self.engine = engine
         self.master = master
         self.limits = limits
-        self.connections: set[Connection] = set()
-        self.subscribers: dict[str, dict[Connection, None]] = {TASKS: {}, NODES: {}}
-        self.unidentified: dict[Connection, None] = {}
-        self._unsent: dict[Connection, None] = {}
-        self._send_at: asyncio.Handle | None = None
-        engine.observers.append(self)
+        self.connections: set[Arrival | rpc.Connection | DesktopSession] = set()
+        self.unidentified: dict[Arrival, None] = {}
+        self.streams = rpc.Streams(engine, master)
+        self.desktop = DesktopClients(
+            engine, master, desktop or DesktopClient(networks=()), frame=limits.frame, outbox=limits.outbox
+        )
+
+    @property
+    def subscribers(self) -> dict[str, dict[rpc.Connection, None]]:
+        """Who is told what, by port."""
+        return self.streams.subscribers
 
     async def listen(self, port_name: str, address: str, port: int, backlog: int) -> asyncio.Server:
         """Open one of the three ports. Raises OSError."""
         loop = asyncio.get_running_loop()
-        return await loop.create_server(lambda: Connection(self, port_name), address, port, backlog=backlog)
-
-    def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
-        """Tell the subscribers what has become durable. Each update is encoded once for all."""
-        watchers = self.subscribers[TASKS]
-        if watchers:
-            for task in tasks:
-                self._tell(watchers, task.id, partial(self.task_update, task.id))
-            for task_id in gone:
-                self._tell(watchers, task_id, partial(self.task_update, task_id))
-        watchers = self.subscribers[NODES]
-        if watchers:
-            for name in nodes:
-                self._tell(watchers, name, partial(self.node_update, name))
-
-    def send_soon(self, connection: Connection) -> None:
-        """Send what a connection has to say at the end of this turn of the loop, all its frames together."""
-        self._unsent[connection] = None
-        if self._send_at is None:
-            self._send_at = asyncio.get_running_loop().call_soon(self.let_out)
-
-    def let_out(self) -> None:
-        """Send what all connections have to say."""
-        if self._send_at is not None:
-            self._send_at.cancel()
-            self._send_at = None
-        unsent, self._unsent = self._unsent, {}
-        for connection in unsent:
-            connection.flush()
+        return await loop.create_server(lambda: Arrival(self, port_name), address, port, backlog=backlog)
 
     def sample(self, node: str, sample: dict[str, Any]) -> None:
-        """Pass a sample on; who cannot take it now misses it."""
-        if self.subscribers[NODES]:
-            frame = _notification("node.sample", {"node": node, **sample})
-            for connection in self.subscribers[NODES]:
-                connection.send_if_free(frame)
+        """Pass a sample of a node on."""
+        self.streams.sample(node, sample)
+        self.desktop.sample(node, sample)
 
-    def task_update(self, task_id: int) -> bytes:
-        """The newest word on a task."""
-        task = self.engine.core.tasks.get(task_id)
-        if task is None:
-            return _notification("task.changed", {"id": task_id, "gone": True})
-        context = Context(self.engine, self.master, Peer(""), 0.0)
-        return _notification("task.changed", {"task": view(context, task)})
-
-    def node_update(self, name: str) -> bytes:
-        """The newest word on a node."""
-        node = self.engine.core.inventory.nodes.get(name)
-        if node is None:
-            return _notification("node.changed", {"name": name, "gone": True})
-        return _notification("node.changed", {"node": node_view(node)})
-
-    def update(self, key: int | str) -> bytes:
-        """The newest word on what a subscriber was told of by this key."""
-        return self.task_update(key) if isinstance(key, int) else self.node_update(key)
-
-    @staticmethod
-    def _tell(watchers: Iterable[Connection], key: int | str, encode: Callable[[], bytes]) -> None:
-        frame: bytes | None = None
-        for connection in watchers:
-            if connection.wants(key):
-                if connection.lags:
-                    connection.remember(key)
-                else:
-                    frame = frame or encode()
-                    connection.send(frame)
-
-    def admit(self, connection: Connection) -> None:
+    def admit(self, arrival: Arrival) -> None:
         """A new connection; of too many unidentified ones of an address the oldest is given up."""
-        self.connections.add(connection)
-        self.unidentified[connection] = None
-        same = Counter(other.peer.address for other in self.unidentified)[connection.peer.address]
+        self.connections.add(arrival)
+        self.unidentified[arrival] = None
+        same = Counter(other.peer.address for other in self.unidentified)[arrival.peer.address]
         if same > self.limits.unidentified:
-            oldest = next(other for other in self.unidentified if other.peer.address == connection.peer.address)
+            oldest = next(other for other in self.unidentified if other.peer.address == arrival.peer.address)
             oldest.give_up(
                 f"more than {self.limits.unidentified} connections of {oldest.peer.address} that said nothing"
             )
 
-    def forget(self, connection: Connection) -> None:
-        """A connection is gone."""
-        self.connections.discard(connection)
-        self.unidentified.pop(connection, None)
-        for watchers in self.subscribers.values():
-            watchers.pop(connection, None)
-
     def close(self) -> None:
         """Close all connections, sending what is in their buffers."""
+        self.desktop.close()
         for connection in list(self.connections):
             connection.transport.close()
 
 
-class Connection(asyncio.Protocol):
-    """One peer on one port."""
+class Arrival(asyncio.Protocol):
+    """One connection whose dialect is not known yet; afterwards what its session knows of the port it came in by."""
 
     transport: asyncio.Transport
 
-    def __init__(self, hub: Hub, port_name: str) -> None:
-        self._hub = hub
-        self._port = port_name
-        self._decoder = LineDecoder(hub.limits.frame_unidentified)
-        self._out: list[bytes] = []
-        self._only: frozenset[int] | None = None
-        self._paused_at: float | None = None
-        self._missed: dict[int | str, None] = {}
-        self._deadline: asyncio.TimerHandle | None = None
-        self._jobs: set[asyncio.Task[None]] = set()
-        self._looked = False
+    def __init__(self, hub: Hub, port: str) -> None:
+        self.port = port
         self.peer = Peer("")
+        self.at = 0.0
+        self._hub = hub
+        self._head = b""
+        self._limit = hub.limits.frame_unidentified
+        self._deadline: asyncio.TimerHandle | None = None
+        self._silence: asyncio.TimerHandle | None = None
 
     # -- the transport's events -------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Set caps and the deadline for the first request."""
+        """Set the deadline for the first request, and for the silence that tells a desktop client."""
         if not isinstance(transport, asyncio.Transport):
             raise TypeError(f"a stream was expected, not {transport!r}")
         self.transport = transport
         name = transport.get_extra_info("peername")
         self.peer = Peer(name[0] if name else "")
-        transport.set_write_buffer_limits(high=self._hub.limits.outbox)
         sock: socket.socket = transport.get_extra_info("socket")
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._deadline = asyncio.get_running_loop().call_later(self._hub.limits.handshake_s, self._silent)
+        loop = asyncio.get_running_loop()
+        self.at = loop.time()
+        self._deadline = loop.call_later(self._hub.limits.handshake_s, self._no_request)
+        if self.port in self._hub.subscribers and self._hub.desktop.may_come_from(self.peer.address):
+            self._silence = loop.call_later(SILENT_S, self._said_nothing)
         self._hub.admit(self)
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """Forget it; what it asked for still happens."""
-        self._stop_deadline()
-        for job in self._jobs:
-            job.cancel()
-        self._hub.forget(self)
+        """Forget it."""
+        self.left(self)
 
     def data_received(self, data: bytes) -> None:
-        """Answer each whole frame."""
-        if not self._looked:
-            self._look()
-        try:
-            frames = self._decoder.feed(data)
-        except FrameError as error:
-            self._answer(None, error=ProtocolError(f"{error}; the connection is closed"))
-            self.flush()
-            self.give_up(str(error))
-            return
-        for frame in frames:
-            self._handle(frame)
-
-    def pause_writing(self) -> None:
-        """The peer does not read: stop asking it for more, and remember since when."""
-        self._paused_at = time.monotonic()
-        self.transport.pause_reading()
-        asyncio.get_running_loop().call_later(STALLED_S, self._give_up_if_stalled, self._paused_at)
-
-    def resume_writing(self) -> None:
-        """The peer reads again: send the newest of what it missed, a piece at a time."""
-        self._paused_at = None
-        self.transport.resume_reading()
-        self._catch_up()
-
-    # -- subscriptions ----------------------------------------------------------------------------------------
-
-    @property
-    def lags(self) -> bool:
-        """Does it have updates to come that must go first?"""
-        return self._paused_at is not None or bool(self._missed)
-
-    def wants(self, key: int | str) -> bool:
-        """Did it subscribe to this?"""
-        return self._only is None or key in self._only
-
-    def remember(self, key: int | str) -> None:
-        """Note that there is news of this, to be looked up when it can be sent."""
-        self._missed[key] = None
-
-    def send(self, frame: bytes) -> None:
-        """Send a whole frame; frames of one turn of the loop go out together."""
-        self._out.append(frame)
-        self._hub.send_soon(self)
-
-    def send_if_free(self, frame: bytes) -> None:
-        """Send what is worth nothing later."""
-        if not self.lags:
-            self.send(frame)
-
-    def give_up(self, why: str) -> None:
-        """Close, saying why in the log."""
-        log.warning("the connection of %s on %s is closed: %s", self.peer.address, self._port, why)
-        self.transport.close()
-
-    def _catch_up(self) -> None:
-        for key in list(self._missed)[:CATCH_UP]:
-            del self._missed[key]
-            self._out.append(self._hub.update(key))
-        self.flush()
-        if self._missed and self._paused_at is None:
-            asyncio.get_running_loop().call_soon(self._catch_up)
-
-    def flush(self) -> None:
-        """Send it now."""
-        out, self._out = self._out, []
-        if out and not self.transport.is_closing():
-            self.transport.write(out[0] if len(out) == 1 else b"".join(out))
-
-    def _give_up_if_stalled(self, since: float) -> None:
-        if self._paused_at == since:
-            log.warning(
-                "%s on %s has read nothing for %.0f s and is given up", self.peer.address, self._port, STALLED_S
-            )
-            self.transport.abort()
-
-    # -- requests ---------------------------------------------------------------------------------------------
-
-    def _handle(self, frame: bytes) -> None:
-        request_id: int | str | None = None
-        try:
-            request = _parse(frame)
-            request_id = request.id
-            result = self._call(request)
-        except MusterError as error:
-            self._answer(request_id, error=error)
-        except Exception:
-            log.exception("a request of %s failed: %.300r", self.peer.address, frame)
-            self._answer(request_id, error=MusterError("the master met a defect; its log has the details"))
+        """Find out what is spoken."""
+        if not self._head:
+            self._first_bytes(data)
+        head, self._head = self._head, self._head + data
+        # Only a newline or a terminator tells; where neither came, looking through all of it again tells no more.
+        fresh = self._head[max(0, len(head) - len(desktop_wire.TERMINATOR)) :]
+        if b"\n" in data or desktop_wire.TERMINATOR in fresh:
+            speaks_desktop = desktop_wire.begins_dialect(self._head)
         else:
-            if inspect.isawaitable(result):
-                job = asyncio.ensure_future(self._answer_later(request_id, result))
-                self._jobs.add(job)
-                job.add_done_callback(self._jobs.discard)
-            else:
-                self._answer(request_id, result)
+            speaks_desktop = None if len(self._head) <= self._limit else False
+        if speaks_desktop:
+            self._become_desktop_client()
+        elif speaks_desktop is False:
+            limits = self._hub.limits
+            self._hand_over(rpc.Connection(self, self._hub.streams, limit=self._limit, outbox=limits.outbox))
 
-    def _look(self) -> None:
-        """See who speaks, at the first bytes: a known peer may send large frames from the beginning."""
-        self._looked = True
+    def _first_bytes(self, data: bytes) -> None:
+        """See who speaks: a known peer may send large frames from the beginning."""
+        if self._silence is not None:
+            self._silence.cancel()
+        if data[0] == TLS_HANDSHAKE:
+            # The place where TLS begins: before anything was taken from the socket, so by a look at it (MSG_PEEK).
+            self.give_up("it speaks TLS, which this master does not")
+            return
         self.peer = identify(self.transport.get_extra_info("socket"))
         if self.peer.user is not None:
-            self._decoder.limit = self._hub.limits.frame
-            self._stop_deadline()
-            self._hub.unidentified.pop(self, None)
+            self._limit = self._hub.limits.frame
+            self.identified()
 
-    def _call(self, request: Request) -> Any:
-        if self.peer.user is None:
-            raise UnauthenticatedError(
-                "only the user who runs the master, on its own machine, may come in without a log-in"
-            )
-        if request.method == "subscribe":
-            return self._subscribe(_convert(request.params, Subscribe))
-        verb = VERBS.get(request.method)
-        if verb is None:
-            raise UnknownMethodError(f"there is no verb {request.method!r}; this master knows {', '.join(VERBS)}")
-        context = Context(self._hub.engine, self._hub.master, self.peer, time.time())
-        return verb.handle(context, _convert(request.params, verb.params))
+    # -- what becomes of it -----------------------------------------------------------------------------------
 
-    def _subscribe(self, params: Subscribe) -> dict[str, Any]:
-        if self._port not in self._hub.subscribers:
-            raise BadRequestError("tasks are streamed on the train-state port and nodes on the monitor port")
-        context = Context(self._hub.engine, self._hub.master, self.peer, time.time())
-        self._only = frozenset(params.ids) if params.ids is not None and self._port == TASKS else None
-        # The snapshot is taken and the deltas begin in one turn of the loop; both leave through one buffer, in order.
-        self._hub.subscribers[self._port][self] = None
-        if params.snapshot == "none":
-            return {}
-        if self._port == NODES:
-            return {"nodes": VERBS["node.list"].handle(context, None)}
-        wanted = {} if self._only is None else {"ids": sorted(self._only & context.core.tasks.keys())}
-        return {"tasks": VERBS["task.list"].handle(context, _convert(wanted, VERBS["task.list"].params))["tasks"]}
+    def _said_nothing(self) -> None:
+        if not self.transport.is_closing():
+            self._become_desktop_client()
 
-    async def _answer_later(self, request_id: int | str | None, result: Any) -> None:
-        try:
-            value = await result
-        except MusterError as error:
-            self._answer(request_id, error=error)
-        except Exception:
-            log.exception("a request of %s failed", self.peer.address)
-            self._answer(request_id, error=MusterError("the master met a defect; its log has the details"))
-        else:
-            self._answer(request_id, value)
-
-    def _answer(self, request_id: int | str | None, result: Any = None, *, error: MusterError | None = None) -> None:
-        """Encode now, for what is true now; send once it is durable."""
-        if error is not None:
-            frame = _error_frame(request_id, error)
-        elif request_id is None:
+    def _become_desktop_client(self) -> None:
+        clients = self._hub.desktop
+        if not clients.may_come_from(self.peer.address):
+            clients.refuse(self.peer.address)
+            self.transport.close()
             return
-        else:
-            frame = _encode({"jsonrpc": "2.0", "id": request_id, "result": result}) + b"\n"
+        self.peer = Peer(self.peer.address, clients.user)
+        self.identified()
+        self._hand_over(DesktopSession(self, clients))
 
-        def leave(failed: MusterError | None) -> None:
-            self.send(frame if failed is None or error is not None else _error_frame(request_id, failed))
+    def _hand_over(self, session: rpc.Connection | DesktopSession) -> None:
+        head, self._head = self._head, b""
+        self._hub.connections.discard(self)
+        self._hub.connections.add(session)
+        self.transport.set_protocol(session)
+        session.connection_made(self.transport)
+        if head:
+            session.data_received(head)
 
-        self._hub.engine.reply(leave)
-
-    # -- deadlines --------------------------------------------------------------------------------------------
-
-    def _silent(self) -> None:
-        self._deadline = None
-        self.give_up(f"no request within {self._hub.limits.handshake_s:g} s")
-
-    def _stop_deadline(self) -> None:
+    def identified(self) -> None:
+        """It is known who speaks: no deadline any more, and no place among those that are not known."""
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
+        self._hub.unidentified.pop(self, None)
 
+    def give_up(self, why: str) -> None:
+        """Close, saying why in the log."""
+        log.warning("the connection of %s on %s is closed: %s", self.peer.address, self.port, why)
+        self.transport.close()
 
-def _parse(frame: bytes) -> Request:
-    try:
-        value = strict_loads(frame)
-        request = msgspec.convert(value, Request)
-    except (FrameError, msgspec.ValidationError) as error:
-        raise ProtocolError(f"not a JSON-RPC request: {error}") from None
-    if request.jsonrpc != "2.0":
-        raise ProtocolError(f"not a JSON-RPC request: jsonrpc is {request.jsonrpc!r}, allowed is '2.0'")
-    return request
+    def left(self, session: Arrival | rpc.Connection | DesktopSession) -> None:
+        """The connection is gone; `session` is what spoke over it at the end."""
+        self.identified()
+        if self._silence is not None:
+            self._silence.cancel()
+        self._hub.connections.discard(session)
 
-
-def _convert(params: dict[str, Any], kind: type[Any]) -> Any:
-    try:
-        return msgspec.convert(params, kind)
-    except msgspec.ValidationError as error:
-        text = str(error).replace("Object contains unknown field", "there is no parameter").replace("$.", "")
-        raise BadRequestError(text) from None
-
-
-def _notification(method: str, params: dict[str, Any]) -> bytes:
-    return _encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n"
-
-
-def _error_frame(request_id: int | str | None, error: MusterError) -> bytes:
-    told = {"code": error.rpc_code, "message": str(error), "data": {"code": error.code}}
-    return _encode({"jsonrpc": "2.0", "id": request_id, "error": told}) + b"\n"
+    def _no_request(self) -> None:
+        self._deadline = None
+        self.give_up(f"no request within {self._hub.limits.handshake_s:g} s")

@@ -31,7 +31,7 @@ from master.registry import NodeConfig, load_registry
 from master.ssh_channel import BROKEN
 from master.ssh_login import CHANNEL_S, close, log_in
 from master.ssh_socket import connect_blocking
-from wire.errors import BadRequestError, NotFoundError, UnreachableError
+from wire.errors import BadRequestError, NodeUnreachableError, NotFoundError
 
 KEEP_ALIVE_S = 15
 ENDING_S = 2.0
@@ -81,9 +81,9 @@ def _remote(config: Config, node: NodeConfig) -> int:
         transport.set_keepalive(KEEP_ALIVE_S)
         return _Session(transport).run()
     except CannotConnectError as error:
-        raise UnreachableError(f"{node.name}: {error}") from None
+        raise NodeUnreachableError(f"{node.name}: {error}") from None
     except BROKEN as error:
-        raise UnreachableError(f"{node.name}: the connection broke: {error}") from None
+        raise NodeUnreachableError(f"{node.name}: the connection broke: {error}") from None
     finally:
         if sock is not None:
             close(transport, sock)
@@ -149,7 +149,7 @@ def _raw_terminal() -> Iterator[None]:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     try:
-        tty.setraw(0)
+        tty.setraw(0, termios.TCSADRAIN)  # what was typed already is kept
         yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 
 from client.session import Session
@@ -26,7 +27,12 @@ def run(context: Context) -> int:
     from wire.errors import UnreachableError
 
     client = context.client
-    counts = client.info().get("tasks") or {}
+    try:
+        info = client.info()
+    except UnreachableError:
+        _end_writer_left_behind(context)
+        raise
+    counts = info.get("tasks") or {}
     alive = sum(counts.get(state, 0) for state in ("starting", "running", "paused"))
     try:
         client.stop_master()
@@ -35,10 +41,25 @@ def run(context: Context) -> int:
         client.close()
     if not _gone(client.address.host, client.address.data):
         raise UnreachableError(f"the master at {client.address} was asked to stop and still listens; see its log")
+    if client.address.same_machine and info.get("task_info"):
+        from client.cli import writer_process
+
+        writer_process.stop(info["task_info"])
     if context.json:
         context.print_json({"stopped": True, "running": alive})
     context.say("stopped" + (f"; {alive} task{'s' if alive != 1 else ''} run on" if alive else ""))
     return 0
+
+
+def _end_writer_left_behind(context: Context) -> None:
+    """The master died otherwise: what `up` started beside it has no use any more."""
+    if context.options.master or os.environ.get("MUSTER_MASTER"):
+        return  # it is not said where its files lie
+    from client import address
+    from client.cli import writer_process
+
+    if writer_process.stop(writer_process.task_info(address.conf_path(context.options.conf))):
+        context.note("the writer of metrics was left behind and is stopped")
 
 
 def _gone(host: str, port: int) -> bool:

@@ -22,6 +22,7 @@ EXAMPLES = """examples:
   muster up --detach                         returns when it serves; `muster down` stops it
   muster up --conf /srv/lab/conf.json --detach"""
 _START_S = 60.0
+_WRITER_START_S = 5.0
 _LOOK_S = 0.05
 
 
@@ -43,13 +44,20 @@ def run(context: Context) -> int:
         raise ConflictError(f"a master runs at {where} already (pid {running.get('pid')}); `muster down` stops it")
     if context.options.detach:
         return _detached(context, conf, where)
-    from client.cli import master_process
+    from client.cli import master_process, writer_process
 
-    return master_process.run("--conf", conf)
+    if not writer_process.is_configured(conf):
+        return master_process.run("--conf", conf)
+    writer = writer_process.start(conf)
+    try:
+        return master_process.run("--conf", conf)
+    finally:
+        writer.terminate()
+        writer.wait()
 
 
 def _detached(context: Context, conf: str, where: address.Address) -> int:
-    from client.cli import master_process
+    from client.cli import master_process, writer_process
     from wire.errors import UnreachableError
 
     log = _log_file(conf)
@@ -64,11 +72,26 @@ def _detached(context: Context, conf: str, where: address.Address) -> int:
             if context.json:
                 context.print_json(info)
             context.say(f"the master runs: pid {process.pid}, {where}; `muster down` stops it")
+            if writer_process.is_configured(conf):
+                _start_writer(context, conf)
             return 0
         time.sleep(_LOOK_S)
     raise UnreachableError(
         f"the master (pid {process.pid}) was started but does not answer; it says: {_tail(log, begin)}"
     )
+
+
+def _start_writer(context: Context, conf: str) -> None:
+    """Start the writer of metrics. That it cannot start is told, and no fault of the master's."""
+    from client.cli import writer_process
+
+    writer = writer_process.start(conf)
+    deadline = time.monotonic() + _WRITER_START_S
+    while time.monotonic() < deadline and not writer_process.runs(conf):
+        if writer.poll() is not None:
+            context.note(f"metrics are not written: {harmless(writer_process.last_word(conf))}")
+            return
+        time.sleep(_LOOK_S)
 
 
 def _serves(where: address.Address, pid: int) -> dict[str, Any] | None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from master.launching import ENV_NAME
+from master.activation import is_env_name
 from master.task import After, Task, TaskState
 from master.verbs.base import Context
 from wire.errors import BadRequestError
@@ -44,6 +44,7 @@ class Spec(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     cpus: Annotated[int, Meta(ge=1, le=65536)] | None = None
     node: str | None = None
     after: list[Predecessor] = []
+    share: bool = False
     priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
     urgent: bool = False
     time_limit_s: Annotated[float, Meta(gt=0, le=1e9)] | None = None
@@ -62,7 +63,7 @@ def draft_of(spec: Spec, command: list[str] | str, context: Context) -> Task:
     check_command(command, spec.setup)
     _check_variables(spec.variables)
     _check_text(name=spec.name, project=spec.project, setup=spec.setup, cwd=spec.cwd, env=spec.env)
-    if spec.env and not spec.env.startswith("/") and not ENV_NAME.fullmatch(spec.env):
+    if spec.env and not spec.env.startswith("/") and not is_env_name(spec.env):
         raise BadRequestError(f"env: {spec.env!r} is neither the name of an environment nor an absolute path")
     gpus, gpu_ids = _gpus(spec)
     return Task(
@@ -81,6 +82,7 @@ def draft_of(spec: Spec, command: list[str] | str, context: Context) -> Task:
         cpus=spec.cpus,
         node=spec.node,
         after=[After(one.id, one.on) for one in spec.after],
+        share=spec.share,
         priority=spec.priority,
         urgent=spec.urgent,
         time_limit_s=spec.time_limit_s,
@@ -113,6 +115,7 @@ def edited_copy(task: Task, changes: dict[str, Any], context: Context) -> Task:
         "gpu_ids": None if "gpus" in changes else task.gpu_ids,
         "cpus": task.cpus,
         "node": task.node,
+        "share": task.share,
         "after": msgspec.to_builtins(task.after),
         "priority": task.priority,
         "urgent": task.urgent,

@@ -63,6 +63,12 @@ class Folder:
         os.write(fd, b"%d\n" % os.getpid())
         self._lock = fd
 
+    def unlock(self) -> None:
+        """Give the folder to the next agent."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
     def state_id(self) -> str:
         """The random name of this folder, made at first use and synced."""
         path = os.path.join(self.path, "state_id")

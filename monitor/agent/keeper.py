@@ -1,25 +1,24 @@
 """All attempts of this node: launches, kills, reports, what a restarted agent finds, and what is forgotten.
 
-It owns the table of attempts and the forks of shims. It knows no sockets: messages for the master go to `emit`. Shims
-that died without an exit are handed to `orphans`.
+It owns the table of attempts. It knows no sockets: messages for the master go to `emit`. Shims are made by `forks`;
+those that died without an exit are handed to `orphans`.
 """
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import signal
 import time
-from typing import Any, Callable, Dict, List, NoReturn, Optional
+from typing import Any, Callable, Dict, List, Optional
 
 from . import record, tree
 from .attempt import ENDED, Attempt
-from .daemon import close_all_but
 from .failpoint import reach
 from .folder import Folder
+from .forks import Forks
 from .orphans import Orphans
-from .shim import SIGNALS, Shim, exit_line
+from .shim import exit_line
 
 LOOK_EVERY_S = 1.0
 MAX_PIPE = 1 << 20
@@ -48,6 +47,7 @@ class Keeper:
         self._flush = flush
         self._complain = complain
         self._orphans = Orphans(folder, self._end_orphan)
+        self.forks = Forks(folder, boot_id, reports, complain)
         self._shims: Dict[int, Attempt] = {}
         self._head = b""
         self._look_at = 0.0
@@ -93,7 +93,7 @@ class Keeper:
             self._end(attempt, exit_line(None, "not_started", problem, None), durable=False)
             return
         try:
-            self._fork(attempt, message)
+            self._start(attempt, message)
         except OSError as error:
             text = f"no process could be made for the launch: {error.strerror}"
             self._end(attempt, exit_line(None, "not_started", text, None), durable=False)
@@ -141,7 +141,7 @@ class Keeper:
         """One of our children ended. Whether it was a shim."""
         attempt = self._shims.pop(pid, None)
         if attempt is None:
-            return False
+            return self.forks.reap(pid, time.monotonic())
         attempt.ours = False
         attempt.shim = 0
         self.hear_all()  # its last words may still be in the pipe, and they may be the only ones
@@ -169,29 +169,12 @@ class Keeper:
         except OSError as error:  # the next start finds it again, and the master acknowledges it again
             self._complain(f"{launch_id}: cannot be removed: {error.strerror}")
 
-    def _fork(self, attempt: Attempt, message: Message) -> None:
+    def _start(self, attempt: Attempt, message: Message) -> None:
         reach(self._folder, "agent.before_fork")
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        try:
-            pid = os.fork()
-            if pid == 0:
-                self._become_shim(message)
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        attempt.shim = self.forks.start(message)
         reach(self._folder, "agent.after_fork")
-        attempt.ours, attempt.shim = True, pid
-        self._shims[pid] = attempt
-
-    def _become_shim(self, message: Message) -> NoReturn:
-        # A collection here would touch, and so copy, every page that is shared with the agent.
-        gc.disable()
-        try:
-            close_all_but({self._reports})
-            Shim(self._folder, message, self._reports, self._boot_id).run()
-        except BaseException as error:  # noqa: BLE001  (this is a fork: nothing may return into the code above)
-            self._complain(f"{message['launch_id']}: the shim failed: {error!r}")
-            os._exit(70)
-        os._exit(0)
+        attempt.ours = True
+        self._shims[attempt.shim] = attempt
 
     def _ask_shim(self, attempt: Attempt) -> None:
         try:

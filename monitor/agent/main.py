@@ -59,7 +59,10 @@ def _start(folder: Folder) -> str:
         folder.lock()
         Server(folder, running).run(ready)
 
-    return detach(folder.log, serve)
+    try:
+        return detach(folder.log, serve)
+    except OSError as error:
+        return f"no process can be made for the agent: {error.strerror}"
 
 
 def _attach(folder: Folder) -> int:
@@ -69,7 +72,7 @@ def _attach(folder: Folder) -> int:
         return _fail(str(error))
     try:
         bridge(sock)
-    except (BrokenPipeError, ConnectionResetError):
+    except OSError:  # either side is gone, and nobody is left to be told
         return 1
     return 0
 

@@ -13,11 +13,14 @@ MAX_UNSENT_SAMPLES = 64 * 1024
 
 
 class Peer:
-    """`heard`: when bytes last came (monotonic seconds). `incarnation`: the master's, once it was welcomed."""
+    """`since`: when it was accepted, `heard`: when bytes last came (monotonic seconds).
+
+    `incarnation`: the master's, once it was welcomed.
+    """
 
     def __init__(self, sock: socket.socket, now: float) -> None:
         self.sock = sock
-        self.heard = now
+        self.since = self.heard = now
         self.incarnation = ""
         self.closed = False
         self._decoder = LineDecoder(MAX_FRAME)

@@ -12,6 +12,7 @@ import signal
 import time
 from typing import Any, Dict, List, NoReturn, Optional, Tuple
 
+from . import tree
 from .daemon import close_all_but
 
 EVERY_S = 2.0
@@ -62,9 +63,10 @@ def take(before: Times, after: Times) -> Dict[str, Any]:
     }
 
 
-def measure(output: int) -> NoReturn:
-    """The child: a line every EVERY_S seconds, until nobody reads."""
+def measure(output: int, agent: int) -> NoReturn:
+    """The child: a line every EVERY_S seconds, until nobody reads or the agent, its parent, is dead."""
     try:
+        tree.die_with_parent(agent)
         before = read_times()
         listener = select.poll()
         listener.register(output, 0)
@@ -92,13 +94,14 @@ class Sampler:
     def start(self, now: float) -> None:
         """Fork a child; `now` is monotonic. Raises OSError."""
         read, write = os.pipe()
+        agent = os.getpid()
         pid = os.fork()
         if pid == 0:
             for number in (signal.SIGTERM, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             close_all_but({write})
-            measure(write)
+            measure(write, agent)
         os.close(write)
         os.set_blocking(read, False)
         self.fd, self.pid, self._heard, self._head = read, pid, now, b""
@@ -117,7 +120,10 @@ class Sampler:
 
     def read(self, now: float) -> Optional[bytes]:
         """The newest whole line, without its newline; None when there is none. Raises EOFError when the child ended."""
-        data = os.read(self.fd, 65536)
+        try:
+            data = os.read(self.fd, 65536)
+        except BlockingIOError:
+            return None  # the event was another descriptor's, which had this number before
         if not data:
             raise EOFError
         self._heard = now

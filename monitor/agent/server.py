@@ -1,10 +1,11 @@
-"""The agent's loop: the socket, the pipe of reports, the sampling child, signals and time; and who may command.
+"""The agent's loop: the socket, the pipe of reports, the forks' pipes, signals and time; and who may command.
 
 It owns the waiting, in one thread; what a launch or a kill means is `keeper`'s, whom to obey is `authority`'s.
 """
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import select
@@ -22,11 +23,19 @@ from .daemon import Log
 from .folder import Folder
 from .keeper import Keeper
 from .peer import FrameError, Peer
+from .probes import Probes
 from .sample import Sampler, read_memory
 
 SILENCE_S = 3 * HEARTBEAT_S
 TICK_S = 1.0
 HURRY_S = 0.05
+QUIET_S = 0.005
+"""Nothing happened for so long: time to prepare the next launch."""
+HELLO_S = 10.0
+"""A connection that has not said whose it is by then is given up."""
+FULL_S = 1.0
+"""How long nobody is accepted when descriptors or memory have run out."""
+_FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Server:
@@ -46,6 +55,9 @@ class Server:
         )
         self._sampler = Sampler()
         self._poller = select.poll()
+        self._probes = Probes(self._poller, emit=self._emit, emit_line=self._emit_line, complain=self._log.say)
+        self._listener: Optional[socket.socket] = None
+        self._deaf_until = 0.0
         self._peers: Dict[int, Peer] = {}
         self._master: Optional[Peer] = None
         self._stop = False
@@ -55,6 +67,8 @@ class Server:
             "kill": lambda message: self._keeper.kill(message["launch_id"], message.get("grace_s", DEFAULT_GRACE_S)),
             "ack": lambda message: self._keeper.ack(message["launch_ids"]),
             "ping": lambda _message: self._emit({"op": "pong"}),
+            "probe": lambda message: self._probes.ask(message, time.monotonic()),
+            "retire": self._retire,
         }
 
     def run(self, ready: Callable[[], None]) -> None:
@@ -62,7 +76,7 @@ class Server:
         tree.become_subreaper()
         wake = self._hear_signals()
         self._keeper.load()
-        listener = self._folder.listen()
+        listener = self._listener = self._folder.listen()
         for fd in (wake, listener.fileno(), self._reports):
             self._poller.register(fd, select.POLLIN)
         freeze = getattr(gc, "freeze", None)
@@ -71,7 +85,8 @@ class Server:
         self._log.say(f"serving {self._folder.path}, version {self._version}, pid {os.getpid()}")
         ready()
         while not self._stop:
-            for fd, events in self._poller.poll(self._timeout_ms()):
+            woken = self._poller.poll(self._timeout_ms())
+            for fd, events in woken:
                 if fd == wake:
                     self._reap(wake)
                 elif fd == self._reports:
@@ -80,12 +95,16 @@ class Server:
                     self._accept(listener)
                 elif fd == self._sampler.fd:
                     self._on_sample()
+                elif self._probes.owns(fd):
+                    self._probes.on_ready(fd)
                 else:
                     self._on_peer(fd, events)
-            self._tick(time.monotonic())
+            now = time.monotonic()
+            self._tick(now)
             self._flush()
-        self._sampler.stop()
-        self._log.say("ended")
+            if not woken and self._master is not None:
+                self._keeper.forks.prepare(now)
+        self._end()
 
     def _hear_signals(self) -> int:
         wake, write = os.pipe()
@@ -96,16 +115,32 @@ class Server:
         signal.signal(signal.SIGTERM, self._on_term)
         return wake
 
+    def _end(self) -> None:
+        """Leave everything to the shims. Who sees the connection end may start the next agent: the lock goes first."""
+        self._sampler.stop()
+        self._probes.drop()
+        self._keeper.forks.dismiss()
+        self._log.say("ended")
+        self._folder.unlock()
+
+    def _retire(self, _message: Dict[str, Any]) -> None:
+        self._log.say("retired: the agent that is started next takes over")
+        self._stop = True
+
     def _on_term(self, _number: int, _frame: object) -> None:
         self._stop = True
 
     def _timeout_ms(self) -> int:
+        if self._master is not None and self._keeper.forks.wants_spare(time.monotonic()):
+            return int(QUIET_S * 1000)
         return int((HURRY_S if self._keeper.hurried else TICK_S) * 1000)
 
     def _tick(self, now: float) -> None:
         self._keeper.look(now)
+        self._probes.look(now)
         self._give_up_silent(now)
         self._keep_sampling(now)
+        self._listen_again(now)
         if self._master is not None or not self._keeper.idle:
             self._busy_at = now
         elif now - self._busy_at > self._idle_s:
@@ -123,18 +158,36 @@ class Server:
                 return
             if pid == 0:
                 return
-            if not self._keeper.reap(pid) and pid == self._sampler.pid:
+            if pid == self._sampler.pid:
                 self._sampler.pid = 0
                 self._drop_sampler()
+            elif not self._keeper.reap(pid):
+                self._probes.reap(pid)
 
     def _accept(self, listener: socket.socket) -> None:
         try:
             sock, _ = listener.accept()
         except OSError as error:
             self._log.say(f"a connection was not accepted: {error.strerror}")
+            if error.errno in _FULL:
+                self._stop_listening(time.monotonic())
             return
         self._peers[sock.fileno()] = Peer(sock, time.monotonic())
         self._poller.register(sock, select.POLLIN)
+
+    def _stop_listening(self, now: float) -> None:
+        """Whoever waits would wake us without end. What strangers hold is given back."""
+        for peer in list(self._peers.values()):
+            if peer is not self._master:
+                self._drop(peer)
+        if self._listener is not None:
+            self._poller.unregister(self._listener)
+            self._deaf_until = now + FULL_S
+
+    def _listen_again(self, now: float) -> None:
+        if self._listener is not None and self._deaf_until and now >= self._deaf_until:
+            self._poller.register(self._listener, select.POLLIN)
+            self._deaf_until = 0.0
 
     def _on_peer(self, fd: int, events: int) -> None:
         peer = self._peers.get(fd)
@@ -226,6 +279,10 @@ class Server:
         if self._master is not None:
             self._master.send(message)
 
+    def _emit_line(self, line: bytes) -> None:
+        if self._master is not None:
+            self._master.send_line(line)
+
     def _flush(self) -> None:
         for peer in list(self._peers.values()):
             if peer.wants_to_write:
@@ -242,10 +299,12 @@ class Server:
         peer.close()
         if peer is self._master:
             self._master = None
+            self._probes.drop()
+            self._keeper.forks.dismiss()
 
     def _give_up_silent(self, now: float) -> None:
         for peer in list(self._peers.values()):
-            if now - peer.heard > SILENCE_S:
+            if now - peer.heard > SILENCE_S or (peer is not self._master and now - peer.since > HELLO_S):
                 self._drop(peer)
 
     def _keep_sampling(self, now: float) -> None:

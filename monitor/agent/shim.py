@@ -2,6 +2,7 @@
 
 It owns one command's whole tree, as its parent and subreaper, from the claim to the last process. It talks to nobody
 but the record on disk and the pipe of reports, so the agent and the master may come and go. SIGTERM asks it to kill.
+Shim and command are forked before their launch is known where that is possible: forks are most of what a start costs.
 
 The order at the end is what the rest relies on: the whole tree is dead, the exit is synced, the log gets its last
 line, then the report goes out. A log that hangs therefore delays only the report: the agent looks at the records too.
@@ -10,10 +11,13 @@ line, then the report goes out. A log that hangs therefore delays only the repor
 from __future__ import annotations
 
 import errno
+import json
 import os
 import select
 import signal
+import socket
 import time
+from contextlib import suppress
 from typing import Any, Dict, List, Optional
 
 from . import record, start, tree
@@ -25,17 +29,18 @@ KILL_AGAIN_S = 0.1
 RETRY_DISK_S = 1.0
 MAX_REPORT = 4000
 """Bytes; below PIPE_BUF, so that the reports of many shims never mix."""
+REHEARSAL = '{"launch_id": "", "argv": [""], "env": {}, "log_path": "", "grace_s": 0.5, "time_limit_s": null}'
 SIGNALS = (signal.SIGTERM, signal.SIGCHLD)
 """Blocked by the agent around its fork, so that none is lost before the handlers here stand."""
 
 
 class Shim:
-    """`launch` is the message; `reports` the descriptor of the pipe that the agent reads."""
+    """`reports`: the descriptor of the pipe that the agent reads."""
 
-    def __init__(self, folder: Folder, launch: Dict[str, Any], reports: int, boot_id: str) -> None:
+    def __init__(self, folder: Folder, reports: int, boot_id: str) -> None:
         self._folder = folder
-        self._launch = launch
-        self._launch_id: str = launch["launch_id"]
+        self._launch: Dict[str, Any] = {}
+        self._launch_id = ""
         self._reports = reports
         self._boot_id = boot_id
         self._record = -1
@@ -52,16 +57,40 @@ class Shim:
         self._kill_asked = False
         self._alone = False
 
-    def run(self) -> None:
-        """Everything, from the claim to the report."""
+    def run(self, order: bytes, orders: int) -> None:
+        """Everything, from the forks to the report. `order`: the launch as a line; if empty, it comes by `orders`."""
         os.setsid()
         self._hear_signals()
+        tree.become_subreaper()
+        command = self._fork()
+        order = order or self._wait_for_order(orders)
+        if not order.endswith(b"\n"):
+            return  # nobody needs this shim, and the process that stands by hears it from the end of its socket
+        self._launch = json.loads(order)
+        self._launch_id = self._launch["launch_id"]
         if not self._claim():
             return
         reach(self._folder, "shim.after_claim")
-        self._start()
+        self._start(command, order)
         self._watch()
         self._finish()
+
+    def _wait_for_order(self, orders: int) -> bytes:
+        """The launch; not a whole line when this spare is to end."""
+        self._rehearse()
+        poller = select.poll()
+        poller.register(orders, select.POLLIN)
+        poller.register(self._wake, select.POLLIN)
+        while True:
+            ready = [fd for fd, _ in poller.poll()]
+            if orders not in ready:
+                _drain(self._wake)
+                self._reap()
+                # Looked at in this order: the agent asks for a kill only after it gave the launch.
+                if not (self._kill_asked or self._alone) or poller.poll(0):
+                    continue
+                return b""
+            return _read_line(orders)
 
     def _hear_signals(self) -> None:
         self._wake, write = os.pipe()
@@ -94,24 +123,45 @@ class Shim:
         return True
 
     def _write_claim(self) -> None:
+        record.append(self._record, record.encode(self._claim_line(self._launch)))
+
+    def _claim_line(self, launch: Dict[str, Any]) -> record.Line:
         myself = tree.look(os.getpid())
-        line = {"is": "claim", "launch_id": self._launch_id, "boot_id": self._boot_id, "at": time.time()}
-        line.update(shim=os.getpid(), shim_start=myself.start if myself else 0, log_path=self._launch["log_path"])
-        record.append(self._record, record.encode(line))
+        line = {"is": "claim", "launch_id": launch["launch_id"], "boot_id": self._boot_id, "at": time.time()}
+        line.update(shim=os.getpid(), shim_start=myself.start if myself else 0, log_path=launch["log_path"])
+        return line
 
     def _unclaimed(self, error: OSError) -> record.Line:
         text = f"the launch cannot be recorded in {self._folder.path}: {error.strerror}"
         return exit_line(None, "not_started", text, None)
 
-    def _start(self) -> None:
-        tree.become_subreaper()
+    def _fork(self) -> socket.socket:
+        """Make the process that becomes the command; gives the socket on which it waits for its launch."""
+        ours, theirs = socket.socketpair()
         self._errors, write = os.pipe()
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         self._main = os.fork()
         if self._main == 0:
-            start.execute(self._launch, write)
+            ours.close()
+            start.stand_by(theirs, write)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        theirs.close()
         os.close(write)
+        return ours
+
+    def _rehearse(self) -> None:
+        """Touch what a launch will touch: the first use of a page that the agent has too costs more than the work."""
+        record.encode(self._claim_line(json.loads(REHEARSAL)))
+        record.encode(exit_line(0, "", "", time.time()))
+        with suppress(record.ClaimedError, OSError):
+            record.claim(self._folder, ".")  # a name that is taken
+
+    def _start(self, command: socket.socket, order: bytes) -> None:
+        try:
+            start.hand_over(command, order, self._record)
+        except OSError as error:
+            self._error = f"the command's process ended before its start ({error.strerror})"
+        command.close()
         self._poller.register(self._errors, select.POLLIN)
         if self._launch["time_limit_s"] is not None:
             self._limit = time.monotonic() + self._launch["time_limit_s"]
@@ -133,7 +183,7 @@ class Shim:
 
     def _hear_start(self) -> None:
         """The pipe closes at the exec, or says first what went wrong."""
-        self._error = os.read(self._errors, 4096).decode("utf-8", "replace")
+        self._error = os.read(self._errors, 4096).decode("utf-8", "replace") or self._error
         self._poller.unregister(self._errors)
         os.close(self._errors)
         self._errors = -1
@@ -243,6 +293,17 @@ class Shim:
 def exit_line(code: Optional[int], cause: str, error: str, started_at: Optional[float]) -> record.Line:
     """The record's last line, as of now."""
     return {"is": "exit", "code": code, "cause": cause, "error": error, "started_at": started_at, "at": time.time()}
+
+
+def _read_line(fd: int) -> bytes:
+    """What the agent wrote: a line, or less if it ended meanwhile."""
+    data = os.read(fd, 65536)
+    while data and not data.endswith(b"\n"):
+        more = os.read(fd, 65536)
+        if not more:
+            break
+        data += more
+    return data
 
 
 def _drain(fd: int) -> None:

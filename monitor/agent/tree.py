@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Dict, Iterable, List, NamedTuple, Optional, Set
 
 MARK = "MUSTER_LAUNCH_ID"
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -27,7 +28,18 @@ class Process(NamedTuple):
 
 def become_subreaper() -> None:
     """Orphans among our descendants become our children. Raises OSError."""
-    if _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(parent: int) -> None:
+    """Have this process killed as soon as its parent, which had that pid before the fork, ends. Raises OSError."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)  # it ended before we could ask
+
+
+def _prctl(option: int, value: int) -> None:
+    if _LIBC.prctl(option, value, 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -92,6 +93,30 @@ class Link:
     def kill(self, launch_id: str, grace_s: float = 5.0) -> None:
         self.send({"op": "kill", "launch_id": launch_id, "grace_s": grace_s})
 
+    def retire(self) -> list[Message]:
+        """Have the agent end; what it said until then."""
+        self.send({"op": "retire"})
+        said: list[Message] = []
+        with suppress(EOFError):
+            while True:
+                said.append(self.read())
+        return said
+
+    def ask(self, probe_id: str, argv: list[str], **keys: Any) -> None:
+        base: Message = {"op": "probe", "probe_id": probe_id, "argv": argv, "cwd": None, "env": {}, "stdin": ""}
+        self.send({**base, "timeout_s": 10.0, "output_limit": 65536, **keys})
+
+    def answer(self, probe_id: str) -> Message:
+        """The answer to a probe; anything else that comes meanwhile is dropped."""
+        while True:
+            message = self.read()
+            if message["op"] == "probed" and message["probe_id"] == probe_id:
+                return message
+
+    def probe(self, argv: list[str], **keys: Any) -> Message:
+        self.ask("p", argv, **keys)
+        return self.answer("p")
+
     def ack(self, *launch_ids: str) -> None:
         self.send({"op": "ack", "launch_ids": list(launch_ids)})
 
@@ -113,6 +138,14 @@ class Node:
         self.links: list[Link] = []
         self.agents: list[int] = []
         self.marks: list[str] = []
+
+    def change_version(self) -> None:
+        """From now on agents are started from an archive with other bytes, as a newer master would send."""
+        other = self.archive.with_name("agent-0123456789abcdef.pyz")
+        other.write_bytes(self.archive.read_bytes())
+        with zipfile.ZipFile(other, "a") as archive:
+            archive.writestr("agent/newer.py", "")
+        self.archive = other
 
     def serve(self, **env: str) -> subprocess.CompletedProcess[str]:
         command = [self.python, "-I", "-S", str(self.archive), "serve", "--state", str(self.state)]
@@ -167,8 +200,18 @@ class Node:
         return self.state / "attempts" / launch_id
 
     def shim_of(self, launch_id: str) -> int:
-        first = eventually(lambda: (self.claim(launch_id) / "record").read_bytes().split(b"\n")[0], "the claim")
-        return int(strict_loads(first)["shim"])
+        def first_line() -> bytes:
+            with suppress(FileNotFoundError):
+                return (self.claim(launch_id) / "record").read_bytes().partition(b"\n")[0]
+            return b""
+
+        return int(strict_loads(eventually(first_line, "the claim"))["shim"])
+
+    def children(self, link: Link) -> list[int]:
+        """The agent's living children: its sampler, its spare, its shims."""
+        pid = link.welcome["pid"]
+        text = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
+        return [child for child in map(int, text.split()) if alive(child)]
 
     def carriers(self, launch_id: str) -> list[int]:
         """Living processes that carry the launch id."""
@@ -180,11 +223,21 @@ class Node:
                     found.append(int(entry.name))
         return found
 
+    def forks(self) -> list[int]:
+        """Living agents of this node's folder and their forks that are not a command yet."""
+        folder = b"\0" + os.fsencode(self.state) + b"\0"
+        found = []
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError):
+                if entry.name.isdigit() and folder in (entry / "cmdline").read_bytes() and alive(int(entry.name)):
+                    found.append(int(entry.name))
+        return found
+
     def clean(self) -> None:
         """End whatever a test left, so that no test sees another's processes."""
         for link in self.links:
             link.close()
-        for pid in self.agents:
+        for pid in (*self.agents, *self.forks()):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for mark in self.marks:

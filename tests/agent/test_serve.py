@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
+import socket
 import stat
 import subprocess
 from pathlib import Path
 
+from monitor.agent.bridge import MARKER
 from monitor.agent.daemon import MAX_LOG, Log
+from monitor.agent.server import HELLO_S
 
-from .small_master import Node, alive, eventually
+from .small_master import Link, Node, alive, eventually
 
 HELLO = b'{"op":"hello","protocol":1,"cluster":"c","epoch":1,"incarnation":"a","lineage":[[1,"a"]]}\n'
 
@@ -60,14 +64,22 @@ def test_a_long_path_still_has_a_socket(node: Node, tmp_path: Path) -> None:
     assert b"refused" not in attach_and_greet(node)
 
 
+def greet(process: subprocess.Popen[bytes]) -> bytes:
+    """Say hello through an `attach`; the first line of the agent's."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == MARKER
+    process.stdin.write(HELLO)
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
 def attach_and_greet(node: Node) -> bytes:
     """The first line that comes back through `attach`."""
     with attach(node) as process:
+        line = greet(process)
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.write(HELLO)
-        process.stdin.flush()
-        line = process.stdout.readline()
         process.stdin.close()
         process.stdout.read()
     assert process.returncode == 0
@@ -84,13 +96,7 @@ def test_attach_starts_an_agent_where_there_is_none_and_ends_with_its_input(node
 
 def test_several_attach_at_once_share_one_agent(node: Node) -> None:
     several = [attach(node) for _ in range(4)]
-    pids = []
-    for process in several:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(HELLO)
-        process.stdin.flush()
-        pids.append(json.loads(process.stdout.readline())["pid"])
+    pids = [json.loads(greet(process))["pid"] for process in several]
     for process in several:
         process.communicate()
     assert len(set(pids)) == 1
@@ -150,13 +156,115 @@ def test_the_agents_own_log_is_rotated(tmp_path: Path) -> None:
 
 def test_a_frozen_sampler_is_replaced_and_the_agent_goes_on(node: Node) -> None:
     link = node.up()
-    agent = link.welcome["pid"]
-    children = Path(f"/proc/{agent}/task/{agent}/children")
-    sampler = int(eventually(lambda: children.read_text(encoding="ascii").split(), "the sampler")[0])
+    sampler = sampler_of(node, link)
     os.kill(sampler, signal.SIGKILL)
-    fresh = eventually(
-        lambda: [pid for pid in children.read_text(encoding="ascii").split() if int(pid) != sampler], "another sampler"
-    )
-    assert alive(int(fresh[0]))
+    fresh = eventually(lambda: [pid for pid in node.children(link) if pid != sampler and samples(pid)], "another one")
     link.close()
-    eventually(lambda: not alive(int(fresh[0])), "no sampling without a master")
+    eventually(lambda: not alive(fresh[0]), "no sampling without a master")
+
+
+def test_the_sampler_ends_with_its_agent(node: Node) -> None:
+    """Also where some other process still holds the pipe that the sampler watches."""
+    link = node.up()
+    sampler = sampler_of(node, link)
+    pipe = os.open(f"/proc/{sampler}/fd/{output_of(sampler)}", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        node.kill_agent(link)
+        eventually(lambda: not alive(sampler), "the sampler's end")
+    finally:
+        os.close(pipe)
+
+
+def test_whoever_says_nothing_is_given_up_and_the_master_stays(node: Node) -> None:
+    link = node.up()
+    with socket.socket(socket.AF_UNIX) as stranger:
+        stranger.settimeout(3 * HELLO_S)
+        stranger.connect(str(node.state / "agent.sock"))
+        stranger.sendall(b'{"op":"hel')
+        assert stranger.recv(10) == b""
+    link.ping()
+
+
+def test_without_descriptors_the_agent_neither_spins_nor_forgets_its_master(node: Node) -> None:
+    link = node.up()
+    pid = link.welcome["pid"]
+    few = len(list(Path(f"/proc/{pid}/fd").iterdir())) + 4
+    _, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, most))
+    strangers = [socket.socket(socket.AF_UNIX) for _ in range(20)]
+    for stranger in strangers:
+        stranger.connect(str(node.state / "agent.sock"))
+    log = node.state / "agent.log"
+    eventually(lambda: "a connection was not accepted: Too many open files" in log.read_text(encoding="utf-8"))
+    link.ping()
+    for stranger in strangers:
+        stranger.close()
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, most))
+    assert node.link().welcome["pid"] == pid
+    assert log.read_text(encoding="utf-8").count("not accepted") < 10
+
+
+def test_attach_ends_when_the_agent_ends(node: Node) -> None:
+    with attach(node) as process:
+        pid = json.loads(greet(process))["pid"]
+        os.kill(pid, signal.SIGKILL)
+        assert process.wait(timeout=20) == 0
+
+
+def test_attach_outlives_a_hang_up_until_its_input_ends(node: Node) -> None:
+    with attach(node) as process:
+        welcome = json.loads(greet(process))
+        node.agents.append(welcome["pid"])
+        os.kill(process.pid, signal.SIGHUP)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"op":"ping"}\n')
+        process.stdin.flush()
+        assert any(b'"pong"' in line for line in process.stdout)
+        process.stdin.close()
+        assert process.wait(timeout=20) == 0
+
+
+def test_the_agent_that_attach_started_keeps_nothing_of_its_channel_open(node: Node) -> None:
+    """Else sshd would wait for it before it closes the session."""
+    extra, inherited = os.pipe()
+    command = [node.python, "-I", "-S", str(node.archive), "attach", "--state", str(node.state)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, env=node.env, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=(inherited,), start_new_session=True
+    ) as process:
+        os.close(inherited)
+        pid = json.loads(greet(process))["pid"]
+        node.agents.append(pid)
+        os.killpg(process.pid, signal.SIGKILL)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read()
+        assert process.stderr.read() == b""
+    assert os.read(extra, 1) == b""
+    os.close(extra)
+    assert alive(pid)
+    assert node.link().welcome["pid"] == pid
+
+
+def sampler_of(node: Node, link: Link) -> int:
+    return int(eventually(lambda: [pid for pid in node.children(link) if samples(pid)], "the sampler")[0])
+
+
+def samples(pid: int) -> bool:
+    """Only the sampler stays in its agent's session: a spare and the shims have sessions of their own."""
+    try:
+        return os.getsid(pid) != pid
+    except ProcessLookupError:
+        return False
+
+
+def output_of(sampler: int) -> str:
+    """The one pipe of a sampler, once it gave up what it had of its agent."""
+    folder = Path(f"/proc/{sampler}/fd")
+
+    def pipes() -> list[str]:
+        return [path.name for path in folder.iterdir() if str(path.readlink()).startswith("pipe:")]
+
+    eventually(lambda: len(pipes()) == 1, "nothing but its own pipe")
+    return pipes()[0]

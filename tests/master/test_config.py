@@ -201,13 +201,20 @@ def test_a_secret_with_a_mistake_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_keys_of_parts_that_are_still_to_come_are_typed_and_named(tmp_path: Path) -> None:
-    config = load_config(
-        conf(tmp_path, influx={"url": "http://x", "version": 1}, desktop_client={"networks": ["192.168.36.0/24"]})
-    )
+    config = load_config(conf(tmp_path, influx={"url": "http://x", "version": 1}, notify={"urls": ["mailto://a"]}))
     assert config.influx is not None
     assert config.influx.version == 1
+    assert config.notify is not None
+    assert config.notify.urls == ("mailto://a",)
+    assert config.not_yet_used == ("notify",)
+
+
+def test_the_networks_of_the_desktop_client_are_networks(tmp_path: Path) -> None:
+    config = load_config(conf(tmp_path, desktop_client={"networks": ["192.168.36.0/24", "10.0.0.7", "fd00::/8"]}))
     assert config.desktop_client.user == "desktop"
-    assert config.not_yet_used == ("desktop_client", "influx")
+    assert config.not_yet_used == ()
+    said = refusal(conf(tmp_path, desktop_client={"networks": ["10.0.0.0/8", "192.168.36.1/24"]}))
+    assert said.startswith('desktop_client.networks[1]: found "192.168.36.1/24"')
 
 
 def test_folders_are_made_when_asked_and_not_by_reading(tmp_path: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from master.launching import CANNOT_START, LaunchSettings, argv, environment, launch_message
+from master.activation import CANNOT_START
+from master.launching import LaunchSettings, argv, environment, launch_message
 from master.task import Allocation, Launch, Task
 
 NASTY = [

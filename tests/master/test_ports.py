@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from master import ports as ports_module
+from master import rpc
 from master.ports import NODES, TASKS
 
 from .in_process import LIMITS, InProcess, MoodyDisk, Peer, eof, run, settled
@@ -355,7 +355,7 @@ def _read_until_quiet(sock: socket.socket, master: InProcess) -> dict[int, Any]:
 
 
 def test_a_reader_that_never_reads_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ports_module, "STALLED_S", 0.01)
+    monkeypatch.setattr(rpc, "STALLED_S", 0.01)
 
     async def story() -> None:
         async with InProcess(tmp_path) as master:

@@ -1,0 +1,50 @@
+"""The newest ended tasks, kept at hand: looking for them among all tasks would cost as much as there are tasks."""
+
+from __future__ import annotations
+
+import heapq
+
+from master.core import Core
+from master.task import ENDED, Task
+
+SHOWN = 100
+
+
+class NewestEnded:
+    """The SHOWN tasks that ended last. Is told of every change; looks through all tasks only where it runs short."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._known: set[int] | None = None
+
+    def note(self, tasks: list[Task], gone: list[int]) -> None:
+        """These tasks changed, these are gone."""
+        if self._known is None:
+            return
+        before = len(self._known)
+        self._known.difference_update(gone)
+        for task in tasks:
+            if task.state in ENDED:
+                self._known.add(task.id)
+            else:
+                self._known.discard(task.id)
+        if len(self._known) < before and len(self._known) < SHOWN:
+            self._known = None
+        elif len(self._known) > 2 * SHOWN:
+            self._known = {task.id for task in self.list()}
+
+    def list(self) -> list[Task]:
+        """At most SHOWN tasks, the newest last."""
+        tasks = self._core.tasks
+        if self._known is None:
+            candidates = [task for task in tasks.values() if task.state in ENDED]
+        else:
+            # What has changed since it was told is told soon; until then it may be another one already.
+            candidates = [tasks[i] for i in self._known if i in tasks and tasks[i].state in ENDED]
+        newest = heapq.nlargest(SHOWN, candidates, key=_when)
+        self._known = {task.id for task in newest}
+        return newest[::-1]
+
+
+def _when(task: Task) -> tuple[float, int]:
+    return (task.ended_at or 0.0, task.id)

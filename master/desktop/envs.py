@@ -1,0 +1,94 @@
+"""The desktop client's requests about environments. Each opens a modal window that only its reply closes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from master import environments
+from master.desktop.calls import Kind, Reply, call
+from master.verbs.base import Context
+from wire.errors import BadRequestError
+
+GOOD, BAD = "seccess", "falied"
+"""Spelled as the client compares them."""
+_MARGIN_S = 8.0
+"""More than a probe takes to be given up, so that its own words reach the user."""
+
+
+async def names(context: Context, _info: Any) -> Reply:
+    """env_list: the names that a task may use."""
+    found = await call(context, "env.list", {})
+    return "ret_env_list", [env["name"] for env in found["envs"]]
+
+
+async def check(context: Context, info: Any) -> Reply:
+    """test_env: "True", or what is wrong with it."""
+    await call(context, "env.check", {"env": _name(info)})
+    return "ret_test_env", "True"
+
+
+async def python(context: Context, info: Any) -> Reply:
+    """py_v: the version of its Python."""
+    found = await call(context, "env.python", {"env": _name(info)})
+    return "ret_py_v", _good(f"Python {found['version']}")
+
+
+async def cuda(context: Context, info: Any, *, mode: str, framework: str) -> Reply:
+    """cuda_pt, cuda_tf: what the framework sees of GPUs."""
+    found = await call(context, "env.cuda", {"env": _name(info), "framework": framework})
+    if not found["installed"]:
+        return mode, _bad(f"{framework} cannot be imported: {found['error']}")
+    seen = ", ".join(found["gpus"]) or "none"
+    lines = [
+        f"{framework} {found['version']}, CUDA {found['cuda'] or 'not built in'}",
+        f"GPU available: {found['available']}",
+        f"GPUs on {found['node']}: {seen}",
+    ]
+    return mode, _good("\n".join(lines))
+
+
+async def packages(context: Context, info: Any) -> Reply:
+    """pkgs: one line a package."""
+    found = await call(context, "env.packages", {"env": _name(info)})
+    return "ret_pkgs", _good("\n".join(f"{name}  {version}" for name, version, _ in found["packages"]))
+
+
+def _name(info: Any) -> str:
+    if not isinstance(info, str):
+        raise BadRequestError(f"an environment's name is a text, not {str(info)[:40]!r}")
+    return info or environments.BASE
+
+
+def _good(text: str) -> dict[str, str]:
+    return {"res": GOOD, "msg": text}
+
+
+def _bad(text: str) -> dict[str, str]:
+    return {"res": BAD, "msg": text}
+
+
+def _refuse(mode: str, _info: Any, text: str) -> Reply:
+    return mode, _bad(text)
+
+
+def _not_good(_info: Any, text: str) -> Reply:
+    return "ret_test_env", text
+
+
+def _no_names(_info: Any, _text: str) -> Reply:
+    return "ret_env_list", []
+
+
+def _kind(mode: str, handle: Any, limit_s: float) -> Kind:
+    return Kind(handle, partial(_refuse, mode), limit_s=limit_s + _MARGIN_S)
+
+
+KINDS: dict[str, Kind] = {
+    "env_list": Kind(names, _no_names, limit_s=environments.LIST_S + _MARGIN_S),
+    "test_env": Kind(check, _not_good, limit_s=environments.PYTHON_S + _MARGIN_S),
+    "py_v": _kind("ret_py_v", python, environments.PYTHON_S),
+    "cuda_pt": _kind("ret_cuda_pt", partial(cuda, mode="ret_cuda_pt", framework="torch"), environments.CUDA_S),
+    "cuda_tf": _kind("ret_cuda_tf", partial(cuda, mode="ret_cuda_tf", framework="tensorflow"), environments.CUDA_S),
+    "pkgs": _kind("ret_pkgs", packages, environments.PACKAGES_S),
+}

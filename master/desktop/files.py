@@ -1,0 +1,153 @@
+"""The desktop client's requests about files: its paths from home to those of the verbs, its lists and texts back.
+
+The client builds each path from what it was answered, so what is answered is normalised: no slash at the end, no dots.
+What may be reached is the verbs' to say.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import posixpath
+from functools import partial
+from typing import Any, Literal
+
+import msgspec
+
+from master.desktop.calls import Kind, Reply, call
+from master.verbs.base import Context
+from wire.errors import BadRequestError, LimitError
+
+MOST_SHOWN = 8 << 20
+"""Bytes of a file that is opened: what is shown can be saved, so it is shown whole or not at all."""
+PIECE = 1 << 20
+LIMIT_S = 40.0
+DELETE_LIMIT_S = 120.0
+
+
+class Save(msgspec.Struct):
+    """save_file: a whole file, in base64."""
+
+    path: str
+    content: str
+
+
+class Operate(msgspec.Struct):
+    """file_operate: make or rename something in the folder `root`."""
+
+    mode: Literal["mkdir", "touch", "mv"]
+    root: str
+    name: str
+    old_name: str | None = None
+
+
+def roots(context: Context, _info: Any) -> Reply:
+    """get_root: the top folders that people share."""
+    return "ret_root", list(context.master.config.visible_folders)
+
+
+async def folder(context: Context, info: Any) -> Reply:
+    """get_folder: names only. What is none, or may not be seen, leads back to the top."""
+    path = _path(info)
+    if not path:
+        return _empty(info, "")
+    listing = await call(context, "file.list", {"path": path})
+    kinds: dict[str, list[str]] = {"folder": [], "file": []}
+    for entry in listing.entries:
+        if entry.kind in kinds and not entry.hidden:
+            kinds[entry.kind].append(entry.name)
+    return "ret_folder", {**kinds, "curr_path": f"/{path}"}
+
+
+async def read(context: Context, info: Any) -> Reply:
+    """get_file: a text, whole."""
+    path = _path(info)
+    data = b""
+    while True:
+        piece = await call(context, "file.read", {"path": path, "offset": len(data), "limit": PIECE})
+        data += base64.b64decode(piece["data"])
+        if piece["size"] > MOST_SHOWN:
+            raise LimitError(f"{path} has {piece['size']} bytes; more than {MOST_SHOWN} are not opened")
+        if len(data) >= piece["size"] or not piece["data"]:
+            break
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        raise BadRequestError(f"{path} is no text") from None
+    content = base64.b64encode(data).decode("ascii")
+    return "ret_file", {"file_name": f"~{info}", "content": content, "state": "success"}
+
+
+async def save(context: Context, info: Any) -> Reply:
+    """save_file: readers see the old content or the new."""
+    wanted = _convert(info, Save)
+    try:
+        data = base64.b64decode(wanted.content, validate=True)
+    except (binascii.Error, ValueError):
+        raise BadRequestError("the content is not base64; nothing was written") from None
+    await call(context, "file.write", {"path": _path(wanted.path), "content": data})
+    return "ret_save_file", "success"
+
+
+async def operate(context: Context, info: Any) -> Reply:
+    """file_operate: a new folder, a new file, another name."""
+    wanted = _convert(info, Operate)
+    target = _inside(wanted.root, wanted.name)
+    if wanted.mode == "mv":
+        await call(context, "file.move", {"from": _inside(wanted.root, wanted.old_name or ""), "to": target})
+    else:
+        await call(context, "file.make", {"path": target, "kind": "folder" if wanted.mode == "mkdir" else "file"})
+    return "ret_file_operate", "success"
+
+
+async def delete(context: Context, info: Any) -> Reply:
+    """rm_file: a file, or a folder with all that is in it."""
+    await call(context, "file.delete", {"path": _path(info), "recursive": True})
+    return "ret_rm_file", "success"
+
+
+def _path(info: Any) -> str:
+    """The client's path as the verbs take it: from the visible folder on; empty for home itself, or above it."""
+    if not isinstance(info, str):
+        raise BadRequestError(f"a path is a text, not {str(info)[:40]!r}")
+    return posixpath.normpath(f"/{info}").strip("/")
+
+
+def _inside(root: str, name: str) -> str:
+    if name in {"", ".", ".."} or "/" in name:
+        raise BadRequestError(f"{name!r} is no name of a file or folder: it may not be empty nor hold a /")
+    return f"{_path(root)}/{name}"
+
+
+def _convert(info: Any, kind: type[Any]) -> Any:
+    try:
+        return msgspec.convert(info, kind)
+    except msgspec.ValidationError as error:
+        raise BadRequestError(f"the request could not be read: {error}") from None
+
+
+def _empty(_info: Any, _text: str) -> Reply:
+    return "ret_folder", {"folder": [], "file": [], "curr_path": ""}
+
+
+def _failed(info: Any, _text: str) -> Reply:
+    name = info if isinstance(info, str) else ""
+    return "ret_file", {"file_name": f"~{name}", "content": "", "state": "failed"}
+
+
+def _no_roots(_info: Any, _text: str) -> Reply:
+    return "ret_root", []
+
+
+def _text(mode: str, _info: Any, text: str) -> Reply:
+    return mode, text
+
+
+KINDS: dict[str, Kind] = {
+    "get_root": Kind(roots, _no_roots),
+    "get_folder": Kind(folder, _empty, limit_s=LIMIT_S),
+    "get_file": Kind(read, _failed, limit_s=LIMIT_S),
+    "save_file": Kind(save, partial(_text, "ret_save_file"), changes=True, limit_s=LIMIT_S),
+    "file_operate": Kind(operate, partial(_text, "ret_file_operate"), changes=True, limit_s=LIMIT_S),
+    "rm_file": Kind(delete, partial(_text, "ret_rm_file"), changes=True, limit_s=DELETE_LIMIT_S),
+}

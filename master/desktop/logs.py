@@ -1,0 +1,129 @@
+"""The desktop client's requests for the paths of logs, which it then reads over SSH with `tail` and `cat`.
+
+It puts the path into a shell command as it is, and opens nothing else while the command waits: so the path that it gets
+is of a file that exists and holds no character that a shell would read. Where the real one cannot be given so, a link
+with a plain name leads to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from master.desktop.calls import Kind, Reply
+from master.desktop.task_rows import id_text, read_id
+from master.task import QUEUED, TaskState
+from master.verbs.base import Context
+from wire.errors import BadRequestError, ConflictError, NotFoundError
+
+T = TypeVar("T")
+
+PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
+LINKS = "desktop"
+"""The folder in the log folder where such links lie, and the texts for who asks for a log that there is not."""
+AWAITED_S = 3.0
+"""A task that is just being started makes its log itself; so long we wait for it."""
+_LOOK_EVERY_S = 0.1
+_NOT_THERE = {
+    "unknown": "There is no such task any more.\n",
+    "waiting": "The task has not started yet, so there is no log of it.\n",
+}
+
+
+async def train_log(context: Context, info: Any) -> Reply:
+    """get_train_log_path."""
+    folder = Path(context.master.log_folder)
+    try:
+        task = context.core.find(read_id(info))
+    except (BadRequestError, NotFoundError):
+        return "ret_train_log_path", await _in_thread(context, _note, folder, "unknown")
+    if task.state is TaskState.STARTING:
+        await _appears(context, task.log_path)
+    if task.state in QUEUED or task.state is TaskState.STARTING:
+        # It is not made here: the node's account may be another one, and could not write into ours.
+        return "ret_train_log_path", await _in_thread(context, _note, folder, "waiting")
+    path = task.log_path or f"{folder}/{id_text(task.id)}.log"
+    return "ret_train_log_path", await _in_thread(context, _present, folder, path, f"{task.id}.log")
+
+
+async def server_log(context: Context, _info: Any) -> Reply:
+    """get_server_log."""
+    path = context.master.server_log
+    return "ret_server_log", await _in_thread(context, _present, Path(context.master.log_folder), path, "server.log")
+
+
+async def _in_thread(context: Context, work: Callable[..., T], *values: Any) -> T:
+    return await context.master.files.quick.call("the log folder", lambda _tick: work(*values))
+
+
+async def _appears(context: Context, path: str) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(AWAITED_S):
+            while not await _in_thread(context, os.path.exists, path):  # noqa: ASYNC110  (another machine makes it)
+                await asyncio.sleep(_LOOK_EVERY_S)
+
+
+def _present(folder: Path, path: str, name: str) -> str:
+    """A path of the log that can be put into a command. Raises ConflictError where there can be no file."""
+    _make(path)
+    return _plain(folder, path, name)
+
+
+def _note(folder: Path, which: str) -> str:
+    path = folder / LINKS / f"{which}.txt"
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_NOT_THERE[which], encoding="utf-8")
+    return _plain(folder, str(path), f"{which}.txt")
+
+
+def _make(path: str) -> None:
+    """Make an empty log where there is none, for whoever may make files in its folder to write into."""
+    try:
+        info = Path(path).parent.stat()
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise ConflictError(f"there is no log {path}: {error.strerror}") from None
+    try:
+        if os.geteuid() == 0:
+            os.fchown(fd, info.st_uid, info.st_gid)
+        os.fchmod(fd, info.st_mode & 0o666)
+    finally:
+        os.close(fd)
+
+
+def _plain(folder: Path, path: str, name: str) -> str:
+    if PLAIN.fullmatch(path):
+        return path
+    link = folder / LINKS / name
+    if not PLAIN.fullmatch(str(link)):
+        return shlex.quote(path)
+    with suppress(OSError):
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.unlink(missing_ok=True)
+        link.symlink_to(path)
+        return str(link)
+    return shlex.quote(path)
+
+
+def _refuse_train(_info: Any, _text: str) -> Reply:
+    # Whatever was asked for, nothing of it may reach the client's shell; and without a path `cat` waits for ever.
+    return "ret_train_log_path", "/dev/null"
+
+
+def _refuse_server(_info: Any, _text: str) -> Reply:
+    return "ret_server_log", "/dev/null"
+
+
+KINDS: dict[str, Kind] = {
+    "get_train_log_path": Kind(train_log, _refuse_train),
+    "get_server_log": Kind(server_log, _refuse_server),
+}

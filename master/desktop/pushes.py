@@ -1,0 +1,191 @@
+"""What desktop clients are told without asking: all tasks, and each node, over and over.
+
+Owns the cadence, which readers there are, and that everything is encoded once for all of them. A frame always holds the
+whole truth of its kind, and is made when its turn comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import islice
+from typing import Any
+
+from master.desktop.ended import NewestEnded
+from master.desktop.node_rows import gone_row
+from master.desktop.node_rows import row as node_row
+from master.desktop.outbox import Outbox
+from master.desktop.task_rows import row as task_row
+from master.engine import Engine
+from master.inventory import NodeState
+from master.task import Task
+from wire.desktop import encode
+
+EVERY_S = 2.0
+NODE_GAP_S = 0.05
+"""A round over all nodes takes EVERY_S, or so long for each node if that is more."""
+FIRST_S = 0.3
+"""After connecting: before, the client starts its readers, but has not connected them to its tables yet."""
+SPREAD_S = (0.01, 0.3)
+"""Between two readers of the same frame, so that a hundred of them do not hold up everybody else; and for all."""
+ENCODINGS = 2
+"""How many times in EVERY_S the tasks are encoded at most, however many readers come and however much changes."""
+MOST_WAITING = 1000
+
+
+class Reader:
+    """One client on a push port. `shown`: the nodes that it has been told are online."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self.outbox = outbox
+        self.shown: tuple[str, ...] = ()
+
+
+class TaskPushes:
+    """`task_mon`: the three lists, every EVERY_S to each reader."""
+
+    def __init__(self, engine: Engine, home: str) -> None:
+        self._engine = engine
+        self._core = engine.core
+        self._home = home
+        self._ended = NewestEnded(engine.core)
+        self._readers: dict[Reader, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._frame: bytes | None = None
+        self._stale = True
+        self._encoded_at = float("-inf")
+
+    def join(self, reader: Reader) -> None:
+        """A reader that may be told from now on."""
+        self._readers[reader] = None
+        self._engine.reply(lambda _error: reader.outbox.push("task_mon", self.frame))
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(EVERY_S, self._round)
+
+    def leave(self, reader: Reader) -> None:
+        """It is gone."""
+        self._readers.pop(reader, None)
+
+    def note(self, tasks: list[Task], gone: list[int]) -> None:
+        """These tasks changed, these are gone; or others moved in the queue."""
+        self._ended.note(tasks, gone)
+        self._stale = True
+
+    def frame(self) -> bytes | None:
+        """The frame of now, encoded anew if something changed since it was; None while there is none to be told yet."""
+        now = asyncio.get_running_loop().time()
+        if self._stale and now - self._encoded_at >= EVERY_S / ENCODINGS and self._all_durable():
+            self._frame = encode("task_mon", self.lists())
+            self._encoded_at = now
+            self._stale = False
+        return self._frame
+
+    def _all_durable(self) -> bool:
+        """Nobody is shown what a crash could still take back."""
+        said: list[object] = []
+        self._engine.reply(said.append)
+        return bool(said)
+
+    def lists(self) -> dict[str, list[dict[str, Any]]]:
+        """What the three tables of the client show."""
+        home = self._home
+        return {
+            "wait": [task_row(task, home) for task in islice(self._core.queue(), MOST_WAITING)],
+            "exec": [task_row(task, home) for task in self._core.active()],
+            "hist": [task_row(task, home) for task in self._ended.list()],
+        }
+
+    def close(self) -> None:
+        """Nobody is told any more."""
+        self._readers.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _round(self) -> None:
+        loop = asyncio.get_running_loop()
+        each, whole = SPREAD_S
+        step = min(each, whole / max(len(self._readers), 1))
+        for place, reader in enumerate(self._readers):
+            loop.call_later(place * step, reader.outbox.push, "task_mon", self.frame)
+        self._timer = loop.call_later(EVERY_S, self._round) if self._readers else None
+
+
+class NodePushes:
+    """`mon`: one frame a node, each reader's round over all nodes taking EVERY_S or more."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._inventory = engine.core.inventory
+        self._samples: dict[str, dict[str, Any]] = {}
+        self._readers: dict[Reader, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._to_come: list[str] = []
+        self._round_at = 0.0
+        self._slot_s = EVERY_S
+        self._frames: dict[str, dict[tuple[str, ...], bytes]] = {}
+
+    def sample(self, node: str, sample: dict[str, Any]) -> None:
+        """The newest sample of a node."""
+        self._samples[node] = sample
+
+    def join(self, reader: Reader) -> None:
+        """A reader that may be told from now on: at first of all nodes, one after the other."""
+        self._readers[reader] = None
+        for name in self._inventory.nodes:
+            self._push(reader, name)
+        if self._timer is None:
+            self._begin_round()
+
+    def leave(self, reader: Reader) -> None:
+        """It is gone."""
+        self._readers.pop(reader, None)
+
+    def close(self) -> None:
+        """Nobody is told any more."""
+        self._readers.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _begin_round(self) -> None:
+        loop = asyncio.get_running_loop()
+        told = {name for reader in self._readers for name in reader.shown}
+        self._to_come = [*self._inventory.nodes, *sorted(told - self._inventory.nodes.keys())]
+        for name in self._samples.keys() - self._inventory.nodes.keys():
+            del self._samples[name]
+        self._slot_s = max(EVERY_S / max(len(self._to_come), 1), NODE_GAP_S)
+        self._to_come.reverse()
+        self._timer = loop.call_later(self._slot_s, self._slot)
+
+    def _slot(self) -> None:
+        self._timer = None
+        if not self._readers:
+            return
+        if self._to_come:
+            name = self._to_come.pop()
+            self._frames.pop(name, None)
+            for reader in self._readers:
+                self._push(reader, name)
+        if self._to_come:
+            self._timer = asyncio.get_running_loop().call_later(self._slot_s, self._slot)
+        else:
+            self._begin_round()
+
+    def _push(self, reader: Reader, name: str) -> None:
+        reader.outbox.push(name, lambda: self._frame(reader, name))
+
+    def _frame(self, reader: Reader, name: str) -> bytes | None:
+        """The frame of a node for a reader, by what that one was told. Who is told that two nodes left at once takes
+        the wrong rows away, so a node that left stays among those online until the frame that is about itself."""
+        node = self._inventory.nodes.get(name)
+        online = node is not None and node.state is NodeState.ONLINE
+        if not online and name not in reader.shown:
+            return None
+        reader.shown = self._with_online(reader.shown) if online else tuple(n for n in reader.shown if n != name)
+        frames = self._frames.setdefault(name, {})
+        frame = frames.get(reader.shown)
+        if frame is None:
+            said = node_row(node, self._samples.get(name, {})) if node is not None and online else gone_row(name)
+            frame = frames[reader.shown] = encode("mon", {**said, "online": list(reader.shown)})
+        return frame
+
+    def _with_online(self, shown: tuple[str, ...]) -> tuple[str, ...]:
+        new = [n for n, node in self._inventory.nodes.items() if node.state is NodeState.ONLINE and n not in shown]
+        return (*shown, *new)

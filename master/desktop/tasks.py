@@ -1,0 +1,151 @@
+"""The desktop client's requests about tasks: its form to a submit or an edit, its words to ids and nodes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from master.desktop.calls import Kind, Reply, call, check_may_change
+from master.desktop.task_rows import CUT, NOTHING, folder_of, id_text, read_id, row
+from master.task import ACTIVE, ENDED, Task
+from master.verbs.base import Context
+from master.verbs.tasks import Submit
+from wire.errors import BadRequestError, ConflictError
+
+_COPIED = tuple(sorted(set(Submit.__struct_fields__) & set(Task.__struct_fields__) - {"after", "gpus", "gpu_ids"}))
+
+
+class Form(msgspec.Struct):
+    """What the client's dialog holds. A key that is missing means nothing special; one too many is ignored."""
+
+    exec: str
+    task_id: str | int = ""
+    envs: str = ""
+    path: str = "/"
+    need_gpus: str | int = "0"
+    slaver: str | None = None
+    prev: str | int | None = None
+    is_urgent: int | bool = 0
+    is_reuse_gpu: int | bool = 0
+
+
+def add(context: Context, info: Any) -> Reply:
+    """add_task: file it."""
+    wanted = _wanted(context, _form(info))
+    call(context, "task.submit", {name: value for name, value in wanted.items() if value is not None})
+    return "ret_add_task", ""
+
+
+def change(context: Context, info: Any) -> Reply:
+    """change_task: one that waits is changed in its place; one that has ended queues again, changed or not."""
+    form = _form(info)
+    task = _find(context, form.task_id)
+    if task.state in ACTIVE:
+        raise ConflictError(f"task {task.id} is {task.state} and cannot be changed: stop it first, or add another one")
+    changes = _changes(context, task, form)
+    if changes:
+        call(context, "task.edit", {"id": task.id, "changes": changes})
+    elif task.state in ENDED:
+        call(context, "task.retry", {"id": task.id})
+    return "ret_change_task", ""
+
+
+def delete(context: Context, info: Any) -> Reply:
+    """del_task: one that waits or has ended."""
+    task = _find(context, info)
+    call(context, "task.remove", {"id": task.id})
+    return "ret_del_task", {"task_id": id_text(task.id), "info": ""}
+
+
+def resubmit(context: Context, info: Any) -> Reply:
+    """resub_task: the same again, as a new task."""
+    task = _find(context, info)
+    spec = {name: getattr(task, name) for name in _COPIED}
+    spec |= {"gpus": task.gpus} if task.gpu_ids is None else {"gpu_ids": task.gpu_ids}
+    # What came before is over, mostly; what is not is waited for again.
+    tasks = context.core.tasks
+    live = [after for after in task.after if after.id in tasks and tasks[after.id].state not in ENDED]
+    spec["after"] = msgspec.to_builtins(live)
+    new_id = call(context, "task.submit", spec)["id"]
+    return "ret_resub_task", {"task_id": id_text(new_id), "info": ""}
+
+
+def stop(context: Context, info: Any) -> Reply:
+    """stop_task: end its whole tree, or take it out of the queue."""
+    task = _find(context, info)
+    refused = call(context, "task.cancel", {"ids": [task.id]})["refused"]
+    return "ret_stop_task", {"task_id": id_text(task.id), "info": "failed" if refused else "success"}
+
+
+def _find(context: Context, value: Any) -> Task:
+    task = context.core.find(read_id(value))
+    check_may_change(context, task)
+    return task
+
+
+def _form(info: Any) -> Form:
+    try:
+        return msgspec.convert(info, Form)
+    except msgspec.ValidationError as error:
+        raise BadRequestError(f"the form of the task could not be read: {error}") from None
+
+
+def _wanted(context: Context, form: Form) -> dict[str, Any]:
+    """The parameters of a submit that the form means; None where it says nothing."""
+    wanted = {
+        "command": form.exec,
+        "cwd": folder_of(form.path, context.master.root),
+        "env": form.envs,
+        "gpus": _count(form.need_gpus),
+        "node": None if (form.slaver or "") in NOTHING else form.slaver,
+        "after": [] if str(form.prev or "") in NOTHING else [{"id": read_id(form.prev), "on": "any"}],
+        "urgent": bool(form.is_urgent),
+        "share": bool(form.is_reuse_gpu),
+    }
+    return {name: value for name, value in wanted.items() if name in Submit.__struct_fields__}
+
+
+def _changes(context: Context, task: Task, form: Form) -> dict[str, Any]:
+    """What of the form is another than the client was shown. The rest of the task, of which its form knows nothing
+    (words of a command, conditions of predecessors, exact GPUs), stays as it is."""
+    shown = _form(row(task, context.master.root))
+    if shown.exec.endswith(CUT) and form.exec != shown.exec:
+        raise BadRequestError(f"its command is too long to be changed here: `muster edit {task.id} command=…`")
+    before = _wanted(context, msgspec.structs.replace(shown, path="/"))
+    after = _wanted(context, form)
+    if form.path.strip("/") == shown.path.strip("/"):
+        after["cwd"] = before["cwd"]
+    return {name: value for name, value in after.items() if value != before[name]}
+
+
+def _count(value: str | int) -> int:
+    text = str(value).strip()
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit() and len(text) <= 6):  # noqa: PLR2004
+        raise BadRequestError(f"need_gpus: {str(value)[:40]!r} is not a number of GPUs; 0 means none")
+    return int(text)
+
+
+def _text(mode: str, _info: Any, text: str) -> Reply:
+    return mode, text
+
+
+def _not_stopped(info: Any, _text: str) -> Reply:
+    try:
+        told = id_text(read_id(info))
+    except BadRequestError:
+        told = ""
+    return "ret_stop_task", {"task_id": told, "info": "failed"}
+
+
+_refuse_change = partial(_text, "ret_change_task")
+"""Also for del_task and resub_task, whose own refusals the client cannot show: a box with the text, and no more."""
+
+KINDS: dict[str, Kind] = {
+    "add_task": Kind(add, partial(_text, "ret_add_task"), changes=True),
+    "change_task": Kind(change, _refuse_change, changes=True),
+    "del_task": Kind(delete, _refuse_change, changes=True),
+    "resub_task": Kind(resubmit, _refuse_change, changes=True),
+    "stop_task": Kind(stop, _not_stopped, changes=True),
+}

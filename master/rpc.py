@@ -1,0 +1,356 @@
+"""JSON-RPC: the sessions that speak it, and what they are told without asking.
+
+A session decodes lines, has its requests answered by the verbs, and lets answers out only after what they tell is
+durable (`Engine.reply`). The train-state port streams tasks, the monitor port nodes: a snapshot, then what changed. A
+reader that does not read is sent nothing more than its buffer holds; what changes meanwhile is remembered by id only
+and sent, in its newest version, when it reads again; after a while it is given up. Nobody else notices.
+
+Who may connect, and who turns out to speak JSON-RPC at all, is `master.ports`'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from master.engine import Engine
+from master.peer import Peer
+from master.task import Task
+from master.verbs.base import Context, Surroundings
+from master.verbs.node_view import node_view
+from master.verbs.table import VERBS
+from master.verbs.tasks import view
+from wire.client import Request
+from wire.errors import BadRequestError, MusterError, ProtocolError, UnauthenticatedError, UnknownMethodError
+from wire.framing import FrameError, LineDecoder, strict_loads
+
+log = logging.getLogger("muster.ports")
+
+TASKS, NODES = "train_state_port", "monitor_port"
+STALLED_S = 60.0
+"""A reader that has taken nothing for so long is given up."""
+CATCH_UP = 200
+"""How many superseded updates are sent at a time to a reader that reads again."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Subscribe(msgspec.Struct, forbid_unknown_fields=True):
+    """subscribe: to some tasks or to all; `snapshot` says whether what is there now comes first."""
+
+    ids: list[int] | None = None
+    snapshot: Literal["active", "none"] = "active"
+
+
+class Door(Protocol):
+    """The connection as `master.ports` sees it."""
+
+    port: str
+    peer: Peer
+
+    def give_up(self, why: str) -> None:
+        """Close it, saying why in the log."""
+
+    def left(self, session: Connection) -> None:
+        """It is gone."""
+
+
+class Streams:
+    """What all sessions share: who subscribed to what, and what there is to send at the end of a turn of the loop."""
+
+    def __init__(self, engine: Engine, master: Surroundings) -> None:
+        self.engine = engine
+        self.master = master
+        self.subscribers: dict[str, dict[Connection, None]] = {TASKS: {}, NODES: {}}
+        self._unsent: dict[Connection, None] = {}
+        self._send_at: asyncio.Handle | None = None
+        engine.observers.append(self)
+
+    def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
+        """Tell the subscribers what has become durable. Each update is encoded once for all."""
+        watchers = self.subscribers[TASKS]
+        if watchers:
+            for task in tasks:
+                self._tell(watchers, task.id, partial(self.task_update, task.id))
+            for task_id in gone:
+                self._tell(watchers, task_id, partial(self.task_update, task_id))
+        watchers = self.subscribers[NODES]
+        if watchers:
+            for name in nodes:
+                self._tell(watchers, name, partial(self.node_update, name))
+
+    def send_soon(self, session: Connection) -> None:
+        """Send what a session has to say at the end of this turn of the loop, all its frames together."""
+        self._unsent[session] = None
+        if self._send_at is None:
+            self._send_at = asyncio.get_running_loop().call_soon(self.let_out)
+
+    def let_out(self) -> None:
+        """Send what all sessions have to say."""
+        if self._send_at is not None:
+            self._send_at.cancel()
+            self._send_at = None
+        unsent, self._unsent = self._unsent, {}
+        for session in unsent:
+            session.flush()
+
+    def sample(self, node: str, sample: dict[str, Any]) -> None:
+        """Pass a sample on; who cannot take it now misses it."""
+        if self.subscribers[NODES]:
+            frame = _notification("node.sample", {"node": node, **sample})
+            for session in self.subscribers[NODES]:
+                session.send_if_free(frame)
+
+    def task_update(self, task_id: int) -> bytes:
+        """The newest word on a task."""
+        task = self.engine.core.tasks.get(task_id)
+        if task is None:
+            return _notification("task.changed", {"id": task_id, "gone": True})
+        context = Context(self.engine, self.master, Peer(""), 0.0)
+        return _notification("task.changed", {"task": view(context, task)})
+
+    def node_update(self, name: str) -> bytes:
+        """The newest word on a node."""
+        node = self.engine.core.inventory.nodes.get(name)
+        if node is None:
+            return _notification("node.changed", {"name": name, "gone": True})
+        return _notification("node.changed", {"node": node_view(node, self.engine.core, self.master.fleet)})
+
+    def update(self, key: int | str) -> bytes:
+        """The newest word on what a subscriber was told of by this key."""
+        return self.task_update(key) if isinstance(key, int) else self.node_update(key)
+
+    def forget(self, session: Connection) -> None:
+        """A session is over."""
+        for watchers in self.subscribers.values():
+            watchers.pop(session, None)
+
+    @staticmethod
+    def _tell(watchers: Iterable[Connection], key: int | str, encode: Callable[[], bytes]) -> None:
+        frame: bytes | None = None
+        for session in watchers:
+            if session.wants(key):
+                if session.lags:
+                    session.remember(key)
+                else:
+                    frame = frame or encode()
+                    session.send(frame)
+
+
+class Connection(asyncio.Protocol):
+    """One peer that speaks JSON-RPC. `limit`: bytes of a frame; `outbox`: bytes that may wait to be sent."""
+
+    transport: asyncio.Transport
+
+    def __init__(self, door: Door, streams: Streams, *, limit: int, outbox: int) -> None:
+        self._door = door
+        self._streams = streams
+        self._decoder = LineDecoder(limit)
+        self._outbox = outbox
+        self._out: list[bytes] = []
+        self._only: frozenset[int] | None = None
+        self._paused_at: float | None = None
+        self._missed: dict[int | str, None] = {}
+        self._jobs: set[asyncio.Task[None]] = set()
+
+    @property
+    def peer(self) -> Peer:
+        """Who speaks."""
+        return self._door.peer
+
+    # -- the transport's events -------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to speak; the connection itself is older."""
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError(f"a stream was expected, not {transport!r}")
+        self.transport = transport
+        transport.set_write_buffer_limits(high=self._outbox)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Forget it; what it asked for still happens."""
+        for job in self._jobs:
+            job.cancel()
+        self._streams.forget(self)
+        self._door.left(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Answer each whole frame."""
+        try:
+            frames = self._decoder.feed(data)
+        except FrameError as error:
+            self._answer(None, error=ProtocolError(f"{error}; the connection is closed"))
+            self.flush()
+            self._door.give_up(str(error))
+            return
+        for frame in frames:
+            self._handle(frame)
+
+    def pause_writing(self) -> None:
+        """The peer does not read: stop asking it for more, and remember since when."""
+        self._paused_at = time.monotonic()
+        self.transport.pause_reading()
+        asyncio.get_running_loop().call_later(STALLED_S, self._give_up_if_stalled, self._paused_at)
+
+    def resume_writing(self) -> None:
+        """The peer reads again: send the newest of what it missed, a piece at a time."""
+        self._paused_at = None
+        self.transport.resume_reading()
+        self._catch_up()
+
+    # -- subscriptions ----------------------------------------------------------------------------------------
+
+    @property
+    def lags(self) -> bool:
+        """Does it have updates to come that must go first?"""
+        return self._paused_at is not None or bool(self._missed)
+
+    def wants(self, key: int | str) -> bool:
+        """Did it subscribe to this?"""
+        return self._only is None or key in self._only
+
+    def remember(self, key: int | str) -> None:
+        """Note that there is news of this, to be looked up when it can be sent."""
+        self._missed[key] = None
+
+    def send(self, frame: bytes) -> None:
+        """Send a whole frame; frames of one turn of the loop go out together."""
+        self._out.append(frame)
+        self._streams.send_soon(self)
+
+    def send_if_free(self, frame: bytes) -> None:
+        """Send what is worth nothing later."""
+        if not self.lags:
+            self.send(frame)
+
+    def _catch_up(self) -> None:
+        for key in list(self._missed)[:CATCH_UP]:
+            del self._missed[key]
+            self._out.append(self._streams.update(key))
+        self.flush()
+        if self._missed and self._paused_at is None:
+            asyncio.get_running_loop().call_soon(self._catch_up)
+
+    def flush(self) -> None:
+        """Send it now."""
+        out, self._out = self._out, []
+        if out and not self.transport.is_closing():
+            self.transport.write(out[0] if len(out) == 1 else b"".join(out))
+
+    def _give_up_if_stalled(self, since: float) -> None:
+        if self._paused_at == since:
+            log.warning(
+                "%s on %s has read nothing for %.0f s and is given up", self.peer.address, self._door.port, STALLED_S
+            )
+            self.transport.abort()
+
+    # -- requests ---------------------------------------------------------------------------------------------
+
+    def _handle(self, frame: bytes) -> None:
+        request_id: int | str | None = None
+        try:
+            request = _parse(frame)
+            request_id = request.id
+            result = self._call(request)
+        except MusterError as error:
+            self._answer(request_id, error=error)
+        except Exception:
+            log.exception("a request of %s failed: %.300r", self.peer.address, frame)
+            self._answer(request_id, error=MusterError("the master met a defect; its log has the details"))
+        else:
+            if inspect.isawaitable(result):
+                job = asyncio.ensure_future(self._answer_later(request_id, result))
+                self._jobs.add(job)
+                job.add_done_callback(self._jobs.discard)
+            else:
+                self._answer(request_id, result)
+
+    def _call(self, request: Request) -> Any:
+        if self.peer.user is None:
+            raise UnauthenticatedError(
+                "only the user who runs the master, on its own machine, may come in without a log-in"
+            )
+        if request.method == "subscribe":
+            return self._subscribe(_convert(request.params, Subscribe))
+        verb = VERBS.get(request.method)
+        if verb is None:
+            raise UnknownMethodError(f"there is no verb {request.method!r}; this master knows {', '.join(VERBS)}")
+        return verb.handle(self._context(), _convert(request.params, verb.params))
+
+    def _context(self) -> Context:
+        return Context(self._streams.engine, self._streams.master, self.peer, time.time())
+
+    def _subscribe(self, params: Subscribe) -> dict[str, Any]:
+        subscribers = self._streams.subscribers.get(self._door.port)
+        if subscribers is None:
+            raise BadRequestError("tasks are streamed on the train-state port and nodes on the monitor port")
+        context = self._context()
+        self._only = frozenset(params.ids) if params.ids is not None and self._door.port == TASKS else None
+        # The snapshot is taken and the deltas begin in one turn of the loop; both leave through one buffer, in order.
+        subscribers[self] = None
+        if params.snapshot == "none":
+            return {}
+        if self._door.port == NODES:
+            return {"nodes": VERBS["node.list"].handle(context, None)}
+        wanted = {} if self._only is None else {"ids": sorted(self._only & context.core.tasks.keys())}
+        return {"tasks": VERBS["task.list"].handle(context, _convert(wanted, VERBS["task.list"].params))["tasks"]}
+
+    async def _answer_later(self, request_id: int | str | None, result: Any) -> None:
+        try:
+            value = await result
+        except MusterError as error:
+            self._answer(request_id, error=error)
+        except Exception:
+            log.exception("a request of %s failed", self.peer.address)
+            self._answer(request_id, error=MusterError("the master met a defect; its log has the details"))
+        else:
+            self._answer(request_id, value)
+
+    def _answer(self, request_id: int | str | None, result: Any = None, *, error: MusterError | None = None) -> None:
+        """Encode now, for what is true now; send once it is durable."""
+        if error is not None:
+            frame = _error_frame(request_id, error)
+        elif request_id is None:
+            return
+        else:
+            frame = _encode({"jsonrpc": "2.0", "id": request_id, "result": result}) + b"\n"
+
+        def leave(failed: MusterError | None) -> None:
+            self.send(frame if failed is None or error is not None else _error_frame(request_id, failed))
+
+        self._streams.engine.reply(leave)
+
+
+def _parse(frame: bytes) -> Request:
+    try:
+        value = strict_loads(frame)
+        request = msgspec.convert(value, Request)
+    except (FrameError, msgspec.ValidationError) as error:
+        raise ProtocolError(f"not a JSON-RPC request: {error}") from None
+    if request.jsonrpc != "2.0":
+        raise ProtocolError(f"not a JSON-RPC request: jsonrpc is {request.jsonrpc!r}, allowed is '2.0'")
+    return request
+
+
+def _convert(params: dict[str, Any], kind: type[Any]) -> Any:
+    try:
+        return msgspec.convert(params, kind)
+    except msgspec.ValidationError as error:
+        text = str(error).replace("Object contains unknown field", "there is no parameter").replace("$.", "")
+        raise BadRequestError(text) from None
+
+
+def _notification(method: str, params: dict[str, Any]) -> bytes:
+    return _encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n"
+
+
+def _error_frame(request_id: int | str | None, error: MusterError) -> bytes:
+    told = {"code": error.rpc_code, "message": str(error), "data": {"code": error.code}}
+    return _encode({"jsonrpc": "2.0", "id": request_id, "error": told}) + b"\n"

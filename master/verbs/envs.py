@@ -1,0 +1,131 @@
+"""The verbs about Python environments, on any node: which there are, and what they hold.
+
+They answer within their time-outs whatever the node does. What is asked, and how an answer is read, is
+`master.environments`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from master import environments
+from master.inventory import NodeState
+from master.verbs.base import Context
+from wire.agent import Probed
+from wire.errors import NotFoundError, NodeUnreachableError
+
+Env = Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class ListEnvs(msgspec.Struct, forbid_unknown_fields=True):
+    """env.list: as `node` sees them; any online one unless said."""
+
+    node: str | None = None
+
+
+class OneEnv(msgspec.Struct, forbid_unknown_fields=True):
+    """env.check, env.python, env.packages: a name, or the absolute path of a virtual environment beneath root."""
+
+    env: Env
+    node: str | None = None
+
+
+class Cuda(OneEnv, forbid_unknown_fields=True):
+    """env.cuda: through which framework to look for GPUs. Without `node`: the first that has some."""
+
+    framework: Literal["torch", "tensorflow"] = "torch"
+
+
+async def list_envs(context: Context, params: ListEnvs) -> dict[str, Any]:
+    """The environments that a node sees."""
+    master = context.master
+    argv = environments.list_question(master.conda, master.root)
+    node: str | None
+    try:
+        node = _node(context, params.node)
+        probed = await _probe(context, node, argv, environments.LIST_S)
+    except NodeUnreachableError:
+        if params.node is not None:
+            raise
+        # People queue tasks while no node is there; the folders are shared, so the master sees what a node would.
+        node, probed = None, await _run_here(argv, environments.LIST_S)
+    told = node or "the master's own machine"
+    return {"node": node, "envs": environments.read_list(master.conda, master.root, told, probed)}
+
+
+async def check(context: Context, params: OneEnv) -> dict[str, Any]:
+    """Whether a task could use it: it can be activated there, and its Python runs. NotFoundError if not."""
+    return await python(context, params)
+
+
+async def python(context: Context, params: OneEnv) -> dict[str, Any]:
+    """The version of its Python."""
+    return await _ask(context, params, "python", environments.PYTHON_S)
+
+
+async def cuda(context: Context, params: Cuda) -> dict[str, Any]:
+    """Whether its framework sees GPUs: `installed`, `version`, `cuda`, `available`, `gpus`. A probe holds no GPU; it
+    may look at those that tasks hold."""
+    return await _ask(context, params, params.framework, environments.CUDA_S, gpus=True)
+
+
+async def packages(context: Context, params: OneEnv) -> dict[str, Any]:
+    """What is installed in it: a list of [name, version, `conda` or `pip`]."""
+    return await _ask(context, params, "packages", environments.PACKAGES_S)
+
+
+async def _ask(context: Context, params: OneEnv, what: str, limit_s: float, *, gpus: bool = False) -> dict[str, Any]:
+    master = context.master
+    env = environments.check_name(params.env, master.root)
+    node = _node(context, params.node, gpus=gpus)
+    probed = await _probe(context, node, environments.question(env, what, master.conda), limit_s)
+    return {"env": env, "node": node, **environments.read_answer(env, node, probed)}
+
+
+async def _probe(context: Context, node: str, argv: list[str], limit_s: float) -> Probed:
+    # In a folder of the machine's own: Python looks for modules in the current one first.
+    return await context.master.fleet.probe(
+        node,
+        argv,
+        cwd="/",
+        env=context.master.config.task_env,
+        timeout_s=limit_s,
+        output_limit=environments.OUTPUT_LIMIT,
+    )
+
+
+async def _run_here(argv: list[str], limit_s: float) -> Probed:
+    """What a probe would say, were this machine a node."""
+    process = await asyncio.create_subprocess_exec(*argv, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(), limit_s)
+    except TimeoutError:
+        process.kill()
+        raise NodeUnreachableError(f"the master's own machine did not answer within {limit_s:.0f} s") from None
+    return Probed(
+        op="probed",
+        probe_id="",
+        code=process.returncode,
+        output=output.decode("utf-8", "replace"),
+        truncated=False,
+        error="",
+    )
+
+
+def _node(context: Context, asked: str | None, *, gpus: bool = False) -> str:
+    """The node to ask: the one asked for, else the first that is online, with GPUs if there is one."""
+    nodes = context.core.inventory.nodes
+    if asked is not None:
+        if asked not in nodes:
+            raise NotFoundError(f"there is no node {asked!r} (nodes: {', '.join(nodes) or 'none'})")
+        return asked
+    online = [node for node in nodes.values() if node.state is NodeState.ONLINE]
+    if not online:
+        raise NodeUnreachableError("no node is online, so no environment can be asked; `muster nodes` tells why")
+    with_gpus = [node for node in online if node.spec.gpu_models] if gpus else []
+    return (with_gpus or online)[0].name

@@ -1,0 +1,237 @@
+"""Samples, nodes and tasks as points of InfluxDB: what is measured, under which names, tags and units.
+
+Pure. The measurements `cpu ram gpu net` keep the names, tags and types that the dashboards of the old system query
+(its values came from psutil and GPUtil); `node`, `task` and `task_gpu` are ours. `docs/monitoring.md` lists them all.
+This module knows neither InfluxDB's address nor when something is written.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+Field = int | float
+SECOND = 1_000_000_000
+"""Times of points are nanoseconds since the epoch."""
+ENDED = frozenset({"succeeded", "failed", "cancelled", "timed_out", "lost"})
+ALIVE = frozenset({"starting", "running", "paused"})
+NOBODY = "-"
+"""The user of a task that has no owner: a tag must not be empty."""
+
+_GAUGES = ("waiting", "held", "running", "gpus", "gpus_wanted")
+_MIB = 1 << 20
+_MEGABIT = 1_000_000
+_SPECIAL = re.compile(r"([,= ])")
+_SWALLOWS_WHAT_FOLLOWS = re.compile(r"\\(?=[,= ]|$)")
+_BLANKS = re.compile(r"\s")
+
+
+class Point(NamedTuple):
+    """One point. `at`: nanoseconds since the epoch. A field that is None is not known and is left out."""
+
+    measurement: str
+    tags: Mapping[str, str]
+    fields: Mapping[str, Field | None]
+    at: int
+
+
+class Holder(NamedTuple):
+    """A task that holds a GPU."""
+
+    task: int
+    user: str
+    launch_id: str
+
+
+HoldersOf = Callable[[str, int], Iterable[Holder]]
+"""The tasks that hold a GPU, by the name of its node and its index."""
+
+
+def to_text(points: Iterable[Point]) -> tuple[str, int]:
+    """The points in InfluxDB's line protocol, and how many there are; those without a known field are left out."""
+    lines = [line for line in map(_line, points) if line]
+    return "".join(lines), len(lines)
+
+
+def nanoseconds(at: float) -> int:
+    """A time in seconds as a point's time, to the millisecond: a float knows no more."""
+    return round(at * 1000) * 1_000_000
+
+
+def sample_points(sample: Mapping[str, Any], holders: HoldersOf) -> list[Point]:
+    """What one `node.sample` tells; the time is the node's. Keys that its agent does not send are no points."""
+    at = nanoseconds(sample["at"])
+    host = sample["node"]
+    points = [Point("ram", {"host": host}, _ram(sample), at), *_cpus(host, sample, at)]
+    points += (_interface(host, interface, at) for interface in sample.get("network") or ())
+    for gpu in sample.get("gpus") or ():
+        points.append(_gpu(host, gpu, at))
+        points += _uses(host, gpu, list(holders(host, gpu["index"])), at)
+    return points
+
+
+def node_point(node: Mapping[str, Any], at: int) -> Point:
+    """How a node does, from its `node.changed`."""
+    gpus = node.get("gpus") or ()
+    fields = {
+        "online": int(node.get("state") == "online"),
+        "schedulable": int(bool(node.get("schedulable"))),
+        "gpus": len(gpus),
+        "gpus_held": sum(1 for gpu in gpus if gpu.get("held_by")),
+        "gpus_ill": sum(1 for gpu in gpus if gpu.get("health") not in (None, "ok")),
+        "tasks": len(node.get("tasks") or ()),
+    }
+    return Point("node", {"host": node["name"]}, fields, at)
+
+
+def queue_points(tasks: Iterable[Mapping[str, Any]], users: Iterable[str], at: int) -> list[Point]:
+    """The queue by user; `users` are told even where they have nothing, so that their curves fall to zero."""
+    counts = {user: dict.fromkeys(_GAUGES, 0) for user in users}
+    for task in tasks:
+        count = counts.setdefault(user_of(task), dict.fromkeys(_GAUGES, 0))
+        if task["state"] in ALIVE:
+            count["running"] += 1
+            count["gpus"] += sum(len(part["gpus"]) for part in task.get("allocation") or ())
+        else:
+            count["held" if task["state"] == "held" else "waiting"] += 1
+            count["gpus_wanted"] += task.get("gpus") or 0
+    return [Point("task", {"user": user}, count, at) for user, count in counts.items()]
+
+
+def start_point(task: Mapping[str, Any]) -> Point | None:
+    """That an attempt started, at the time of its start. How long it waited is known of the first attempt only."""
+    if not task.get("started_at"):
+        return None
+    waited = task["started_at"] - task["submitted_at"] if task.get("attempt", 1) <= 1 else None
+    fields = {"starts": 1, "wait_s": None if waited is None else max(0.0, waited)}
+    return Point("task", {"host": _host_of(task), "user": user_of(task)}, fields, _moment(task, task["started_at"]))
+
+
+def end_point(task: Mapping[str, Any]) -> Point | None:
+    """That a task ended, at the time of its end; `run_s` only where it had started."""
+    if task["state"] not in ENDED or not task.get("ended_at"):
+        return None
+    started = task.get("started_at")
+    fields = {"ends": 1, "run_s": max(0.0, task["ended_at"] - started) if started else None}
+    tags = {"host": _host_of(task), "state": task["state"], "user": user_of(task)}
+    return Point("task", tags, fields, _moment(task, task["ended_at"]))
+
+
+def user_of(task: Mapping[str, Any]) -> str:
+    """The owner, as a tag may hold it."""
+    return task.get("owner") or NOBODY
+
+
+def _moment(task: Mapping[str, Any], at: float) -> int:
+    """The time of an event, made its own by the task's id: two of one series and time would be one point to InfluxDB.
+
+    It is the same whenever the event is told again, so that telling it twice (after a reconnect) counts it once.
+    """
+    return nanoseconds(at) + int(task["id"]) % 1_000_000
+
+
+def _host_of(task: Mapping[str, Any]) -> str:
+    allocation = task.get("allocation") or ()
+    return allocation[0]["node"] if allocation else (task.get("launch") or {}).get("node") or NOBODY
+
+
+def _cpus(host: str, sample: Mapping[str, Any], at: int) -> Iterator[Point]:
+    yield Point("cpu", {"cpu": "cpu-total", "host": host}, {"value": _decimal(sample.get("cpu_percent"))}, at)
+    for number, percent in enumerate(sample.get("cpu_percents") or ()):
+        yield Point("cpu", {"cpu": f"cpu{number}", "host": host}, {"value": _decimal(percent)}, at)
+
+
+def _ram(sample: Mapping[str, Any]) -> dict[str, Field | None]:
+    """The names of psutil and its types, whole bytes and a fraction for `percent`: a field keeps its type for ever."""
+    memory = sample.get("memory")
+    if memory:
+        return {name: _decimal(value) if name == "percent" else _whole(value) for name, value in memory.items()}
+    total, available = sample.get("memory_total_mib"), sample.get("memory_available_mib")
+    if total is None or available is None:
+        return {}
+    used = total - available
+    percent = 100.0 * used / total if total else None
+    return {"total": total * _MIB, "available": available * _MIB, "used": used * _MIB, "percent": percent}
+
+
+def _interface(host: str, interface: Mapping[str, Any], at: int) -> Point:
+    """`bandwidth` in Mbit/s, as psutil tells it; the others in bytes a second, as their names say."""
+    bandwidth = interface.get("bandwidth")
+    fields = {
+        "bandwidth": None if bandwidth is None else _whole(bandwidth / _MEGABIT),
+        "recv_bytes_ps": _decimal(interface.get("received_ps")),
+        "sent_bytes_ps": _decimal(interface.get("sent_ps")),
+    }
+    return Point("net", {"host": host, "net": interface["name"]}, fields, at)
+
+
+def _gpu(host: str, gpu: Mapping[str, Any], at: int) -> Point:
+    """GPUtil's fields and units: `load` and `mem_util` are 0 to 1, memory is MiB. The others are ours."""
+    used, total = _decimal(gpu.get("memory_used_mib")), _decimal(gpu.get("memory_total_mib"))
+    processes = gpu.get("processes") or ()
+    fields = {
+        "load": _share(gpu.get("utilization")),
+        "mem_used": used,
+        "mem_total": total,
+        "mem_util": used / total if used is not None and total else None,
+        "mem_available": total - used if used is not None and total is not None else None,
+        "temperature": _decimal(gpu.get("temperature")),
+        "power": _decimal(gpu.get("power")),
+        "ecc_errors": _whole(gpu.get("ecc_errors")),
+        "processes": len(processes),
+        "foreign": sum(1 for process in processes if not process.get("launch_id")),
+        "ill": int(bool(gpu.get("fault"))),
+    }
+    return Point("gpu", {"gpu": _gpu_name(gpu), "host": host}, fields, at)
+
+
+def _uses(host: str, gpu: Mapping[str, Any], holders: list[Holder], at: int) -> Iterator[Point]:
+    """What each task that holds the GPU makes of it. `load` is the whole GPU's, which is all that drivers tell."""
+    for holder in holders:
+        tags = {"gpu": _gpu_name(gpu), "host": host, "task": str(holder.task), "user": holder.user}
+        own = [process for process in gpu.get("processes") or () if process.get("launch_id") == holder.launch_id]
+        known = [process["memory_mib"] for process in own if process.get("memory_mib") is not None]
+        memory = sum(known) if known else (gpu.get("memory_used_mib") if len(holders) == 1 else None)
+        fields = {"load": _share(gpu.get("utilization")), "mem_used": _decimal(memory), "processes": len(own)}
+        yield Point("task_gpu", tags, fields, at)
+
+
+def _gpu_name(gpu: Mapping[str, Any]) -> str:
+    return f"gpu{gpu['index']}"
+
+
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else percent / 100
+
+
+def _decimal(value: float | None) -> float | None:
+    return None if value is None else float(value)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None or not math.isfinite(value) else round(value)
+
+
+def _line(point: Point) -> str:
+    fields = ",".join(f"{name}={_written(value)}" for name, value in point.fields.items() if _is_known(value))
+    if not fields:
+        return ""
+    tags = "".join(f",{name}={_escaped(value)}" for name, value in point.tags.items() if value)
+    return f"{point.measurement}{tags} {fields} {point.at}\n"
+
+
+def _is_known(value: Field | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def _written(value: Field | None) -> str:
+    return f"{value}i" if isinstance(value, int) else repr(value)
+
+
+@lru_cache(maxsize=1 << 16)
+def _escaped(value: str) -> str:
+    """A tag's value. Line breaks cannot be written, nor can a backslash before what has to be escaped."""
+    return _SPECIAL.sub(r"\\\1", _SWALLOWS_WHAT_FOLLOWS.sub("/", _BLANKS.sub(" ", value)))

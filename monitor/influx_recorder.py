@@ -1,0 +1,132 @@
+"""What the master's two streams say, remembered as far as points need it, and told as points.
+
+Pure: messages and times come in, points go out. Owns which tasks and nodes there are now; of an ended task it keeps
+nothing, since its points carry their own times and may be told again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from monitor.influx import (
+    ENDED,
+    Holder,
+    Point,
+    end_point,
+    node_point,
+    queue_points,
+    sample_points,
+    start_point,
+    user_of,
+)
+
+Message = Mapping[str, Any]
+
+
+class Recorder:
+    """Both streams. Until a snapshot of one came, and after it broke, nothing is told of what it is about."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[int, Message] | None = None
+        self._nodes: dict[str, Message] | None = None
+        self._users: dict[str, None] = {}
+        self._holders: dict[tuple[str, int], dict[int, Holder]] = {}
+
+    def lost(self, what: str) -> None:
+        """The stream of `tasks` or `nodes` broke: what was known is not known any more."""
+        if what == "tasks":
+            self._tasks = None
+            self._holders.clear()
+        else:
+            self._nodes = None
+
+    def handle(self, message: Message, at: int) -> list[Point]:
+        """The points that one message of `Client.watch` makes, at a time in nanoseconds where it names none itself.
+
+        `history` is one more message, with ended tasks.
+        """
+        params = message["params"]
+        method = message["method"]
+        if method == "node.sample":
+            return sample_points(params, self._held_by)
+        if method == "node.changed":
+            return self._node_changed(params, at)
+        if method == "task.changed":
+            return self._task_changed(params)
+        if method == "history":
+            return _told_again(params["tasks"])
+        if method == "snapshot" and "nodes" in params:
+            self._nodes = {node["name"]: node for node in params["nodes"]}
+        elif method == "snapshot":
+            self.lost("tasks")
+            self._tasks = {}
+            return [point for task in params["tasks"] for point in self._task(task)]
+        return []
+
+    def tick(self, at: int) -> list[Point]:
+        """How things are now, at a time in nanoseconds."""
+        points: list[Point] = []
+        if self._tasks is not None:
+            points += queue_points(self._tasks.values(), self._users, at)
+        if self._nodes is not None:
+            points += [node_point(node, at) for node in self._nodes.values()]
+        return points
+
+    def _held_by(self, node: str, gpu: int) -> Iterable[Holder]:
+        return self._holders.get((node, gpu), {}).values()
+
+    def _node_changed(self, params: Message, at: int) -> list[Point]:
+        if self._nodes is None:
+            return []
+        if params.get("gone"):
+            self._nodes.pop(params["name"], None)
+            return []
+        node = params["node"]
+        self._nodes[node["name"]] = node
+        return [node_point(node, at)]
+
+    def _task_changed(self, params: Message) -> list[Point]:
+        if params.get("gone"):
+            self._drop(params["id"])
+            return []
+        return self._task(params["task"])
+
+    def _task(self, task: Message) -> list[Point]:
+        if self._tasks is None:
+            return []
+        before = self._tasks.get(task["id"], {})
+        self._drop(task["id"])
+        self._users[user_of(task)] = None
+        ended = task["state"] in ENDED
+        if not ended:
+            self._keep(task)
+        fresh = [start_point(task)] if task.get("started_at") != before.get("started_at") else []
+        if ended:
+            fresh.append(end_point(task))
+        return [point for point in fresh if point is not None]
+
+    def _keep(self, task: Message) -> None:
+        if self._tasks is not None:
+            self._tasks[task["id"]] = task
+        holder = Holder(task["id"], user_of(task), (task.get("launch") or {}).get("launch_id", ""))
+        for part in task.get("allocation") or ():
+            for gpu in part["gpus"]:
+                self._holders.setdefault((part["node"], gpu), {})[task["id"]] = holder
+
+    def _drop(self, task_id: int) -> None:
+        task = (self._tasks or {}).get(task_id)
+        if task is None or self._tasks is None:
+            return
+        del self._tasks[task_id]
+        for part in task.get("allocation") or ():
+            for gpu in part["gpus"]:
+                held = self._holders.get((part["node"], gpu), {})
+                held.pop(task_id, None)
+                if not held:
+                    self._holders.pop((part["node"], gpu), None)
+
+
+def _told_again(tasks: Iterable[Message]) -> list[Point]:
+    """Starts and ends of ended tasks: nobody may have been told of them; telling them twice does no harm."""
+    return [point for task in tasks for point in (start_point(task), end_point(task)) if point is not None]

@@ -1,0 +1,113 @@
+"""The section `influx` of conf.json, as the writer of points needs it: checked, the token fetched.
+
+The master checks the section too, for its own start; this process reads the file itself, since it may outlive several
+masters. The token is a secret: it is never on a command line and never in a log.
+"""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from wire.errors import ConfigError
+
+TOKEN_FILE = "file:"  # noqa: S105  (what a token begins with that stands in a file)
+_TEXTS = {"url": None, "token": "", "org": "", "bucket": "muster"}
+_OTHERS = 0o077
+
+
+class Settings(NamedTuple):
+    """Where points go. `token`: of InfluxDB 2; USER:PASSWORD for InfluxDB 1. `warning`: what should be put right."""
+
+    url: str
+    version: int
+    token: str
+    org: str
+    bucket: str
+    warning: str
+
+
+def load_settings(conf: Path) -> Settings:
+    """Read them from conf.json. Raises ConfigError with the file, the key and the cure."""
+    section = _read(conf).get("influx")
+    if section is None:
+        raise ConfigError(f'{conf}: influx: missing; {{"url": "http://HOST:8086"}} is the least that it needs')
+    if not isinstance(section, dict):
+        raise ConfigError(f"{conf}: influx: an object is expected, found {section!r}")
+    texts = {key: _text(conf, section, key) for key in _TEXTS}
+    version = section.get("version", 2)
+    if version not in (1, 2) or isinstance(version, bool):
+        raise ConfigError(f"{conf}: influx.version: 1 or 2 is expected, found {version!r}")
+    _check_url(conf, texts["url"])
+    token, warning = _token(conf, texts["token"])
+    if version == 1 and token and ":" not in token:
+        raise ConfigError(f"{conf}: influx.token: for InfluxDB 1 it is USER:PASSWORD, or empty where it asks for none")
+    return Settings(texts["url"].rstrip("/"), version, token, texts["org"], texts["bucket"], warning)
+
+
+def lock_file(conf: Path) -> Path:
+    """The file that says which process writes for this lab. Raises ConfigError."""
+    folder = _read(conf).get("task_info", "task_info")
+    if not isinstance(folder, str):
+        raise ConfigError(f"{conf}: task_info: a path is expected, found {folder!r}")
+    return conf.absolute().parent / Path(folder).expanduser() / "influx.lock"
+
+
+def _read(conf: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(conf.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise ConfigError(f"{conf}: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{conf}: not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ConfigError(f"{conf}: an object is expected")
+    return value
+
+
+def _text(conf: Path, section: dict[str, Any], key: str) -> str:
+    value = section.get(key, _TEXTS[key])
+    if not isinstance(value, str) or (not value and _TEXTS[key] != ""):
+        found = "something else" if key == "token" else repr(value)
+        raise ConfigError(f"{conf}: influx.{key}: a text is expected, found {found}")
+    return value
+
+
+def _check_url(conf: Path, url: str) -> None:
+    if "@" in url:
+        raise ConfigError(f"{conf}: influx.url: user and password belong into influx.token, as USER:PASSWORD")
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ConfigError(f"{conf}: influx.url: http://HOST:PORT or https://HOST:PORT is expected, found {url!r}")
+
+
+def _token(conf: Path, token: str) -> tuple[str, str]:
+    """The token itself, and a warning where it lies open."""
+    if not token.startswith(TOKEN_FILE):
+        if token and _is_open(conf):
+            return token, (
+                f"{conf} holds the token of InfluxDB, and others may read it: chmod 600 {conf}, "
+                f'or keep the token in a file of its own and write "token": "{TOKEN_FILE}PATH"'
+            )
+        return token, ""
+    path = conf.absolute().parent / Path(token.removeprefix(TOKEN_FILE)).expanduser()
+    try:
+        held = path.read_text(encoding="utf-8").strip()
+        if _is_open(path):
+            raise ConfigError(f"{path}: others may read this token: chmod 600 {path}")
+    except OSError as error:
+        raise ConfigError(f"{conf}: influx.token: {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not a token: it is no text") from None
+    return held, ""
+
+
+def _is_open(path: Path) -> bool:
+    return bool(stat.S_IMODE(path.stat().st_mode) & _OTHERS)

@@ -1,0 +1,266 @@
+"""Takes points and gets them into InfluxDB, however long that takes: a bounded buffer and one thread that writes.
+
+Owns batching, the order of tries, what is dropped, and what is told about it. A full buffer loses its oldest points;
+whoever adds points never waits. What a point is and how InfluxDB is spoken to is not known here.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from monitor.influx_errors import DeniedError, InfluxError, MissingError, RefusedError, UnavailableError
+from wire.errors import ConfigError
+
+log = logging.getLogger("muster.influx")
+
+BUFFER_BYTES = 64 << 20
+"""What is kept for later: some hours of a lab of ten machines."""
+BATCH_BYTES = 512 << 10
+"""One request: below what proxies let through by default."""
+
+
+class Pace(NamedTuple):
+    """Seconds. `flush`: between two writes; `first` and `longest`: the back-off; `denied`: the same after a refused
+    token, which only a person can change; `report`: between two lines about losses."""
+
+    flush: float = 1.0
+    first: float = 0.5
+    longest: float = 30.0
+    denied: float = 60.0
+    report: float = 60.0
+
+
+PACE = Pace()
+
+
+class Server(Protocol):
+    """One InfluxDB and one bucket of it. Every method raises an InfluxError."""
+
+    def write(self, body: bytes) -> None:
+        """Write lines of the line protocol; their times are nanoseconds."""
+
+    def make_bucket(self) -> None:
+        """Make the bucket (or database), which is not there."""
+
+    def close(self) -> None:
+        """Close the connections."""
+
+
+class _Piece(NamedTuple):
+    number: int
+    text: bytes
+    points: int
+
+
+class Batch(NamedTuple):
+    """What is to be written next. `last` names its last piece to the buffer."""
+
+    last: int
+    body: bytes
+    points: int
+
+
+class Buffer:
+    """Points in line protocol, in pieces that are written whole. For several threads."""
+
+    def __init__(self, limit: int = BUFFER_BYTES) -> None:
+        self._limit = limit
+        self._pieces: deque[_Piece] = deque()
+        self._size = 0
+        self._next = 0
+        self._dropped = 0
+        self._points = 0
+        self._changed = threading.Condition()
+
+    def add(self, text: str, points: int) -> None:
+        """Keep points for writing; the oldest go when there is no room."""
+        if not points:
+            return
+        with self._changed:
+            self._pieces.append(_Piece(self._next, text.encode(), points))
+            self._next += 1
+            self._size += len(self._pieces[-1].text)
+            self._points += points
+            while self._size > self._limit and len(self._pieces) > 1:
+                self._dropped += self._take().points
+            self._changed.notify_all()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until there is something; whether there is."""
+        with self._changed:
+            return self._changed.wait_for(lambda: bool(self._pieces), timeout)
+
+    def peek(self, limit: int = BATCH_BYTES) -> Batch | None:
+        """The oldest pieces, about `limit` bytes of them; they stay until `done`."""
+        with self._changed:
+            chosen: list[_Piece] = []
+            size = 0
+            for piece in self._pieces:
+                if chosen and size + len(piece.text) > limit:
+                    break
+                chosen.append(piece)
+                size += len(piece.text)
+        if not chosen:
+            return None
+        body = b"".join(piece.text for piece in chosen)
+        return Batch(chosen[-1].number, body, sum(piece.points for piece in chosen))
+
+    def done(self, batch: Batch) -> None:
+        """The batch is written, or never will be."""
+        with self._changed:
+            while self._pieces and self._pieces[0].number <= batch.last:
+                self._take()
+
+    def dropped(self) -> int:
+        """How many points were lost for want of room since this was asked last."""
+        with self._changed:
+            dropped, self._dropped = self._dropped, 0
+        return dropped
+
+    @property
+    def points(self) -> int:
+        """How many wait."""
+        return self._points
+
+    @property
+    def size(self) -> int:
+        """How many bytes wait."""
+        return self._size
+
+    def _take(self) -> _Piece:
+        piece = self._pieces.popleft()
+        self._size -= len(piece.text)
+        self._points -= piece.points
+        return piece
+
+
+class Writer(threading.Thread):
+    """The thread. `server` is made anew by `connect` after each refused token, so that a corrected one is found."""
+
+    def __init__(self, buffer: Buffer, connect: Callable[[], Server], pace: Pace = PACE) -> None:
+        super().__init__(name="influx", daemon=True)
+        self._buffer = buffer
+        self._connect = connect
+        self._server = connect()
+        self._pace = pace
+        self._stop_at: float | None = None
+        self._stopping = threading.Event()
+        self._told = ""
+        self._fails = 0
+        self._refused = 0
+        self._refusal = ""
+        self._report_at = 0.0
+
+    def run(self) -> None:
+        """Write until `stop`."""
+        while not self._over():
+            batch = self._buffer.peek() if self._buffer.wait(self._pace.flush) else None
+            pause = self._write(batch) if batch is not None else 0.0
+            self._report_losses()
+            if pause or (batch is not None and not self._lags()):
+                self._stopping.wait(pause or self._pace.flush)
+        self._server.close()
+
+    def stop(self, patience: float) -> None:
+        """End, giving what is buffered so many seconds to get out."""
+        self._stop_at = time.monotonic() + patience
+        self._stopping.set()
+        self.join(patience + 1)
+        if self._buffer.points:
+            log.warning("%d points were not written: InfluxDB did not take them in time", self._buffer.points)
+
+    def _over(self) -> bool:
+        if self._stop_at is None:
+            return False
+        return not self._buffer.points or self._fails > 0 or time.monotonic() > self._stop_at
+
+    def _lags(self) -> bool:
+        """Is there more than a batch to write? After an outage it goes out without pauses."""
+        return self._buffer.size > BATCH_BYTES // 2
+
+    def _write(self, batch: Batch) -> float:
+        """One try; how long to wait before the next, 0 after a success."""
+        try:
+            self._server.write(batch.body)
+        except MissingError as error:
+            return self._make_bucket(error)
+        except RefusedError as error:
+            self._refused += batch.points if error.points is None else error.points
+            self._refusal = str(error)
+            self._buffer.done(batch)
+            self._recovered()
+            return 0.0
+        except InfluxError as error:
+            return self._failed(error)
+        except Exception as error:
+            log.exception("a write failed in a way that nobody thought of")
+            return self._failed(UnavailableError(repr(error)))
+        self._buffer.done(batch)
+        self._recovered()
+        return 0.0
+
+    def _make_bucket(self, missing: MissingError) -> float:
+        try:
+            self._server.make_bucket()
+        except (MissingError, RefusedError, DeniedError) as error:
+            return self._failed(DeniedError(f"{missing}, and it could not be made: {error}"))
+        except UnavailableError as error:
+            return self._failed(error)
+        log.info("InfluxDB had no such place for points (%s): it was made", missing)
+        self._fails += 1  # should it be missing still, do not ask in a tight circle
+        return self._pace.first
+
+    def _failed(self, error: InfluxError) -> float:
+        """Tell it, once for each way of failing; how long to wait."""
+        self._fails += 1
+        denied = isinstance(error, DeniedError)
+        way = type(error).__name__ if not denied else str(error)
+        if way != self._told:
+            self._told = way
+            if denied:
+                log.error(
+                    "InfluxDB refuses (%s): see influx.token, influx.org and influx.bucket in conf.json; "
+                    "the next try is in %.0f s, points are kept meanwhile", error, self._pace.denied,
+                )  # fmt: skip
+            else:
+                log.warning("InfluxDB takes no points (%s): they are kept and written later", error)
+        if denied:
+            self._connect_anew()
+            return self._pace.denied * random.uniform(1.0, 1.2)  # noqa: S311  (spreads the load)
+        doubled: float = self._pace.first * 2.0 ** min(self._fails - 1, 16)
+        asked = error.after_s if isinstance(error, UnavailableError) else 0.0
+        pause = min(self._pace.longest, doubled) * random.uniform(0.5, 1.0)  # noqa: S311  (as above)
+        return max(pause, min(asked, self._pace.longest))
+
+    def _connect_anew(self) -> None:
+        try:
+            server = self._connect()
+        except ConfigError as error:
+            log.error("%s", error)  # noqa: TRY400  (a person's mistake; there is nothing to trace)
+            return
+        self._server.close()
+        self._server = server
+
+    def _recovered(self) -> None:
+        if self._told:
+            log.warning("InfluxDB takes points again; %d were waiting", self._buffer.points)
+        self._told = ""
+        self._fails = 0
+
+    def _report_losses(self) -> None:
+        now = time.monotonic()
+        if now < self._report_at:
+            return
+        self._report_at = now + self._pace.report
+        dropped = self._buffer.dropped()
+        if dropped:
+            log.warning("%d points were dropped, the oldest first: the buffer is full", dropped)
+        if self._refused:
+            log.warning("InfluxDB refused %d points for good: %s", self._refused, self._refusal)
+            self._refused = 0

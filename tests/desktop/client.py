@@ -1,0 +1,191 @@
+"""A stand-in for the desktop client that labs have: it connects, reads and writes exactly as that one does.
+
+Its reader appends what each receive gives, decoded alone, until the text ends with the terminator; then it deletes
+every terminator and parses the rest as one value. What it cannot read stays and is glued to what comes next, as in the
+real one; here it is remembered too, so that a test can say that it never happened.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import socket
+import threading
+import time
+from contextlib import suppress
+from typing import Any, NamedTuple, Self
+
+TERMINATOR = "_<END_SEND>_"
+RECEIVE = 1 << 20
+PATIENCE_S = 20.0
+MODES = {"mon", "task_mon"}
+
+
+class Frame(NamedTuple):
+    """One frame that was read: when, and what it said."""
+
+    at: float
+    mode: str
+    ui: str
+    info: Any
+
+
+class Reader(threading.Thread):
+    """One connection, and what its reader made of it. `read_err`: what it could not read."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        super().__init__(daemon=True)
+        self.socket = socket.create_connection(address, timeout=PATIENCE_S)
+        self.socket.settimeout(None)
+        self.frames: queue.Queue[Frame] = queue.Queue()
+        self.seen: list[Frame] = []
+        self.read_err: list[str] = []
+        self.ended = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        """Read until the connection ends."""
+        text = ""
+        while True:
+            try:
+                data = self.socket.recv(RECEIVE)
+            except OSError:
+                break
+            if not data:
+                break
+            text += data.decode("utf-8")
+            if text.endswith(TERMINATOR):
+                text = self._take(text)
+        self.ended.set()
+
+    def _take(self, text: str) -> str:
+        plain = text.replace(TERMINATOR, "")
+        try:
+            value = json.loads(plain)
+            frame = Frame(time.monotonic(), value["mode"], value["ui"], value["info"])
+        except (ValueError, KeyError, TypeError):
+            self.read_err.append(text)
+            return text
+        self.seen.append(frame)
+        self.frames.put(frame)
+        return ""
+
+    def next(self, patience: float = PATIENCE_S) -> Frame:
+        """The next frame that was not asked for yet. Raises queue.Empty."""
+        return self.frames.get(timeout=patience)
+
+    def newest(self, patience: float = PATIENCE_S) -> Frame:
+        """The next frame to come from now on."""
+        while not self.frames.empty():
+            self.frames.get_nowait()
+        return self.next(patience)
+
+    def send(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self.socket.sendall(data)
+
+    def close(self) -> None:
+        """Drop the socket."""
+        self.socket.close()
+
+
+class DesktopClient:
+    """The three connections, opened in the client's order. `ports`: addresses by the names of conf.json."""
+
+    def __init__(self, ports: dict[str, tuple[str, int]]) -> None:
+        self.monitor = Reader(ports["monitor_port"])
+        self.data = Reader(ports["data_port"])
+        self.train = Reader(ports["train_state_port"])
+        self.readers = (self.data, self.monitor, self.train)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def send(self, mode: str, info: Any, ui: str = "main") -> None:
+        """Send a request and do not wait."""
+        self.data.send(request(mode, info, ui))
+
+    def ask(self, mode: str, info: Any = "", ui: str = "main", *, patience: float = PATIENCE_S) -> Any:
+        """Send a request; what the reply says, whose `ui` must be the request's and whose mode must be its own."""
+        reply = self.reply(mode, info, ui, patience=patience)
+        assert reply.mode == REPLIES[mode], reply
+        return reply.info
+
+    def reply(self, mode: str, info: Any = "", ui: str = "main", *, patience: float = PATIENCE_S) -> Frame:
+        """Send a request and give the next frame, whatever it is."""
+        self.send(mode, info, ui)
+        frame = self.data.next(patience)
+        assert frame.ui == ui, frame
+        return frame
+
+    def add(self, command: str, **keys: Any) -> str:
+        """Add a task; what the box says, empty if it was filed."""
+        text = self.ask("add_task", form(command, **keys), "task_ctrl")
+        assert isinstance(text, str)
+        return text
+
+    def tasks(self) -> dict[str, list[dict[str, Any]]]:
+        """The three tables as the next push shows them."""
+        lists = self.train.newest().info
+        assert isinstance(lists, dict)
+        return lists
+
+    @property
+    def read_err(self) -> list[str]:
+        """What any of the three readers could not read."""
+        return [text for reader in self.readers for text in reader.read_err]
+
+    def close(self) -> None:
+        """Close the window."""
+        for reader in self.readers:
+            with suppress(OSError):
+                reader.send(f"CLIEND_CLOSE{TERMINATOR}".encode())
+            reader.close()
+
+
+REPLIES = {
+    "get_root": "ret_root",
+    "env_list": "ret_env_list",
+    "test_env": "ret_test_env",
+    "py_v": "ret_py_v",
+    "cuda_pt": "ret_cuda_pt",
+    "cuda_tf": "ret_cuda_tf",
+    "pkgs": "ret_pkgs",
+    "get_folder": "ret_folder",
+    "get_file": "ret_file",
+    "save_file": "ret_save_file",
+    "file_operate": "ret_file_operate",
+    "rm_file": "ret_rm_file",
+    "add_task": "ret_add_task",
+    "change_task": "ret_change_task",
+    "del_task": "ret_del_task",
+    "resub_task": "ret_resub_task",
+    "stop_task": "ret_stop_task",
+    "get_train_log_path": "ret_train_log_path",
+    "get_server_log": "ret_server_log",
+}
+
+
+def request(mode: str, info: Any, ui: str = "main") -> bytes:
+    """A request as the client writes it: standard JSON, ASCII, the terminator left as it is where it stands in it."""
+    return (json.dumps({"mode": mode, "ui": ui, "info": info}) + TERMINATOR).encode("ascii")
+
+
+def form(command: str, **keys: Any) -> dict[str, Any]:
+    """What the client's dialog of a task holds."""
+    plain = {
+        "task_id": "",
+        "envs": "",
+        "path": "/",
+        "exec": command,
+        "need_gpus": "0",
+        "slaver": "<默认>",
+        "prev": "(无)",
+        "is_urgent": 0,
+        "is_reuse_gpu": 0,
+        "state": "",
+    }
+    return {**plain, **keys}

@@ -1,0 +1,111 @@
+"""The paths of logs, which the client puts into a shell command as they are."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from master.desktop import logs
+from master.task import TaskState
+from tests.desktop.client import DesktopClient
+from tests.desktop.place import DesktopPlace, in_loop, with_client
+
+SAFE = re.compile(r"/[\w@%+=:,./-]+", re.ASCII)
+
+
+def cat(path: str) -> str:
+    """What the client shows of an ended task's log: the path stands unquoted in the command."""
+    done = subprocess.run(["/bin/bash", "-c", f"cat {path}"], capture_output=True, text=True, timeout=10, check=True)
+    return done.stdout
+
+
+def end(master: DesktopPlace, task_id: int) -> None:
+    in_loop(master, lambda: master.engine.client_change(lambda: master.core.cancel(task_id, 5.0)))
+
+
+def test_the_log_of_an_ended_task_is_there_even_if_it_never_ran(tmp_path: Path) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        client.add("one")
+        end(master, 1)
+        path = client.ask("get_train_log_path", "00000000000001")
+        assert path == str(tmp_path / "logs/1.log")
+        assert cat(path) == ""
+        (tmp_path / "logs/1.log").write_text("said\n", encoding="utf-8")
+        assert cat(client.ask("get_train_log_path", "00000000000001")) == "said\n"
+
+    with_client(tmp_path, story)
+
+
+def test_a_log_that_we_make_can_be_written_by_whoever_may_write_into_its_folder(tmp_path: Path) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        (tmp_path / "logs").chmod(0o2775)
+        client.add("one")
+        end(master, 1)
+        path = Path(client.ask("get_train_log_path", "00000000000001"))
+        assert path.stat().st_mode & 0o777 == 0o664
+        assert path.stat().st_uid == (tmp_path / "logs").stat().st_uid
+
+    with_client(tmp_path, story)
+
+
+@pytest.mark.parametrize("name", ["with blank.log", "a;b.log", "$(x).log", "it's.log", "字.log", "a\nb.log"])
+def test_a_path_that_a_shell_would_read_is_given_as_one_that_it_would_not(tmp_path: Path, name: str) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        real = tmp_path / "data" / name
+        real.write_text("said\n", encoding="utf-8")
+        in_loop(master, lambda: master.submit("one", log_path=str(real)))
+        end(master, 1)
+        path = client.ask("get_train_log_path", "00000000000001")
+        assert SAFE.fullmatch(path)
+        assert cat(path) == "said\n"
+
+    with_client(tmp_path, story)
+
+
+def test_where_no_path_is_plain_it_is_quoted(tmp_path: Path) -> None:
+    home = tmp_path / "my home"
+    home.mkdir()
+
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        client.add("one")
+        end(master, 1)
+        (home / "logs/1.log").write_text("said\n", encoding="utf-8")
+        assert cat(client.ask("get_train_log_path", "00000000000001")) == "said\n"
+
+    with_client(home, story)
+
+
+def test_a_task_without_a_log_says_so_in_the_window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "AWAITED_S", 0.2)
+
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        client.add("one")
+        assert "not started" in cat(client.ask("get_train_log_path", "00000000000001"))
+        in_loop(master, lambda: master.core.tasks[1].move(TaskState.STARTING))
+        assert "not started" in cat(client.ask("get_train_log_path", "00000000000001"))
+        assert not (tmp_path / "logs/1.log").exists(), "the node's account may be another and could not write into ours"
+
+    with_client(tmp_path, story)
+
+
+@pytest.mark.parametrize("info", ["77", "", "; touch pwned", "$(touch pwned)", None, 5, [], {"a": 1}])
+def test_nothing_that_was_asked_reaches_a_shell(tmp_path: Path, info: Any) -> None:
+    def story(client: DesktopClient, _master: DesktopPlace) -> None:
+        path = client.ask("get_train_log_path", info)
+        assert SAFE.fullmatch(path)
+        assert "no such task" in cat(path)
+
+    with_client(tmp_path, story)
+
+
+def test_the_masters_own_log(tmp_path: Path) -> None:
+    def story(client: DesktopClient, _master: DesktopPlace) -> None:
+        (tmp_path / "server.log").write_text("serving\n", encoding="utf-8")
+        assert client.ask("get_server_log") == str(tmp_path / "server.log")
+        assert client.ask("get_server_log", {"odd": 1}) == str(tmp_path / "server.log")
+
+    with_client(tmp_path, story)

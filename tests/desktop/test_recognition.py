@@ -1,0 +1,173 @@
+"""Who comes in: each port tells the two dialects apart by itself, and says no to who may not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from master import ports
+from tests.desktop.client import DesktopClient, Reader, form, request
+from tests.desktop.place import DesktopPlace, in_loop, with_client
+from tests.master.in_process import LIMITS, run
+
+pytestmark = pytest.mark.usefixtures("_quick_rounds")
+PORTS = ("data_port", "monitor_port", "train_state_port")
+ASK = b'{"jsonrpc":"2.0","id":1,"method":"task.list"}\n'
+
+
+def rpc(master: DesktopPlace, port: str, data: bytes) -> dict[str, Any]:
+    """The answer that somebody gets who speaks JSON-RPC."""
+    with socket.create_connection(master.address(port), timeout=10) as sock:
+        sock.sendall(data)
+        message: dict[str, Any] = json.loads(sock.makefile("rb").readline())
+        return message
+
+
+@pytest.mark.parametrize("port", PORTS)
+def test_both_dialects_are_spoken_on_each_port(tmp_path: Path, port: str) -> None:
+    def story(_client: DesktopClient, master: DesktopPlace) -> None:
+        reader = Reader(master.address(port))
+        reader.send(request("get_root", ""))
+        while (frame := reader.next()).mode != "ret_root":
+            pass
+        assert frame.info == ["data", "envs"]
+        assert reader.read_err == []
+        reader.close()
+        assert rpc(master, port, ASK)["result"]["tasks"] == []
+        terminator = b'{"jsonrpc":"2.0","id":1,"method":"task.list","params":{"search":"_<END_SEND>_"}}\n'
+        assert rpc(master, port, terminator)["result"]["tasks"] == []
+
+    with_client(tmp_path, story)
+
+
+def test_a_first_frame_may_come_byte_by_byte(tmp_path: Path) -> None:
+    def story(_client: DesktopClient, master: DesktopPlace) -> None:
+        reader = Reader(master.address("data_port"))
+        for byte in request("add_task", form("echo _<END_SEND>_ x")):
+            reader.send(bytes([byte]))
+        assert reader.next().mode == "ret_add_task"
+        assert master.core.tasks[1].command == "echo _<END_SEND>_ x"
+        reader.close()
+
+    with_client(tmp_path, story)
+
+
+def test_silence_on_a_push_port_is_a_desktop_client_and_nothing_else_is(tmp_path: Path) -> None:
+    def story(_client: DesktopClient, master: DesktopPlace) -> None:
+        reader = Reader(master.address("train_state_port"))
+        assert reader.next(5).mode == "task_mon"
+        reader.close()
+        half = Reader(master.address("train_state_port"))
+        half.send(b'{"jsonrpc"')
+        quiet = Reader(master.address("data_port"))
+        assert not half.ended.wait(1.0)
+        assert half.frames.empty()
+        assert quiet.frames.empty()
+        for one in (half, quiet):
+            one.close()
+
+    with_client(tmp_path, story)
+
+
+class Elsewhere(DesktopPlace):
+    """Loopback is not among the networks."""
+
+    networks: tuple[str, ...] = ("192.168.36.0/24",)
+
+
+def test_who_comes_from_elsewhere_is_not_let_in(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        limits = msgspec.structs.replace(LIMITS, handshake_s=0.5)
+        async with Elsewhere(tmp_path, limits=limits) as master:
+
+            def meet() -> None:
+                for _ in range(3):
+                    loud = Reader(master.address("data_port"))
+                    loud.send(request("add_task", form("echo")))
+                    assert loud.ended.wait(5)
+                    loud.close()
+                silent = Reader(master.address("train_state_port"))
+                assert silent.ended.wait(5)
+                assert silent.seen == []
+                silent.close()
+                assert rpc(master, "data_port", ASK)["result"]["tasks"] == []
+
+            await asyncio.to_thread(meet)
+
+    with caplog.at_level(logging.WARNING):
+        run(story())
+    refused = [one for one in caplog.messages if "desktop_client.networks" in one]
+    assert len(refused) == 1, "told once a minute"
+
+
+@pytest.mark.parametrize(
+    ("address", "inside"),
+    [
+        ("192.168.36.7", True),
+        ("::ffff:192.168.36.7", True),
+        ("192.168.37.7", False),
+        ("127.0.0.1", False),
+        ("fe80::1%eth0", False),
+        ("", False),
+    ],
+)
+def test_the_networks_of_conf_json(tmp_path: Path, address: str, *, inside: bool) -> None:
+    async def story() -> None:
+        async with Elsewhere(tmp_path) as master:
+            assert master.hub.desktop.may_come_from(address) is inside
+
+    run(story())
+
+
+def test_tls_is_told_apart_and_refused(tmp_path: Path) -> None:
+    def story(_client: DesktopClient, master: DesktopPlace) -> None:
+        with socket.create_connection(master.address("data_port"), timeout=10) as sock:
+            sock.sendall(b"\x16\x03\x01\x02\x00\x01")
+            assert sock.recv(100) == b""
+
+    with_client(tmp_path, story)
+
+
+def test_closing_a_window_closes_its_connection_and_no_other(tmp_path: Path) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        closing = Reader(master.address("data_port"))
+        closing.send(request("add_task", form("echo")) + b"CLIEND_CLOSE_<END_SEND>_" + request("get_root", ""))
+        assert closing.ended.wait(5)
+        closing.close()
+        resetting = Reader(master.address("data_port"))
+        resetting.send(request("add_task", form("echo")))
+        resetting.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        resetting.close()
+        assert client.ask("get_root") == ["data", "envs"]
+        client.tasks()
+
+    with_client(tmp_path, story)
+
+
+def test_what_was_asked_before_the_window_closed_still_happens(tmp_path: Path) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        closing = Reader(master.address("data_port"))
+        closing.send(b"".join(request("add_task", form(f"echo {number}")) for number in range(40)))
+        closing.send(b"CLIEND_CLOSE_<END_SEND>_")
+        assert closing.ended.wait(5)
+        closing.close()
+        done = threading.Event()
+        for _ in range(200):
+            if in_loop(master, lambda: len(master.core.tasks)) == 40 or done.wait(0.05):
+                break
+        assert len(master.core.tasks) == 40
+        assert client.ask("get_root") == ["data", "envs"]
+
+    with_client(tmp_path, story)
+
+
+def test_silence_is_long_enough_for_our_own_clients() -> None:
+    assert ports.SILENT_S <= 1.5

@@ -1,0 +1,1 @@
+"""Tests of the writer of points and of the dashboards, against real InfluxDB and VictoriaMetrics processes."""

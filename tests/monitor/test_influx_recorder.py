@@ -1,0 +1,128 @@
+"""What the recorder tells of two streams: each start and end once, nothing of what is not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor import influx_recorder
+from monitor.influx import Point
+from tests.monitor.test_influx import AT, GPU, SAMPLE, TASK
+
+WAITING = {**TASK, "state": "waiting", "started_at": None, "allocation": [], "launch": None}
+ENDED = {**TASK, "state": "succeeded", "ended_at": AT + 5}
+NODE = {"name": "node1", "state": "online", "schedulable": True, "gpus": [], "tasks": []}
+
+
+class Recorder(influx_recorder.Recorder):
+    """The recorder at one time."""
+
+    def handle(self, message: influx_recorder.Message, at: int = 1) -> list[Point]:
+        return super().handle(message, at)
+
+
+def snapshot(**what: Any) -> dict[str, Any]:
+    return {"method": "snapshot", "params": what}
+
+
+def changed(task: dict[str, Any]) -> dict[str, Any]:
+    return {"method": "task.changed", "params": {"task": task}}
+
+
+def sample(recorder: Recorder) -> list[Point]:
+    return [
+        point
+        for point in recorder.handle({"method": "node.sample", "params": SAMPLE})
+        if point.measurement == "task_gpu"
+    ]
+
+
+def told(points: list[Point]) -> list[str]:
+    return [name for point in points for name in ("starts", "ends") if name in point.fields]
+
+
+def queue(recorder: Recorder) -> dict[str, dict[str, Any]]:
+    return {point.tags["user"]: dict(point.fields) for point in recorder.tick(1) if point.measurement == "task"}
+
+
+def test_before_a_snapshot_nothing_is_told() -> None:
+    recorder = Recorder()
+    assert recorder.tick(1) == []
+    assert recorder.handle(changed(TASK)) == []
+    assert recorder.handle({"method": "node.changed", "params": {"node": NODE}}) == []
+    assert recorder.tick(1) == []
+
+
+def test_a_task_is_told_when_it_starts_and_when_it_ends_and_not_between() -> None:
+    recorder = Recorder()
+    assert recorder.handle(snapshot(tasks=[WAITING])) == []
+    assert queue(recorder)["ada"]["waiting"] == 1
+    assert told(recorder.handle(changed({**WAITING, "state": "starting", "allocation": TASK["allocation"]}))) == []
+    assert told(recorder.handle(changed(TASK))) == ["starts"]
+    assert told(recorder.handle(changed({**TASK, "priority": 5}))) == []
+    assert queue(recorder)["ada"] == {"waiting": 0, "held": 0, "running": 1, "gpus": 2, "gpus_wanted": 0}
+    assert told(recorder.handle(changed(ENDED))) == ["ends"]
+    assert queue(recorder)["ada"]["running"] == 0
+
+
+def test_a_task_whose_start_was_not_seen_is_told_with_its_end() -> None:
+    recorder = Recorder()
+    recorder.handle(snapshot(tasks=[WAITING]))
+    assert told(recorder.handle(changed(ENDED))) == ["starts", "ends"]
+
+
+def test_a_second_attempt_is_a_second_start() -> None:
+    recorder = Recorder()
+    recorder.handle(snapshot(tasks=[TASK]))
+    recorder.handle(changed(ENDED))
+    assert told(recorder.handle(changed(WAITING))) == []
+    assert told(recorder.handle(changed({**TASK, "attempt": 2, "started_at": AT + 9}))) == ["starts"]
+
+
+def test_what_is_told_again_after_a_reconnect_is_the_same_point() -> None:
+    recorder = Recorder()
+    first = recorder.handle(snapshot(tasks=[TASK]))
+    ended = recorder.handle(changed(ENDED))
+    recorder.lost("tasks")
+    assert recorder.handle(snapshot(tasks=[TASK])) == first
+    history = recorder.handle({"method": "history", "params": {"tasks": [ENDED]}})
+    assert history == [*first, *ended]
+
+
+def test_the_use_of_a_gpu_is_told_for_who_holds_it_now() -> None:
+    recorder = Recorder()
+    assert sample(recorder) == []
+    recorder.handle(snapshot(tasks=[TASK]))
+    assert [(point.tags["task"], point.tags["gpu"]) for point in sample(recorder)] == [("7", f"gpu{GPU['index']}")]
+    recorder.handle(changed(ENDED))
+    assert sample(recorder) == []
+
+
+def test_a_deleted_task_holds_nothing() -> None:
+    recorder = Recorder()
+    recorder.handle(snapshot(tasks=[TASK]))
+    recorder.handle({"method": "task.changed", "params": {"id": 7, "gone": True}})
+    assert sample(recorder) == []
+    assert queue(recorder)["ada"]["running"] == 0
+
+
+def test_while_the_master_is_away_nothing_old_is_told_as_new() -> None:
+    recorder = Recorder()
+    recorder.handle(snapshot(tasks=[TASK]))
+    recorder.handle(snapshot(nodes=[NODE]))
+    assert {point.measurement for point in recorder.tick(1)} == {"task", "node"}
+    recorder.lost("tasks")
+    recorder.lost("nodes")
+    assert recorder.tick(1) == []
+    assert sample(recorder) == []
+
+
+def test_nodes_come_change_and_go() -> None:
+    recorder = Recorder()
+    recorder.handle(snapshot(nodes=[NODE]))
+    lost = {**NODE, "name": "node2", "state": "unreachable"}
+    (point,) = recorder.handle({"method": "node.changed", "params": {"node": lost}}, 5)
+    assert (point.tags["host"], point.fields["online"], point.at) == ("node2", 0, 5)
+    online = {point.tags["host"]: point.fields["online"] for point in recorder.tick(1)}
+    assert online == {"node1": 1, "node2": 0}
+    recorder.handle({"method": "node.changed", "params": {"name": "node1", "gone": True}})
+    assert [point.tags["host"] for point in recorder.tick(1)] == ["node2"]

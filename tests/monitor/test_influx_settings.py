@@ -1,0 +1,99 @@
+"""The section `influx` of conf.json: what is taken, what is refused and how, and where the token may lie."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from monitor.influx_settings import Settings, load_settings, lock_file
+from wire.errors import ConfigError
+
+URL = "http://db:8086"
+
+
+def conf(folder: Path, mode: int = 0o600, **keys: Any) -> Path:
+    path = folder / "conf.json"
+    path.write_text(json.dumps(keys), encoding="utf-8")
+    path.chmod(mode)
+    return path
+
+
+def token_file(folder: Path, mode: int) -> Path:
+    path = folder / "token"
+    path.write_text("s3cret\n", encoding="utf-8")
+    path.chmod(mode)
+    return path
+
+
+def test_the_address_alone_is_enough(tmp_path: Path) -> None:
+    assert load_settings(conf(tmp_path, influx={"url": URL + "/"})) == Settings(URL, 2, "", "", "muster", "")
+
+
+def test_everything_can_be_said(tmp_path: Path) -> None:
+    section = {"url": URL, "version": 2, "token": "t", "org": "lab", "bucket": "gpus"}
+    assert load_settings(conf(tmp_path, influx=section)) == Settings(URL, 2, "t", "lab", "gpus", "")
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        (None, "influx: missing"),
+        ([], "influx: an object is expected, found []"),
+        ({}, "influx.url: a text is expected, found None"),
+        ({"url": "db:8086"}, "influx.url: http://HOST:PORT or https://HOST:PORT is expected, found 'db:8086'"),
+        ({"url": "http://db:port"}, "influx.url: http://HOST:PORT"),
+        ({"url": URL, "version": 3}, "influx.version: 1 or 2 is expected, found 3"),
+        ({"url": URL, "version": True}, "influx.version: 1 or 2 is expected, found True"),
+        ({"url": URL, "bucket": ""}, "influx.bucket: a text is expected, found ''"),
+        ({"url": URL, "token": ["s3cret"]}, "influx.token: a text is expected, found something else"),
+        ({"url": "http://ada:s3cret@db:8086"}, "influx.url: user and password belong into influx.token"),
+        ({"url": URL, "version": 1, "token": "s3cret"}, "influx.token: for InfluxDB 1 it is USER:PASSWORD"),
+        ({"url": URL, "token": "file:nowhere"}, "No such file or directory"),
+    ],
+)
+def test_a_mistake_is_told_with_file_and_key_and_without_the_secret(tmp_path: Path, section: Any, said: str) -> None:
+    path = conf(tmp_path, **({} if section is None else {"influx": section}))
+    with pytest.raises(ConfigError) as caught:
+        load_settings(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert said in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "\ufeff7"])
+def test_a_file_that_is_no_object_is_told(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "conf.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"not JSON|an object is expected"):
+        load_settings(path)
+
+
+@pytest.mark.parametrize("said", ["file:token", "file:{folder}/token"])
+def test_the_token_may_lie_in_a_file_of_its_own(tmp_path: Path, said: str) -> None:
+    token_file(tmp_path, 0o600)
+    path = conf(tmp_path, 0o644, influx={"url": URL, "token": said.format(folder=tmp_path)})
+    assert (load_settings(path).token, load_settings(path).warning) == ("s3cret", "")
+
+
+def test_a_token_file_that_others_may_read_is_refused_with_the_cure(tmp_path: Path) -> None:
+    held = token_file(tmp_path, 0o640)
+    with pytest.raises(ConfigError, match=f"others may read this token: chmod 600 {held}"):
+        load_settings(conf(tmp_path, influx={"url": URL, "token": "file:token"}))
+
+
+def test_a_token_in_a_conf_json_that_others_may_read_is_taken_with_a_warning(tmp_path: Path) -> None:
+    path = conf(tmp_path, 0o644, influx={"url": URL, "token": "s3cret"})
+    settings = load_settings(path)
+    assert settings[2] == "s3cret"
+    assert f"chmod 600 {path}" in settings.warning
+    assert "s3cret" not in settings.warning
+
+
+def test_the_lock_lies_in_task_info(tmp_path: Path) -> None:
+    assert lock_file(conf(tmp_path)) == tmp_path / "task_info" / "influx.lock"
+    assert lock_file(conf(tmp_path, task_info="/var/q")) == Path("/var/q/influx.lock")
+    with pytest.raises(ConfigError, match="task_info"):
+        lock_file(conf(tmp_path, task_info=3))

@@ -1,0 +1,205 @@
+"""The writer as a process: a real master, real agents, a real InfluxDB, and what each of them does not notice."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.monitor.databases import Influx
+from tests.system.lab import ROOT, Lab, until
+
+StartWriter = Callable[..., "subprocess.Popen[str]"]
+
+
+def configure(lab: Lab, **section: Any) -> None:
+    conf = json.loads(lab.conf.read_text(encoding="utf-8"))
+    lab.conf.write_text(json.dumps({**conf, "influx": section}), encoding="utf-8")
+
+
+def monitor(conf: Path) -> list[str]:
+    return [sys.executable, "-m", "monitor", "--conf", str(conf)]
+
+
+@pytest.fixture
+def start_writer(lab: Lab) -> Iterator[StartWriter]:
+    """Start `python -m monitor`; it must end when told to."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(**section: Any) -> subprocess.Popen[str]:
+        configure(lab, **section)
+        started.append(
+            subprocess.Popen(monitor(lab.conf), cwd=ROOT, env=lab.environment(), stderr=subprocess.PIPE, text=True)
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.terminate()
+        _, told = process.communicate(timeout=20)
+        assert process.returncode == 0, told
+
+
+def one(influx: Influx, text: str) -> Any:
+    rows = influx.rows(text)
+    return rows[0] if rows else None
+
+
+def test_what_a_master_tells_is_in_influxdb_and_is_right(lab: Lab, influx: Influx, start_writer: StartWriter) -> None:
+    start_writer(url=influx.url, version=1)  # before there is a master: it waits for one
+    lab.start()
+    with lab.client() as client:
+        ids = client.submit_batch(["true"] * 5 + ["exit 3"], gpus=1)
+        tasks = client.wait(ids, 30)
+        user = tasks[ids[0]]["owner"]
+
+    def ends() -> dict[str, int]:
+        rows = influx.rows('SELECT sum("ends") AS n FROM "task" GROUP BY "state", "user"')
+        return {row["state"]: row["n"] for row in rows if row["state"] and row["user"] == user}
+
+    until("all ends are there", lambda: ends() == {"succeeded": 5, "failed": 1})
+    assert one(influx, 'SELECT sum("starts") AS n, count("wait_s") AS waits FROM "task"') == {
+        "time": 0,
+        "n": 6,
+        "waits": 6,
+    }
+    until("samples are there", lambda: influx.rows('SELECT "value" FROM "cpu" WHERE "cpu" = \'cpu-total\''))
+    total = one(influx, 'SELECT last("total") AS total FROM "ram" WHERE "host" = \'node0\'')
+    memory = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
+    assert total["total"] == pytest.approx(int(memory["MemTotal"].split()[0]) * 1024, rel=0.01)
+    until("the node is there", lambda: influx.rows('SELECT "online" FROM "node" WHERE "online" = 1'))
+    node = one(influx, 'SELECT last("online") AS online, "gpus" FROM "node" WHERE "host" = \'node0\'')
+    assert (node["online"], node["gpus"]) == (1, lab.gpus)
+
+
+def test_it_follows_over_the_death_of_the_master_and_counts_nothing_twice_or_not_at_all(
+    lab: Lab, influx: Influx, start_writer: StartWriter
+) -> None:
+    start_writer(url=influx.url, version=1)
+    lab.start()
+    with lab.client() as client:
+        client.wait([client.submit("true"), client.submit("true")], 30)
+        sleeper = client.submit("sleep 1; exit 4")
+        client.wait([sleeper], 30, until="started")
+    lab.kill_master()
+    lab.start()
+    with lab.client() as client:
+        client.wait([sleeper, client.submit("true")], 30)
+
+    def counted() -> tuple[Any, Any] | None:
+        found = one(influx, 'SELECT sum("starts") AS starts, sum("ends") AS ends FROM "task"')
+        return found and (found["starts"], found["ends"])
+
+    until("four starts and four ends", lambda: counted() == (4, 4))
+
+
+def test_an_outage_of_the_database_leaves_no_hole(lab: Lab, influx: Influx, start_writer: StartWriter) -> None:
+    start_writer(url=influx.url, version=1)
+    lab.start()
+    until("samples arrive", lambda: influx.rows('SELECT "value" FROM "cpu"'))
+    influx.stop()
+    with lab.client() as client:
+        missed = next(message for message in client.watch("nodes") if message["method"] == "node.sample")["params"][
+            "at"
+        ]
+        ids = client.submit_batch(["true"] * 3 + ["sleep 5"])
+        client.wait(ids, 30)
+    influx.start()
+    ended = 'SELECT sum("ends") AS n FROM "task"'
+    until("the ends of that time are there", lambda: (one(influx, ended) or {}).get("n") == 4)
+
+    def times() -> list[float]:
+        return [row["time"] / 1e9 for row in influx.rows('SELECT "value" FROM "cpu" WHERE "cpu" = \'cpu-total\'')]
+
+    until("newer samples are there", lambda: times()[-1] > missed + 8)
+    assert max(later - earlier for earlier, later in pairwise(times())) < 4
+    assert any(abs(time - missed) < 0.001 for time in times())
+
+
+def test_a_database_that_swallows_everything_is_nothing_to_the_master(lab: Lab, start_writer: StartWriter) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as hole:
+        start_writer(url=f"http://127.0.0.1:{hole.getsockname()[1]}", version=1)
+        lab.start()
+        with lab.client() as client:
+            connection, _ = hole.accept()  # the writer is stuck in its first request from here on
+            tasks = client.wait(client.submit_batch(["true"] * 20), 30)
+            connection.close()
+    assert {task["state"] for task in tasks.values()} == {"succeeded"}
+
+
+def test_up_starts_it_and_down_ends_it(lab: Lab, influx: Influx) -> None:
+    configure(lab, url=influx.url, version=1)
+    lock = lab.task_info / "influx.lock"
+    up = lab.muster("up", "--detach")
+    assert (up.returncode, up.stderr) == (0, "")
+    pid = int(lock.read_text(encoding="ascii"))
+    second = subprocess.run(
+        monitor(lab.conf), cwd=ROOT, env=lab.environment(), capture_output=True, text=True, timeout=20, check=False
+    )
+    assert second.returncode == 1
+    assert second.stderr == f"error: locked: pid {pid} writes to InfluxDB for this lab already ({lock})\n"
+    until("points are there", lambda: influx.rows('SELECT "value" FROM "cpu"'))
+    assert lab.muster("down").returncode == 0
+    until("it is gone", lambda: pid not in {process.pid for process in lab.processes()}, patience=1)
+
+
+def test_up_in_the_foreground_has_it_beside_and_takes_it_along(lab: Lab, influx: Influx) -> None:
+    configure(lab, url=influx.url, version=1)
+    lock = lab.task_info / "influx.lock"
+    command = [sys.executable, "-m", "client.cli.main", "up", "--conf", str(lab.conf)]
+    with subprocess.Popen(command, cwd=ROOT, env=lab.environment(), stderr=subprocess.PIPE, text=True) as up:
+        try:
+            until("points are there", lambda: influx.rows('SELECT "value" FROM "cpu"'))
+            pid = int(lock.read_text(encoding="ascii"))
+            assert lab.muster("down").returncode == 0
+            _, told = up.communicate(timeout=20)
+        finally:
+            up.kill()
+    assert up.returncode == 0, told
+    until("it is gone", lambda: pid not in {process.pid for process in lab.processes()}, patience=1)
+
+
+def test_what_a_dead_master_left_is_ended_by_down_and_replaced_by_up(lab: Lab, influx: Influx) -> None:
+    configure(lab, url=influx.url, version=1)
+    lock = lab.task_info / "influx.lock"
+    assert lab.muster("up", "--detach").returncode == 0
+    first = lock.read_text(encoding="ascii")
+    with lab.client() as client:
+        subprocess.run(["kill", "-9", str(client.info()["pid"])], check=True)
+    assert lab.muster("up", "--detach").returncode == 0
+    second = lock.read_text(encoding="ascii")
+    assert first != second
+    with lab.client() as client:
+        subprocess.run(["kill", "-9", str(client.info()["pid"])], check=True)
+    down = lab.muster("down")
+    assert down.returncode == 3
+    assert "the writer of metrics was left behind and is stopped" in down.stderr
+    until("it is gone", lambda: int(second) not in {process.pid for process in lab.processes()}, patience=1)
+
+
+def test_a_writer_that_cannot_start_is_told_by_up_and_the_master_serves(lab: Lab) -> None:
+    section = {"url": "http://127.0.0.1:1", "token": "file:nowhere"}
+    configure(lab, **section)
+    up = lab.muster("up", "--detach")
+    assert up.returncode == 0
+    assert "metrics are not written: error: config: " in up.stderr
+    assert "influx.token: " in up.stderr
+    assert lab.muster("down").returncode == 0
+
+
+def test_a_mistake_in_conf_json_is_one_line(lab: Lab) -> None:
+    configure(lab, url="nonsense")
+    told = subprocess.run(
+        monitor(lab.conf), cwd=ROOT, env=lab.environment(), capture_output=True, text=True, timeout=20, check=False
+    )
+    assert told.returncode == 1
+    assert told.stderr.startswith(f"error: config: {lab.conf}: influx.url: ")
+    assert told.stderr.count("\n") == 1

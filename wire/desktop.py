@@ -1,0 +1,171 @@
+"""The dialect of the desktop client that labs have installed, as bytes and without I/O: frames in, frames out.
+
+A frame is one JSON object `{"mode", "ui", "info"}` followed by a terminator of twelve bytes. The client writes what
+its user types into the JSON as it is, so the terminator may stand inside a string: then it is data. What it reads must
+be ASCII, and free of the terminator, for its reader deletes that wherever it stands.
+
+Owns framing and the envelope; what the modes mean is the master's. Whatever comes in, the stream can be followed: a
+broken frame is told as such and dropped, and the next one is read.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from wire.framing import FrameError, strict_loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+TERMINATOR = b"_<END_SEND>_"
+CLOSE = b"CLIEND_CLOSE"
+"""What the client says, spelled so, when its window is closed; instead of JSON."""
+MAIN_UI = "main"
+MAX_TRIES = 64
+"""How many terminators one frame may hold before it is taken for garbage."""
+HEAD = 200
+"""How much of a broken frame is kept for whoever wants to say something about it."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the client asks. `ui` is repeated in the reply; `info` is None where the client left it out."""
+
+    mode: str
+    ui: str = MAIN_UI
+    info: Any = None
+
+
+@dataclass(frozen=True)
+class Closing:
+    """The client's window is being closed."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A frame that is no request: how it began, and what is wrong with it."""
+
+    head: bytes
+    why: str
+
+
+Event = Request | Closing | Broken
+
+
+class Decoder:
+    """Splits a byte stream into events. `limit` is the size cap of one frame in bytes, without its terminator."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._held = bytearray()
+        self._piece = 0
+        self._searched = 0
+        self._tries = 0
+        self._in_string = False
+        self._too_large: bytes | None = None
+
+    def feed(self, data: bytes) -> list[Event]:
+        """Take what was received, give what is whole in it. However the bytes were cut, the events are the same."""
+        self._held += data
+        events: list[Event] = []
+        while (at := self._held.find(TERMINATOR, self._searched)) >= 0:
+            event = self._at_terminator(at)
+            if event is not None:
+                events.append(event)
+        self._searched = max(self._piece, len(self._held) - len(TERMINATOR) + 1)
+        if self._too_large is not None:
+            del self._held[: self._searched]
+            self._restart(0)
+        elif len(self._held) - len(TERMINATOR) >= self.limit:
+            self._too_large = self._head(self.limit)
+            del self._held[: self._searched]
+            self._restart(0)
+        return events
+
+    @property
+    def pending(self) -> int:
+        """How many bytes of an unfinished frame are held."""
+        return len(self._held)
+
+    def _at_terminator(self, at: int) -> Event | None:
+        """Decide what ends here. None: nothing does, the terminator is data or stood alone."""
+        after = at + len(TERMINATOR)
+        if self._too_large is not None or at > self.limit:
+            head = self._too_large or self._head(self.limit)
+            self._forget(after)
+            return Broken(head, f"a frame of more than {self.limit} bytes")
+        piece = bytes(self._held[self._piece : at])
+        self._in_string ^= _ends_in_string(piece)
+        self._tries += 1
+        event = _read(bytes(self._held[:at])) if not self._in_string else None
+        if not isinstance(event, Request) and self._piece:
+            # What stood before was broken off inside a string: a request that is whole by itself is not part of it.
+            alone = _read(piece)
+            event = alone if isinstance(alone, Request) else event
+        if event is None and self._in_string:
+            if self._tries < MAX_TRIES:
+                self._piece = self._searched = after
+                return None
+            event = Broken(self._head(at), f"a string that is still open after {MAX_TRIES} terminators")
+        self._forget(after)
+        return event
+
+    def _head(self, size: int) -> bytes:
+        return bytes(self._held[: min(size, HEAD)])
+
+    def _forget(self, upto: int) -> None:
+        del self._held[:upto]
+        self._too_large = None
+        self._restart(0)
+
+    def _restart(self, at: int) -> None:
+        self._piece = self._searched = at
+        self._tries = 0
+        self._in_string = False
+
+
+def encode(mode: str, info: Any, ui: str = MAIN_UI) -> bytes:
+    """One frame, terminator included. Raises ValueError for NaN and infinities."""
+    text = json.dumps({"mode": mode, "ui": ui, "info": info}, allow_nan=False, separators=(",", ":"))
+    # Escaped at its `<` and not at its `_`: in `_<END_SEND>_<END_SEND>_` two terminators share one.
+    return text.encode("ascii").replace(b"<END_SEND>", b"\\u003cEND_SEND>") + TERMINATOR
+
+
+def begins_dialect(head: bytes) -> bool | None:
+    """Whether a connection that begins with `head` speaks this dialect; None while that is open.
+
+    Ours are lines: whoever ends a line first does not speak it, whoever ends a frame first does.
+    """
+    line, newline, _ = head.partition(b"\n")
+    in_string = False
+    pieces = line.split(TERMINATOR)
+    for piece in pieces[:-1]:
+        in_string ^= _ends_in_string(piece)
+        if not in_string:
+            return True
+    return False if newline else None
+
+
+def _ends_in_string(text: bytes) -> bool:
+    if b"\\" in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return bool(text.count(b'"') & 1)
+
+
+def _read(frame: bytes) -> Event | None:
+    """What a frame says; None for an empty one, which a doubled terminator makes."""
+    frame = frame.strip()
+    if not frame:
+        return None
+    if frame == CLOSE:
+        return Closing()
+    try:
+        value = strict_loads(frame)
+    except FrameError as error:
+        return Broken(frame[:HEAD], str(error))
+    if not isinstance(value, dict) or not isinstance(value.get("mode"), str):
+        return Broken(frame[:HEAD], "not an object with a `mode`")
+    ui = value.get("ui")
+    return Request(value["mode"], ui if isinstance(ui, str) else MAIN_UI, value.get("info"))
