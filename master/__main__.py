@@ -26,6 +26,8 @@ def main(arguments: list[str]) -> int:
     try:
         if options.command == "init":
             return _init(options)
+        if options.command == "deploy":
+            return _deploy(options)
         if options.command == "shell":
             return _shell(options.conf, options.node)
         _serve(options.conf)
@@ -44,6 +46,10 @@ def _add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     init.add_argument("--networks", help="with --from: where desktop clients may come from")
     init.add_argument("--dry-run", action="store_true", help="with --from: tell all and write nothing")
     init.add_argument("--json", action="store_true", help="with --from: tell it as JSON")
+    deploy = commands.add_parser("deploy", help="write what the system around needs: units, NFS, Samba, InfluxDB")
+    deploy.add_argument("folder", type=Path)
+    deploy.add_argument("--force", action="store_true", help="also over files that somebody changed")
+    deploy.add_argument("--json", action="store_true", help="tell it as JSON")
     shell = commands.add_parser("shell", help="a shell on a node, with the master's way to it")
     shell.add_argument("node")
 
@@ -77,6 +83,16 @@ def _take_over(options: argparse.Namespace) -> int:
         print(json.dumps(takeover_text.as_json(plan, dry_run=options.dry_run), ensure_ascii=False))
     else:
         print("\n".join(takeover_text.lines(plan, dry_run=options.dry_run)))
+    return 0
+
+
+def _deploy(options: argparse.Namespace) -> int:
+    from master.config import load_config  # noqa: PLC0415  (see above)
+    from master.deploy import plan  # noqa: PLC0415
+
+    said = plan.deploy(load_config(options.conf), options.folder, force=options.force)
+    print(json.dumps(said, ensure_ascii=False) if options.json else "\n".join(plan.lines(said)), flush=True)
+    plan.check_kept(said)
     return 0
 
 

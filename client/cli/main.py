@@ -23,6 +23,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "up": "start the master",
         "down": "stop the master; tasks run on",
         "status": "the whole at a glance",
+        "top": "the whole live: GPUs, who has them, the queue",
+        "deploy": "write units, NFS, Samba and InfluxDB set-ups for this lab",
     },
     "Tasks": {
         "submit": "queue a command and print its id",
@@ -43,7 +45,14 @@ GROUPS: dict[str, dict[str, str]] = {
         "release": "let held tasks wait again",
         "start": "start a task whatever its priority",
     },
-    "Machines": {"nodes": "the machines and their GPUs", "node": "one machine"},
+    "Machines": {
+        "nodes": "the machines and their GPUs",
+        "node": "one machine: show it, change the registry, set it aside, trust its key",
+        "agents": "stop, start or restart the helpers on the machines; tasks run on",
+        "shell": "a shell on a machine",
+    },
+    "Files": {"files": "look at, fetch, send and order files in the visible folders"},
+    "Environments": {"env": "Python environments: which there are, and what they hold"},
     "Shell": {"completion": "print a completion script for bash or zsh"},
 }
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}

@@ -1,0 +1,259 @@
+"""README.md of what was written: the steps in their order, with the lab's own names, addresses and paths.
+
+Owns the words and the commands. A step that this lab does not need is told to be needless, with the reason, rather
+than left out. What does not fit together is told by `concerns`.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+from master.deploy import concerns, monitoring, nfs, samba, units
+from master.deploy.concerns import named
+from master.deploy.lab import Lab, Peer
+from master.deploy.quoting import code
+
+Fstabs = Mapping[str, str]
+"""The file of lines for the fstab of each machine, by its address."""
+
+
+def readme(lab: Lab, where: Path, fstabs: Fstabs) -> str:
+    """The whole file. `where`: the folder that it lies in."""
+    sections = [
+        ("Packages", _packages(lab)),
+        ("Folders", _folders(lab)),
+        ("NFS: the folders on the nodes", _nfs(lab, fstabs)),
+        ("The master as a service", _service(lab)),
+        ("The nodes", _nodes(lab)),
+        ("Samba: the folders on the PCs", _samba(lab)),
+        ("InfluxDB and Grafana", _monitoring(lab)),
+        ("Firewall", _firewall(lab)),
+        ("The first task", _first_task(lab)),
+    ]
+    body = "\n\n".join(f"## {number}. {title}\n\n{text.strip()}" for number, (title, text) in enumerate(sections, 1))
+    notes = "".join(f"* {text}\n" for text in concerns.warnings(lab))
+    return (
+        f"# Setting up the system around {lab.config.folder}\n\n"
+        "Written by `muster deploy` from conf.json and the registry; nothing has been installed or changed. "
+        f"Do the steps in this order, on {code(lab.machine.host)} and in {code(str(where))} unless they say otherwise. "
+        "After a change of conf.json or the registry run `muster deploy` again: it renews its own files and keeps "
+        "those that you changed. The why of all this: docs/deployment.md.\n\n"
+        + (f"**Look at these first**\n\n{notes}\n" if notes else "")
+        + f"{_table(lab)}\n\n{body}\n"
+    )
+
+
+def _table(lab: Lab) -> str:
+    account = f"{code(lab.machine.user)} ({lab.machine.uid})"
+    rows = [f"| {code(lab.machine.host)} | the master, run by {account} | {code(lab.config.bind)} |"]
+    rows += [
+        f"| {named(peer)} | node, tasks run as {', '.join(map(code, peer.logins)) or '?'} | {code(peer.address)} |"
+        for peer in lab.peers
+    ]
+    rows += [f"| {code(name)} | node on the master's machine | |" for name in lab.locals]
+    return "\n".join(["| machine | what it is | address |", "| --- | --- | --- |", *rows])
+
+
+def _packages(lab: Lab) -> str:
+    wanted = ["chrony"]
+    wanted += ["nfs-kernel-server"] if lab.peers and lab.exported else []
+    wanted += ["nfs-common"] if lab.mounted else []
+    wanted += ["samba"] if samba.shares(lab) else []
+    text = _block(f"sudo apt-get install {' '.join(wanted)}")
+    if lab.config.influx is not None:
+        text += "\n\nInfluxDB and Grafana run in containers: install Docker with Compose 2.23 or newer."
+    return text
+
+
+def _folders(lab: Lab) -> str:
+    owner = shlex.quote(lab.machine.user)
+    paths = list(dict.fromkeys([*lab.visible, lab.config.train_logs]))
+    commands = [f"sudo install -d -o {owner} {shlex.quote(str(path))}" for path in paths if not path.is_dir()]
+    text = "Those that are not there yet:\n\n" + _block(*commands) if commands else "All of them are there."
+    if lab.conda_missing:
+        text += (
+            f"\n\nThe shared conda goes to {code(str(lab.config.conda))}, seen by every node at the same path:\n\n"
+            + _block(
+                "curl -LO https://repo.anaconda.com/miniconda/Miniconda3-latest-Linux-x86_64.sh",
+                f"sudo -u {owner} bash Miniconda3-latest-Linux-x86_64.sh -b -p {shlex.quote(str(lab.config.conda))}",
+            )
+            + "\n\nThen run `muster deploy` again if it lies in no folder that is shared already."
+        )
+    return text
+
+
+def _nfs(lab: Lab, fstabs: Fstabs) -> str:
+    if not lab.peers:
+        return (
+            "Not needed: every node of the registry is this machine (driver `local`), which has the folders. When you "
+            "add a node elsewhere, run `muster deploy` again."
+        )
+    text = ""
+    if lab.exported:
+        text += "This machine gives these folders to the nodes, and to nobody else:\n\n"
+        text += "".join(f"* {code(str(one.path))}\n" for one in lab.exported)
+        text += "\n" + _block(
+            "sudo install -D -m 644 nfs/muster.exports /etc/exports.d/muster.exports",
+            "sudo systemctl enable --now nfs-server",
+            "sudo exportfs -ra && sudo exportfs -v",
+        )
+        text += "\n\n"
+    if lab.mounted:
+        text += "From another NFS server, as here; it must let the nodes in too:\n\n"
+        text += "".join(f"* {code(str(mount.point))} from {code(mount.source)}\n" for mount in lab.mounted) + "\n"
+    if nfs.targets(lab):
+        text += "Then, once for each node (the account must be there, with the number that the script asks for):\n\n"
+        text += _block(*(line for peer in lab.peers for line in _mount_commands(peer, fstabs[peer.address])))
+    return text
+
+
+def _mount_commands(peer: Peer, fstab: str) -> list[str]:
+    login = f"{peer.logins[0]}@" if peer.logins else ""
+    port = f" -p {peer.port}" if peer.port != 22 else ""  # noqa: PLR2004  (SSH's own)
+    copy_port = port.replace("-p", "-P")
+    bracketed = f"[{peer.address}]" if ":" in peer.address else peer.address
+    account = f" {shlex.quote(peer.logins[0])}" if peer.logins else ""
+    return [
+        f"# {', '.join(peer.names)}",
+        f"scp{copy_port} nodes/mount.sh {login}{bracketed}:mount.sh",
+        f"scp{copy_port} {shlex.quote(fstab)} {login}{bracketed}:muster.fstab",
+        f"ssh{port} -t {login}{peer.address} sudo sh mount.sh muster.fstab{account}",
+    ]
+
+
+def _service(lab: Lab) -> str:
+    names = [units.MASTER, *([units.MONITOR] if lab.config.influx is not None else [])]
+    user, conf = shlex.quote(lab.machine.user), shlex.quote(str(lab.config.path))
+    stop = (
+        f"A master that was started by hand is stopped first: {code(f'muster down --conf {conf}')} (tasks run on).\n\n"
+    )
+    system = _block(
+        f"sudo install -m 644 {' '.join(f'systemd/system/{name}' for name in names)} /etc/systemd/system/",
+        f"sudo systemctl daemon-reload && sudo systemctl enable --now {' '.join(names)}",
+        f"systemctl status {' '.join(names)}",
+    )
+    own = _block(
+        f"loginctl enable-linger {user}    # may ask an admin once: it runs on when nobody is logged in",
+        "mkdir -p ~/.config/systemd/user",
+        f"cp {' '.join(f'systemd/user/{name}' for name in names)} ~/.config/systemd/user/",
+        f"systemctl --user daemon-reload && systemctl --user enable --now {' '.join(names)}",
+    )
+    return (
+        f"{stop}With root, as a service of the system:\n\n{system}\n\n"
+        f"Or without root, as {code(lab.machine.user)} (one of the two, never both):\n\n{own}\n\n"
+        "A restart of the service ends the master alone; tasks run on and are found again. What it says: "
+        f"`journalctl -u muster` (`--user -u muster`), and {code(str(lab.config.server_log))}."
+    )
+
+
+def _nodes(lab: Lab) -> str:
+    conf = shlex.quote(str(lab.config.path))
+    if not lab.peers:
+        return _block(f"muster nodes --conf {conf}")
+    text = "Nothing of Muster is installed on a node; it needs sshd and Python 3.8 or newer, and for GPUs their driver."
+    commands = [f"muster node trust --all --conf {conf}    # compare the fingerprints", f"muster nodes --conf {conf}"]
+    hosts = " ".join(f"{peer.logins[0]}@{peer.address}" for peer in lab.peers if peer.logins)
+    text += "\n\n" + _block(*commands)
+    if hosts:
+        text += (
+            "\n\nWhere a log-out ends everything of a user (`KillUserProcesses=yes` in /etc/systemd/logind.conf; not "
+            "the default of Debian and Ubuntu), agents and tasks need this on each node; it never does harm:\n\n"
+            + _block(f"for node in {hosts}; do", '    ssh -t "$node" \'sudo loginctl enable-linger "$USER"\'', "done")
+        )
+    return text
+
+
+def _samba(lab: Lab) -> str:
+    shares = samba.shares(lab)
+    if not shares:
+        return "Not needed: `visible_folders` of conf.json names no folder that could be shared."
+    user = shlex.quote(lab.machine.user)
+    host = f"\\\\{lab.machine.host}\\"
+    listed = "".join(f"* {code(host + share.name)}: {code(str(share.path))}\n" for share in shares)
+    return (
+        f"{listed}\n"
+        + _block(
+            "sudo cp -p /etc/samba/smb.conf /etc/samba/smb.conf.before-muster",
+            "testparm -s samba/smb.conf",
+            "sudo install -m 644 samba/smb.conf /etc/samba/smb.conf",
+            f"sudo smbpasswd -a {user}    # a password of its own for the network drives",
+            "sudo systemctl enable --now smbd && sudo systemctl restart smbd",
+        )
+        + "\n\nIf /etc/samba/smb.conf shares other things already, copy the sections of the folders into it instead."
+    )
+
+
+def _monitoring(lab: Lab) -> str:
+    influx = lab.config.influx
+    if influx is None:
+        example = '"influx": {"url": "http://127.0.0.1:8086", "version": 2, "org": "lab", "token": "file:influx_token"}'
+        return (
+            "conf.json has no `influx`, so there is nothing to set up. If you want curves over time, add "
+            f"{code(example)} and run `muster deploy` again."
+        )
+    elsewhere = monitoring.is_elsewhere(lab, influx)
+    where = f" The URL names {code(elsewhere)}: copy the folder `monitoring` there first." if elsewhere else ""
+    tls = (
+        " The containers speak plain HTTP: for https put a proxy with your certificate in front."
+        if influx.url.startswith("https:")
+        else ""
+    )
+    return (
+        f"For {code(influx.url)}, bucket {code(influx.bucket)}.{where}{tls}\n\n"
+        + _block(
+            "cd monitoring",
+            "cp -p env.example .env    # mode 0600; fill it in: what is secret stands there and nowhere else here",
+            "${EDITOR:-nano} .env",
+            "docker compose up --detach",
+        )
+        + "\n\nThe token of the master's writer is `influx.token` of conf.json; `file:PATH` there names a file of mode "
+        f"0600 that holds it. Grafana answers on port {monitoring.GRAFANA_PORT} (`admin`, and the password from .env), "
+        "with the dashboards in the folder Muster."
+    )
+
+
+def _firewall(lab: Lab) -> str:
+    rules = _rules(lab)
+    text = "Nothing has to be opened here."
+    if rules:
+        text = (
+            "With ufw (the ports of docker are not behind it: they are on the addresses that compose.yaml names):\n\n"
+        )
+        text += _block(*rules)
+    if lab.peers:
+        servers = ", ".join(sorted({code(peer.server) for peer in lab.peers}))
+        text += f"\n\nOn the nodes: SSH from {servers}. They need no other way in."
+    return text
+
+
+def _rules(lab: Lab) -> list[str]:
+    ports = ",".join(str(port) for port in sorted(lab.config.ports.all.values()))
+    rules = []
+    for network in lab.config.desktop_client.networks:
+        if not ipaddress.ip_network(network).is_loopback:
+            rules.append(_rule(network, ports, "desktop clients"))
+            rules += [_rule(network, "445", "network drives")] if samba.shares(lab) else []
+    if lab.exported:
+        rules += [_rule(peer.address, "2049", f"NFS, {', '.join(peer.names)}") for peer in lab.peers]
+    return rules
+
+
+def _rule(origin: str, ports: str, why: str) -> str:
+    return f"sudo ufw allow from {origin} to any port {ports} proto tcp    # {why}"
+
+
+def _first_task(lab: Lab) -> str:
+    conf = shlex.quote(str(lab.config.path))
+    return _block(
+        f"export MUSTER_CONF={conf}",
+        "muster status",
+        *(f"muster run --node {shlex.quote(peer.name)} -- sh -c 'hostname; nvidia-smi -L; ls'" for peer in lab.peers),
+        *(f"muster run --node {shlex.quote(name)} -- hostname" for name in lab.locals[:1]),
+    )
+
+
+def _block(*commands: str) -> str:
+    return "\n".join(["```console", *commands, "```"])
