@@ -13,9 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import idle, latency, listing, restart, submits, throughput
+from bench import idle, latency, listing, over_ssh, restart, submits, throughput
 from bench.lab import IN_MEMORY, BenchError, Scale, file_system, workshop
 from bench.report import Figure, table, verdict
+from tests.testbed.errors import TestbedError
 from wire.errors import MusterError
 
 FULL, QUICK = Scale(runs=3), Scale(runs=1, share=0.05)
@@ -26,6 +27,7 @@ SUBJECTS: dict[str, Callable[[Path, Scale], list[Figure]]] = {
     "listing": listing.measure,
     "restart": restart.measure,
     "idle": idle.measure,
+    "ssh": over_ssh.measure,
 }
 
 
@@ -38,7 +40,7 @@ def main(arguments: list[str]) -> int:
         with workshop() as folder:
             machine = _machine(folder, any_disk=options.quick)
             figures = _measure(options.names or list(SUBJECTS), folder, scale)
-    except (BenchError, MusterError) as error:
+    except (BenchError, MusterError, TestbedError) as error:
         print(f"error: bench: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

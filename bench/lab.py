@@ -84,9 +84,10 @@ def workshop() -> Iterator[Path]:
 
 
 class Lab:
-    """One master with one node. `gpus` are declared, not probed. Use it as a context manager."""
+    """One master with one node here. `gpus` are declared, not probed. Use it as a context manager."""
 
     def __init__(self, workshop: Path, *, slots: int = 2, gpus: int = 0) -> None:
+        self.nodes = 1
         self.folder = Path(tempfile.mkdtemp(prefix="lab-", dir=workshop))
         self.conf = self.folder / "conf.json"
         self.environment = {**clean_environment(), "XDG_STATE_HOME": str(self.folder)}
@@ -98,8 +99,7 @@ class Lab:
 
     def __enter__(self) -> Self:
         self.start()
-        with self.client() as client:
-            eventually(lambda: client.info()["nodes"] == {"online": 1}, "the node, online")
+        self.await_nodes()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -144,6 +144,11 @@ class Lab:
             )
         eventually(self._answers, "the master's first answer")
 
+    def await_nodes(self) -> None:
+        """Wait until all nodes take tasks."""
+        with self.client() as client:
+            eventually(lambda: client.info()["nodes"] == {"online": self.nodes}, "the nodes, online")
+
     def kill(self) -> None:
         """SIGKILL to the master, and wait until it is gone. Agents and tasks live on."""
         if self._master is not None:
@@ -177,10 +182,18 @@ class Lab:
         return True
 
     def _write(self) -> None:
-        node = {"name": "here", "ip": "127.0.0.1", "driver": "local", "gpu_probe": "declared"}
-        registry = [{**node, "gpu_count": self._gpus, "slots": self._slots}]
-        (self.folder / "gpu_slaver_info.json").write_text(json.dumps(registry), encoding="utf-8")
-        self.conf.write_text(json.dumps({"socket_info": self._ports}), encoding="utf-8")
+        (self.folder / "gpu_slaver_info.json").write_text(json.dumps(self._registry()), encoding="utf-8")
+        self.conf.write_text(json.dumps({"socket_info": self._ports, **self._keys()}), encoding="utf-8")
+
+    def _registry(self) -> list[dict[str, Any]]:
+        return [{"name": "here", "ip": "127.0.0.1", "driver": "local", **self._counts()}]
+
+    def _counts(self) -> dict[str, Any]:
+        return {"gpu_probe": "declared", "gpu_count": self._gpus, "slots": self._slots}
+
+    def _keys(self) -> dict[str, Any]:
+        """What conf.json says besides the ports."""
+        return {}
 
 
 def clean_environment() -> dict[str, str]:

@@ -21,17 +21,28 @@ def measure(workshop: Path, scale: Scale) -> list[Figure]:
     """Each run is so many tasks, one after the other; its median and its p99 are taken."""
     runs = []
     for _ in range(scale.runs):
-        with Lab(workshop) as lab, lab.client() as client:
-            changes = lab.task_changes()
-            pairs = [_one(client, changes) for _ in range(scale.of(TASKS))]
-            changes.close()
-        heard, started = zip(*pairs, strict=True)
-        runs.append((statistics.median(heard), percentile(heard, 0.99), statistics.median(started)))
+        with Lab(workshop) as lab:
+            runs.append(one_by_one(lab, scale.of(TASKS)))
+    return figures(SUBJECT, runs, median_ms=4)
+
+
+def one_by_one(lab: Lab, tasks: int) -> tuple[float, float, float]:
+    """Milliseconds until the client hears of a start, median and p99, and until the process is there."""
+    with lab.client() as client:
+        changes = lab.task_changes()
+        pairs = [_one(client, changes) for _ in range(tasks)]
+        changes.close()
+    heard, started = zip(*pairs, strict=True)
+    return statistics.median(heard), percentile(heard, 0.99), statistics.median(started)
+
+
+def figures(subject: str, runs: list[tuple[float, float, float]], *, median_ms: float) -> list[Figure]:
+    """What the runs of `one_by_one` come to; `median_ms` is the target."""
     median, p99, started = zip(*runs, strict=True)
     return [
-        Figure(SUBJECT, "until the client hears of it, median", "ms", median, at_most(4)),
-        Figure(SUBJECT, "until the client hears of it, p99", "ms", p99, at_most(15)),
-        Figure(SUBJECT, "until the process is there, median", "ms", started),
+        Figure(subject, "until the client hears of it, median", "ms", median, at_most(median_ms)),
+        Figure(subject, "until the client hears of it, p99", "ms", p99, at_most(15)),
+        Figure(subject, "until the process is there, median", "ms", started),
     ]
 
 

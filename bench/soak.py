@@ -17,22 +17,26 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from tests.system import chaos
+from tests.system import chaos, ssh_chaos
+
+OUTAGES = ("cut:20", "power:10", "sshd:30", "frozen:8", "deaf:20", "mute:20")
+"""What machines go through with --ssh, each once, and for so many seconds."""
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run it; 0 when everything held."""
     options = _options(arguments)
     seed = random.randrange(1 << 32) if options.seed is None else options.seed
-    plan = chaos.every_fault(options.tasks, options.kills, options.agent_kills, seed)
-    print(f"seed {seed}: {plan.tasks} tasks, {plan.kills} kills of the master", file=sys.stderr)
+    plan = _plan(options, seed)
+    where = "four machines over SSH" if options.ssh else "agents of this machine"
+    print(f"seed {seed}: {plan.tasks} tasks on {where}, {plan.kills} kills of the master", file=sys.stderr)
     began = time.monotonic()
 
     def say(line: str) -> None:
         print(f"{time.monotonic() - began:7.1f} s  {line}", file=sys.stderr, flush=True)
 
     folder = Path(tempfile.mkdtemp(prefix="muster-soak-"))
-    report = chaos.run(folder, plan, say)
+    report = (ssh_chaos.run_over_ssh if options.ssh else chaos.run)(folder, plan, say)
     if report.problems:
         print(f"everything is kept in {folder}", file=sys.stderr)
     else:
@@ -44,11 +48,21 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if report.problems else 0
 
 
+def _plan(options: argparse.Namespace, seed: int) -> chaos.Plan:
+    if options.ssh:
+        kills = (options.kills or 10, options.agent_kills or 1)
+        return chaos.Plan(options.tasks, *kills, outages=OUTAGES, pace_s=(0.5, 4.0), seed=seed)
+    return chaos.every_fault(options.tasks, options.kills or 30, options.agent_kills or 5, seed)
+
+
 def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.soak", description=__doc__)
     parser.add_argument("--tasks", type=int, default=2000, help="how many tasks (2000)")
-    parser.add_argument("--kills", type=int, default=30, help="kills of the master at random moments (30)")
-    parser.add_argument("--agent-kills", type=int, default=5, help="kills of an agent at random moments (5)")
+    parser.add_argument("--kills", type=int, help="kills of the master at random moments (30; with --ssh 10)")
+    parser.add_argument("--agent-kills", type=int, help="kills of an agent at random moments (5; with --ssh 1)")
+    parser.add_argument(
+        "--ssh", action="store_true", help="on four machines over SSH, with a link cut, a power loss, …"
+    )
     parser.add_argument("--seed", type=int, help="repeat the run of this seed")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     return parser.parse_args(arguments)

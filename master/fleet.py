@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
@@ -288,10 +287,13 @@ class Fleet:
         return _keyed(self._way(name)).known_key()
 
     def pin(self, name: str, key: OfferedKey) -> None:
-        """Expect this key from now on, and try again. Raises OSError where it cannot be written down."""
+        """Expect this key from now on, and try again, also for other nodes on that machine. Raises OSError where it
+        cannot be written down."""
         way = self._way(name)
         _keyed(way).pin(key)
-        way.link.wake()
+        for other in self._ways.values():
+            if (other.config.ip, other.config.port) == (way.config.ip, way.config.port):
+                other.link.wake()
 
     def _way(self, name: str) -> Way:
         self._engine.core.node(name)
@@ -315,14 +317,18 @@ class Fleet:
 
     async def _watch_folders(self, way: Way) -> None:
         name, argv = way.config.name, shared_folders.question(self._folders)
-        with suppress(NodeUnreachableError):  # the next connection begins anew
-            while True:
+        while way.link.is_up:  # the next connection begins anew
+            fault: str | None
+            try:
                 answer = await way.link.questions.ask(argv, timeout_s=shared_folders.CHECK_S)
+            except NodeUnreachableError as error:
+                fault = str(error)
+            else:
                 fault = shared_folders.fault(self._folders, answer)
-                if name not in self._engine.core.inventory.nodes:
-                    return
-                self._cordon(name, "folders", fault)
-                await asyncio.sleep(shared_folders.AGAIN_MISSING_S if fault else shared_folders.AGAIN_S)
+            if name not in self._engine.core.inventory.nodes:
+                return
+            self._cordon(name, "folders", fault)
+            await asyncio.sleep(shared_folders.AGAIN_MISSING_S if fault else shared_folders.AGAIN_S)
 
 
 def _keyed(way: Way) -> KeyedDriver:

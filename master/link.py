@@ -132,6 +132,7 @@ class Link:
         while True:
             state, patience = NodeState.UNREACHABLE, "short"
             began = time.monotonic()
+            self._woken.clear()  # who wakes us while we try has us try once more
             try:
                 why = await self._session()
             except CannotConnectError as error:
@@ -150,6 +151,11 @@ class Link:
             self._engine.event(partial(self._engine.core.node_state, self.node, state, why))
             log.warning("node %s: %s", self.node, why)
             await self._pause(patience, failures)
+
+    @property
+    def is_up(self) -> bool:
+        """Is the conversation with the agent under way?"""
+        return self._ready
 
     def wake(self) -> None:
         """Try again now, if it waits to try again."""
@@ -173,7 +179,6 @@ class Link:
     async def _pause(self, patience: str, failures: int) -> None:
         first, longest = BACKOFF_S[patience]
         pause = min(first * 2 ** min(max(failures - 1, 0), 32), longest)
-        self._woken.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._woken.wait(), pause * (1 + random.random() / 2))  # noqa: S311  (jitter)
 

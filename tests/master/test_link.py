@@ -44,10 +44,15 @@ class Agent:
         self.path = str(folder / "agent.sock")
         self.version = "abc"
         self.refusal: str | None = None
+        self.trying: asyncio.Event | None = None
+        self.tries = 0
         self.sessions: asyncio.Queue[Conversation] = asyncio.Queue()
         self.all: list[Conversation] = []
 
     async def connect(self, protocol: asyncio.Protocol) -> None:
+        self.tries += 1
+        if self.trying is not None:
+            await self.trying.wait()
         if self.refusal is not None:
             raise CannotConnectError(self.refusal)
         await asyncio.get_running_loop().create_unix_connection(lambda: protocol, self.path)
@@ -170,6 +175,23 @@ def test_an_attempt_that_nobody_owns_is_ended_and_one_that_ended_forgotten(tmp_p
             )
             assert await agent.read() == {"op": "kill", "launch_id": "9.1.x"}
             assert await agent.read() == {"op": "ack", "launch_ids": ["9.1.y"]}
+
+    run(story())
+
+
+def test_who_wakes_a_link_while_it_tries_has_it_try_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "BACKOFF_S", dict.fromkeys(("short", "long"), (3600.0, 3600.0)))
+
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            here.agent.refusal = "its key is not known"
+            here.agent.trying = asyncio.Event()
+            await settled(lambda: here.agent.tries == 1)
+            here.link.wake()
+            here.agent.trying.set()
+            await settled(lambda: here.agent.tries == 2)
 
     run(story())
 

@@ -15,7 +15,7 @@ import pytest
 
 from master.archive import build
 from master.link import CannotConnectError
-from master.local import LocalDriver, state_base
+from master.local import LocalDriver, state_base, state_name
 from wire.framing import encode
 
 from .in_process import run, settled
@@ -60,7 +60,7 @@ def base(tmp_path: Path) -> Iterator[Path]:
             os.kill(int(lock.read_text(encoding="ascii")), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("name", ["a", "节点 一", "x" * 64, ".hidden", "with.dots+and:colons"])
+@pytest.mark.parametrize("name", ["a", "节点 一", "x" * 64, "节" * 64, ".hidden", "with.dots+and:colons"])
 def test_the_agent_is_started_where_there_is_none_and_found_again_where_there_is(base: Path, name: str) -> None:
     async def story() -> None:
         first, second = Line(), Line()
@@ -115,20 +115,31 @@ def test_an_agent_that_cannot_be_started_is_told_in_one_line(base: Path, made: C
     run(story())
 
 
-def test_the_state_lies_where_the_user_says_and_else_in_his_home(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_others_may_write_to_is_made_ours_alone(base: Path) -> None:
+    base.mkdir(parents=True)
+    base.chmod(0o777)
+
+    async def story() -> None:
+        line = Line()
+        await LocalDriver("a", "c", build(), base).connect(line)
+        await line.welcome()
+        line.close()
+
+    run(story())
+    assert base.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_state_lies_where_that_of_a_node_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     assert state_base() == tmp_path / "state" / "muster"
-    monkeypatch.delenv("XDG_STATE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert state_base() == tmp_path / ".local" / "state" / "muster"
 
 
-def test_the_state_never_lies_on_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = f"21 1 0:1 / / rw - ext4 /dev/a rw\n22 21 0:2 / {tmp_path} rw,relatime shared:1 - nfs4 server:/home rw\n"
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.setattr(Path, "read_text", lambda *_, **__: table)
-    assert state_base() == Path(f"/var/tmp/muster-{os.getuid()}")  # noqa: S108
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path) + "-beside")
-    assert state_base() == Path(str(tmp_path) + "-beside") / "muster"
+def test_any_name_that_a_registry_allows_fits_a_folder() -> None:
+    assert state_name("c", "gpu1") == "c-gpu1"
+    names = {state_name("c0ffee", "节" * 63 + last) for last in "ab点"}
+    assert len(names) == 3
+    assert all(name.isascii() and len(name) <= 255 and "/" not in name for name in names)
+
+
+def test_the_version_is_the_archives() -> None:
+    assert LocalDriver("a", "c", GARBAGE, Path("/nowhere")).version == GARBAGE[0]

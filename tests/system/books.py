@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,17 +29,19 @@ SETTLE_S = 10.0
 """For what may take a moment after the last task ended: acks on their way, shims saying goodbye."""
 MASTER_THREADS = 8
 MASTER_DESCRIPTORS = 64
+THREADS_PER_CONNECTION, DESCRIPTORS_PER_CONNECTION = 2, 4
 AGENT_DESCRIPTORS = 32
 QUEUES = ("wait_task.json", "exec_task.json", "hist_task.json")
 
 
-def audit_running(lab: Lab, oracle: Oracle, jobs: list[Job], *, lost: int) -> list[str]:
-    """What a converged lab whose master runs has to show. `lost`: how many attempts may have lost their shim."""
+def audit_running(lab: Lab, oracle: Oracle, jobs: list[Job], *, lost: int, rebooted: Collection[str] = ()) -> list[str]:
+    """What a converged lab whose master runs has to show. `lost`: how many attempts may have lost their shim;
+    `rebooted`: nodes that may have taken theirs along."""
     with lab.client() as client:
         tasks = {task["id"]: task for task in client.tasks(active=True, ended=True)}
         nodes = client.nodes()
     problems = _promises(tasks, jobs)
-    problems += _outcomes(tasks, jobs, lost)
+    problems += _outcomes(tasks, jobs, lost, rebooted)
     problems += _attempts(tasks, oracle, jobs)
     problems += _logs(tasks, jobs, lost)
     for node in nodes:
@@ -73,11 +76,12 @@ def _promises(tasks: dict[int, Task], jobs: list[Job]) -> list[str]:
     return problems
 
 
-def _outcomes(tasks: dict[int, Task], jobs: list[Job], lost: int) -> list[str]:
+def _outcomes(tasks: dict[int, Task], jobs: list[Job], lost: int, rebooted: Collection[str]) -> list[str]:
     problems = []
-    gone = [job.id for job in jobs if job.id in tasks and tasks[job.id]["state"] == "lost"]
-    if len(gone) > lost:
-        problems.append(f"{len(gone)} tasks are lost, at most {lost} may be: {gone}")
+    gone = [tasks[job.id] for job in jobs if job.id in tasks and tasks[job.id]["state"] == "lost"]
+    unexplained = [task["id"] for task in gone if not _went_down(task, rebooted)]
+    if len(unexplained) > lost:
+        problems.append(f"{len(unexplained)} tasks are lost, at most {lost} may be: {unexplained}")
     for job in jobs:
         task = tasks.get(job.id)
         if task is None or task["state"] == "lost":
@@ -86,6 +90,11 @@ def _outcomes(tasks: dict[int, Task], jobs: list[Job], lost: int) -> list[str]:
         if task["state"] != job.state or (not job.doomed and task["exit_code"] != job.code):
             problems.append(f"task {job.id} is {found}, not {(job.state, job.code)}: {task['reason']}")
     return problems
+
+
+def _went_down(task: Task, rebooted: Collection[str]) -> bool:
+    """Did its node take the task along?"""
+    return "reboot" in (task["reason"] or "") and {part["node"] for part in task["allocation"]} <= set(rebooted)
 
 
 def _attempts(tasks: dict[int, Task], oracle: Oracle, jobs: list[Job]) -> list[str]:
@@ -146,7 +155,11 @@ def _leftovers(lab: Lab) -> list[str]:
             problems.append(f"the agent of {node} has {_count(pid, 'fd')} descriptors")
     if lab.master is not None:
         threads, descriptors = _count(lab.master.pid, "task"), _count(lab.master.pid, "fd")
-        if threads > MASTER_THREADS or descriptors > MASTER_DESCRIPTORS:
+        far = lab.connections
+        if (
+            threads > MASTER_THREADS + far * THREADS_PER_CONNECTION
+            or descriptors > MASTER_DESCRIPTORS + far * DESCRIPTORS_PER_CONNECTION
+        ):
             problems.append(f"the master has {threads} threads and {descriptors} descriptors")
     return problems
 

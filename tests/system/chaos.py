@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from client.api import Client
 from master import failpoint
@@ -48,13 +48,16 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """How much load and how many faults."""
+    """How much load and how many faults. `outages`: what shall happen to whole machines, as the storm understands it;
+    `pace_s`: seconds from the beginning of a phase to its strike, at least and at most."""
 
     tasks: int
     kills: int
     agent_kills: int
     failpoints: tuple[str, ...] = ()
     agent_failpoints: tuple[str, ...] = ()
+    outages: tuple[str, ...] = ()
+    pace_s: tuple[float, float] = QUICK_S
     seed: int = 0
 
     def strikes(self, chance: random.Random) -> list[tuple[str, str]]:
@@ -62,6 +65,7 @@ class Plan:
         found = [("master", "")] * self.kills + [("agent", "")] * self.agent_kills
         found += [("failpoint", name) for name in self.failpoints]
         found += [("agent failpoint", name) for name in self.agent_failpoints]
+        found += [("outage", name) for name in self.outages]
         chance.shuffle(found)
         return found
 
@@ -69,7 +73,8 @@ class Plan:
 @dataclass
 class Report:
     """What a run did and found. Times in seconds; `recovery_s`: from a master's start to its first answer.
-    `backlog`: tasks not ended when all were submitted and the last fault was over; `converged_s`: until they were."""
+    `rebooted`: nodes that lost power. `backlog`: tasks not ended when all were submitted and the last fault was over;
+    `converged_s`: until they were."""
 
     plan: Plan
     problems: list[str] = field(default_factory=list)
@@ -77,6 +82,7 @@ class Report:
     states: dict[str, int] = field(default_factory=dict)
     repeated: int = 0
     recovery_s: list[float] = field(default_factory=list)
+    rebooted: set[str] = field(default_factory=set)
     backlog: int = 0
     converged_s: float = 0.0
     total_s: float = 0.0
@@ -186,17 +192,27 @@ class Storm:
                 self._at_agent_failpoint(phase, name)
             else:
                 self._gate.reach(phase)
-                time.sleep(self._chance.uniform(*QUICK_S))
-                self._kill(kind)
+                time.sleep(self._chance.uniform(*self._report.plan.pace_s))
+                self._strike(kind, name)
             self._report.strikes[kind] += 1
+        self.end()
 
-    def _kill(self, kind: str) -> None:
+    def end(self) -> None:
+        """Wait for whatever a strike has begun and not ended. Raises NeverError."""
+
+    def standing(self) -> list[str]:
+        """The nodes that nothing is wrong with just now."""
+        return self._lab.nodes
+
+    def _strike(self, kind: str, name: str) -> None:
         if kind == "master":
             self._lab.kill_master()
             self._restart()
-        else:
-            node = self._chance.choice(self._lab.nodes)
+        elif kind == "agent":
+            node = self._chance.choice(self.standing())
             until(f"an agent of {node} to kill", lambda: self._lab.kill_agent(node))
+        else:
+            raise NeverError(f"nobody knows how to do this: {kind} {name}")
 
     def _at_failpoint(self, phase: int, name: str) -> None:
         self._lab.kill_master()
@@ -206,7 +222,7 @@ class Storm:
         self._restart()
 
     def _at_agent_failpoint(self, phase: int, name: str) -> None:
-        armed = self._lab.arm_agent(self._chance.choice(self._lab.nodes), name)
+        armed = self._lab.arm_agent(self._chance.choice(self.standing()), name)
         self._gate.reach(phase)
         until(f"the failpoint {name} is reached", lambda: not armed.exists())
 
@@ -216,27 +232,42 @@ class Storm:
         self._report.recovery_s.append(time.monotonic() - began)
 
 
-def run(folder: Path, plan: Plan, say: Say = lambda _line: None) -> Report:
-    """One chaos run in `folder`, which is left for a look. The report's `problems` are empty when all held."""
+class Stage(NamedTuple):
+    """Where a run takes place, and what can befall it there."""
+
+    lab: Lab
+    oracle: Oracle
+    storm: type[Storm] = Storm
+    start: Callable[[], None] | None = None
+    """What to call instead of the lab's `start`."""
+
+
+def run(folder: Path, plan: Plan, say: Say = lambda _line: None, stage: Stage | None = None) -> Report:
+    """One chaos run in `folder`, which is left for a look. The report's `problems` are empty when all held. Without a
+    stage the nodes are agents of this machine."""
     began = time.monotonic()
     chance = random.Random(plan.seed)
     report = Report(plan)
     jobs = make_jobs(plan.tasks, chance)
     strikes = plan.strikes(chance)
-    lab, oracle = Lab(folder / "lab"), Oracle(folder / "oracle")
+    lab, oracle, storm_kind, start = stage or Stage(Lab(folder / "lab"), Oracle(folder / "oracle"))
     gate = Gate(len(strikes))
     share = max(1, -(-plan.tasks // (len(strikes) + 1)))
     timed = [(number // share, job) for number, job in enumerate(jobs)]
     clients = [Submitter(lab, oracle, timed[one::CLIENTS], gate, f"{plan.seed}.{one}") for one in range(CLIENTS)]
+    storm = storm_kind(lab, gate, report, chance, say)
     try:
-        lab.start()
+        (start or lab.start)()
         for client in clients:
             client.start()
-        Storm(lab, gate, report, chance, say).rage(strikes)
+        try:
+            storm.rage(strikes)
+        finally:
+            storm.end()
         say("the storm is over")
         _settle(lab, clients, gate, report)
         lost = sum(name in SHIM_KILLS for name in plan.agent_failpoints)
-        report.problems += books.audit_running(lab, oracle, jobs, lost=lost)
+        report.problems += books.audit_running(lab, oracle, jobs, lost=lost, rebooted=report.rebooted)
         lab.stop_master()
         report.problems += books.audit_stopped(lab, jobs, folder, chance, prefixes=12)
     except NeverError as error:
@@ -266,4 +297,4 @@ def _settle(lab: Lab, clients: list[Submitter], gate: Gate, report: Report) -> N
 
 def every_fault(tasks: int, kills: int, agent_kills: int, seed: int) -> Plan:
     """The full run: random kills and every failpoint there is, once."""
-    return Plan(tasks, kills, agent_kills, failpoint.NAMES, AGENT_FAILPOINTS, seed)
+    return Plan(tasks, kills, agent_kills, failpoint.NAMES, AGENT_FAILPOINTS, seed=seed)

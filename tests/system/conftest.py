@@ -9,6 +9,8 @@ import pytest
 
 from tests.system.lab import Lab
 from tests.system.oracle import Oracle
+from tests.system.ssh_lab import SshLab
+from tests.testbed.bed import Testbed
 
 LabMaker = Callable[..., Lab]
 
@@ -39,3 +41,21 @@ def lab(make_system_lab: LabMaker) -> Lab:
 def oracle(tmp_path: Path) -> Oracle:
     """Where the tasks of a test tell what they do."""
     return Oracle(tmp_path / "oracle")
+
+
+@pytest.fixture(scope="package")
+def testbed() -> Iterator[Testbed]:
+    """Five hosts, the fourth behind the proxy. A test that asks for `ssh_lab` finds them as new."""
+    with Testbed(5, inner=[4]) as bed:
+        yield bed
+
+
+@pytest.fixture
+def ssh_lab(testbed: Testbed, tmp_path: Path) -> Iterator[SshLab]:
+    """A lab of the first four hosts, not started yet: two by password, two by key, one of these through the proxy.
+    Like `make_system_lab` it fails if anything is left alive."""
+    lab = SshLab(tmp_path / "lab", testbed, hosts=testbed.hosts[:4])
+    yield lab
+    left = lab.close()
+    testbed.renew()
+    assert left == []

@@ -17,9 +17,11 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from client.api import Client, connect
+from tests.testbed import processes
+from tests.testbed.processes import Process
 from wire.errors import UnreachableError
 
 ROOT = Path(__file__).parents[2]
@@ -27,17 +29,10 @@ PORTS = ("monitor_port", "data_port", "train_state_port")
 CHOOSE_FROM = range(12_000, 30_000)
 """Below the ports that the kernel gives to clients: one that waits for its master may otherwise connect to itself."""
 PATIENCE_S = 20.0
+OWN_FORKS = 2
+"""Children of an agent that belong to no task: its sampler, and the next task's shim, which has a child."""
 
 T = TypeVar("T")
-
-
-class Process(NamedTuple):
-    """A process of a lab. `launch_id`: of the attempt that it belongs to, or empty."""
-
-    pid: int
-    parent: int
-    launch_id: str
-    command: str
 
 
 class NeverError(AssertionError):
@@ -85,15 +80,40 @@ class Lab:
         self.master: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
         ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
-        self.conf.write_text(json.dumps({"socket_info": ports, "scheduler": {"grace_s": 2.0}}), encoding="utf-8")
+        self.keys: dict[str, Any] = {"socket_info": ports, "scheduler": {"grace_s": 2.0}}
+        self.write_conf()
         entry = {"ip": "127.0.0.1", "driver": "local", "gpu_probe": "declared", "gpu_count": gpus, "slots": slots}
-        registry = json.dumps([{"name": name, **entry} for name in self.nodes])
-        (folder / "gpu_slaver_info.json").write_text(registry, encoding="utf-8")
+        self.write_registry([{"name": name, **entry} for name in self.nodes])
+
+    def write_conf(self, **more: Any) -> None:
+        """Write conf.json: what every lab has, and the keys given here."""
+        self.keys.update(more)
+        self.conf.write_text(json.dumps(self.keys), encoding="utf-8")
+
+    @property
+    def registry(self) -> Path:
+        """The list of nodes."""
+        return self.folder / "gpu_slaver_info.json"
+
+    def write_registry(self, entries: list[dict[str, Any]]) -> None:
+        """Write the list of nodes, in one go, as an editor would."""
+        draft = self.registry.with_suffix(".draft")
+        draft.write_text(json.dumps(entries), encoding="utf-8")
+        draft.replace(self.registry)
+
+    @property
+    def connections(self) -> int:
+        """How many nodes lie behind a connection of their own, which costs the master threads and descriptors."""
+        return 0
 
     @property
     def task_info(self) -> Path:
         """Where the master keeps its queue."""
         return self.folder / "task_info"
+
+    def server_log(self) -> str:
+        """What the masters of this lab wrote into their log."""
+        return (self.folder / "server_log.log").read_text(encoding="utf-8")
 
     def environment(self) -> dict[str, str]:
         """What processes of the lab are started with: the caller's environment without his own Muster."""
@@ -207,26 +227,21 @@ class Lab:
     def processes(self) -> list[Process]:
         """Everything alive that was started by this lab, directly or not."""
         mark = f"XDG_STATE_HOME={self.state}".encode()
-        found = (_look(int(entry.name), mark) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-        return [process for process in found if process is not None]
+        return processes.alive(lambda pid: mark in processes.environment(pid))
 
     def attempts_alive(self) -> list[Process]:
         """The processes of tasks."""
         return [process for process in self.processes() if process.launch_id]
 
     def strays(self) -> list[Process]:
-        """What should not be there when no task lives: all but the master, the agents, and one sampler each."""
-        agents = {self.agent_pid(node) for node in self.nodes}
-        samplers: set[int] = set()
-        found: list[Process] = []
-        for process in self.processes():
-            if process.pid in agents or (self.master is not None and process.pid == self.master.pid):
-                continue
-            if process.parent in agents and process.parent not in samplers and not process.launch_id:
-                samplers.add(process.parent)
-            else:
-                found.append(process)
-        return found
+        """What should not be there when no task lives: all but the master, the agents, and each one's own forks."""
+        everything = self.processes()
+        agents = [self.agent_pid(node) for node in self.nodes]
+        known = {None if self.master is None else self.master.pid, *agents}
+        for agent in agents:
+            forks = _children(everything, agent, OWN_FORKS)
+            known.update(forks, *(_children(everything, fork, 1) for fork in forks))
+        return [process for process in everything if process.pid not in known]
 
     def close(self) -> list[Process]:
         """End master and agents, then whatever is left; gives what had to be killed, which should be nothing."""
@@ -242,20 +257,9 @@ class Lab:
         return left
 
 
-def _look(pid: int, mark: bytes) -> Process | None:
-    try:
-        environ = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        if mark not in environ:
-            return None
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return None  # gone meanwhile, or another user's
-    state, parent = stat[stat.rindex(b")") + 2 :].split()[:2]
-    if state in b"ZX":
-        return None
-    ids = [entry.partition(b"=")[2].decode() for entry in environ if entry.startswith(b"MUSTER_LAUNCH_ID=")]
-    return Process(pid, int(parent), ids[0] if ids else "", command)
+def _children(everything: list[Process], parent: int | None, limit: int) -> list[int]:
+    """The pids of so many children that belong to no task."""
+    return [process.pid for process in everything if process.parent == parent and not process.launch_id][:limit]
 
 
 def _signal(pid: int | None, number: int) -> None:

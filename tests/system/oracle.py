@@ -11,23 +11,24 @@ from __future__ import annotations
 import random
 import shlex
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 _SCRIPT = """\
 # . oracle.sh CODE NAP [leftover]: hold what this attempt was given, for NAP seconds, then end with CODE.
-muster_conflict() { echo "$MUSTER_LAUNCH_ID $1 on $MUSTER_NODE" >>"$muster_here/conflicts"; exit 99; }
+muster_conflict() { echo "$MUSTER_LAUNCH_ID $1 on $MUSTER_NODE" >>"$muster_disk/conflicts"; exit 99; }
 exec {muster_fd}>"$muster_here/locks/task-$MUSTER_TASK_ID"
 flock -n "$muster_fd" || muster_conflict "task $MUSTER_TASK_ID"
 for muster_gpu in ${CUDA_VISIBLE_DEVICES//,/ }; do
-    exec {muster_fd}>"$muster_here/locks/$MUSTER_NODE-gpu$muster_gpu"
+    exec {muster_fd}>"$muster_disk/locks/$MUSTER_NODE-gpu$muster_gpu"
     flock -n "$muster_fd" || muster_conflict "gpu $muster_gpu"
 done
 echo "start $MUSTER_LAUNCH_ID $MUSTER_TASK_ID $MUSTER_NODE $$ $EPOCHREALTIME $CUDA_VISIBLE_DEVICES" \\
-    >>"$muster_here/oracle"
+    >>"$muster_disk/oracle"
 if [ "$3" = leftover ]; then setsid sleep 8 & fi
 sleep "$2"
-echo "end $MUSTER_LAUNCH_ID $1 $EPOCHREALTIME" >>"$muster_here/oracle"
+echo "end $MUSTER_LAUNCH_ID $1 $EPOCHREALTIME" >>"$muster_disk/oracle"
 if [ "$1" = 137 ]; then kill -KILL $$; fi
 exit "$1"
 """
@@ -66,13 +67,18 @@ def make_jobs(count: int, chance: random.Random) -> list[Job]:
 
 
 class Oracle:
-    """The files of one run, in `folder`."""
+    """The files of one run. `folder` is seen by all tasks and has the locks of tasks. Where nodes are machines, `disk`
+    is a folder on each one's own disk, for its GPUs and what it tells; `disks` is where this machine sees them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, disk: str = "", disks: Sequence[Path] = ()) -> None:
         self.folder = folder
-        (folder / "locks").mkdir(parents=True)
+        self._disks = disks or (folder,)
+        for place in {folder, *self._disks}:
+            (place / "locks").mkdir(parents=True)
+            for made in (place, place / "locks"):
+                made.chmod(0o777)  # the tasks' account need not be ours
         self.script = folder / "oracle.sh"
-        here = f"muster_here={shlex.quote(str(folder))}\n"
+        here = f"muster_here={shlex.quote(str(folder))} muster_disk={shlex.quote(disk or str(folder))}\n"
         self.script.write_text(here + _SCRIPT, encoding="utf-8")
 
     def command(self, job: Job) -> str:
@@ -101,5 +107,5 @@ class Oracle:
         return [" ".join(words) for words in self._lines("conflicts")]
 
     def _lines(self, name: str) -> list[list[str]]:
-        path = self.folder / name
-        return [line.split() for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+        paths = [disk / name for disk in self._disks]
+        return [line.split() for path in paths if path.exists() for line in path.read_text("utf-8").splitlines()]

@@ -1,0 +1,464 @@
+"""The driver `ssh`, a real sshd and a real agent: found again after every break, each refusal in one clear line."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+import pytest
+
+from master import ssh, ssh_login, ssh_socket
+from master.link import CannotConnectError, UntrustedError
+from master.registry import NodeConfig
+from tests.system.lab import free_ports, until
+from wire.errors import ConflictError, NodeUnreachableError
+
+from .real_sshd import RealSshd, make_key
+from .ssh_story import Line, Site, black_hole, descriptors, half, mute, nothing_left, run, settled, threads
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RealSshd]:
+    made = RealSshd(tmp_path / "server")
+    made.start()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Site:
+    return Site(tmp_path)
+
+
+def test_the_agent_is_sent_started_and_found_again_with_what_it_runs(
+    server: RealSshd, site: Site, tmp_path: Path
+) -> None:
+    site.trust(server)
+    go = tmp_path / "go"
+
+    async def story() -> None:
+        first = await site.connected(server.node())
+        pid = (await first.hear("welcome"))["pid"]
+        first.launch("1.1.a", f"echo hello; until [ -e {go} ]; do sleep 0.02; done; exit 7", tmp_path)
+        await first.hear("started", launch_id="1.1.a")
+        server.end_connections()
+        assert await first.end() is not None
+
+        second = await site.connected(server.node())
+        assert (await second.hear("welcome"))["pid"] == pid
+        (attempt,) = (await second.hear("inventory"))["attempts"]
+        assert (attempt["launch_id"], attempt["state"]) == ("1.1.a", "running")
+        go.touch()
+        exited = await second.hear("exit", launch_id="1.1.a")
+        assert (exited["code"], exited["cause"]) == (7, "exited")
+        assert (tmp_path / "1.1.a.log").read_text(encoding="utf-8").startswith("hello\n")
+        second.transport.abort()
+        assert await second.end() is None
+        assert first.lost == first.lost[:1]
+
+    with nothing_left():
+        run(story())
+
+
+def test_a_password_opens_as_well_as_a_key_of_each_kind(server: RealSshd, site: Site, tmp_path: Path) -> None:
+    site.trust(server)
+    kinds = {kind: make_key(tmp_path / kind, kind) for kind in ("rsa", "ecdsa")}
+    allowed = server.folder / "authorized_keys"
+    public = [path.with_suffix(".pub").read_text(encoding="utf-8") for path in kinds.values()]
+    allowed.write_text(allowed.read_text(encoding="utf-8") + "".join(public), encoding="utf-8")
+
+    async def story() -> None:
+        for key_file in (None, *map(str, kinds.values())):
+            line = await site.connected(server.node(key_file=key_file))
+            line.transport.abort()
+            await line.end()
+
+    with nothing_left():
+        run(story())
+
+
+def test_the_version_is_that_of_the_archive_and_of_the_agent(server: RealSshd, site: Site) -> None:
+    site.trust(server)
+
+    async def story() -> None:
+        line = await site.connected(server.node())
+        assert (await line.hear("welcome"))["version"] == site.driver(server.node()).version == site.archive[0]
+        line.transport.abort()
+        await line.end()
+
+    run(story())
+
+
+# -- host keys ------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_host_key_is_refused_until_somebody_trusts_it(server: RealSshd, site: Site) -> None:
+    async def story() -> None:
+        driver = site.driver(server.node())
+        refusal = await site.refusal(server.node())
+        assert isinstance(refusal, UntrustedError)
+        assert refusal.patience == "long"
+        assert server.host_key.fingerprint in str(refusal)
+        assert "`muster node trust n`" in str(refusal)
+        assert driver.known_key() is None
+
+        offered = await driver.offered_key()
+        assert offered == server.host_key
+        driver.pin(offered)
+        assert driver.known_key() == offered.fingerprint
+        line = await site.connected(server.node())
+        line.transport.abort()
+        await line.end()
+
+    with nothing_left():
+        run(story())
+
+
+def test_a_changed_host_key_is_told_with_both_fingerprints_and_gets_no_password(server: RealSshd, site: Site) -> None:
+    site.trust(server)
+    known = server.host_key
+    server.stop()
+    server.new_host_key()
+    server.start()
+    assert server.host_key != known
+
+    refusal = run(site.refusal(server.node(key_file=None)))
+    assert isinstance(refusal, UntrustedError)
+    assert "has changed" in str(refusal)
+    assert known.fingerprint in str(refusal)
+    assert server.host_key.fingerprint in str(refusal)
+    assert "`muster node trust n`" in str(refusal)
+    assert "password" not in server.log()
+
+
+def test_the_registry_may_pin_a_key_and_then_no_file_counts(server: RealSshd, site: Site) -> None:
+    key = server.host_key
+
+    async def story() -> None:
+        for pinned in (key.fingerprint, f"{key.type} {key.base64} a comment"):
+            line = await site.connected(server.node(host_key=pinned))
+            line.transport.abort()
+            await line.end()
+        site.trust(server)
+        other = server.node(host_key="SHA256:" + "x" * 43)
+        refusal = await site.refusal(other)
+        assert isinstance(refusal, UntrustedError)
+        assert "correct `host_key` in the registry" in str(refusal)
+        with pytest.raises(ConflictError, match="`host_key`"):
+            site.driver(other).pin(key)
+        assert "expected `SHA256:…`" in str(await site.refusal(server.node(host_key="what is this")))
+
+    run(story())
+
+
+def test_a_machine_with_several_keys_is_asked_for_the_one_that_we_know(server: RealSshd, site: Site) -> None:
+    rsa = make_key(server.folder / "second_host_key", "rsa").with_suffix(".pub").read_text(encoding="ascii").split()
+    server.more_config += f"HostKey {server.folder}/second_host_key\n"
+    server.stop()
+    server.start()
+
+    async def story() -> None:
+        line = await site.connected(server.node(host_key=f"{rsa[0]} {rsa[1]}"))
+        line.transport.abort()
+        await line.end()
+
+    run(story())
+
+
+# -- refusals -------------------------------------------------------------------------------------------------
+
+
+def test_a_wrong_password_or_key_is_told_with_the_cure_and_not_tried_again_soon(
+    server: RealSshd, site: Site, tmp_path: Path
+) -> None:
+    site.trust(server)
+    site.psw.write_text("wrong-secret\n", encoding="utf-8")
+    refusal = run(site.refusal(server.node(key_file=None)))
+    assert (refusal.patience, "wrong-secret" in str(refusal)) == ("long", False)
+    assert str(refusal).endswith(f"(as lab) refuses the password: correct it in {site.psw}, or use `key_file`")
+    stranger = make_key(tmp_path / "stranger")
+    refusal = run(site.refusal(server.node(key_file=str(stranger))))
+    assert refusal.patience == "long"
+    assert f"refuses the key {stranger}: add its public half to ~/.ssh/authorized_keys there" in str(refusal)
+
+
+def test_a_node_that_takes_no_passwords_says_what_it_takes(tmp_path: Path, site: Site) -> None:
+    server = RealSshd(tmp_path / "server", passwords=False)
+    server.start()
+    try:
+        site.trust(server)
+        refusal = run(site.refusal(server.node(key_file=None)))
+        assert (refusal.patience, "takes no log-in with a password, only publickey" in str(refusal)) == ("long", True)
+    finally:
+        server.close()
+
+
+def test_a_key_file_that_cannot_be_used_is_told_before_anybody_is_asked(tmp_path: Path) -> None:
+    open_to_all = make_key(tmp_path / "open")
+    open_to_all.chmod(0o644)
+    garbage = tmp_path / "garbage"
+    garbage.write_text(
+        "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----\n", encoding="ascii"
+    )
+    garbage.chmod(0o600)
+    expected = {
+        str(tmp_path / "missing"): "cannot be read: No such file or directory",
+        str(open_to_all): f"may be read by others: `chmod 600 {open_to_all}`",
+        str(make_key(tmp_path / "locked", passphrase="secret")): "is encrypted: nobody is there to type its passphrase",  # noqa: S106
+        str(make_key(tmp_path / "pair").with_suffix(".pub")): "holds no private key (is it the public half?)",
+        str(garbage): "is no usable key",
+        "relative/key": "write the whole path",
+    }
+    for key_file, words in expected.items():
+        with pytest.raises(CannotConnectError) as caught:
+            ssh_login.load_key(key_file)
+        assert f"key_file {key_file}" in str(caught.value)
+        assert words in str(caught.value)
+        assert caught.value.patience == "long"
+
+
+def test_a_node_with_neither_key_nor_password_says_where_to_put_one(server: RealSshd, site: Site) -> None:
+    site.psw.unlink()
+    refusal = run(site.refusal(server.node(key_file=None)))
+    assert (refusal.patience, str(site.psw) in str(refusal), "`key_file`" in str(refusal)) == ("long", True, True)
+    site.psw.write_text("x\n", encoding="utf-8")
+    site.psw.chmod(0o640)
+    assert f"`chmod 600 {site.psw}`" in str(run(site.refusal(server.node(key_file=None))))
+
+
+def refused_port() -> AbstractContextManager[int]:
+    return nullcontext(free_ports(1)[0])
+
+
+@pytest.mark.parametrize(
+    ("port", "words"),
+    [
+        (refused_port, "refuses the connection: does sshd run there, on this `port`?"),
+        (black_hole, "does not answer within"),
+        (mute, "takes the connection and then says nothing"),
+    ],
+)
+def test_an_address_without_sshd_is_told(
+    port: object, words: str, site: Site, server: RealSshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh_socket, "CONNECT_S", 0.5)
+    monkeypatch.setattr(ssh_login, "BANNER_S", 0.5)
+    assert callable(port)
+    with port() as number, nothing_left():
+        refusal = run(site.refusal(server.node(port=number)))
+    assert str(refusal).startswith(f"127.0.0.1:{number} {words}")
+    assert refusal.patience == "short"
+    with port() as number, pytest.raises(NodeUnreachableError, match=r"127\.0\.0\.1"):
+        run(site.driver(server.node(port=number)).offered_key())
+
+
+# -- nothing is left ------------------------------------------------------------------------------------------
+
+ROUNDS = 50
+
+
+async def in_vain(site: Site, node: NodeConfig, words: str) -> None:
+    """Fail ROUNDS times for this reason, as often at a time as the gate lets through."""
+    for refusal in await asyncio.gather(*(site.refusal(node) for _ in range(ROUNDS))):
+        assert words in str(refusal)
+
+
+REASONS = {
+    "password": "refuses the password",
+    "key": "refuses the key",
+    "unknown": "is not known",
+    "refused": "refuses the connection",
+    "mute": "says nothing",
+    "half": "the key exchange failed",
+    "black hole": "does not answer",
+    "no python": "no `python-of-nobody`",
+}
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_fifty_failures_of_a_kind_leave_neither_thread_nor_descriptor(
+    kind: str, server: RealSshd, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh_socket, "CONNECT_S", 0.3)
+    monkeypatch.setattr(ssh_login, "BANNER_S", 0.3)
+    if kind != "unknown":
+        site.trust(server)
+    node = server.node()
+    swallowing: AbstractContextManager[int] = nullcontext(server.port)
+    if kind == "password":
+        site.psw.write_text("wrong\n", encoding="utf-8")
+        node = server.node(key_file=None)
+    elif kind == "key":
+        node = server.node(key_file=str(make_key(tmp_path / "stranger")))
+    elif kind == "no python":
+        node = server.node(python="python-of-nobody")
+    elif kind != "unknown":
+        swallowing = {"refused": refused_port, "mute": mute, "half": half, "black hole": black_hole}[kind]()
+    with swallowing as port:
+        node = server.node(port=port) if port != server.port else node
+        before = threads(), descriptors()
+        run(in_vain(site, node, REASONS[kind]))
+        until(f"{before} again, not {(threads(), descriptors())}", lambda: (threads(), descriptors()) == before, 5)
+
+
+def test_giving_up_in_the_middle_leaves_nothing(site: Site, server: RealSshd) -> None:
+    async def story() -> None:
+        with mute() as port, nothing_left():
+            job = asyncio.create_task(site.driver(server.node(port=port)).connect(Line()))
+            await asyncio.sleep(0.2)
+            job.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await job
+            await settled(lambda: threads() == 1)
+
+    run(story())
+
+
+def test_closing_the_driver_ends_its_connection_and_tells_the_protocol(site: Site, server: RealSshd) -> None:
+    site.trust(server)
+
+    async def story() -> None:
+        driver, line = site.driver(server.node()), Line()
+        with nothing_left():
+            await driver.connect(line)
+            await driver.close()
+            await settled(lambda: threads() == 1)
+            await line.end()
+
+    run(story())
+
+
+# -- breaks ---------------------------------------------------------------------------------------------------
+
+
+def test_a_connection_cut_with_a_mebibyte_in_flight_is_lost_once_and_the_next_finds_the_agent_sane(
+    site: Site, server: RealSshd
+) -> None:
+    site.trust(server)
+
+    async def story() -> None:
+        line = await site.connected(server.node())
+        pid = (await line.hear("welcome"))["pid"]
+        line.send(op="probe", probe_id="p", argv=["cat"], stdin="x" * (1 << 20), cwd=None, env={}, timeout_s=5.0)
+        server.end_connections()
+        await line.end()
+        line.send(op="ping")  # dropped, not an error
+        again = await site.connected(server.node())
+        assert (await again.hear("welcome"))["pid"] == pid
+        again.send(op="ping")
+        await again.hear("pong")
+        again.transport.abort()
+        await again.end()
+        assert len(line.lost) == len(again.lost) == 1
+
+    with nothing_left():
+        run(story())
+
+
+def test_a_frozen_machine_blocks_neither_the_loop_nor_the_end(site: Site, server: RealSshd) -> None:
+    site.trust(server)
+
+    async def longest_turn(stop: asyncio.Event) -> float:
+        longest, last = 0.0, time.monotonic()
+        while not stop.is_set():
+            await asyncio.sleep(0.001)
+            now = time.monotonic()
+            longest, last = max(longest, now - last), now
+        return longest
+
+    async def story() -> None:
+        line = await site.connected(server.node())
+        stop = asyncio.Event()
+        watch = asyncio.create_task(longest_turn(stop))
+        with server.frozen():
+            for _ in range(64):
+                line.transport.write(b"x" * (256 << 10))
+                await asyncio.sleep(0)
+            await asyncio.sleep(0.3)
+            assert line.lost == []
+            assert line.transport.get_write_buffer_size() > 0
+            began = time.monotonic()
+            line.transport.abort()
+            await line.end()
+            await settled(lambda: threads() == 1)
+            assert time.monotonic() - began < 2
+        stop.set()
+        assert await watch < 0.5
+
+    with nothing_left():
+        run(story())
+
+
+def test_a_machine_frozen_during_the_log_in_is_given_up(
+    site: Site, server: RealSshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.trust(server)
+    for module, name in ((ssh_login, "BANNER_S"), (ssh_login, "EXCHANGE_S"), (ssh, "MARGIN_S")):
+        monkeypatch.setattr(module, name, 0.2)
+
+    with server.frozen(), nothing_left():
+        refusal = run(site.refusal(server.node()))
+    assert "says nothing: it is frozen, overloaded, or no sshd" in str(refusal)
+
+
+def test_the_agent_that_dies_is_started_anew(site: Site, server: RealSshd) -> None:
+    site.trust(server)
+
+    async def story() -> None:
+        line = await site.connected(server.node())
+        pid = (await line.hear("welcome"))["pid"]
+        os.kill(pid, signal.SIGKILL)
+        await line.end()
+        again = await site.connected(server.node())
+        assert (await again.hear("welcome"))["pid"] != pid
+        again.transport.abort()
+        await again.end()
+
+    run(story())
+
+
+# -- how many at a time ---------------------------------------------------------------------------------------
+
+
+def test_five_log_ins_at_a_time_go_to_one_address_and_others_do_not_wait_for_them() -> None:
+    async def story() -> None:
+        gate = ssh.LoginGate()
+        inside: list[int] = []
+        most: list[int] = []
+        leave = asyncio.Event()
+
+        async def log_in(port: int) -> None:
+            async with gate.turn("10.0.0.1", port):
+                inside.append(port)
+                most.append(inside.count(port))
+                await leave.wait()
+                inside.remove(port)
+
+        jobs = [asyncio.create_task(log_in(port)) for port in [22] * 20 + [23]]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert (inside.count(22), inside.count(23)) == (5, 1)
+        leave.set()
+        await asyncio.gather(*jobs)
+        assert max(most) == 5
+
+    run(story())
+
+
+def test_many_nodes_on_one_machine_connect_with_two_threads_each(site: Site, server: RealSshd) -> None:
+    site.trust(server)
+
+    async def story() -> None:
+        lines = await asyncio.gather(*(site.connected(server.node(f"n{number}")) for number in range(12)))
+        assert threads() <= 1 + 2 * len(lines)
+        for line in lines:
+            line.transport.abort()
+            await line.end()
+
+    with nothing_left():
+        run(story())

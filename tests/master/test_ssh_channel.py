@@ -1,0 +1,286 @@
+"""The bridge between paramiko's channel and asyncio, with small programs at the other end of a real sshd."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from master import ssh_channel
+from master.passwords import Passwords
+from master.ssh_channel import ChannelTransport, Pipe
+from master.ssh_login import close, log_in
+from master.ssh_socket import connect_blocking
+
+from .real_sshd import RealSshd
+from .ssh_story import Site, nothing_left, run, settled
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[RealSshd]:
+    made = RealSshd(tmp_path / "server")
+    made.start()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def site(tmp_path: Path, server: RealSshd) -> Site:
+    made = Site(tmp_path)
+    made.trust(server)
+    return made
+
+
+class Ear(asyncio.Protocol):
+    """Keeps what it is told; `on_data` may look at it."""
+
+    def __init__(self) -> None:
+        self.heard = bytearray()
+        self.lost: list[Exception | None] = []
+        self.after_loss = 0
+        self._news = asyncio.Event()
+
+    def data_received(self, data: bytes) -> None:
+        self.after_loss += len(self.lost)
+        self.heard += data
+        self._news.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost.append(error)
+        self._news.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._news.clear()
+            await asyncio.wait_for(self._news.wait(), 20)
+
+
+def serve(pipe: Pipe, transport: paramiko.Transport, sock: socket.socket) -> None:
+    pipe.serve()
+    close(transport, sock)
+
+
+@contextmanager
+def pipe_to(command: str, server: RealSshd, site: Site) -> Iterator[Pipe]:
+    """A pipe to a program, served by a thread as a connection does it."""
+    node = server.node()
+    sock = connect_blocking(node)
+    transport = log_in(sock, node, site.keys, Passwords(site.psw))
+    thread = None
+    try:
+        channel = transport.open_session(timeout=10)
+        pipe = Pipe(channel, sock)
+        channel.exec_command(command)
+        thread = threading.Thread(target=serve, args=(pipe, transport, sock))
+        thread.start()
+        yield pipe
+    finally:
+        pipe.abort()
+        assert thread is not None
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_ten_mebibytes_go_both_ways_whole_and_in_order(server: RealSshd, site: Site) -> None:
+    sent = b"".join(b"%09d\n" % number for number in range(1 << 20))
+
+    async def story() -> None:
+        with pipe_to("exec cat", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            for start in range(0, len(sent), 1 << 20):
+                transport.write(sent[start : start + (1 << 20)])
+            await ear.until(lambda: len(ear.heard) == len(sent))
+            assert bytes(ear.heard) == sent
+            assert transport.get_write_buffer_size() == 0
+            transport.abort()
+            await ear.until(lambda: bool(ear.lost))
+
+    with nothing_left():
+        run(story())
+
+
+def test_close_sends_what_waits_and_then_tells_the_end_once(server: RealSshd, site: Site, tmp_path: Path) -> None:
+    target = tmp_path / "received"
+
+    async def story() -> None:
+        with pipe_to(f"cat > {target}", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            transport.write(b"x" * 3_000_000)
+            transport.close()
+            assert transport.is_closing()
+            transport.write(b"too late")
+            await ear.until(lambda: bool(ear.lost))
+            transport.close()
+            transport.abort()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert ear.lost == [None]
+
+    with nothing_left():
+        run(story())
+        deadline = time.monotonic() + 10
+        while target.stat().st_size < 3_000_000 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert target.stat().st_size == 3_000_000
+
+
+def test_the_other_sides_end_comes_after_all_that_it_said(server: RealSshd, site: Site) -> None:
+    async def story(command: str) -> Ear:
+        with pipe_to(command, server, site) as pipe:
+            ear = Ear()
+            ChannelTransport(pipe, ear).begin()
+            await ear.until(lambda: bool(ear.lost))
+        return ear
+
+    with nothing_left():
+        ear = run(story("head -c 4000000 /dev/zero; echo last words >&2; exit 3"))
+        assert (len(ear.heard), ear.after_loss) == (4_000_000, 0)
+        assert [str(error) for error in ear.lost] == ["last words"]
+        assert run(story("true")).lost == [None]
+
+
+def test_a_flood_on_stderr_stops_nothing_and_only_its_end_is_kept(server: RealSshd, site: Site) -> None:
+    async def story() -> None:
+        with pipe_to("head -c 5000000 /dev/zero >&2; echo the end >&2; echo done; cat", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            await ear.until(lambda: bytes(ear.heard) == b"done\n")
+            await settled(lambda: pipe.errors.endswith("the end\n"))  # two streams, no order between them
+            assert len(pipe.errors) <= ssh_channel.ERRORS_KEPT
+            transport.abort()
+            await ear.until(lambda: bool(ear.lost))
+
+    with nothing_left():
+        run(story())
+
+
+def test_both_sides_may_write_at_once_without_reading(server: RealSshd, site: Site) -> None:
+    """A program that reads only after it has written more than the window holds, while more is written to it."""
+    program = "head -c 6000000 /dev/zero; head -c 6000000 >/dev/null; echo; echo read"
+
+    async def story() -> None:
+        with pipe_to(program, server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            transport.write(b"x" * 6_000_000)
+            await ear.until(lambda: ear.heard.endswith(b"\nread\n"))
+            assert len(ear.heard) == 6_000_000 + 6
+
+    with nothing_left():
+        run(story())
+
+
+def test_a_node_that_takes_nothing_is_given_up_at_the_cap_and_never_blocks(
+    server: RealSshd, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh_channel, "MAX_UNSENT", 8 << 20)
+
+    async def story() -> None:
+        with pipe_to("sleep 1000", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            longest = 0.0
+            while not transport.is_closing():
+                began = time.monotonic()
+                transport.write(b"x" * (1 << 20))
+                longest = max(longest, time.monotonic() - began)
+                await asyncio.sleep(0)
+            await ear.until(lambda: bool(ear.lost))
+            assert [str(error) for error in ear.lost] == ["8 MiB wait to be sent and the node does not take them"]
+            assert longest < 0.5
+
+    with nothing_left():
+        run(story())
+
+
+def test_a_loop_that_is_busy_makes_the_other_side_wait(server: RealSshd, site: Site, tmp_path: Path) -> None:
+    """What arrives is not piled up here: beyond the window the program itself is held back."""
+    written = tmp_path / "written"
+    program = f"for i in $(seq 100); do head -c 100000 /dev/zero; echo $i > {written}; done; echo; echo end"
+
+    async def story() -> None:
+        with pipe_to(program, server, site) as pipe:
+            ear = Ear()
+            ChannelTransport(pipe, ear).begin()
+            await ear.until(lambda: bool(ear.heard))
+            time.sleep(1.0)  # noqa: ASYNC251  (the loop is busy: that is the point)
+            assert int(written.read_text(encoding="ascii")) < 60
+            await ear.until(lambda: ear.heard.endswith(b"\nend\n"))
+
+    with nothing_left():
+        run(story())
+
+
+def test_when_the_network_goes_it_is_told_so(server: RealSshd, site: Site) -> None:
+    async def story() -> None:
+        with pipe_to("cat", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            assert transport.get_extra_info("peername") == ("127.0.0.1", server.port)
+            server.end_connections()
+            await ear.until(lambda: bool(ear.lost))
+            assert str(ear.lost[0]).startswith("the SSH connection ended")
+
+    with nothing_left():
+        run(story())
+
+
+def test_a_message_takes_well_under_a_millisecond(server: RealSshd, site: Site) -> None:
+    async def story() -> list[float]:
+        taken = []
+        with pipe_to("exec cat", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            for number in range(1, 201):
+                began = time.perf_counter()
+                transport.write(b"x" * 100)
+                await ear.until(lambda number=number: len(ear.heard) == number * 100)  # type: ignore[misc]
+                taken.append(time.perf_counter() - began)
+        return taken
+
+    with nothing_left():
+        taken = sorted(run(story()))
+    # Half of them: 40 ms would be Nagle's algorithm, 5 ms a thread that waits for its turn.
+    assert taken[len(taken) // 2] < 0.004
+
+
+def wake_ups() -> int:
+    """How often threads of this process have woken up from waiting."""
+    found = 0
+    for status in Path("/proc/self/task").glob("*/status"):
+        found += int(status.read_text(encoding="ascii").rpartition("\nvoluntary_ctxt_switches:")[2].split()[0])
+    return found
+
+
+def test_an_idle_connection_costs_next_to_nothing_and_still_ends_at_once(server: RealSshd, site: Site) -> None:
+    async def story() -> None:
+        with pipe_to("cat", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            before = wake_ups()
+            await asyncio.sleep(1.0)
+            assert wake_ups() - before < 6  # paramiko by itself looks ten times a second
+            began = time.monotonic()
+            transport.abort()
+            await ear.until(lambda: bool(ear.lost))
+        assert time.monotonic() - began < 1.0
+
+    with nothing_left():
+        run(story())

@@ -1,0 +1,72 @@
+"""Who may log in to the hosts of a testbed: one account with a uid of its own, by password and by key."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+USER, UID = "lab", 6000
+PASSWORD = "open sesame"  # noqa: S105  (of an account that exists inside a test only)
+_HASH = "$6$muster.testbed$ZMYM/Q9yv1Zoyq/wgqQcT8srJM5Qd6O7lGjbRqTN/ferEfGbmrRtpfV1OtYZ0xzUcWB.Ss18vT1pRBiuDu7Qo0"
+_SSHD = """\
+HostKey /etc/ssh/host_key
+PasswordAuthentication yes
+KbdInteractiveAuthentication no
+UsePAM no
+UseDNS no
+LogLevel VERBOSE
+PidFile /run/sshd.pid
+"""
+"""All else, the limits before all, is what sshd does by itself."""
+
+
+def copy_etc(etc: Path) -> None:
+    """Copy this machine's /etc to `etc` and add the account."""
+    shutil.copytree("/etc", etc, symlinks=True, ignore=_sockets_and_keys)
+    lines = {
+        "passwd": f"{USER}:x:{UID}:{UID}::/home/{USER}:/bin/bash\n",
+        "shadow": f"{USER}:{_HASH}:19000:0:99999:7:::\n",
+        "group": f"{USER}:x:{UID}:\n",
+    }
+    for name, line in lines.items():
+        with (etc / name).open("a", encoding="utf-8") as file:
+            file.write(line)
+    for name in ("hostname", "machine-id"):
+        (etc / name).touch()  # to mount upon
+    (etc / "ssh").mkdir()
+
+
+def _sockets_and_keys(folder: str, names: list[str]) -> set[str]:
+    """What has no business in a copy: private keys, and what is neither file, folder nor link."""
+    unwanted = {"ssh", "gshadow"} if folder == "/etc" else {"private"} if folder == "/etc/ssl" else set()
+    return unwanted | {name for name in names if not _is_plain(Path(folder, name))}
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_symlink() or path.is_dir() or path.is_file()
+
+
+def make_key(path: Path) -> None:
+    """A new ed25519 key without passphrase at `path`, its public half beside it."""
+    path.unlink(missing_ok=True)
+    words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", path.name, "-f", str(path)]
+    subprocess.run(words, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+
+
+def make_sshd(folder: Path) -> None:
+    """What stands in a host's /etc/ssh."""
+    folder.mkdir()
+    (folder / "sshd_config").write_text(_SSHD, encoding="utf-8")
+    make_key(folder / "host_key")
+
+
+def make_home(home: Path, public_key: Path) -> None:
+    """The account's home, with the key that opens it."""
+    keys = home / ".ssh"
+    keys.mkdir(parents=True, mode=0o700)
+    shutil.copy(public_key, keys / "authorized_keys")
+    for path in (home, keys, keys / "authorized_keys"):
+        os.chown(path, UID, UID)
+    home.chmod(0o755)
