@@ -19,7 +19,7 @@ MAY_IMPORT = {
 }
 
 PURE = (
-    "attempt", "backlog", "cordon", "core", "dispatch", "effects", "gpu_watch", "inventory", "ledger", "scheduler",
+    "attempt", "backlog", "cordon", "core", "dispatch", "doctor_finding", "doctor_gpus", "doctor_machine", "effects", "gpu_watch", "inventory", "ledger", "scheduler",
     "shared_folders", "task",
 )  # fmt: skip
 PURE_MAY_IMPORT = {

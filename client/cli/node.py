@@ -20,8 +20,9 @@ ACTIONS = {
     "add": "write a node into the registry",
     "edit": "change its entry in the registry",
     "rm": "take nodes out of the registry; busy ones go after their last task",
-    "drain": "let nodes finish what they have and take nothing new",
-    "resume": "let drained nodes take tasks again",
+    "drain": "let nodes, or single GPUs, finish what they have and take nothing new",
+    "resume": "let drained nodes, or GPUs that were set aside, take tasks again",
+    "doctor": "find out what ails nodes, with a cure for each finding",
     "trust": "look at a machine's host key and pin it",
     "lost": "give up what runs on machines that will not come back",
 }

@@ -26,6 +26,25 @@ def add_yes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask; needed where nobody can be asked")
 
 
+def add_gpu(parser: argparse.ArgumentParser, text: str) -> None:
+    """Add --gpu, for what can be done to single GPUs."""
+    from client.cli import fields
+
+    parser.add_argument("--gpu", dest="gpus", type=fields.gpu_ids, metavar="N[,M]", help=text)
+
+
+def check_gpu(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """GPUs have numbers on one node only."""
+    if options.gpus and len(options.names) != 1:
+        parser.error("--gpu goes with the name of one node")
+
+
+def counted(gpus: list[int]) -> str:
+    """`GPU 1`, `GPUs 0, 1`."""
+    numbers = ", ".join(map(str, dict.fromkeys(gpus)))
+    return f"GPU{'s' if ',' in numbers else ''} {numbers}"
+
+
 def each(context: Context, names: list[str], act: Callable[[str], Any]) -> int:
     """Call `act` for each name, once. With --json the list of what it gave is printed; None is left out and counts as
     not done. Gives 1 when one was refused or not done."""

@@ -18,12 +18,13 @@ from master.drivers import check_drivers
 from master.registry import NodeConfig, check_entry, check_keys
 from master.verbs.base import Context, Nothing
 from master.verbs.node_view import node_view, one_line
-from wire.errors import BadRequestError, ConfigError, ConflictError, StorageError, NodeUnreachableError
+from wire.errors import BadRequestError, ConfigError, ConflictError, NodeUnreachableError, StorageError
 
 if TYPE_CHECKING:
     from master.host_keys import OfferedKey
 
 Reason = Annotated[str, Meta(max_length=200)]
+Gpus = Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=1)]
 
 
 class OneNode(msgspec.Struct, forbid_unknown_fields=True):
@@ -45,9 +46,16 @@ class Edit(OneNode, forbid_unknown_fields=True):
 
 
 class Drain(OneNode, forbid_unknown_fields=True):
-    """node.drain: `reason` is for people."""
+    """node.drain: `reason` is for people. `gpus`: only these, by index; without, the whole node."""
 
     reason: Reason = ""
+    gpus: Gpus | None = None
+
+
+class Resume(OneNode, forbid_unknown_fields=True):
+    """node.resume: `gpus`: these, by index, that were set aside; without, the node that was drained."""
+
+    gpus: Gpus | None = None
 
 
 class Trust(OneNode, forbid_unknown_fields=True):
@@ -132,16 +140,20 @@ def _needs_trust(context: Context, config: NodeConfig) -> bool:
 
 
 def drain(context: Context, params: Drain) -> dict[str, Any]:
-    """Let a node finish what it has and take nothing new."""
+    """Let a node finish what it has and take nothing new; or only some of its GPUs, whose tasks run on."""
     core = context.core
     reason = one_line(params.reason)
+    if params.gpus is not None:
+        return _set_aside(context, params.name, params.gpus, reason)
     context.engine.client_change(lambda: core.drain(params.name, reason, context.user, context.now), grows=False)
     return _view(context, params.name)
 
 
-def resume(context: Context, params: OneNode) -> dict[str, Any]:
-    """Undo `drain`."""
+def resume(context: Context, params: Resume) -> dict[str, Any]:
+    """Undo `drain`; or return GPUs that were set aside, by whomever."""
     node = context.core.node(params.name)
+    if params.gpus is not None:
+        return _return(context, params.name, params.gpus)
     if context.core.notes.get(params.name, Note()).drained is None and not node.spec.schedulable:
         raise ConflictError(
             f"node {params.name} is not drained; `schedulable` is false in the registry: "
@@ -149,6 +161,32 @@ def resume(context: Context, params: OneNode) -> dict[str, Any]:
         )
     context.engine.client_change(lambda: context.core.resume(params.name), grows=False)
     return _view(context, params.name)
+
+
+def _set_aside(context: Context, name: str, gpus: list[int], reason: str) -> dict[str, Any]:
+    core = context.core
+    told = f"set aside by {context.user}" + (f": {reason}" if reason else "")
+
+    def change() -> None:
+        # The highest first: one that the node does not have is refused before anything has changed.
+        for gpu in sorted(set(gpus), reverse=True):
+            core.set_aside(name, gpu, told)
+
+    context.engine.client_change(change, grows=False)
+    return _view(context, name)
+
+
+def _return(context: Context, name: str, gpus: list[int]) -> dict[str, Any]:
+    core = context.core
+
+    def change() -> None:
+        # Those that are not set aside first: they are refused before anything has changed.
+        aside = core.notes.get(name, Note()).aside
+        for gpu in sorted(set(gpus), key=lambda gpu: gpu in aside):
+            core.return_gpu(name, gpu)
+
+    context.engine.client_change(change, grows=False)
+    return _view(context, name)
 
 
 def lost(context: Context, params: OneNode) -> dict[str, Any]:

@@ -1,0 +1,51 @@
+"""node.doctor: what ails nodes, with a cure for each finding."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from master.doctor import examine
+from master.doctor_finding import Finding, worst
+from master.doctor_node import Lab
+from master.verbs.base import Context
+
+_under_way: set[asyncio.Task[list[dict[str, Any]]]] = set()
+"""What was begun is brought to its end, also when who asked for it leaves: it has files to remove."""
+
+
+class Names(msgspec.Struct, forbid_unknown_fields=True):
+    """Nodes by their names; none means all."""
+
+    names: Annotated[list[str], Meta(max_length=10_000)] = []
+
+
+def doctor(context: Context, params: Names) -> Awaitable[list[dict[str, Any]]]:
+    """Look closely at nodes; of each its state, the worst verdict and all findings. Takes up to half a minute."""
+    names = list(dict.fromkeys(params.names)) or list(context.core.inventory.nodes)
+    for name in names:
+        context.core.node(name)
+    lab = Lab(context.core, context.master.fleet, context.master.config)
+    job = asyncio.get_running_loop().create_task(_examine(lab, names))
+    _under_way.add(job)
+    job.add_done_callback(_under_way.discard)
+    return asyncio.shield(job)
+
+
+async def _examine(lab: Lab, names: list[str]) -> list[dict[str, Any]]:
+    found = await examine(lab, names)
+    return [_view(lab, name, findings) for name, findings in found.items()]
+
+
+def _view(lab: Lab, name: str, findings: list[Finding]) -> dict[str, Any]:
+    node = lab.core.inventory.nodes.get(name)
+    return {
+        "name": name,
+        "state": node.state if node else None,
+        "verdict": worst(findings),
+        "findings": [msgspec.to_builtins(finding) for finding in findings],
+    }

@@ -1,0 +1,151 @@
+"""`muster node doctor`, and single GPUs in `node drain` and `node resume`: what is asked, and what people read."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from client.cli.main import main
+from tests.client.fake_master import FakeMaster, Refusal
+from tests.client.test_node_commands import node
+
+ROOT = Path(__file__).parents[2]
+
+
+def one(check: str, verdict: str, told: str = "…", cure: str = "") -> dict[str, str]:
+    return {"check": check, "verdict": verdict, "told": told, "cure": cure}
+
+
+WELL = {"name": "a", "state": "online", "verdict": "ok", "findings": [
+    one("reachable", "ok"), one("disk", "ok"), one("disk", "ok"), one("gpus", "skipped", "declared"),
+]}  # fmt: skip
+WARNED = {"name": "b", "state": "online", "verdict": "warning", "findings": [
+    one("reachable", "ok"), one("clock", "warning", "60 s ahead", "set it"),
+]}  # fmt: skip
+ILL = {"name": "c\x1b", "state": "unreachable", "verdict": "fault", "findings": [
+    one("python", "fault", "no python\x1b[2J", "install one"), one("clock", "warning", "late", "set it"),
+    one("gpus", "skipped", "the node is not connected"),
+]}  # fmt: skip
+
+
+@pytest.fixture
+def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMaster]:
+    with FakeMaster({}) as fake:
+        monkeypatch.setenv("MUSTER_CONF", fake.conf(tmp_path))
+        yield fake
+
+
+def test_a_node_that_is_well_takes_one_line_and_the_others_have_their_cures(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    master.verbs["node.doctor"] = lambda _: [WELL, WARNED, ILL]
+    assert main(["node", "doctor"]) == 1
+    output = capsys.readouterr()
+    assert output.out.splitlines() == [
+        "a: all is well (2 checks)",
+        "b: 1 warning",
+        "  warning  clock  60 s ahead",
+        "                  cure: set it",
+        "c\\x1b: 1 fault, 1 warning",
+        "  FAULT    python  no python\\x1b[2J",
+        "                   cure: install one",
+        "  warning  clock   late",
+        "                   cure: set it",
+        "3 nodes: 1 well, 1 with warnings only, 1 with faults",
+    ]
+    assert output.err == ""
+    assert master.asked("node.doctor") == [{"names": []}]
+
+
+def test_warnings_are_no_failure_and_all_shows_everything(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    master.verbs["node.doctor"] = lambda _: [WARNED]
+    assert main(["node", "doctor", "b", "--all"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:3] == [
+        "  ok       reachable  …",
+        "  warning  clock      60 s ahead",
+    ]
+    assert master.asked("node.doctor") == [{"names": ["b"]}]
+
+
+def test_json_is_what_the_master_says_and_the_exit_code_tells_of_faults(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes: list[dict[str, Any]] = []
+    master.verbs["node.doctor"] = lambda _: nodes
+    for nodes, code in (([WELL, ILL], 1), ([WELL], 0), ([], 0)):
+        assert main(["node", "doctor", "--json"]) == code
+        assert json.loads(capsys.readouterr().out) == nodes
+
+
+def test_an_unknown_node_is_refused_in_one_line(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(_: dict[str, Any]) -> None:
+        raise Refusal("not_found", "there is no node 'x'")
+
+    master.verbs["node.doctor"] = refuse
+    assert main(["node", "doctor", "x"]) == 1
+    assert capsys.readouterr().err == "error: not_found: there is no node 'x'\n"
+
+
+def test_on_a_terminal_it_says_that_it_goes_on_and_colours_what_is_ill(master: FakeMaster) -> None:
+    def slowly(_: dict[str, Any]) -> list[dict[str, Any]]:
+        time.sleep(1.0)
+        return [WELL, ILL]
+
+    master.verbs["node.doctor"] = slowly
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as screen:
+        environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+        done = subprocess.run(
+            [sys.executable, "-m", "client.cli.main", "node", "doctor", "a", "c"], stdout=theirs, stderr=theirs,
+            cwd=ROOT, env={**environment, "TERM": "xterm"}, timeout=30, check=False,
+        )  # fmt: skip
+        os.close(theirs)
+        shown = screen.read(65536)
+    assert done.returncode == 1
+    progress, _, answer = shown.rpartition(b"\r\x1b[K")
+    assert b"\rlooking at 2 nodes \xe2\x80\xa6 " in progress
+    assert b"\x1b[32mall is well (2 checks)\x1b[0m" in answer
+    assert b"\x1b[31mFAULT  \x1b[0m" in answer
+
+
+# -- single GPUs ------------------------------------------------------------------------------------------------
+
+
+def test_gpus_are_set_aside_and_returned_by_their_numbers(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    busy = node("a")
+    busy["gpus"][1]["held_by"] = [7]
+    master.verbs["node.drain"] = lambda _: busy
+    master.verbs["node.resume"] = lambda _: node("a", reason="no route", state="unreachable")
+    assert main(["node", "drain", "a", "--gpu", "0,1", "--reason", "hot"]) == 0
+    assert main(["node", "drain", "a", "--gpu", "0"]) == 0
+    assert main(["node", "resume", "a", "--gpu", "1"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "node a: GPUs 0, 1 set aside; 1 task runs there (7)",
+        "node a: GPU 0 set aside",
+        "node a: GPU 1 returned, but takes no tasks yet: no route",
+    ]
+    assert master.asked("node.drain")[0] == {"name": "a", "reason": "hot", "gpus": [0, 1]}
+    assert master.asked("node.resume") == [{"name": "a", "gpus": [1]}]
+
+
+@pytest.mark.parametrize(
+    "words", [("a", "b", "--gpu", "0"), ("a", "--gpu", "x"), ("a", "--gpu", "-1"), ("a", "--gpu", "0", "--wait")]
+)
+def test_wrong_usage_of_gpu_is_one_line(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["node", "drain", *words]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: usage: ")
+    assert said.count("\n") == 1
