@@ -19,14 +19,14 @@ MAY_IMPORT = {
 }
 
 PURE = (
-    "attempt", "backlog", "cordon", "core", "dispatch", "doctor_finding", "doctor_gpus", "doctor_machine", "effects", "gpu_watch", "inventory", "ledger", "scheduler",
+    "attempt", "backlog", "cordon", "core", "dispatch", "doctor_finding", "effects", "gpu_watch", "inventory", "ledger", "scheduler",
     "shared_folders", "task",
 )  # fmt: skip
 PURE_MAY_IMPORT = {
     "__future__", "abc", "bisect", "collections", "copy", "dataclasses", "enum", "functools", "heapq", "itertools",
     "math", "msgspec", "operator", "shlex", "types", "typing", "wire.agent", "wire.errors",
 }  # fmt: skip
-NODE_FILES = ("monitor/agent", "wire/framing.py", "wire/agent.py")
+NODE_FILES = ("monitor/agent", "wire/framing.py", "wire/agent.py", "wire/pinning.py")
 NODE_MAY_IMPORT = set(sys.stdlib_module_names) - {"asyncio", "multiprocessing", "distutils", "tomllib", "zoneinfo"}
 
 
@@ -93,7 +93,7 @@ def test_a_pure_module_imports_no_io_no_clock_and_no_asyncio(module: str) -> Non
 
 
 def test_what_travels_to_the_nodes_needs_only_the_standard_library_of_python_3_8() -> None:
-    allowed = NODE_MAY_IMPORT | {"monitor.agent", "wire.framing", "wire.agent"}
+    allowed = NODE_MAY_IMPORT | {"monitor.agent", "wire.framing", "wire.agent", "wire.pinning"}
     breaches = [
         told(path, line, name)
         for folder in NODE_FILES

@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 
 from master.config import load_config
 from master.core import Core
+from master.archive import build
 from master.disk import OsDisk, SyncFailedError
 from master.effects import Effect
 from master.engine import Engine
@@ -26,7 +27,10 @@ from master.inventory import Facts, NodeSpec, NodeState
 from master.launching import LaunchSettings
 from master.link import CannotConnectError
 from master.ports import NODES, TASKS, Connection, Hub, PortLimits
+from master.report import Desk
 from master.store import Store
+from master.tls import Tls
+from master.tls_entrance import Listener
 from wire import agent as wire
 
 DATA = "data_port"
@@ -108,6 +112,7 @@ class Place:
     """What verbs know of the master around them. `fleet` has no node until a test applies a registry."""
 
     fleet: Fleet
+    desk: Desk
 
     def __init__(self, folder: Path) -> None:
         conf = folder / "conf.json"
@@ -199,7 +204,7 @@ class InProcess:
         self.limits = limits
         self.effects: list[Effect] = []
         self.peers: list[Peer] = []
-        self.servers: dict[str, asyncio.Server] = {}
+        self.servers: dict[str, Listener] = {}
 
     async def __aenter__(self) -> Self:
         """Open the store and the ports."""
@@ -211,7 +216,9 @@ class InProcess:
         self.core.load(image.tasks, image.answered, image.next_id)
         self.engine = Engine(self.core, store, keep_history=1000)
         self.place = Place(self.folder)
-        self.hub = Hub(self.engine, self.place, self.limits)
+        self.tls = Tls.of(self.place.config)
+        self.place.desk = Desk(self.core, self.tls, build())
+        self.hub = Hub(self.engine, self.place, self.limits, tls=self.tls, desk=self.place.desk)
         self.place.fleet = Fleet(self.engine, Us(), self.hub, SETTINGS, make_driver=lambda _node: Nowhere())
         self.engine.perform = self.effects.extend
         for name in (DATA, TASKS, NODES):
