@@ -1,0 +1,65 @@
+"""The cluster live: each GPU with who has it, and the queue. `--once` prints one look at it and ends."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from importlib.util import find_spec
+
+from client.cli.context import terminal_width
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.cli.context import Context
+
+EXAMPLES = """examples:
+  muster top                          ? inside it tells the keys
+  muster top --once                   one look, as text
+  muster top --json | jq '.nodes[].sample.cpu_percent'"""
+_WIDTH = 120
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("--once", action="store_true", help="print one look at it and end")
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    client = context.client
+    client.session.connect()
+    if context.options.once or context.json:
+        return _once(context)
+    # All three: what textual draws goes to stderr.
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        from wire.errors import BadRequestError
+
+        raise BadRequestError("this needs a terminal: use `muster top --once`, or --json")
+    if find_spec("textual") is None:
+        from wire.errors import ConfigError
+
+        raise ConfigError(
+            "`muster top` needs textual, which is not installed: pip install textual, or use --once"
+        )
+    # It lives for hours: what a short command may leave to its end is collected here.
+    import gc
+
+    from client.top.app import Top
+
+    gc.enable()
+    Top.of(client.address, client.token).run()
+    return 0
+
+
+def _once(context: Context) -> int:
+    from client.top import cells, frame
+    from client.top.once import collect
+
+    state = collect(context.client.address, context.client.token)
+    if context.json:
+        context.print_json(frame.as_json(state))
+        return 0
+    lines = frame.frame(state, str(context.client.address), terminal_width() or _WIDTH, time.time())
+    sys.stdout.write("".join(cells.text_of(line).rstrip() + "\n" for line in lines))
+    return 0

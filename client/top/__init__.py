@@ -1,0 +1,1 @@
+"""What `muster top` shows: its state, its lines as plain data, and the textual program around them."""

@@ -1,0 +1,369 @@
+"""`muster top` as a textual program: what comes in, when the screen is drawn, and what each key does.
+
+What comes from the master is collected and drawn at most twice a second; a key is answered at once. Owns no state of
+the cluster (`state`), makes no line (`frame`, `node_lines`, `task_lines`), and talks to nobody itself (`feed`).
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, Self, TypeAlias
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.timer import Timer
+from textual.widgets import Input
+
+from client.address import Address
+from client.api import Client, whole_tasks
+from client.cli.text import harmless
+from client.top import frame, pages
+from client.top.feed import Desk, Feed, LogReader
+from client.top.lists import Lists
+from client.top.rows import OneLine
+from client.top.screens import LogScreen, Page, Question
+from client.top.state import FEEDS, State
+from client.top.view import View
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.top.cells import Line
+
+DRAW_EVERY_S = 0.5
+CLOCK_S = 1.0
+REASONS_EVERY_S = 2.0
+"""Why the visible tasks wait changes with every other task and node, and the master tells it only when it is asked."""
+NOTICE_S = 8.0
+HINTS = "l logs  c cancel  w why  s show  o sort  / filter  m mine  x GPUs  ? help  q"
+_REASONS = "reasons"
+
+
+class Source(Protocol):
+    """Something that tells messages: a Feed, or what a test puts in its place."""
+
+    def start(self) -> None:
+        """Begin to tell."""
+
+    def end(self) -> None:
+        """Tell nothing any more."""
+
+    def join(self) -> None:
+        """Wait until it has ended."""
+
+
+Tell: TypeAlias = Callable[[dict[str, Any]], None]
+
+
+class Top(App[None]):
+    """The program. `sources(tell)` gives what tells it of the cluster; `address` and `token` are for questions and
+    logs; `me`: whose tasks are mine."""
+
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    Screen { background: ansi_default; color: ansi_default; layout: vertical; }
+    OneLine { height: 1; }
+    #filter { height: 1; border: none; padding: 0; background: ansi_default; color: ansi_default; display: none; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("q", "quit", show=False),
+        Binding("l", "logs", show=False),
+        Binding("c", "cancel", show=False),
+        Binding("w", "why", show=False),
+        Binding("s", "show", show=False),
+        Binding("o", "change('sort')", show=False),
+        Binding("m", "change('mine')", show=False),
+        Binding("e", "change('ended')", show=False),
+        Binding("x", "change('pack')", show=False),
+        Binding("z", "zoom", show=False),
+        Binding("slash", "filter", show=False),
+        Binding("enter", "open", show=False),
+        Binding("escape", "unfilter", show=False),
+        Binding("question_mark,h,f1", "help", show=False),
+    ]
+
+    class News(Message):
+        """Something waits in the inbox."""
+
+    def __init__(self, address: Address, token: str | None, sources: Callable[[Tell], list[Source]], me: str) -> None:
+        super().__init__(ansi_color=True)
+        self.animation_level = "none"
+        self.state = State()
+        self.view = View()
+        self.lists = Lists(self.state, self.view, me)
+        self._address, self._token = address, token
+        self._inbox: deque[dict[str, Any]] = deque()
+        self._sources = sources(self.tell)
+        self._desk = Desk(address, token, self.tell)
+        self._answered: dict[str, Callable[[Any], None]] = {}
+        self._asked = 0
+        self._reasons_of: Any = None
+        self._reasons_at = 0.0
+        self._due: Timer | None = None
+        self._drawn_at = 0.0
+        self._notice: tuple[str, str, float] = ("", "", 0.0)
+        self._filtering = "tasks"
+
+    @classmethod
+    def of(cls, address: Address, token: str | None) -> Self:
+        """The program for a real master."""
+
+        def feeds(tell: Tell) -> list[Source]:
+            return [Feed(what, address, token, tell) for what in FEEDS]
+
+        return cls(address, token, feeds, pwd.getpwuid(os.getuid()).pw_name)
+
+    # -- what textual calls -----------------------------------------------------------------------------------
+
+    def compose(self) -> ComposeResult:
+        """From top to bottom."""
+        yield OneLine(lambda size: frame.headline(self.state, str(self._address), size, time.time()), id="headline")
+        yield self.lists
+        yield OneLine(self._foot, id="foot")
+        yield Input(id="filter", placeholder="words that must be there; Enter keeps them, Esc removes them")
+
+    def on_mount(self) -> None:
+        """Begin."""
+        self.lists.focus_list("tasks")
+        self.set_interval(CLOCK_S, self._draw_soon)
+        self._desk.start()
+        for source in self._sources:
+            source.start()
+
+    def on_unmount(self) -> None:
+        """End the threads."""
+        everybody = (*self._sources, self._desk)
+        for one in everybody:
+            one.end()
+        for one in everybody:
+            one.join()
+
+    def on_resize(self) -> None:
+        """Share the screen anew."""
+        self.call_after_refresh(self.draw)
+
+    # -- news and drawing -------------------------------------------------------------------------------------
+
+    def tell(self, message: dict[str, Any]) -> None:
+        """Take a message, in any thread; what it changes is seen at the next drawing."""
+        self._inbox.append(message)
+        if len(self._inbox) == 1:
+            self.post_message(self.News())
+
+    def on_top_news(self) -> None:
+        """Draw, but not too often."""
+        self._draw_soon()
+
+    def _draw_soon(self) -> None:
+        if self._due is not None:
+            return
+        wait = self._drawn_at + DRAW_EVERY_S - time.monotonic()
+        if wait <= 0:
+            self.draw()
+        else:
+            self._due = self.set_timer(wait, self.draw)
+
+    def draw(self) -> None:
+        """Take over what came, and redraw what that changes on the screen that is open."""
+        # A key may have been quicker than the timer; two of them would go on side by side.
+        if self._due is not None:
+            self._due.stop()
+            self._due = None
+        self._drawn_at = time.monotonic()
+        while self._inbox:
+            self._take(self._inbox.popleft())
+        if isinstance(self.screen, LogScreen):
+            self.screen.redraw()
+        elif len(self.screen_stack) == 1:
+            self.lists.draw()
+            self.query_one("#headline", OneLine).redraw()
+            self.query_one("#foot", OneLine).redraw()
+            self._ask_reasons()
+
+    def _take(self, message: dict[str, Any]) -> None:
+        params = message["params"]
+        if message["method"] == "answer":
+            self._take_answer(params)
+        elif message["method"] == "log":
+            if isinstance(self.screen, LogScreen) and self.screen.reader is params["reader"]:
+                self.screen.take(params)
+        else:
+            self.state.take(message, time.time())
+
+    def _foot(self, size: int) -> Line:
+        text, kind, until = self._notice
+        if time.monotonic() < until:
+            return ((text, kind),)
+        return ((HINTS if size >= len(HINTS) else "? help  q quit", "dim"),)
+
+    def say(self, text: str, kind: str = "info") -> None:
+        """A line at the bottom, for a while."""
+        self._notice = (harmless(text), kind, time.monotonic() + NOTICE_S)
+        self._draw_foot()
+
+    def _draw_foot(self) -> None:
+        if len(self.screen_stack) == 1:
+            self.query_one("#foot", OneLine).redraw()
+
+    # -- questions to the master ------------------------------------------------------------------------------
+
+    def ask(self, question: Callable[[Client], Any], answered: Callable[[Any], None]) -> None:
+        """Ask in another thread; `answered` gets the result. An error is said at the bottom."""
+        self._asked += 1
+        self._answered[str(self._asked)] = answered
+        self._desk.ask(str(self._asked), question)
+
+    def _take_answer(self, params: dict[str, Any]) -> None:
+        if params["to"] == _REASONS:
+            # An error means that one of them is gone by now: those in sight then are asked about next time.
+            tasks = whole_tasks(params["result"]) if "result" in params else []
+            reasons = {task["id"]: task["reason"] for task in tasks}
+            self.state.take({"method": "reasons", "params": reasons}, time.time())
+            return
+        answered = self._answered.pop(params["to"])
+        if "error" in params:
+            self.say(params["error"], "bad")
+        else:
+            answered(params["result"])
+
+    def _ask_reasons(self) -> None:
+        """Ask why the visible tasks wait, if something changed since that was asked, and not too often."""
+        waiting = list(self.lists.waiting_in_sight())
+        made_of = (self.state.tasks_version, self.state.nodes_version, waiting)
+        due = time.monotonic() - self._reasons_at >= REASONS_EVERY_S
+        if waiting and due and made_of != self._reasons_of and not self.state.lost:
+            self._reasons_of, self._reasons_at = made_of, time.monotonic()
+            self._desk.ask(_REASONS, lambda client: client.call("task.list", {"ids": waiting, "sparse": True}))
+
+    # -- keys -------------------------------------------------------------------------------------------------
+
+    def _chosen(self) -> int | None:
+        """The chosen task; where there is none that is said."""
+        task_id = self.lists.chosen_task()
+        if task_id is None:
+            self.say("no task holds this; Tab goes to the queue" if self.lists.on_nodes else "there is no task here")
+        return task_id
+
+    def action_logs(self) -> None:
+        """Follow the log."""
+        task_id = self._chosen()
+        if task_id is not None:
+            task = self.state.task(task_id)
+            name = f" {harmless(task['name'])}" if task and task["name"] else ""
+            reader = LogReader(task_id, self._address, self._token, self.tell)
+            self.push_screen(LogScreen(reader, f"log of task {task_id}{name}"), self._back)
+
+    def action_cancel(self) -> None:
+        """Ask, then cancel."""
+        task_id = self._chosen()
+        task = self.state.task(task_id) if task_id is not None else None
+        if task_id is None or task is None:
+            return
+
+        def decided(answer: bool | None) -> None:  # noqa: FBT001  (textual's signature)
+            self.draw()
+            if answer:
+                self.ask(lambda client: client.cancel([task_id]), self._cancelled)
+
+        what = f"task {task_id} {harmless(task['name'])}".rstrip()
+        self.push_screen(Question(f"Cancel {what} of {harmless(task['owner'])} ({task['state']})?"), decided)
+
+    def _cancelled(self, done: dict[str, Any]) -> None:
+        gone = [f"task {task_id} is cancelled" for task_id in done["cancelled"]]
+        told = [f"task {task_id} is told to end" for task_id in done["signalled"]]
+        refused = list(done["refused"].values())
+        self.say("; ".join([*gone, *told, *refused]) or "there was nothing to cancel", "bad" if refused else "info")
+
+    def action_why(self) -> None:
+        """Why a task waits, or what is the matter with a node."""
+        node = self.state.nodes.get(self.lists.chosen_node() or "")
+        if node is not None:
+            self._open_page("why", pages.node_why(node))
+        elif (task_id := self._chosen()) is not None:
+            self.ask(lambda client: client.why(task_id), lambda why: self._open_page("why", pages.why_page(why)))
+
+    def action_show(self) -> None:
+        """Everything about a task or a node."""
+        name = self.lists.chosen_node()
+        if name is not None:
+            self.ask(lambda client: client.node(name), lambda node: self._open_page("node", pages.node_page(node)))
+        elif (task_id := self._chosen()) is not None:
+
+            def shown(task: Any) -> None:
+                self._open_page("task", pages.task_page(task, time.time()))
+
+            self.ask(lambda client: client.show(task_id), shown)
+
+    def action_open(self) -> None:
+        """Show a task; of a node, give its GPUs lines of their own, or pack them."""
+        name = self.lists.chosen_node()
+        if name is None:
+            self.action_show()
+        else:
+            self.view.opened ^= {name}
+            self.draw()
+
+    def action_help(self) -> None:
+        """The keys."""
+        self._open_page("keys", pages.help_page())
+
+    def _open_page(self, title: str, text: str) -> None:
+        if len(self.screen_stack) == 1:
+            self.push_screen(Page(title, text), self._back)
+
+    def _back(self, _: None) -> None:
+        self.draw()
+
+    def action_change(self, what: str) -> None:
+        """Sort, mine, ended, pack."""
+        change = {"sort": self.lists.sort, "mine": self.lists.mine, "ended": self.lists.ended, "pack": self.lists.pack}
+        self.say(change[what]())
+        self.draw()
+
+    def action_zoom(self) -> None:
+        """One list alone, or both."""
+        self.lists.zoom()
+        self.draw()
+
+    # -- the filter -------------------------------------------------------------------------------------------
+
+    def action_filter(self) -> None:
+        """Open the line in which to type a filter for the list that has the cursor."""
+        self._filtering = "nodes" if self.lists.on_nodes else "tasks"
+        line = self.query_one("#filter", Input)
+        line.value = self.view.node_filter if self._filtering == "nodes" else self.view.task_filter
+        self._show_filter(shown=True)
+        line.focus()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Filter while it is typed."""
+        self._filter_by(event.value)
+
+    def on_input_submitted(self) -> None:
+        """Keep it."""
+        self._show_filter(shown=False)
+
+    def action_unfilter(self) -> None:
+        """Remove the filter."""
+        if not self.query_one("#filter", Input).display:
+            self._filtering = "nodes" if self.lists.on_nodes else "tasks"
+        self._filter_by("")
+        self._show_filter(shown=False)
+
+    def _filter_by(self, text: str) -> None:
+        if self._filtering == "nodes":
+            self.view.node_filter = text
+        else:
+            self.view.task_filter = text
+        self._draw_soon()
+
+    def _show_filter(self, *, shown: bool) -> None:
+        self.query_one("#filter", Input).display = shown
+        self.query_one("#foot").display = not shown
+        if not shown:
+            self.lists.focus_list(self._filtering)
+            self.draw()

@@ -1,0 +1,80 @@
+"""Whole screens and single rows as lines: the cluster in one line, a node or a GPU, everything. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from client.cli.text import duration, harmless
+from client.top import cells, node_lines, task_lines
+from client.top.gpus import ASIDE, HELD, OTHERS, gpus_of
+from client.top.view import View, node_rows, task_rows, unpacked
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from client.top.cells import Line, Part
+    from client.top.state import State
+    from client.top.view import NodeKey
+
+_GPU_LINES = 200
+_TASKS = 50
+_WITH_ADDRESS = 100
+
+
+def as_json(state: State) -> dict[str, Any]:
+    """The state as one document: `nodes` as `nodes --json`, each with its newest `sample` or null; `tasks`."""
+    nodes = [{**node, "sample": state.samples.get(name)} for name, node in state.nodes.items()]
+    return {"nodes": nodes, "tasks": [state.tasks[task_id] for task_id in task_rows(state, View())]}
+
+
+def frame(state: State, address: str, size: int, now: float) -> list[Line]:
+    """The whole screen, `size` columns wide and as long as it takes; `now`: seconds since the epoch."""
+    view = View()
+    rows = node_rows(state, view, _GPU_LINES)
+    ids = task_rows(state, view)
+    lines = [headline(state, address, size, now), (), ((node_lines.head(state, size)[:size], "strong"),)]
+    open_nodes = unpacked(rows)
+    lines += [row_line(state, row, size, packed=row[0] not in open_nodes) for row in rows]
+    lines += [(), ((task_lines.head(size), "strong"),)]
+    lines += [task_lines.task_line(state.tasks[task_id], size, now) for task_id in ids[:_TASKS]]
+    if len(ids) > _TASKS:
+        lines.append(((f"… and {len(ids) - _TASKS:,} more: muster queue --limit 0", "dim"),))
+    return lines
+
+
+def row_line(state: State, row: NodeKey, size: int, *, packed: bool) -> Line:
+    """The line of a node, with its GPUs in it if `packed`, or of one of its GPUs."""
+    name, index = row
+    node = state.nodes.get(name)
+    if node is None:
+        return cells.fit_line(((f"{harmless(name)} is gone", "dim"),), size)
+    if index is None:
+        return node_lines.node_line(node, state, size, packed=packed)
+    found = next((gpu for gpu in gpus_of(node, state) if gpu.number == index), None)
+    return node_lines.gpu_line(found, size) if found else cells.fit_line((("gone", "dim"),), size)
+
+
+def headline(state: State, address: str, size: int, now: float) -> Line:
+    """The cluster in a line: where, what is in use, how it goes, and whether what is shown is still true."""
+    gpus = [gpu for node in state.nodes.values() for gpu in gpus_of(node, state)]
+    marks = Counter(gpu.mark for gpu in gpus)
+    ill = sum(node["state"] != "online" for node in state.nodes.values())
+    states = Counter(task["state"] for task in state.tasks.values())
+    nodes = f"{len(state.nodes)} node{'s' if len(state.nodes) != 1 else ''}"
+    wide = size >= _WITH_ADDRESS
+    parts: list[Part] = [("muster top  ", "strong"), (f"{address}  ", "dim")] if wide else []
+    parts.append((nodes, ""))
+    parts += [(f" ({ill} ill)", "bad")] if ill else []
+    parts.append((f"  GPUs {marks[HELD]}/{len(gpus)} held", ""))
+    parts += [(f", {marks[OTHERS]} others'", "warn")] if marks[OTHERS] else []
+    parts += [(f", {marks[ASIDE]} aside", "bad")] if marks[ASIDE] else []
+    running = states["running"] + states["starting"]
+    parts.append((f"  {running:,} run, {states['waiting']:,} wait", ""))
+    parts += [(f", {states['held']:,} held", "")] if states["held"] else []
+    mark: Part = ("● live", "good") if state.complete else ("… connecting", "info")
+    if state.lost:
+        since = min(at for _, at in state.lost.values())
+        mark = (f"✗ NO MASTER for {duration(now - since)}, trying again", "alarm")
+    room = size - len(mark[0]) - 1
+    return (*cells.fit_line(tuple(parts), max(room, 0)), (" ", ""), mark)

@@ -1,0 +1,187 @@
+"""The lines of the nodes: one a node with its GPUs packed, or one a node and one for each of its GPUs. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from client.cli.node_words import load_text, word
+from client.cli.text import cut, harmless, width
+from client.top import cells
+from client.top.gpus import AWAY, FREE, HELD, KINDS, OTHERS, GpuNow, gpus_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.shapes import Node
+    from client.top.cells import Line, Part
+    from client.top.state import State
+
+LEGEND = "#held ·free ~others !aside"
+_NAME, _NAME_WIDE, _WORD = 10, 18, 11
+_WIDE, _VERY_WIDE = 110, 150
+_CELLS = (16, 10, 4, 1)
+"""Columns of a packed GPU, the first that fits: who has it and a figure, who has it and levels, levels, the mark."""
+_LEAST_TEXT = 12
+_FIGURE = 4
+_WORDS = {"online": "good", "connecting": "info", "unreachable": "bad", "untrusted": "bad"}
+
+
+def head(state: State, size: int) -> str:
+    """The titles over the nodes."""
+    name, use = _name_size(state, size), _use_size(size)
+    cpu, ram = (f"{title:<{use}}" for title in ("CPU", "RAM"))
+    return f"{'NODE':<{name}} {'STATE':<{_WORD}} {cpu} {ram} GPUS {LEGEND}"
+
+
+def node_line(node: Node, state: State, size: int, *, packed: bool) -> Line:
+    """A node in `size` columns; `packed`: its GPUs are in this line."""
+    gpus = gpus_of(node, state)
+    sample = state.samples.get(node["name"], {})
+    total, available = sample.get("memory_total_mib"), sample.get("memory_available_mib")
+    used = total - available if total is not None and available is not None else None
+    said = word(node)
+    start: Line = (
+        (cells.fit(harmless(node["name"]), _name_size(state, size)), "strong"),
+        (" " + cells.fit(said, _WORD), _WORDS.get(said, "warn")),
+        *_use(sample.get("cpu_percent"), size),
+        *_use(cells.share(used, total), size),
+        (" ", ""),
+    )
+    rest = size - cells.size_of(start)
+    if packed and gpus:
+        most = max(len(other["gpus"]) for other in state.nodes.values())
+        packs = _packed(gpus, most, rest)
+        return cells.fit_line((*start, *packs, *_told(node, gpus, sample)), size)
+    return cells.fit_line((*start, *_told(node, gpus, sample, counted=True)), size)
+
+
+def gpu_line(gpu: GpuNow, size: int) -> Line:
+    """One GPU in `size` columns."""
+    bar = 16 if size >= _VERY_WIDE else 10 if size >= _WIDE else 6
+    memory = cells.share(gpu.used_mib, gpu.total_mib)
+    parts: list[Part] = [
+        (f" {gpu.mark}", KINDS[gpu.mark]),
+        (f"{gpu.number:>3} ", "strong"),
+    ]
+    if size >= _WIDE:
+        parts.append((cells.fit(harmless(gpu.model), 24 if size >= _VERY_WIDE else 12) + " ", ""))
+    parts += [
+        (cells.bar(gpu.utilization, bar), cells.load_kind(gpu.utilization)),
+        (" " + cells.percent_text(gpu.utilization) + "  ", ""),
+        (cells.bar(memory, bar), cells.load_kind(memory)),
+        (cells.fit(cells.memory_text(gpu.used_mib, gpu.total_mib), 9, right=True), ""),
+        (_measure(gpu.temperature, "°C", 3) + (_measure(gpu.power, "W", 4) if size >= _WIDE else ""), "dim"),
+        ("  ", ""),
+        *_holder(gpu),
+    ]
+    return cells.fit_line(tuple(parts), size)
+
+
+def _name_size(state: State, size: int) -> int:
+    longest = max((width(harmless(name)) for name in state.nodes), default=0)
+    return min(max(longest, 4), _NAME_WIDE if size >= _WIDE else _NAME)
+
+
+def _use_size(size: int) -> int:
+    return 13 if size >= _VERY_WIDE else _FIGURE
+
+
+def _use(percent: float | None, size: int) -> Line:
+    """CPU or RAM: a bar where there is room, and the figure."""
+    room = _use_size(size)
+    bar: Line = (
+        ((" " + cells.bar(percent, room - _FIGURE), cells.load_kind(percent)),) if room > _FIGURE else ((" ", ""),)
+    )
+    return (*bar, (cells.percent_text(percent), ""))
+
+
+def _packed(gpus: list[GpuNow], most: int, room: int) -> Line:
+    """The GPUs of a node, as wide as there is room for on the node with the most of them: so they stand in columns."""
+    each = next((cell for cell in _CELLS if cell * most + _LEAST_TEXT <= room), _CELLS[-1])
+    parts: list[Part] = []
+    for gpu in gpus[: max(room, 1)]:
+        figures = _levels(gpu)
+        kind = KINDS[gpu.mark]
+        if each == _CELLS[0]:
+            parts.append(
+                (
+                    gpu.mark + cells.fit(_who(gpu), 8) + _figure(gpu, figures),
+                    kind,
+                )
+            )
+        elif each == _CELLS[1]:
+            parts.append((gpu.mark + cells.fit(_who(gpu), 6) + figures, kind))
+        elif each == _CELLS[2]:
+            parts.append((gpu.mark + figures, kind))
+        else:
+            parts.append((gpu.mark, kind))
+            continue
+        parts.append((" " * (each - width(parts[-1][0])), ""))
+    return (*parts, (" ", ""))
+
+
+def _figure(gpu: GpuNow, levels: str) -> str:
+    return cells.percent_text(gpu.utilization) + levels[1] if levels.strip() else ""
+
+
+def _levels(gpu: GpuNow) -> str:
+    """How busy, and how full; blank where neither is measured."""
+    memory = cells.share(gpu.used_mib, gpu.total_mib)
+    if gpu.utilization is None and memory is None:
+        return "  "
+    return cells.level(gpu.utilization) + cells.level(memory)
+
+
+def _who(gpu: GpuNow) -> str:
+    if gpu.mark == HELD:
+        return harmless(gpu.owner) or str(gpu.task)
+    if gpu.mark == OTHERS:
+        return harmless(gpu.others[0])
+    return {FREE: "free", AWAY: "away"}.get(gpu.mark, "aside")
+
+
+def _told(node: Node, gpus: list[GpuNow], sample: dict[str, object], *, counted: bool = False) -> Line:
+    """What else there is to say: what is the matter, else who is there."""
+    if node.get("reason"):
+        return ((harmless(node["reason"] or ""), "bad" if node["state"] != "online" else "warn"),)
+    if counted:
+        return ((_counted(node, gpus, sample), ""),)
+    owners = Counter(harmless(gpu.owner) or f"task {gpu.task}" for gpu in gpus if gpu.mark == HELD)
+    words = [f"{owner} {count}" for owner, count in owners.most_common()]
+    whys = [f"GPU {gpu.number}: {harmless(gpu.why)}" for gpu in gpus if gpu.why]
+    if whys and words:
+        return ((", ".join(words) + "; ", ""), ("; ".join(whys), "warn"))
+    return (("; ".join(whys), "warn"),) if whys else ((", ".join(words) or _counted(node, gpus, sample), ""),)
+
+
+def _counted(node: Node, gpus: list[GpuNow], sample: dict[str, object]) -> str:
+    tasks = len(node.get("tasks") or [])
+    load = load_text(sample.get("load") or node.get("load"))
+    words = [
+        f"{sum(gpu.mark == FREE for gpu in gpus)} of {len(gpus)} GPUs free" if gpus else "no GPU",
+        f"{tasks} task{'s' if tasks != 1 else ''}",
+        f"slots {node.get('slots_held', 0)}/{node['slots']}" if node.get("slots") else "",
+        f"load {load}" if load else "",
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def _measure(value: float | None, unit: str, room: int) -> str:
+    return f" {value:>{room}.0f}{unit}" if value is not None else " " * (1 + room + len(unit))
+
+
+def _holder(gpu: GpuNow) -> Line:
+    """Who has it, and what is the matter with it."""
+    parts: list[Part] = []
+    if gpu.task is not None:
+        told = " ".join(part for part in (str(gpu.task), harmless(gpu.owner), harmless(gpu.name)) if part)
+        parts.append((told, "good"))
+    elif gpu.mark == FREE:
+        parts.append(("free", "info"))
+    elif gpu.mark == AWAY:
+        parts.append(("its node is away", "dim"))
+    names = cut(", ".join(map(harmless, gpu.others)), 30)
+    if gpu.others and not any(name in gpu.why for name in gpu.others):
+        parts.append(((" + " if parts else "") + f"used by {names}", "warn"))
+    if gpu.why:
+        parts.append((("; " if parts else "") + harmless(gpu.why), "warn" if gpu.mark == OTHERS else "bad"))
+    return tuple(parts)

@@ -1,0 +1,128 @@
+"""The lines of the tasks, with as many columns as there is room for. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from client.api import ENDED
+from client.cli.text import command_in_brief, duration, harmless
+from client.top import cells
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from client.shapes import Task
+    from client.top.cells import Line, Part
+
+_KINDS = {
+    "running": "good", "starting": "info", "waiting": "warn", "held": "dim", "paused": "dim", "succeeded": "good",
+    "failed": "bad", "timed_out": "bad", "lost": "bad", "cancelled": "dim",
+}  # fmt: skip
+_NARROW, _WIDE, _VERY_WIDE = 60, 110, 150
+_LEAST = 8
+
+
+class Column(NamedTuple):
+    """A title, its columns on the screen (0: what is left), and what stands there; `now`: seconds since the epoch."""
+
+    title: str
+    size: int
+    cell: Callable[[Task, float], str]
+    right: bool = False
+
+
+def columns(size: int) -> list[Column]:
+    """The columns for a screen of `size`; exactly one takes what is left."""
+    chosen = [Column("ID", 6, _id, right=True), Column("STATE", 9, _state)]
+    if size < _NARROW:
+        return [*chosen, Column("OWNER", 8, _owner), Column("WHAT", 0, _what_or_why)]
+    wide, very = size >= _WIDE, size >= _VERY_WIDE
+    chosen += [Column("OWNER", 10 if wide else 8, _owner), Column("NAME", 28 if very else 20 if wide else 12, _name)]
+    chosen += [Column("WHERE", 16 if wide else 12, _where), Column("TIME", 7, _time, right=True)]
+    if very:
+        return [*chosen, Column("PRIO", 6, _priority, right=True), Column("COMMAND", 44, _command), _why(0)]
+    return [*chosen, _why_or_what(0)]
+
+
+def head(size: int) -> str:
+    """The titles over the tasks."""
+    chosen = columns(size)
+    room = _left(chosen, size)
+    return " ".join(cells.fit(column.title, column.size or room, right=column.right) for column in chosen)
+
+
+def task_line(task: Task, size: int, now: float) -> Line:
+    """A task in `size` columns; `now`: seconds since the epoch."""
+    chosen = columns(size)
+    room = _left(chosen, size)
+    parts: list[Part] = []
+    for column in chosen:
+        text = cells.fit(column.cell(task, now), column.size or room, right=column.right)
+        kind = _KINDS.get(task["state"], "") if column.title == "STATE" else ""
+        parts += [(text, kind), (" ", "")]
+    return cells.fit_line(tuple(parts[:-1]), size)
+
+
+def _left(chosen: list[Column], size: int) -> int:
+    return max(_LEAST, size - sum(column.size for column in chosen) - (len(chosen) - 1))
+
+
+def _id(task: Task, _now: float) -> str:
+    return str(task["id"])
+
+
+def _state(task: Task, _now: float) -> str:
+    return "ending" if task["cancel_requested"] and task["state"] not in ENDED else task["state"]
+
+
+def _owner(task: Task, _now: float) -> str:
+    return harmless(task["owner"])
+
+
+def _name(task: Task, now: float) -> str:
+    return harmless(task["name"]) or _command(task, now)
+
+
+def _command(task: Task, _now: float) -> str:
+    return command_in_brief(task["command"])
+
+
+def _priority(task: Task, _now: float) -> str:
+    return "urgent" if task["urgent"] else str(task["priority"] or "")
+
+
+def _time(task: Task, now: float) -> str:
+    return duration((task["ended_at"] or now) - (task["started_at"] or task["submitted_at"]))
+
+
+def _where(task: Task, _now: float) -> str:
+    """Where it runs, with its GPUs; or what it asks for."""
+    if task["allocation"]:
+        place = task["allocation"][0]
+        gpus = cells.folded(place["gpus"])
+        return f"{harmless(place['node'])}:{gpus}" if gpus else harmless(place["node"])
+    asked = f"{task['gpus']} GPU{'s' if task['gpus'] != 1 else ''}" if task["gpus"] else "no GPU"
+    return f"{harmless(task['node'])} {asked}" if task["node"] else asked
+
+
+def why(task: Task) -> str:
+    """Why it waits, what is odd about it while it runs, or why it ended as it did, on one line; without what it needs,
+    which stands in a column."""
+    if task["reason"]:
+        needs, _, rest = task["reason"].partition(": ")
+        return harmless(rest if rest and needs.startswith("needs ") else task["reason"])
+    return f"exit code {task['exit_code']}" if task["exit_code"] else harmless(task.get("warning") or "")
+
+
+def _why(size: int) -> Column:
+    return Column("WHY", size, lambda task, _now: why(task))
+
+
+def _why_or_what(size: int) -> Column:
+    return Column("WHY / COMMAND", size, lambda task, now: why(task) or (_command(task, now) if task["name"] else ""))
+
+
+def _what_or_why(task: Task, now: float) -> str:
+    told = why(task)
+    return f"{_name(task, now)}: {told}" if told else _name(task, now)

@@ -1,0 +1,204 @@
+"""`muster top` against a real master: what it shows is so, its keys act, and it comes back when the master does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from fcntl import ioctl
+from typing import Any
+
+from textual.pilot import Pilot
+
+from client.address import find
+from client.top.app import Top
+from tests.system.lab import PATIENCE_S, ROOT, Lab, until
+
+QUIET_S = 10.0
+SLOW_LINE = 1200
+"""Bytes a second of a line with 9600 bits."""
+
+
+class Screen:
+    """The program in a lab, with what stands on its screen."""
+
+    def __init__(self, app: Top, pilot: Pilot[None]) -> None:
+        self.app, self.pilot = app, pilot
+
+    def text(self) -> str:
+        strips = self.app.screen._compositor.render_strips()
+        return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
+
+    async def until(self, what: str, condition: Callable[[], Any], patience: float = PATIENCE_S) -> None:
+        deadline = time.monotonic() + patience
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {patience} s: {what}; on the screen:\n{self.text()}"
+            await self.pilot.pause(0.02)
+
+    async def shows(self, text: str) -> None:
+        await self.until(repr(text), lambda: text in self.text())
+
+
+@asynccontextmanager
+async def top(lab: Lab, size: tuple[int, int] = (100, 30)) -> AsyncIterator[Screen]:
+    app = Top.of(find(str(lab.conf)), None)
+    async with app.run_test(size=size) as pilot:
+        yield Screen(app, pilot)
+
+
+def test_tasks_come_run_are_read_and_cancelled_on_the_screen(lab: Lab) -> None:
+    lab.start()
+
+    async def story() -> None:
+        async with top(lab) as screen:
+            await screen.shows("node0 online")
+            with lab.client() as client:
+                words = "echo 开始; echo second; sleep 100"
+                first = client.submit(words, gpus=3, name="训练")
+                second = client.submit(["true"], gpus=6, name="too-many")
+            await screen.shows("node0:0-2")
+            await screen.shows("too-many")
+            await screen.shows("5 of 8 GPUs free")
+            await screen.until("CPU", lambda: "node0" in screen.app.state.samples)
+            assert "GPUs 3/8 held  1 run, 1 wait" in screen.text()
+            await screen.pilot.press("g", "l")
+            await screen.shows("开始")
+            await screen.shows("second")
+            await screen.pilot.press("q", "j", "w")
+            await screen.shows(f"task {second} (waiting): needs 6 GPUs")
+            await screen.pilot.press("q", "k", "c")
+            await screen.shows(f"Cancel task {first} 训练")
+            await screen.pilot.press("y")
+            await screen.until("both are gone", lambda: screen.app.state.complete and not screen.app.state.tasks)
+            await screen.shows("8 of 8 GPUs free")
+
+    asyncio.run(story())
+
+
+def test_the_reason_of_a_waiting_task_follows_what_happens_elsewhere(lab: Lab) -> None:
+    lab.start()
+
+    async def story() -> None:
+        async with top(lab, (200, 50)) as screen:
+            with lab.client() as client:
+                running = [client.submit(["sleep", "100"], gpus=4) for _ in range(2)]
+                client.submit(["true"], gpus=8, name="waits")
+                await screen.shows("0 of 8 GPUs free")
+                client.cancel(running[:1])
+                await screen.shows("4 of 8 GPUs free (tasks 2")
+                client.cancel(running[1:])
+
+    asyncio.run(story())
+
+
+def test_a_master_that_is_killed_is_told_and_found_again(lab: Lab) -> None:
+    lab.start()
+    with lab.client() as client:
+        client.submit(["sleep", "100"], gpus=1, name="outlives")
+
+    async def story() -> None:
+        async with top(lab) as screen:
+            await screen.shows("node0:0")
+            lab.kill_master()
+            await screen.shows("NO MASTER for")
+            assert "outlives" in screen.text()
+            await screen.pilot.press("w")
+            await screen.shows("unreachable: ")
+            lab.start()
+            await screen.shows("● live")
+            with lab.client() as client:
+                client.cancel(everything=True)
+            await screen.until("the end came over the new connection", lambda: "outlives" not in screen.text())
+
+    asyncio.run(story())
+
+
+def test_one_look_as_text_and_as_json(lab: Lab) -> None:
+    lab.start()
+    with lab.client() as client:
+        client.submit(["sleep", "100"], gpus=2, name="大")
+        client.wait([1], until="started")
+        done = lab.muster("top", "--once")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "GPUs 2/8 held  1 run, 0 wait" in done.stdout
+        assert "1 " in done.stdout
+        assert "\x1b" not in done.stdout
+        document = json.loads(lab.muster("top", "--json").stdout)
+        assert document["nodes"][0]["sample"]["cpu_percent"] >= 0
+        assert [(one["id"], one["state"]) for one in document["tasks"]] == [(1, "running")]
+        client.cancel([1])
+        client.wait([1])
+
+
+def test_without_a_terminal_a_master_or_textual_there_is_one_line_and_the_cure(lab: Lab) -> None:
+    lab.start()
+    refused = lab.muster("top")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == "error: bad_request: this needs a terminal: use `muster top --once`, or --json\n"
+    hidden = "import sys; sys.modules['textual'] = None; from client.cli.main import main; sys.exit(main())"
+    master, slave = pty.openpty()
+    done = subprocess.run(
+        [sys.executable, "-c", hidden, "top", "--conf", str(lab.conf)],
+        cwd=ROOT, env=lab.environment(), stdin=slave, stdout=slave, stderr=slave, timeout=60, check=False,
+    )  # fmt: skip
+    os.close(slave)
+    said = os.read(master, 1000).decode()
+    os.close(master)
+    assert done.returncode == 1
+    assert "error: config: `muster top` needs textual, which is not installed: pip install textual" in said
+    lab.stop_master()
+    assert lab.muster("top", "--once").returncode == 3
+
+
+def drained(terminal: int, seconds: float) -> bytes:
+    """What is written to the terminal in so many seconds."""
+    data, end = b"", time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        if select.select([terminal], [], [], left)[0]:
+            try:
+                data += os.read(terminal, 1 << 16)
+            except OSError:  # whoever wrote has closed it
+                break
+    return data
+
+
+def test_on_a_real_terminal_a_quiet_screen_needs_hardly_a_line(lab: Lab) -> None:
+    lab.start()
+    with lab.client() as client:
+        client.submit_batch(["sleep 100"] * 10, gpus=1)
+        until("all but two run", lambda: len(client.tasks(states=["running"])) == 8)
+    master, slave = pty.openpty()
+    ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    program = subprocess.Popen(
+        [sys.executable, "-m", "client.cli.main", "top", "--conf", str(lab.conf)],
+        cwd=ROOT, env={**lab.environment(), "TERM": "xterm-256color"}, stdin=slave, stdout=slave, stderr=slave,
+        start_new_session=True,
+    )  # fmt: skip
+    os.close(slave)
+    try:
+        begun, deadline = b"", time.monotonic() + PATIENCE_S
+        while b"live" not in begun and time.monotonic() < deadline:
+            begun += drained(master, 0.2)
+        assert b"live" in begun
+        drained(master, 2.0)
+        assert len(drained(master, QUIET_S)) / QUIET_S < SLOW_LINE / 4
+        with lab.client() as client:
+            client.cancel(everything=True)
+        os.write(master, b"q")
+        drained(master, 1.0)
+        assert program.wait(PATIENCE_S) == 0
+    finally:
+        if program.poll() is None:
+            program.send_signal(signal.SIGKILL)
+            program.wait()
+        os.close(master)
