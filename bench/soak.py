@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -43,9 +45,20 @@ def main(arguments: list[str] | None = None) -> int:
         shutil.rmtree(folder)
     figures = _figures(report)
     print(json.dumps(figures) if options.json else _table(figures))
-    for problem in report.problems:
+    problems = [*report.problems, *_fuzz(options.fuzz)]
+    for problem in problems:
         print(f"PROBLEM: {problem}", file=sys.stderr)
-    return 1 if report.problems else 0
+    return 1 if problems else 0
+
+
+def _fuzz(cases: int) -> list[str]:
+    """Broken requests to the three ports, many more of them than `make test` sends; what came of it."""
+    if not cases:
+        return []
+    print(f"{cases:,} broken requests", file=sys.stderr)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/desktop/test_fuzz.py"]
+    done = subprocess.run(command, env={**os.environ, "MUSTER_FUZZ": str(cases)}, check=False, stdout=sys.stderr)
+    return [] if done.returncode == 0 else [f"{' '.join(command[1:])} with MUSTER_FUZZ={cases} failed"]
 
 
 def _plan(options: argparse.Namespace, seed: int) -> chaos.Plan:
@@ -65,6 +78,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--seed", type=int, help="repeat the run of this seed")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    parser.add_argument("--fuzz", type=int, default=50_000, help="afterwards, so many broken requests (50000; 0: none)")
     return parser.parse_args(arguments)
 
 

@@ -5,16 +5,23 @@ from __future__ import annotations
 import json
 import os
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.trust import Trust
+
 DEFAULT_DATA_PORT = 63005
 MAX_PORT = 65535
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+PLAIN = "plain://"
+"""In front of HOST[:PORT]: the master there does not speak TLS (`tls: off` in its conf.json)."""
 _PORTS = ("data_port", "train_state_port", "monitor_port")
 
 
 class Address:
     """A host and its ports. `train_state` and `monitor` are None where only the data port is known so far.
 
-    `same_machine`: paths of ours mean the same to the master.
+    `same_machine`: paths of ours mean the same to the master. `trust`: whom to take for the master; None where the
+    connection is not encrypted.
     """
 
     def __init__(self, host: str, data: int, train_state: int | None = None, monitor: int | None = None) -> None:
@@ -23,6 +30,7 @@ class Address:
         self.train_state = train_state
         self.monitor = monitor
         self.same_machine = host in LOOPBACK
+        self.trust: Trust | None = None
 
     def __str__(self) -> str:
         return f"{self.host}:{self.data}"
@@ -56,7 +64,24 @@ def conf_path(conf: str | None = None) -> str:
 
 
 def parse(text: str) -> Address:
-    """HOST, HOST:PORT, [IPV6] or [IPV6]:PORT; PORT is the data port. Raises ConfigError."""
+    """HOST, HOST:PORT, [IPV6] or [IPV6]:PORT; PORT is the data port. `plain://` in front: not encrypted, as it is on
+    this machine anyway. Raises ConfigError."""
+    address = _parse(text.removeprefix(PLAIN))
+    if not text.startswith(PLAIN):
+        _encrypt(address)
+    return address
+
+
+def _encrypt(address: Address, lies_at: str | None = None) -> None:
+    """Demand TLS of a master that others can listen to us talking with."""
+    if address.host in LOOPBACK or address.host.startswith("127."):
+        return
+    from client.trust import Trust
+
+    address.trust = Trust(str(address), lies_at)
+
+
+def _parse(text: str) -> Address:
     host, port = text, ""
     if text.startswith("["):
         host, _, rest = text[1:].partition("]")
@@ -80,6 +105,9 @@ def read_conf(path: str) -> Address:
         raise _config_error(f"{path}: bind: an address is expected, not {bind!r}")
     address = Address({"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(bind, bind), *ports)  # noqa: S104
     address.same_machine = True
+    if conf.get("tls") != "off":
+        kept = str(conf.get("task_info") or "task_info")
+        _encrypt(address, os.path.join(os.path.dirname(path), os.path.expanduser(kept), "tls", "ca.pem"))
     return address
 
 

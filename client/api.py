@@ -45,7 +45,7 @@ class Client(NodeVerbs):
     def __init__(self, address: Address, token: str | None = None) -> None:
         self.address = address
         self.token = token
-        self.session = Session(address.host, address.data, token)
+        self.session = Session(address.host, address.data, token, trust=address.trust)
 
     def __enter__(self) -> Self:
         return self
@@ -218,7 +218,8 @@ class Client(NodeVerbs):
         """
         wanted = list(dict.fromkeys(ids))
         deadline = None if timeout is None else time.monotonic() + timeout
-        pushes = Session(self.address.host, self._train_state_port(), self.token, self.session.patience)
+        where = self.address
+        pushes = Session(where.host, self._train_state_port(), self.token, self.session.patience, where.trust)
         pushes.on_retry = self.session.on_retry
         try:
             while True:
@@ -323,4 +324,7 @@ def whole_tasks(sparse: dict[str, Any]) -> list[Task]:
         for task in tasks:
             if task["id"] in reasons:
                 task["reason"] = reasons[task["id"]]
+    warnings = {task_id: text for text, ids in sparse.get("warnings", {}).items() for task_id in ids}
+    for task in tasks if warnings else ():
+        task["warning"] = warnings.get(task["id"])
     return tasks

@@ -67,6 +67,12 @@ class NodeVerbs:
         trust: Trust = self.call("node.trust", params)
         return trust
 
+    def node_token(self, name: str, action: str = "make") -> dict[str, Any]:
+        """`make` the token of a node whose agent dials in, `rotate` or `revoke` it. It is in `token`, this once; `master`,
+        `authority` and `archive` are what the agent needs besides."""
+        told: dict[str, Any] = self.call("node.token", {"name": name, "action": action}, repeatable=False)
+        return told
+
     def give_up_node(self, name: str) -> list[int]:
         """End as lost what runs on a node that will not come back; the ids."""
         return list(self.call("node.lost", {"name": name}, repeatable=False)["lost"])

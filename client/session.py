@@ -18,6 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from client.trust import Trust
+
 REPLY_LIMIT = 1 << 30
 """Bytes of one reply. We trust our master; the cap is there for the case that the port belongs to something else."""
 REQUEST_LIMIT = 16 * 1024 * 1024
@@ -33,13 +35,22 @@ class ConnectionLostError(Exception):
 
 
 class Session:
-    """A connection to HOST:PORT, opened at the first use. Not for use by several threads at once."""
+    """A connection to HOST:PORT, opened at the first use. Not for use by several threads at once. `trust`: it is
+    encrypted, and only to the master whom that names."""
 
-    def __init__(self, host: str, port: int, token: str | None = None, patience: float = PATIENCE_S) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        token: str | None = None,
+        patience: float = PATIENCE_S,
+        trust: Trust | None = None,
+    ) -> None:
         self.host = host
         self.port = port
         self.token = token
         self.patience = patience
+        self.trust = trust
         self.on_retry: Callable[[str], None] | None = None
         self._socket: socket.socket | None = None
         self._decoder = LineDecoder(REPLY_LIMIT)
@@ -113,12 +124,16 @@ class Session:
     def _open(self) -> None:
         if self._socket is not None:
             return
-        # As bytes where that is possible: for a str the interpreter loads its idna codec, which is felt at each start.
-        host: Any = self.host.encode() if self.host.isascii() else self.host
-        self._socket = socket.create_connection((host, self.port), CONNECT_TIMEOUT_S)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = self._dial() if self.trust is None else self.trust.secure(self._dial, self.host)
         if self.token:
             self._exchange("auth.login", {"token": self.token}, time.monotonic() + CONNECT_TIMEOUT_S)
+
+    def _dial(self) -> socket.socket:
+        # As bytes where that is possible: for a str the interpreter loads its idna codec, which is felt at each start.
+        host: Any = self.host.encode() if self.host.isascii() else self.host
+        sock = socket.create_connection((host, self.port), CONNECT_TIMEOUT_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return sock
 
     def _exchange(self, method: str, params: dict[str, Any], deadline: float) -> Any:
         self._last_id += 1

@@ -28,6 +28,7 @@ class Task(TypedDict):
     project: str
     state: str
     reason: str | None
+    warning: str | None
     command: list[str] | str
     cwd: str
     env: str
@@ -148,6 +149,7 @@ class Why(TypedDict):
     id: int
     state: str
     reason: str | None
+    warning: str | None
     blocked_by: list[Any]
     details: list[str]
 

@@ -25,7 +25,8 @@ def watch(client: Client, what: Literal["tasks", "nodes"], silence_s: float = SI
 
     Raises UnreachableError when the connection breaks: what changed meanwhile is in the next watch's snapshot.
     """
-    session = Session(client.address.host, _port(client, what), client.token, patience=0)
+    where = client.address
+    session = Session(where.host, _port(client, what), client.token, patience=0, trust=where.trust)
     try:
         yield {"method": "snapshot", "params": session.call("subscribe", {}, repeatable=False)}
         while True:

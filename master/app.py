@@ -27,19 +27,26 @@ from master.drivers import Drivers, check_drivers
 from master.engine import Engine
 from master.files import Files
 from master.fleet import Fleet
+from master.idle_desk import IdleDesk
 from master.launching import LaunchSettings
+from master.leaving import LeavingNodes
 from master.legacy import Places
 from master.ports import Hub, PortLimits
 from master.registry import NodeConfig, load_registry
 from master.registry_watch import RegistryWatch
+from master.report import Desk
 from master.store import Store
 from master.task import Change
+from master.tls import Tls, listens_outside
+from master.tls_entrance import Listener
 from wire import agent as wire
 from wire.errors import ConfigError
 
 log = logging.getLogger("muster")
 
 LINEAGE_KEPT = 64
+LEAVING = "leaving_nodes.json"
+"""In `task_info`: how to get to the nodes that left the registry and still have tasks."""
 DRAFTS = "drafts.json"
 """In `task_info`: which drafts of uploads lie in people's folders, so that those nobody finished are removed."""
 _LISTEN_CURE = {
@@ -77,6 +84,7 @@ class Master:
     """One master, from its configuration to its end."""
 
     fleet: Fleet
+    desk: Desk
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -112,6 +120,7 @@ class Master:
             "bind": self.config.bind,
             "ports": self.config.ports.all,
             "registry_fault": self.fleet.registry_fault,
+            "tls": self.desk.tls.told(),
         }
 
     def stop(self) -> None:
@@ -137,15 +146,32 @@ class Master:
         gc.freeze()
         lineage = _begin_epoch(store, image.state)
         engine = Engine(core, store, keep_history=self.config.scheduler.keep_history)
-        hub = Hub(engine, self, self._limits(), self.config.desktop_client)
-        drivers = Drivers(self.config, lineage.cluster)
+        tls = self._tls()
+        drivers = Drivers(self.config, lineage.cluster, core, tls)
+        self.desk = drivers.desk
+        hub = Hub(engine, self, self._limits(), self.config.desktop_client, tls=tls, desk=drivers.desk)
+        idle_after_s = self.config.scheduler.idle_after_s
+        samples = IdleDesk(engine, hub, idle_after_s) if idle_after_s else hub
         self.fleet = Fleet(
-            engine, lineage, hub, self._settings, make_driver=drivers.make, folders=self._shared_folders()
+            engine,
+            lineage,
+            samples,
+            self._settings,
+            make_driver=drivers.make,
+            folders=self._shared_folders(),
+            leaving=LeavingNodes(self.config.task_info / LEAVING),
         )
         try:
             await self._serve(engine, hub, nodes)
         finally:
             await engine.close()
+
+    def _tls(self) -> Tls:
+        """Where others can come in, a certificate that cannot be used should be told before anybody does."""
+        tls = Tls.of(self.config)
+        if tls.is_on and listens_outside(self.config.bind):
+            log.info("other machines must speak TLS; the authority to pin is %s", tls.fingerprint())
+        return tls
 
     async def _serve(self, engine: Engine, hub: Hub, nodes: tuple[NodeConfig, ...]) -> None:
         servers = await self._listen(hub)
@@ -186,8 +212,8 @@ class Master:
         ]
         return tuple(dict.fromkeys(str(folder) for folder in folders if folder.is_dir()))
 
-    async def _listen(self, hub: Hub) -> list[asyncio.Server]:
-        servers: list[asyncio.Server] = []
+    async def _listen(self, hub: Hub) -> list[Listener]:
+        servers: list[Listener] = []
         for name, port in self.config.ports.all.items():
             try:
                 servers.append(await hub.listen(name, self.config.bind, port, self.config.ports.listen))

@@ -1,4 +1,4 @@
-"""The agent as one file that runs on any Python 3.8: a zip of `monitor/agent` and the two files of `wire` it needs.
+"""The agent as one file that runs on any Python 3.8: a zip of `monitor/agent` and the files of `wire` it needs.
 
 It owns which files travel and that the same sources give the same bytes. It imports nothing of `monitor`: the files
 are found, not loaded.
@@ -24,7 +24,7 @@ def build() -> tuple[str, bytes]:
     for path in sorted(agent.glob("*.py")):
         if path.name != "__main__.py":
             files[f"agent/{path.name}"] = path.read_bytes()
-    for name in ("__init__.py", "agent.py", "framing.py"):
+    for name in ("__init__.py", "agent.py", "framing.py", "pinning.py"):
         files[f"wire/{name}"] = (_folder("wire") / name).read_bytes()
     data = _SHEBANG + _zip(files)
     return hashlib.sha256(data).hexdigest()[:16], data

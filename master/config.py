@@ -23,7 +23,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 MISSING_CURE = "`muster init` writes one that works on this machine"
-NOT_YET_USED = ("tls", "notify")
+NOT_YET_USED = ("notify",)
 """Keys that are checked and kept, for parts that are still to come: whoever sets one is told so in the log."""
 
 TASK_ENV = {"PYTHONUNBUFFERED": "1", "QT_QPA_PLATFORM": "offscreen"}
@@ -61,10 +61,14 @@ class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scheduler(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Policy. `grace_s`: between TERM and KILL. `keep_history`: ended tasks beyond it move to monthly files."""
+    """Policy. `grace_s`: between TERM and KILL. `keep_history`: ended tasks beyond it move to monthly files.
+    `report_stale_s`: a node whose agent dials in is unreachable when nothing was heard of it for so long.
+    `idle_after_s`: a task that holds GPU memory and has done nothing for so long is marked; 0: none is."""
 
     grace_s: Seconds = 10.0
     keep_history: Annotated[int, msgspec.Meta(ge=0)] = 10_000
+    report_stale_s: Annotated[float, msgspec.Meta(gt=0)] = 180.0
+    idle_after_s: Seconds = 1800.0
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from master.dispatch import Dispatch
-from master.gpu_watch import Findings, GpuReport
+from master.gpu_watch import Findings, GpuReport, GpuWatch
 from master.inventory import TOLD, Node, NodeSpec, NodeState
 from master.task import Task, TaskState
 from wire.errors import ConflictError, NotFoundError
@@ -19,16 +19,29 @@ from wire.errors import ConflictError, NotFoundError
 PIECE = "nodes"
 
 
+class Token(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a node's agent proves with that it is that node's, when it dials in. The secret is not kept, only its
+    SHA-256 in hex. `until`: it opens nothing from then on; None: until it is replaced or revoked. Times in seconds
+    since the epoch."""
+
+    id: str
+    sha256: str
+    by: str
+    at: float
+    until: float | None = None
+
+
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     """What people decided about a node. `drained`: why it shall take no tasks; `by`, `at`: who said so, and when
     (seconds since the epoch). `stopped`: who stopped its agent. `aside`: GPUs, by index, that get no tasks until
-    somebody returns them, and why."""
+    somebody returns them, and why. `tokens`: with which its agent may dial in."""
 
     drained: str | None = None
     by: str = ""
     at: float = 0.0
     stopped: str | None = None
     aside: dict[int, str] = {}
+    tokens: tuple[Token, ...] = ()
 
 
 class Cordon(Dispatch):
@@ -77,14 +90,33 @@ class Cordon(Dispatch):
         self.inventory.nodes = {**after, **{name: node for name, node in before.items() if name not in after}}
         for name in wanted:
             self.cordon(name, "leaving", None)
+            self._look_for_twin(name)
             self._show_note(name)
         self.plan_needed = True
+
+    def forget_note(self, name: str) -> None:
+        """Forget what was decided about a node: somebody removed it for good. (One that merely left the registry, in
+        an edit that went wrong, say, comes back as it was.)"""
+        if self.notes.pop(name, None) is not None:
+            self._keep_notes()
+
+    def _look_for_twin(self, name: str) -> None:
+        """Keep tasks from a node that was renamed while tasks run under its old name: it has the same GPUs."""
+        nodes = self.inventory.nodes
+        address = nodes[name].spec.address
+        twins = [
+            twin.name
+            for twin in nodes.values()
+            if address and twin.spec.address == address and twin.name != name and "leaving" in twin.cordons
+        ]
+        text = f"it is the machine that {twins[0]} was, whose last tasks must end first" if twins else None
+        self.cordon(name, "twin", text if "leaving" not in nodes[name].cordons else None)
 
     def _drop_node(self, name: str) -> None:
         del self.inventory.nodes[name]
         self._dirty_nodes.add(name)
-        if self.notes.pop(name, None) is not None:
-            self._keep_notes()
+        for other in self.inventory.nodes:
+            self._look_for_twin(other)
 
     def _end(self, task: Task, state: TaskState, now: float, reason: str | None) -> None:
         places = [part.node for part in task.allocation]
@@ -114,6 +146,11 @@ class Cordon(Dispatch):
         """Remember that somebody stopped the node's agent, or with None that it may run again."""
         self.node(name)
         self._note(name, msgspec.structs.replace(self.notes.get(name, Note()), stopped=by))
+
+    def set_tokens(self, name: str, tokens: tuple[Token, ...]) -> None:
+        """With these, and no others, the node's agent may dial in from now on."""
+        self.node(name)
+        self._note(name, msgspec.structs.replace(self.notes.get(name, Note()), tokens=tokens))
 
     def give_up(self, name: str, by: str, now: float) -> list[int]:
         """End what runs on a node that will not come back: its tasks are lost, their GPUs free. Should it come back,
@@ -148,6 +185,16 @@ class Cordon(Dispatch):
             self._dirty_nodes.add(name)
             self.plan_needed = True
 
+    def gpus_unseen(self, name: str) -> None:
+        """Its samples tell nothing of GPUs (any more): the registry is believed."""
+        node = self.inventory.nodes.get(name)
+        if node is not None and (node.kept_back or node.watch.newest):
+            node.watch = GpuWatch()
+            node.kept_back = {}
+            node.count_free()
+            self._dirty_nodes.add(name)
+            self.plan_needed = True
+
     def set_aside(self, name: str, gpu: int, reason: str) -> None:
         """Give a GPU to nobody until it is returned. Raises NotFoundError."""
         self._check_gpu(name, gpu)
@@ -156,9 +203,9 @@ class Cordon(Dispatch):
 
     def return_gpu(self, name: str, gpu: int) -> None:
         """Undo `set_aside`. What is still wrong with it sets it aside again. Raises NotFoundError, ConflictError."""
-        self._check_gpu(name, gpu)
         note = self.notes.get(name, Note())
         if gpu not in note.aside:
+            self._check_gpu(name, gpu)
             raise ConflictError(f"GPU {gpu} of node {name} is not set aside")
         self._note(name, msgspec.structs.replace(note, aside={g: why for g, why in note.aside.items() if g != gpu}))
 

@@ -33,6 +33,7 @@ class Core(Cordon):
         self, specs: tuple[NodeSpec, ...], new_launch_id: Callable[[int, int], str], *, waiting_limit: int
     ) -> None:
         super().__init__(specs, new_launch_id)
+        self.warnings: dict[int, str] = {}
         self._waiting_limit = waiting_limit
 
     # -- loading and handing out ------------------------------------------------------------------------------
@@ -74,6 +75,15 @@ class Core(Cordon):
             words = {"ok": "to succeed", "fail": "to fail", "any": "to end"}
             return "waits for " + ", ".join(f"task {after.id} {words[after.on]}" for after in task.waits_for)
         return explain(request_of(task), self.inventory)
+
+    def warning(self, task: Task) -> str | None:
+        """What looks wrong with a task that runs. `warnings` is filled by whoever watches them; nothing of it is kept
+        over a restart."""
+        return self.warnings.get(task.id) if task.state is TaskState.RUNNING else None
+
+    def warned(self) -> list[int]:
+        """The tasks that there is a warning about."""
+        return sorted(i for i in self.warnings if i in self.tasks and self.warning(self.tasks[i]) is not None)
 
     def active(self) -> list[Task]:
         """The tasks that may be alive on a node, the longest running first, those about to start last."""

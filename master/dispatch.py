@@ -54,6 +54,13 @@ class Dispatch(Ledger):
             self._dirty_nodes.add(name)
             self.plan_needed = True
 
+    def forget_facts(self, name: str) -> None:
+        """What answers in this node's name next may be another machine: nothing is planned for it before it said what
+        it is."""
+        node = self.inventory.nodes[name]
+        node.state, node.reason, node.facts = NodeState.CONNECTING, None, None
+        self._dirty_nodes.add(name)
+
     def cordon(self, name: str, kind: str, reason: str | None) -> None:
         """Keep new tasks away from a node for this reason, or with None no longer for it."""
         node = self.inventory.nodes.get(name)
@@ -108,23 +115,33 @@ class Dispatch(Ledger):
             self._tell_remnants(name)
 
     def stranger(self, name: str, facts: Facts) -> str | None:
-        """Why the machine that answers in a node's name cannot be the one where the node's tasks were started; None
-        if it may be. Its address was changed in the registry, and the state folder there is another one: what runs on
-        the old machine would be given up for nothing."""
-        node = self.inventory.node_for_ledger(name)
-        launches = {task_id: self.tasks[task_id].launch for task_id in sorted(node.active)}
-        elsewhere = {
-            task_id: launch.address
-            for task_id, launch in launches.items()
-            if launch and launch.address != node.spec.address and launch.state_id != facts.state_id
-        }
-        if not elsewhere:
+        """Why what answers in a node's name cannot speak for the attempts that were started there; None if it can.
+
+        Another state folder knows nothing of them. They are over if the machine restarted; if it did not, or if it is
+        another machine (the address was changed in the registry), they may be alive and would be given up for nothing.
+        """
+        node = self.inventory.nodes.get(name)
+        if node is None:
             return None
-        ids = ", ".join(map(str, list(elsewhere)[:TOLD])) + ("…" if len(elsewhere) > TOLD else "")
-        old = next(iter(elsewhere.values()))
+        launches = {task_id: self.tasks[task_id].launch for task_id in sorted(node.active)}
+        alive: dict[int, Launch] = {
+            task_id: launch
+            for task_id, launch in launches.items()
+            if launch is not None and _may_be_alive(launch, facts, node.spec.address)
+        }
+        if not alive:
+            return None
+        ids = ", ".join(map(str, list(alive)[:TOLD])) + ("…" if len(alive) > TOLD else "")
+        address = next(iter(alive.values())).address
+        cure = f"or give them up with `muster node lost {name}`"
+        if address and address != node.spec.address:
+            return (
+                f"{node.spec.address} is not where tasks {ids} were started ({address}): put that back until they have "
+                f"ended, {cure}"
+            )
         return (
-            f"{node.spec.address} is not the machine where tasks {ids} were started ({old or 'no address'}): "
-            f"put that address back until they have ended, or give them up with `muster node lost {name}`"
+            f"its agent has another state folder than that in which tasks {ids} were started, and the machine has not "
+            f"restarted since: put the folder back, {cure}"
         )
 
     def _reconcile_one(self, task: Task, launch: Launch, attempt: Seen | None, now: float) -> None:
@@ -132,7 +149,7 @@ class Dispatch(Ledger):
             self.exited(launch.node, attempt.exit, now)
         elif attempt is not None:
             if attempt.started_at is not None:
-                self.started(launch.launch_id, attempt.started_at)
+                self.started(launch.node, launch.launch_id, attempt.started_at)
             if task.cancel_requested:
                 self._effects.append(Kill(launch.node, launch.launch_id))
         elif not self._claim_would_be_there(launch):
@@ -153,16 +170,16 @@ class Dispatch(Ledger):
         facts = self.inventory.nodes[launch.node].facts
         return facts is not None and (facts.boot_id, facts.state_id) == (launch.boot_id, launch.state_id)
 
-    def started(self, launch_id: str, at: float) -> None:
+    def started(self, node: str, launch_id: str, at: float) -> None:
         """The attempt runs. Told again after a reconnect: then nothing changes."""
-        task = self._of_launch(launch_id)
+        task = self._of_launch(node, launch_id)
         if task is not None and task.state is TaskState.STARTING:
             task.started_at = at
             self._move(task, TaskState.RUNNING)
 
     def exited(self, node: str, exit_: Exit, now: float) -> None:
         """The attempt is over and its tree is dead. An unknown one is only acknowledged."""
-        task = self._of_launch(exit_.launch_id)
+        task = self._of_launch(node, exit_.launch_id)
         if task is not None:
             state, reason = verdict(exit_)
             task.started_at = exit_.started_at if exit_.started_at is not None else task.started_at
@@ -172,6 +189,15 @@ class Dispatch(Ledger):
             self._forget_remnant(node, exit_.launch_id)
         self._effects.append(Ack(node, exit_.launch_id))
 
-    def _of_launch(self, launch_id: str) -> Task | None:
+    def _of_launch(self, node: str, launch_id: str) -> Task | None:
+        """The task of an attempt, for the node that it was sent to: no other has a word in it."""
         task_id = self._by_launch.get(launch_id)
-        return None if task_id is None else self.tasks[task_id]
+        task = None if task_id is None else self.tasks[task_id]
+        return task if task is not None and task.launch is not None and task.launch.node == node else None
+
+
+def _may_be_alive(launch: Launch, facts: Facts, address: str) -> bool:
+    """May an attempt run on although the agent that answers cannot know of it?"""
+    if launch.state_id == facts.state_id:
+        return False
+    return launch.boot_id == facts.boot_id or bool(launch.address and launch.address != address)

@@ -185,7 +185,7 @@ class Examination:
         if not connects:
             return skipped(HOST_KEY, "it shows none, since it cannot be reached")
         try:
-            known = self._fleet.known_key(config.name)
+            known = await self._fleet.known_key(config.name)
             async with asyncio.timeout(KEY_S):
                 return doctor_way.host_key(config, await self._fleet.host_key(config.name), known)
         except TimeoutError:

@@ -10,9 +10,12 @@ from pathlib import Path
 
 from master.archive import build as build_archive
 from master.config import Config
+from master.core import Core
 from master.link import Driver
 from master.local import LocalDriver, state_base
 from master.registry import NodeConfig
+from master.report import Desk, ReportDriver
+from master.tls import Tls
 from wire.errors import ConfigError
 
 KNOWN_HOSTS = "known_hosts"
@@ -22,23 +25,32 @@ KNOWN_HOSTS = "known_hosts"
 def check_drivers(nodes: Iterable[NodeConfig], path: Path) -> None:
     """Raises ConfigError for a node whose driver cannot be used; `path` is the registry's, for the message."""
     for node in nodes:
-        if node.driver not in ("local", "ssh"):
+        if node.driver not in ("local", "ssh", "report"):
             raise ConfigError(f"{path}: {node.name}.driver: {node.driver!r} is not built yet; use 'ssh'")
 
 
 class Drivers:
-    """Makes drivers. `cluster` keeps the agents of different masters on one machine apart."""
+    """Makes drivers. `cluster` keeps the agents of different masters on one machine apart; `desk` receives those that
+    dial in."""
 
-    def __init__(self, config: Config, cluster: str) -> None:
+    def __init__(self, config: Config, cluster: str, core: Core, tls: Tls) -> None:
         self._config = config
         self._cluster = cluster
         self._archive = build_archive()
+        self.desk = Desk(core, tls, self._archive)
 
     def make(self, node: NodeConfig) -> Driver:
         """The driver of a node."""
         if node.driver == "local":
             return LocalDriver(node.name, self._cluster, self._archive, state_base())
+        if node.driver == "report":
+            return self._report(node)
         return self._ssh(node)
+
+    def _report(self, node: NodeConfig) -> Driver:
+        if not self.desk.tls.is_on:
+            raise ConfigError(f"its agent dials in over TLS, which {self._config.path} turns off: `tls`")
+        return ReportDriver(node.name, self.desk, self._config.scheduler.report_stale_s)
 
     @cached_property
     def _ssh(self) -> Callable[[NodeConfig], Driver]:

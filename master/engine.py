@@ -112,15 +112,24 @@ class Engine:
     # -- commit -----------------------------------------------------------------------------------------------
 
     def _collect(self) -> None:
+        self._take()
+        if (self._unsynced or (self.core.plan_needed and not self._stalled)) and self._commit_at is None:
+            self._commit_at = asyncio.get_running_loop().call_soon(self._commit)
+
+    def _take(self) -> None:
+        """Take over what the core did. What cannot be written down must not be believed either: then we end."""
         outcome = self.core.take_outcome()
-        if outcome is not None:
+        if outcome is None:
+            return
+        try:
             if outcome.change:
                 self.store.append(outcome.change)
-            self._effects += outcome.effects
-            self._published.append((outcome.change, outcome.nodes))
-            self._unsynced = True
-        if (self._unsynced or self.core.plan_needed) and self._commit_at is None:
-            self._commit_at = asyncio.get_running_loop().call_soon(self._commit)
+        except Exception:
+            log.critical("the master met a defect and ends; tasks run on; start it again", exc_info=True)
+            os._exit(EXIT_DEFECT)
+        self._effects += outcome.effects
+        self._published.append((outcome.change, outcome.nodes))
+        self._unsynced = True
 
     def _commit(self) -> None:
         # A defect here would leave answers unsent for ever, in silence. The journal is the truth and tasks run on by
@@ -145,8 +154,10 @@ class Engine:
             log.critical("%s", error)
             os._exit(EXIT_SYNC_FAILED)
         self._reach("after_sync")
-        self._unsynced = self._stalled = False
+        was_stalled, self._stalled, self._unsynced = self._stalled, False, False
         self._let_out()
+        if was_stalled:
+            self._collect()  # what waited to be planned
         if self._compacting is None and self.store.should_compact() and time.monotonic() >= self._compact_from:
             self._compacting = asyncio.create_task(self._compact())
 
@@ -188,8 +199,8 @@ class Engine:
             observer.let_out()
 
     def _plan_if_due(self) -> None:
-        if not self.core.plan_needed:
-            return
+        if not self.core.plan_needed or self._stalled:
+            return  # while nothing can be written, nothing is started
         started = time.monotonic()
         if started < self._next_plan:
             if self._plan_timer is None:
@@ -197,18 +208,11 @@ class Engine:
             return
         self.core.plan()
         self._next_plan = time.monotonic() + PLAN_SHARE * (time.monotonic() - started)
-        self._collect_plan()
+        self._take()
 
     def _plan_later(self) -> None:
         self._plan_timer = None
         self._collect()
-
-    def _collect_plan(self) -> None:
-        outcome = self.core.take_outcome()
-        if outcome is not None:
-            self.store.append(outcome.change)
-            self._effects += outcome.effects
-            self._published.append((outcome.change, outcome.nodes))
 
     # -- failpoints of the commit, by what is in it -------------------------------------------------------------
 

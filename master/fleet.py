@@ -9,19 +9,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
 from master import shared_folders
-from master.effects import Ack, Effect, Kill
+from master.effects import Ack, Effect, Kill, Start
 from master.engine import Engine
 from master.inventory import Node, NodeState
 from master.launching import LaunchSettings, launch_message
-from master.link import CannotConnectError, Driver, Identity, Link, SampleSink
+from master.leaving import LeavingNodes
+from master.link import AwaitedDriver, CannotConnectError, Driver, Identity, Link, SampleSink
 from master.questions import OUTPUT_LIMIT
 from master.registry import NodeConfig
-from master.task import Task
+from master.task import Task, TaskState
 from wire import agent as wire
 from wire.errors import BadRequestError, MusterError, NodeUnreachableError, NotFoundError
 
@@ -73,6 +75,7 @@ class Way(msgspec.Struct):
     link: Link
     job: asyncio.Task[None] | None = None
     check: asyncio.Task[None] | None = None
+    turn: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
 
 class Fleet:
@@ -87,6 +90,7 @@ class Fleet:
         *,
         make_driver: Callable[[NodeConfig], Driver],
         folders: Sequence[str] = (),
+        leaving: LeavingNodes | None = None,
     ) -> None:
         self.configs: dict[str, NodeConfig] = {}
         self.registry_fault: str | None = None
@@ -97,6 +101,7 @@ class Fleet:
         self._settings = settings
         self._make_driver = make_driver
         self._folders = tuple(folders)
+        self._leaving = leaving
         self._ways: dict[str, Way] = {}
         self._farewells: set[asyncio.Task[None]] = set()
         engine.perform = self.perform
@@ -113,6 +118,10 @@ class Fleet:
         self._engine.event(lambda: self._engine.core.set_nodes(tuple(node.spec() for node in nodes)))
         for name in {*self.configs, *self._ways}:
             self._settle(name)
+        for name, config in (self._leaving.entries if self._leaving else {}).items():
+            if name in self._engine.core.inventory.nodes and name not in self._ways:
+                self._join(config)
+        self._note_leaving()
 
     def refuse(self, fault: str) -> None:
         """The registry is broken: the last good one stays in force."""
@@ -124,6 +133,8 @@ class Fleet:
         """Something changed on these nodes: perhaps a link that waited for it can be made anew, or given up."""
         for name in nodes:
             self._settle(name)
+        if nodes:
+            self._note_leaving()
 
     def let_out(self) -> None:
         """Nothing is kept back here."""
@@ -140,6 +151,12 @@ class Fleet:
         elif config is not None and way is not None and config != way.config:
             self._follow(node, config, way)
 
+    def _note_leaving(self) -> None:
+        """Remember how to get to the nodes that left while tasks ran there, for the next master."""
+        if self._leaving is not None:
+            gone = {name: way.config for name, way in self._ways.items() if name not in self.configs}
+            self._leaving.keep(gone)
+
     def _follow(self, node: Node, config: NodeConfig, way: Way) -> None:
         changed = [key for key in WAY if getattr(config, key) != getattr(way.config, key)]
         leads_elsewhere = any(key in MACHINE for key in changed)
@@ -147,6 +164,8 @@ class Fleet:
             text = f"its {' and '.join(changed)} changed in the registry: no new tasks before its last one ended"
             self._cordon(node.name, "changing", text)
             return
+        if leads_elsewhere:
+            self._engine.event(lambda: self._engine.core.forget_facts(node.name))
         self._cordon(node.name, "changing", None)
         if changed:
             self._part(node.name, retire=False)
@@ -155,21 +174,27 @@ class Fleet:
             way.config = config
 
     def _cordon(self, name: str, kind: str, reason: str | None) -> None:
-        if kind in self._engine.core.inventory.nodes[name].cordons or reason is not None:
+        node = self._engine.core.inventory.nodes.get(name)
+        if node is not None and (kind in node.cordons or reason is not None):
             self._engine.event(lambda: self._engine.core.cordon(name, kind, reason))
 
     def _join(self, config: NodeConfig) -> None:
         way = self._ways[config.name] = Way(config, self._new_link(config))
-        way.link.on_inventory = lambda: self._check_folders(way)
-        note = self._engine.core.notes.get(config.name)
+        self._run_unless_stopped(way)
+
+    def _run_unless_stopped(self, way: Way) -> None:
+        name = way.config.name
+        note = self._engine.core.notes.get(name)
         if note is None or note.stopped is None:
             self._run(way)
-        else:
-            self._tell_stopped(config.name, note.stopped)
+            return
+        why = f"its agent was stopped by {note.stopped}: `muster agents start {name}`"
+        self._engine.event(lambda: self._engine.core.node_state(name, NodeState.UNREACHABLE, why))
 
     def _new_link(self, config: NodeConfig) -> Link:
         link = Link(config.name, self._driver(config), self._engine, self._identity, self._samples)
         link.sampling = wire.Sampling(gpus=config.gpu_probe, folders=list(self._folders))
+        link.on_inventory = partial(self._check_folders, config.name)
         return link
 
     def _driver(self, config: NodeConfig) -> Driver:
@@ -208,6 +233,8 @@ class Fleet:
 
     async def close(self) -> None:
         """Give all links up; the agents stay, for the next master."""
+        if self in self._engine.observers:
+            self._engine.observers.remove(self)
         ways = list(self._ways.values())
         await asyncio.gather(*(self._end_jobs(way) for way in ways))
         await asyncio.gather(*(way.link.driver.close() for way in ways), *self._farewells, return_exceptions=True)
@@ -225,7 +252,7 @@ class Fleet:
                 way.link.send(wire.Kill(op="kill", launch_id=effect.launch_id, grace_s=grace_s))
             elif isinstance(effect, Ack):
                 way.link.send(wire.Ack(op="ack", launch_ids=[effect.launch_id]))
-            else:
+            elif _is_due(effect):
                 way.link.send(launch_message(effect.task, self._settings))
 
     # -- what verbs ask ---------------------------------------------------------------------------------------
@@ -254,43 +281,52 @@ class Fleet:
         way = self._way(name)
         self._engine.event(lambda: self._engine.core.set_stopped(name, by))
         await self._retire(way)
-        self._tell_stopped(name, by)
 
     def start_agent(self, name: str) -> None:
         """Undo `stop_agent`; of a node whose agent was not stopped, try to connect now."""
         way = self._way(name)
-        if name in self._engine.core.notes:
-            self._engine.event(lambda: self._engine.core.set_stopped(name, None))
-        self._run(way)
-        way.link.wake()
+        self._allow(name)
+        if not way.turn.locked():  # else whoever lets it retire just now sees that it may run
+            self._run(way)
+            way.link.wake()
 
     async def restart_agent(self, name: str) -> None:
-        """End the agent and start it anew; its tasks run on."""
-        await self._retire(self._way(name))
-        self.start_agent(name)
+        """End the agent and start it anew, also one that was stopped; its tasks run on."""
+        way = self._way(name)
+        self._allow(name)
+        await self._retire(way)
+
+    def _allow(self, name: str) -> None:
+        if name in self._engine.core.notes:
+            self._engine.event(lambda: self._engine.core.set_stopped(name, None))
 
     async def _retire(self, way: Way) -> None:
-        await self._leave(way, retire=True)
-        way.link = self._new_link(way.config)
-        way.link.on_inventory = lambda: self._check_folders(way)
+        """Have the agent end; then, unless somebody stopped it, the next one is started."""
+        async with way.turn:
+            await self._leave(way, retire=True)
+            way.link = self._new_link(way.config)
+        if self._ways.get(way.config.name) is way:
+            self._run_unless_stopped(way)
 
-    def _tell_stopped(self, name: str, by: str) -> None:
-        why = f"its agent was stopped by {by}: `muster agents start {name}`"
-        self._engine.event(lambda: self._engine.core.node_state(name, NodeState.UNREACHABLE, why))
+    def tokens_changed(self, name: str) -> None:
+        """The tokens of a node whose agent dials in are others now: one that came in with an old one is put out."""
+        driver = self._way(name).link.driver
+        if isinstance(driver, AwaitedDriver):
+            driver.look_at_token()
 
     async def host_key(self, name: str) -> OfferedKey:
         """The key that the machine shows now. Raises BadRequestError where there is none, NodeUnreachableError."""
         return await _keyed(self._way(name)).offered_key()
 
-    def known_key(self, name: str) -> str | None:
+    async def known_key(self, name: str) -> str | None:
         """The fingerprint that we expect, None if we know none."""
-        return _keyed(self._way(name)).known_key()
+        return await asyncio.to_thread(_keyed(self._way(name)).known_key)
 
-    def pin(self, name: str, key: OfferedKey) -> None:
+    async def pin(self, name: str, key: OfferedKey) -> None:
         """Expect this key from now on, and try again, also for other nodes on that machine. Raises OSError where it
         cannot be written down."""
         way = self._way(name)
-        _keyed(way).pin(key)
+        await asyncio.to_thread(_keyed(way).pin, key)
         for other in self._ways.values():
             if (other.config.ip, other.config.port) == (way.config.ip, way.config.port):
                 other.link.wake()
@@ -306,14 +342,21 @@ class Fleet:
 
     # -- shared folders ---------------------------------------------------------------------------------------
 
-    def _check_folders(self, way: Way) -> None:
-        if way.config.driver == "local" or not self._folders:
+    def _check_folders(self, name: str) -> None:
+        way = self._ways.get(name)
+        if way is None or way.config.driver == "local" or not self._folders:
             return
         if way.check is not None:
             way.check.cancel()
         self._cordon(way.config.name, "folders", "its shared folders are being looked at")
         way.check = asyncio.create_task(self._watch_folders(way), name=f"folders of {way.config.name}")
-        way.check.add_done_callback(self._job_ended)
+        way.check.add_done_callback(partial(self._check_ended, way.config.name))
+
+    def _check_ended(self, name: str, check: asyncio.Task[None]) -> None:
+        # What is wrong with looking at one node's folders is no reason to end the master.
+        if not check.cancelled() and (error := check.exception()) is not None:
+            log.error("node %s: looking at its shared folders met a defect", name, exc_info=error)
+            self._cordon(name, "folders", f"its shared folders cannot be looked at: a defect of Muster ({error!r})")
 
     async def _watch_folders(self, way: Way) -> None:
         name, argv = way.config.name, shared_folders.question(self._folders)
@@ -338,3 +381,9 @@ def _keyed(way: Way) -> KeyedDriver:
             f"node {way.config.name} has the driver `{way.config.driver}`: it has no host key to trust"
         )
     return driver
+
+
+def _is_due(effect: Start) -> bool:
+    """Is the attempt still to be started? While the disk refused writes, its task may have come to its end."""
+    task = effect.task
+    return task.state is TaskState.STARTING and task.launch is not None and task.launch.node == effect.node

@@ -28,7 +28,7 @@ class NodeState(StrEnum):
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What the registry says of a node. `cpus` and `slots` are None where the registry leaves them to the node;
-    `address` names the machine (host and port), empty for this one."""
+    `address` names the machine and the account there (`user@host:port`), empty for this one."""
 
     name: str
     address: str = ""

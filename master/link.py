@@ -7,21 +7,19 @@ an event means is the core's. A broken link says nothing about the tasks on the 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import random
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from master import failpoint
-from master.attempt import Exit, Seen
+from master import failpoint, heard
+from master.attempt import Seen
 from master.engine import Engine
-from master.gpu_watch import GpuReport
 from master.inventory import Facts, NodeState
 from master.questions import Questions
 from wire import agent as wire
@@ -69,6 +67,17 @@ class Driver(Protocol):
 
     async def close(self) -> None:
         """Give up what the last connection left behind; another `connect` may follow."""
+
+
+@runtime_checkable
+class AwaitedDriver(Protocol):
+    """A driver of an agent that comes by itself. There is nothing to try again, only somebody to wait for."""
+
+    def away(self, heard_at: float) -> NodeState:
+        """What to say of the node meanwhile. `heard_at`: when the last word of it came, monotonic seconds."""
+
+    def look_at_token(self) -> None:
+        """What opens the door to the agent has changed."""
 
 
 class SampleSink(Protocol):
@@ -128,7 +137,7 @@ class Link:
 
     async def run(self) -> None:
         """Connect, talk, and when it breaks wait and connect again."""
-        failures = 0
+        failures, told = 0, ""
         while True:
             state, patience = NodeState.UNREACHABLE, "short"
             began = time.monotonic()
@@ -146,11 +155,16 @@ class Link:
                 continue  # it ended because we asked for it: the new one is a connection away
             if self._leaving:
                 return
+            awaited = self.driver if isinstance(self.driver, AwaitedDriver) else None
+            if awaited is not None:
+                state = awaited.away(self._heard_at)
             lasted = time.monotonic() - began > BACKOFF_S["short"][1]
             failures = 0 if lasted and self._heard_at > began else failures + 1
             self._engine.event(partial(self._engine.core.node_state, self.node, state, why))
-            log.warning("node %s: %s", self.node, why)
-            await self._pause(patience, failures)
+            log.log(logging.WARNING if why != told else logging.DEBUG, "node %s: %s", self.node, why)
+            told = why
+            if awaited is None or patience == "long":
+                await self._pause(patience, failures)
 
     @property
     def is_up(self) -> bool:
@@ -254,55 +268,53 @@ class Link:
         try:
             for line in self._decoder.feed(data):
                 if not self._closed.is_set():
-                    self._handle(json.loads(line))
-        except (FrameError, ValueError, KeyError, TypeError, msgspec.ValidationError) as error:
-            log.exception("node %s: the agent sent something unreadable", self.node)
+                    self._handle(line)
+        except (FrameError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            log.warning("node %s: the agent sent something unreadable: %s", self.node, error)
             self._why_closed = f"the agent sent something unreadable: {error}"
             self._closed.set()
 
-    def _handle(self, message: dict[str, Any]) -> None:
-        core, op = self._engine.core, message["op"]
+    def _handle(self, line: bytes) -> None:
+        core, op = self._engine.core, heard.op_of(line).op
         if op == "started":
+            started = heard.as_started(line)
             failpoint.reach("started.received")
-            self._engine.event(lambda: core.started(message["launch_id"], message["at"]))
+            self._engine.event(lambda: core.started(self.node, started.launch_id, started.at))
         elif op == "exit":
+            ended = heard.as_ended(line).exit()
             failpoint.reach("exit.received")
-            self._engine.event(lambda: core.exited(self.node, _exit(message), time.time()))
+            self._engine.event(lambda: core.exited(self.node, ended, time.time()))
         elif op == "sample":
-            self._sampled(message)
+            self._sampled(line)
         elif op == "welcome":
-            self._welcomed(message)
+            self._welcomed(heard.as_welcome(line).facts())
         elif op == "inventory" and not self._retire_by:
-            self._ready = True
-            seen = [_seen(attempt) for attempt in message["attempts"]]
-            self._engine.event(lambda: core.reconcile(self.node, seen, time.time()))
-            self.on_inventory()
-            self._engine.event(lambda: core.node_state(self.node, NodeState.ONLINE))
+            self._reconcile([attempt.seen() for attempt in heard.as_inventory(line).attempts])
         elif op == "probed":
-            self.questions.answered(message)
+            self.questions.answered(heard.as_probed(line))
         elif op == "refused":
-            self._why_closed = f"its agent refuses us ({message['code']}): {message['message']}"
+            refused = heard.as_refused(line)
+            self._why_closed = f"its agent refuses us ({refused.code}): {refused.message}"
 
-    def _sampled(self, message: dict[str, Any]) -> None:
+    def _sampled(self, line: bytes) -> None:
+        core, sample = self._engine.core, heard.as_sample(line)
+        core.node_load(self.node, sample.load)
+        if self.sampling["gpus"] == "declared" or (sample.gpu_source == "none" and not sample.gpu_fault):
+            self._engine.event(lambda: core.gpus_unseen(self.node))
+        else:
+            self._engine.event(lambda: core.gpus_seen(self.node, sample.gpus, time.time(), sample.gpu_fault))
+        passed_on = heard.as_anything(line)
+        del passed_on["op"]
+        self._samples.sample(self.node, passed_on)
+
+    def _reconcile(self, seen: list[Seen]) -> None:
         core = self._engine.core
-        core.node_load(self.node, message.get("load"))
-        fault = message.get("gpu_fault", "")
-        if self.sampling["gpus"] != "declared" and (fault or message.get("gpu_source", "none") != "none"):
-            reports = msgspec.convert(message["gpus"], list[GpuReport])
-            self._engine.event(lambda: core.gpus_seen(self.node, reports, time.time(), fault))
-        del message["op"]
-        self._samples.sample(self.node, message)
+        self._ready = True
+        self._engine.event(lambda: core.reconcile(self.node, seen, time.time()))
+        self.on_inventory()
+        self._engine.event(lambda: core.node_state(self.node, NodeState.ONLINE))
 
-    def _welcomed(self, message: dict[str, Any]) -> None:
-        facts = Facts(
-            boot_id=message["boot_id"],
-            state_id=message["state_id"],
-            cpus=message["cpus"],
-            memory_mib=message["memory_mib"],
-            hostname=message["hostname"],
-            python=message["python"],
-            version=message["version"],
-        )
+    def _welcomed(self, facts: Facts) -> None:
         core = self._engine.core
         stranger = core.stranger(self.node, facts)
         if stranger is not None:
@@ -320,21 +332,3 @@ class Link:
         self._retire_by = time.monotonic() + RETIRE_S
         if self._transport is not None:
             self._transport.write(encode(wire.Retire(op="retire")))
-
-
-def _exit(message: dict[str, Any]) -> Exit:
-    return Exit(
-        launch_id=message["launch_id"],
-        cause=message["cause"],
-        at=message["at"] or 0.0,
-        code=message["code"],
-        error=message.get("error") or "",
-        started_at=message.get("started_at"),
-    )
-
-
-def _seen(attempt: dict[str, Any]) -> Seen:
-    if attempt["state"] == "ended":
-        return Seen(attempt["launch_id"], exit=_exit(attempt))
-    started_at = attempt.get("started_at") if attempt["state"] == "running" else None
-    return Seen(attempt["launch_id"], started_at)

@@ -93,8 +93,6 @@ class LocalDriver:
 
     def _write_archive(self) -> None:
         bootstrap.make_base(str(self._archive.parent))
-        if self._archive.exists():
-            return
-        draft = self._archive.with_suffix(f".{os.getpid()}.tmp")
-        draft.write_bytes(self._content)
-        draft.replace(self._archive)
+        checksum = bootstrap.digest_of(self._content)
+        if not bootstrap.has(str(self._archive), len(self._content), checksum):
+            bootstrap.keep(str(self._archive), self._content)

@@ -1,12 +1,14 @@
 """`psw_file`: the passwords with which the master logs in to nodes that have no key.
 
-Owns the file's format and who may read it. One line: the password of every node, whatever characters it holds (so the
-old system wrote it). Several lines: `NAME:PASSWORD` each, where NAME is a node's name, or a `user_name`, or `*` for all
-others; blank lines, and lines that begin with `#`, say nothing. No message ever shows a password.
+Owns the file's format and who may read it. One line: the password of every node (so the old system wrote it); where it
+could as well be an entry, `*:` goes before it. Several lines: `NAME:PASSWORD` each, where NAME is a node's name, or a
+`user_name`, or `*` for all others; blank lines, and lines that begin with `#`, say nothing. No message ever shows a
+password.
 """
 
 from __future__ import annotations
 
+import re
 import stat
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from wire.errors import ConfigError
 
 EVERYBODY = "*"
 _BOM = "\ufeff"
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
 class PasswordTable(msgspec.Struct, frozen=True):
@@ -58,8 +61,21 @@ def load(path: Path) -> PasswordTable:
         raise ConfigError(f"{path} holds passwords and others may read it: `chmod 600 {path}`")
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) == 1:
-        return PasswordTable({EVERYBODY: lines[0][1].removesuffix("\r")})
+        return PasswordTable({EVERYBODY: _of_all(path, lines[0][1].removesuffix("\r"))})
     return PasswordTable(dict(_entry(path, number, line.removesuffix("\r")) for number, line in _said(lines)))
+
+
+def _of_all(path: Path, line: str) -> str:
+    """The password in a file of one line. One that could as well be the last entry of several is not sent to all."""
+    name, colon, password = line.partition(":")
+    if colon and name == EVERYBODY:
+        return password
+    if colon and _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{path}: its only line may be the password of all, or NAME:PASSWORD of one: begin it with `*:` if it is "
+            "for all, else write a line `# passwords` above it"
+        )
+    return line
 
 
 def _said(lines: list[tuple[int, str]]) -> list[tuple[int, str]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
 
+from master.heard import Probed
 from wire import agent as wire
 from wire.errors import NodeUnreachableError
 
@@ -60,11 +60,20 @@ class Questions:
         finally:
             self._open.pop(probe_id, None)
 
-    def answered(self, message: dict[str, Any]) -> None:
+    def answered(self, said: Probed) -> None:
         """An answer came; one that nobody waits for any more is dropped."""
-        future = self._open.get(message["probe_id"])
+        future = self._open.get(said.probe_id)
         if future is not None and not future.done():
-            future.set_result(cast("wire.Probed", message))
+            future.set_result(
+                wire.Probed(
+                    op="probed",
+                    probe_id=said.probe_id,
+                    code=said.code,
+                    output=said.output,
+                    truncated=said.truncated,
+                    error=said.error,
+                )
+            )
 
     def break_off(self, why: str) -> None:
         """The connection is gone, and with it the answers."""

@@ -69,7 +69,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """The part of it that planning needs."""
         return NodeSpec(
             name=self.name,
-            address="" if self.driver == "local" else f"{self.ip}:{self.port}",
+            address="" if self.driver == "local" else f"{self.user_name}@{self.ip}:{self.port}",
             gpu_models=self.gpu_models,
             gpu_memory_mib=self.gpu_memory,
             cpus=self.cpus,

@@ -3,7 +3,8 @@
 A session decodes lines, has its requests answered by the verbs, and lets answers out only after what they tell is
 durable (`Engine.reply`). The train-state port streams tasks, the monitor port nodes: a snapshot, then what changed. A
 reader that does not read is sent nothing more than its buffer holds; what changes meanwhile is remembered by id only
-and sent, in its newest version, when it reads again; after a while it is given up. Nobody else notices.
+and sent, in its newest version, when it reads again; after a while it is given up. However much it asks for at once, no
+more is answered than its buffer holds, and not for long without letting others have their turn. Nobody else notices.
 
 Who may connect, and who turns out to speak JSON-RPC at all, is `master.ports`'s business.
 """
@@ -14,6 +15,7 @@ import asyncio
 import inspect
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Literal, Protocol
@@ -22,6 +24,7 @@ import msgspec
 
 from master.engine import Engine
 from master.peer import Peer
+from master.rates import Rates
 from master.task import Task
 from master.verbs.base import Context, Surroundings
 from master.verbs.node_view import node_view
@@ -38,6 +41,12 @@ STALLED_S = 60.0
 """A reader that has taken nothing for so long is given up."""
 CATCH_UP = 200
 """How many superseded updates are sent at a time to a reader that reads again."""
+TURN_S = 0.02
+"""How long one connection's requests are handled before the others have a turn; what one request takes comes on top."""
+MOST_JOBS = 64
+"""Requests of one connection that may be worked on elsewhere at the same time; further ones wait."""
+ONLY_TELL = frozenset({"task.list", "task.show", "task.why", "node.list", "node.show", "server.info"})
+"""What need not be worked out any more for a peer that is gone."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -65,9 +74,10 @@ class Door(Protocol):
 class Streams:
     """What all sessions share: who subscribed to what, and what there is to send at the end of a turn of the loop."""
 
-    def __init__(self, engine: Engine, master: Surroundings) -> None:
+    def __init__(self, engine: Engine, master: Surroundings, rates: Rates) -> None:
         self.engine = engine
         self.master = master
+        self.rates = rates
         self.subscribers: dict[str, dict[Connection, None]] = {TASKS: {}, NODES: {}}
         self._unsent: dict[Connection, None] = {}
         self._send_at: asyncio.Handle | None = None
@@ -159,6 +169,9 @@ class Connection(asyncio.Protocol):
         self._paused_at: float | None = None
         self._missed: dict[int | str, None] = {}
         self._jobs: set[asyncio.Task[None]] = set()
+        self._waiting: deque[bytes] = deque()
+        self._unsent = 0
+        self._next_turn: asyncio.Handle | None = None
 
     @property
     def peer(self) -> Peer:
@@ -180,9 +193,11 @@ class Connection(asyncio.Protocol):
             job.cancel()
         self._streams.forget(self)
         self._door.left(self)
+        if self._waiting:
+            self._take_turn_soon()
 
     def data_received(self, data: bytes) -> None:
-        """Answer each whole frame."""
+        """Answer each whole frame, after those before it."""
         try:
             frames = self._decoder.feed(data)
         except FrameError as error:
@@ -190,8 +205,9 @@ class Connection(asyncio.Protocol):
             self.flush()
             self._door.give_up(str(error))
             return
-        for frame in frames:
-            self._handle(frame)
+        self._waiting.extend(frames)
+        if self._next_turn is None:
+            self._take_turn()
 
     def pause_writing(self) -> None:
         """The peer does not read: stop asking it for more, and remember since when."""
@@ -202,8 +218,8 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The peer reads again: send the newest of what it missed, a piece at a time."""
         self._paused_at = None
-        self.transport.resume_reading()
         self._catch_up()
+        self._take_turn_soon()
 
     # -- subscriptions ----------------------------------------------------------------------------------------
 
@@ -223,6 +239,7 @@ class Connection(asyncio.Protocol):
     def send(self, frame: bytes) -> None:
         """Send a whole frame; frames of one turn of the loop go out together."""
         self._out.append(frame)
+        self._unsent += len(frame)
         self._streams.send_soon(self)
 
     def send_if_free(self, frame: bytes) -> None:
@@ -234,6 +251,7 @@ class Connection(asyncio.Protocol):
         for key in list(self._missed)[:CATCH_UP]:
             del self._missed[key]
             self._out.append(self._streams.update(key))
+            self._unsent += len(self._out[-1])
         self.flush()
         if self._missed and self._paused_at is None:
             asyncio.get_running_loop().call_soon(self._catch_up)
@@ -241,8 +259,14 @@ class Connection(asyncio.Protocol):
     def flush(self) -> None:
         """Send it now."""
         out, self._out = self._out, []
-        if out and not self.transport.is_closing():
-            self.transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if not out:
+            return
+        data = out[0] if len(out) == 1 else b"".join(out)
+        self._unsent -= len(data)
+        if not self.transport.is_closing():
+            self.transport.write(data)
+        if self._waiting:
+            self._take_turn_soon()
 
     def _give_up_if_stalled(self, since: float) -> None:
         if self._paused_at == since:
@@ -252,6 +276,37 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
 
     # -- requests ---------------------------------------------------------------------------------------------
+
+    def _take_turn(self) -> None:
+        """Handle what waits, in order, until others should have their turn or too much would lie unsent. Nothing more
+        is read meanwhile, so that what waits is never more than one reading of the socket."""
+        self._next_turn = None
+        end = time.monotonic() + TURN_S
+        while self._waiting and not self._is_full():
+            self._handle(self._waiting.popleft())
+            if self._waiting and time.monotonic() > end:
+                self._take_turn_soon()
+                break
+        if self._waiting or self._paused_at is not None:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+    def _take_turn_soon(self) -> None:
+        if self._next_turn is None:
+            self._next_turn = asyncio.get_running_loop().call_soon(self._take_turn)
+
+    def _is_full(self) -> bool:
+        """Should no further request be answered for now? Whatever frees it takes the next turn: `flush`, the reader
+        that reads again, the end of a job. Who is gone is sent nothing, but what he asked for still happens."""
+        if self.transport.is_closing():
+            return False
+        return self._paused_at is not None or self._unsent >= self._outbox or len(self._jobs) >= MOST_JOBS
+
+    def _job_ended(self, job: asyncio.Task[None]) -> None:
+        self._jobs.discard(job)
+        if self._waiting:
+            self._take_turn_soon()
 
     def _handle(self, frame: bytes) -> None:
         request_id: int | str | None = None
@@ -268,11 +323,14 @@ class Connection(asyncio.Protocol):
             if inspect.isawaitable(result):
                 job = asyncio.ensure_future(self._answer_later(request_id, result))
                 self._jobs.add(job)
-                job.add_done_callback(self._jobs.discard)
+                job.add_done_callback(self._job_ended)
             else:
                 self._answer(request_id, result)
 
     def _call(self, request: Request) -> Any:
+        self._streams.rates.check(request.method, self.peer.address)
+        if self.transport.is_closing() and request.method in ONLY_TELL:
+            return None
         if self.peer.user is None:
             raise UnauthenticatedError(
                 "only the user who runs the master, on its own machine, may come in without a log-in"
@@ -322,7 +380,10 @@ class Connection(asyncio.Protocol):
         else:
             frame = _encode({"jsonrpc": "2.0", "id": request_id, "result": result}) + b"\n"
 
+        self._unsent += len(frame)
+
         def leave(failed: MusterError | None) -> None:
+            self._unsent -= len(frame)
             self.send(frame if failed is None or error is not None else _error_frame(request_id, failed))
 
         self._streams.engine.reply(leave)

@@ -96,7 +96,7 @@ class SshDriver:
 
     async def close(self) -> None:
         """End what is left of the connections, and wait for their threads."""
-        endings = [asyncio.wrap_future(connection.ended) for connection in self._connections]
+        endings = [asyncio.wrap_future(connection.ended) for connection in list(self._connections)]
         for connection in list(self._connections):
             connection.abandon()
         if endings:

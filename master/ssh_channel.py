@@ -318,9 +318,11 @@ class ChannelTransport(asyncio.Transport):
             self._pipe.abort()
 
     def _received(self, data: bytes) -> None:
-        if not self._lost:
-            self._protocol.data_received(data)
-        self._pipe.consumed(len(data))
+        try:
+            if not self._lost:
+                self._protocol.data_received(data)
+        finally:
+            self._pipe.consumed(len(data))
 
     def _ended(self, _data: bytes) -> None:
         self._abort("" if self._closing else self._pipe.why_ended())

@@ -137,7 +137,9 @@ class Task(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
 
 class TaskView(Task, kw_only=True, omit_defaults=False, gc=False):
-    """A task as clients see it: every key present."""
+    """A task as clients see it: every key present. `warning`: what looks wrong with it while it runs."""
+
+    warning: str | None = None
 
 
 class Change(msgspec.Struct, omit_defaults=True):

@@ -27,6 +27,7 @@ MAX_TRIES = 64
 """How many terminators one frame may hold before it is taken for garbage."""
 HEAD = 200
 """How much of a broken frame is kept for whoever wants to say something about it."""
+_to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
 @dataclass(frozen=True)
@@ -128,9 +129,18 @@ class Decoder:
 
 def encode(mode: str, info: Any, ui: str = MAIN_UI) -> bytes:
     """One frame, terminator included. Raises ValueError for NaN and infinities."""
-    text = json.dumps({"mode": mode, "ui": ui, "info": info}, allow_nan=False, separators=(",", ":"))
+    return frame_of(mode, json_of(info), ui)
+
+
+def json_of(info: Any) -> bytes:
+    """A value as it may stand in a frame. Raises ValueError for NaN and infinities."""
     # Escaped at its `<` and not at its `_`: in `_<END_SEND>_<END_SEND>_` two terminators share one.
-    return text.encode("ascii").replace(b"<END_SEND>", b"\\u003cEND_SEND>") + TERMINATOR
+    return _to_json(info).encode("ascii").replace(b"<END_SEND>", b"\\u003cEND_SEND>")
+
+
+def frame_of(mode: str, info: bytes, ui: str = MAIN_UI) -> bytes:
+    """One frame, terminator included, from what `json_of` gave or was put together from such pieces."""
+    return b'{"mode":%b,"ui":%b,"info":%b}%b' % (json_of(mode), json_of(ui), info, TERMINATOR)
 
 
 def begins_dialect(head: bytes) -> bool | None:

@@ -114,6 +114,13 @@ class LockedError(MusterError):
     rpc_code = -32011
 
 
+class UntrustedError(MusterError):
+    """What answers does not prove to be the master, or is not known yet: nothing was said to it."""
+
+    code = "untrusted"
+    rpc_code = -32015
+
+
 class NodeUnreachableError(MusterError):
     """A node cannot be reached, or did not answer; the master can."""
 

@@ -39,7 +39,11 @@ class Context:
         """The connection to the master; made here, opened by its first call."""
         if self._client is None:
             token = self.options.token or os.environ.get("MUSTER_TOKEN")
-            self._client = Client(find(self.options.conf, self.options.master), token)
+            where = find(self.options.conf, self.options.master)
+            if where.trust is not None:
+                where.trust.wanted = getattr(self.options, "ca_fingerprint", None) or where.trust.wanted
+                where.trust.ask = _ask_authority
+            self._client = Client(where, token)
             self._client.session.on_retry = _RetryNotice()
         return self._client
 
@@ -64,6 +68,19 @@ class Context:
     def note(self, text: str) -> None:
         """A line about the answer, on stderr."""
         note(text)
+
+
+def _ask_authority(shown: str) -> bool:
+    """Whether somebody at the terminal trusts a master that is not known here yet."""
+    if not sys.stdin.isatty():
+        return False
+    sys.stdout.flush()
+    sys.stderr.write(
+        f"The master shows an authority that is not known here yet:\n  {shown}\n"
+        "`muster status` on its own machine tells which is right. Trust it from now on? [y/N] "
+    )
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 class _RetryNotice:

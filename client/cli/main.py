@@ -56,7 +56,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Shell": {"completion": "print a completion script for bash or zsh"},
 }
 COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
-_GLOBAL_WITH_VALUE = ("--conf", "--master", "--token")
+_GLOBAL_WITH_VALUE = ("--conf", "--master", "--token", "--ca-fingerprint")
 
 
 class Parser(argparse.ArgumentParser):
@@ -111,6 +111,7 @@ def build_parser(name: str, prog: str = "muster") -> Parser:
     shared.add_argument("--conf", metavar="FILE", help="the master's conf.json (default: MUSTER_CONF, ./conf.json)")
     shared.add_argument("--master", metavar="HOST[:PORT]", help="a master elsewhere (default: MUSTER_MASTER)")
     shared.add_argument("--token", metavar="TOKEN", help="who you are (better: MUSTER_TOKEN)")
+    shared.add_argument("--ca-fingerprint", metavar="sha256:…", help="at the first use: whose authority to pin")
     shared.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     return parser
 

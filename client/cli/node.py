@@ -24,6 +24,7 @@ ACTIONS = {
     "resume": "let drained nodes, or GPUs that were set aside, take tasks again",
     "doctor": "find out what ails nodes, with a cure for each finding",
     "trust": "look at a machine's host key and pin it",
+    "token": "make the token with which a machine that the master cannot reach dials in",
     "lost": "give up what runs on machines that will not come back",
 }
 
@@ -48,7 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def _add_shared(parser: argparse.ArgumentParser) -> None:
     """What every command takes may stand behind the action, too. It has no defaults here: they would go before what
     was said in front of it."""
-    for option in ("--conf", "--master", "--token"):
+    for option in ("--conf", "--master", "--token", "--ca-fingerprint"):
         parser.add_argument(option, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 

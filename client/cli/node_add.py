@@ -50,4 +50,6 @@ def run(context: Context) -> int:
     context.say(f"node {name} is in the registry")
     if added["needs_trust"]:
         context.say(f"its host key is not known yet; look at it with: muster node trust {name}")
+    if added["node"]["driver"] == "report":
+        context.say(f"its agent dials in, with a token: muster node token {name}")
     return 0

@@ -37,7 +37,7 @@ def label(text: str) -> tuple[str, str]:
 
 # option -> (key in the registry, how to read it, what stands for a value, help)
 VALUES: dict[str, tuple[str, Callable[[str], Any], str, str]] = {
-    "driver": ("driver", str, "DRIVER", "ssh (the default) or local"),
+    "driver": ("driver", str, "DRIVER", "ssh (the default), local, or report: its agent dials in"),
     "ip": ("ip", str, "ADDRESS", "the machine's address or host name"),
     "user": ("user_name", str, "NAME", "as whom to log in; tasks run as this user"),
     "gpus": ("gpu_count", fields.whole, "N", "how many GPUs it has, 0 for none"),

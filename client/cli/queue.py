@@ -79,6 +79,7 @@ def _row(task: Task, now: float) -> list[str]:
     reason = task["reason"]
     if not reason and task["exit_code"]:
         reason = f"exit code {task['exit_code']}"
+    reason = reason or task.get("warning")
     gpus, node = _where(task)
     return [
         str(task["id"]),

@@ -46,6 +46,7 @@ def _lines(task: Task, now: float) -> list[tuple[str, str]]:
         ("name", harmless(task["name"])),
         ("state", task["state"]),
         ("reason", harmless(task["reason"] or "")),
+        ("warning", harmless(task.get("warning") or "")),
         ("exit code", "" if task["exit_code"] is None else str(task["exit_code"])),
         ("owner", harmless(task["owner"])),
         ("project", harmless(task["project"])),

@@ -39,11 +39,15 @@ def run(context: Context) -> int:
         context.say(registry_fault(info["registry_fault"]))
     since = duration(time.time() - info["started_at"])
     context.say(f"master   {context.address}, version {info['version']}, up for {since}, pid {info['pid']}")
+    if (info.get("tls") or {}).get("authority"):
+        context.say(f"tls      authority {harmless(info['tls']['authority'])}")
     if info.get("store_fault"):
         context.say(f"disk     no new tasks are taken: {harmless(info['store_fault'])}")
     context.say(f"nodes    {_counts(Counter(word(node) for node in nodes))}")
     context.say(f"gpus     {_gpus(nodes)}")
     context.say(f"tasks    {_counts(info.get('tasks'))}")
+    if info.get("warned"):
+        context.say(f"idle     {_idle(info['warned'])}")
     for line in _troubles(nodes, terminal_width()):
         context.say(line)
     if not any((info.get("tasks") or {}).values()):
@@ -54,6 +58,12 @@ def run(context: Context) -> int:
 def _counts(counts: dict[str, Any] | None) -> str:
     found = [f"{count:,} {_state(state)}" for state, count in (counts or {}).items() if count]
     return ", ".join(found) or "none"
+
+
+def _idle(ids: list[int]) -> str:
+    told = ", ".join(map(str, ids[:_TROUBLES])) + (", …" if len(ids) > _TROUBLES else "")
+    subject = "1 running task does" if len(ids) == 1 else f"{len(ids):,} running tasks do"
+    return f"{subject} nothing with the GPUs held: {told} (`muster why ID`)"
 
 
 def _troubles(nodes: list[Node], room: int | None) -> list[str]:

@@ -39,7 +39,7 @@ def run(context: Context) -> int:
         raise BadRequestError("`up` starts a master on this machine: give --conf, not --master")
     conf = os.path.abspath(address.conf_path(context.options.conf))
     where = address.read_conf(conf)
-    running = _ask(where.host, where.data)
+    running = _ask(where, where.data)
     if running is not None:
         raise ConflictError(f"a master runs at {where} already (pid {running.get('pid')}); `muster down` stops it")
     if context.options.detach:
@@ -97,16 +97,16 @@ def _start_writer(context: Context, conf: str) -> None:
 def _serves(where: address.Address, pid: int) -> dict[str, Any] | None:
     info: dict[str, Any] | None = None
     for port in (where.data, where.train_state, where.monitor):
-        info = _ask(where.host, port) if port else None
+        info = _ask(where, port) if port else None
         if info is None or info.get("pid") != pid:
             return None
     return info
 
 
-def _ask(host: str, port: int) -> dict[str, Any] | None:
+def _ask(where: address.Address, port: int) -> dict[str, Any] | None:
     from wire.errors import MusterError
 
-    session = Session(host, port, patience=0)
+    session = Session(where.host, port, patience=0, trust=where.trust)
     try:
         info: dict[str, Any] = session.call("server.info", {}, timeout=5)
     except MusterError:

@@ -26,7 +26,8 @@ def run(context: Context) -> int:
     if context.json:
         context.print_json(why)
         return 0
-    context.say(f"task {why['id']} ({why['state']}): {harmless(why['reason'] or 'nothing special')}")
+    told = why["reason"] or why.get("warning") or "nothing special"
+    context.say(f"task {why['id']} ({why['state']}): {harmless(told)}")
     for detail in why.get("details") or []:
         context.say(f"  {harmless(detail)}")
     blocked = why.get("blocked_by") or []

@@ -13,6 +13,7 @@ from master.desktop.outbox import Outbox
 from master.desktop.pushes import FIRST_S, NodePushes, Reader, TaskPushes
 from master.engine import Engine
 from master.peer import Peer
+from master.rates import Rates
 from master.task import Task
 from master.verbs.base import Context, Surroundings
 
@@ -25,10 +26,20 @@ _ADDRESSES_KEPT = 1000
 class DesktopClients:
     """What the sessions share. `access`: the networks and the user of conf.json; `frame`: bytes that one may have."""
 
-    def __init__(self, engine: Engine, master: Surroundings, access: DesktopClient, *, frame: int, outbox: int) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        master: Surroundings,
+        access: DesktopClient,
+        rates: Rates,
+        *,
+        frame: int,
+        outbox: int,
+    ) -> None:
         self.engine = engine
         self.master = master
         self.user = access.user
+        self.rates = rates
         self.frame = frame
         self.outbox = outbox
         self._networks = [ipaddress.ip_network(network) for network in access.networks]

@@ -80,15 +80,22 @@ def _no_names(_info: Any, _text: str) -> Reply:
     return "ret_env_list", []
 
 
-def _kind(mode: str, handle: Any, limit_s: float) -> Kind:
-    return Kind(handle, partial(_refuse, mode), limit_s=limit_s + _MARGIN_S)
+def _kind(handle: Any, refuse: Any, limit_s: float, verb: str) -> Kind:
+    return Kind(handle, refuse, limit_s=limit_s + _MARGIN_S, rated=verb)
 
+
+def _asked(mode: str, handle: Any, limit_s: float, verb: str) -> Kind:
+    return _kind(handle, partial(_refuse, mode), limit_s, verb)
+
+
+_torch = partial(cuda, mode="ret_cuda_pt", framework="torch")
+_tensorflow = partial(cuda, mode="ret_cuda_tf", framework="tensorflow")
 
 KINDS: dict[str, Kind] = {
-    "env_list": Kind(names, _no_names, limit_s=environments.LIST_S + _MARGIN_S),
-    "test_env": Kind(check, _not_good, limit_s=environments.PYTHON_S + _MARGIN_S),
-    "py_v": _kind("ret_py_v", python, environments.PYTHON_S),
-    "cuda_pt": _kind("ret_cuda_pt", partial(cuda, mode="ret_cuda_pt", framework="torch"), environments.CUDA_S),
-    "cuda_tf": _kind("ret_cuda_tf", partial(cuda, mode="ret_cuda_tf", framework="tensorflow"), environments.CUDA_S),
-    "pkgs": _kind("ret_pkgs", packages, environments.PACKAGES_S),
+    "env_list": _kind(names, _no_names, environments.LIST_S, "env.list"),
+    "test_env": _kind(check, _not_good, environments.PYTHON_S, "env.check"),
+    "py_v": _asked("ret_py_v", python, environments.PYTHON_S, "env.python"),
+    "cuda_pt": _asked("ret_cuda_pt", _torch, environments.CUDA_S, "env.cuda"),
+    "cuda_tf": _asked("ret_cuda_tf", _tensorflow, environments.CUDA_S, "env.cuda"),
+    "pkgs": _asked("ret_pkgs", packages, environments.PACKAGES_S, "env.packages"),
 }

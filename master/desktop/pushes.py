@@ -17,8 +17,8 @@ from master.desktop.outbox import Outbox
 from master.desktop.task_rows import row as task_row
 from master.engine import Engine
 from master.inventory import NodeState
-from master.task import Task
-from wire.desktop import encode
+from master.task import Task, TaskState
+from wire.desktop import encode, frame_of, json_of
 
 EVERY_S = 2.0
 NODE_GAP_S = 0.05
@@ -50,6 +50,7 @@ class TaskPushes:
         self._ended = NewestEnded(engine.core)
         self._readers: dict[Reader, None] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._rows: dict[int, tuple[TaskState, bytes]] = {}
         self._frame: bytes | None = None
         self._stale = True
         self._encoded_at = float("-inf")
@@ -68,13 +69,15 @@ class TaskPushes:
     def note(self, tasks: list[Task], gone: list[int]) -> None:
         """These tasks changed, these are gone; or others moved in the queue."""
         self._ended.note(tasks, gone)
+        for task in tasks:
+            self._rows.pop(task.id, None)
         self._stale = True
 
     def frame(self) -> bytes | None:
         """The frame of now, encoded anew if something changed since it was; None while there is none to be told yet."""
         now = asyncio.get_running_loop().time()
         if self._stale and now - self._encoded_at >= EVERY_S / ENCODINGS and self._all_durable():
-            self._frame = encode("task_mon", self.lists())
+            self._frame = self._encoded()
             self._encoded_at = now
             self._stale = False
         return self._frame
@@ -85,14 +88,24 @@ class TaskPushes:
         self._engine.reply(said.append)
         return bool(said)
 
-    def lists(self) -> dict[str, list[dict[str, Any]]]:
+    def tables(self) -> dict[str, list[Task]]:
         """What the three tables of the client show."""
-        home = self._home
-        return {
-            "wait": [task_row(task, home) for task in islice(self._core.queue(), MOST_WAITING)],
-            "exec": [task_row(task, home) for task in self._core.active()],
-            "hist": [task_row(task, home) for task in self._ended.list()],
-        }
+        waiting = list(islice(self._core.queue(), MOST_WAITING))
+        return {"wait": waiting, "exec": self._core.active(), "hist": self._ended.list()}
+
+    def _encoded(self) -> bytes:
+        """The frame. Most rows are as they were the last time, so each is encoded once for all times."""
+        before, self._rows = self._rows, {}
+        tables = [b'"%b":[%b]' % (name.encode(), self._rows_of(tasks, before)) for name, tasks in self.tables().items()]
+        return frame_of("task_mon", b"{%b}" % b",".join(tables))
+
+    def _rows_of(self, tasks: list[Task], before: dict[int, tuple[TaskState, bytes]]) -> bytes:
+        for task in tasks:
+            known = before.get(task.id)
+            if known is None or known[0] is not task.state:
+                known = (task.state, json_of(task_row(task, self._home)))
+            self._rows[task.id] = known
+        return b",".join([self._rows[task.id][1] for task in tasks])
 
     def close(self) -> None:
         """Nobody is told any more."""

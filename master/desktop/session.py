@@ -11,19 +11,22 @@ import logging
 import re
 import socket
 from collections import deque
-from typing import Protocol
+from typing import Any, Protocol
 
+from master.desktop.calls import Kind, Reply
 from master.desktop.clients import DesktopClients, Subscription
 from master.desktop.outbox import Outbox
 from master.desktop.requests import REQUESTS, answer
 from master.peer import Peer
 from wire import desktop as wire
+from wire.errors import LimitError
 
 log = logging.getLogger("muster.desktop")
 
 MOST_REQUESTS = 64
 """Beyond so many that wait for their turn, nothing more is read from the client."""
-_MODE = re.compile(rb'\s*\{\s*"mode"\s*:\s*"(\w{1,30})"')
+_MODE = re.compile(rb'\s*\{\s*"mode"\s*:\s*"(\w{1,30})"(?:\s*,\s*"ui"\s*:\s*"(\w{1,30})")?')
+"""How a request begins that the client has written, whatever is wrong with it further on."""
 
 
 class Door(Protocol):
@@ -107,13 +110,21 @@ class DesktopSession(asyncio.Protocol):
         if kind is None:
             log.debug("a desktop client at %s asked for %.40r", self.peer.address, request.mode)
         elif kind.changes or not self._gone:
-            mode, info = await answer(kind, self._clients.context(self.peer), request.info)
+            mode, info = await self._reply(kind, request.info)
             self._outbox.reply(wire.encode(mode, info, request.ui))
+
+    async def _reply(self, kind: Kind, info: Any) -> Reply:
+        try:
+            self._clients.rates.check(kind.rated, self.peer.address)
+        except LimitError as error:
+            return kind.refuse(info, str(error))
+        return await answer(kind, self._clients.context(self.peer), info)
 
     def _drop(self, broken: wire.Broken) -> None:
         if self._clients.seldom(self.peer.address):
             log.warning("a desktop client at %s sent what is no request: %s", self.peer.address, broken.why)
         found = _MODE.match(broken.head)
         kind = REQUESTS.get(found[1].decode()) if found else None
-        if kind is not None:
-            self._outbox.reply(wire.encode(*kind.refuse(None, f"the request could not be read: {broken.why}")))
+        if found is not None and kind is not None:
+            mode, info = kind.refuse(None, f"the request could not be read: {broken.why}")
+            self._outbox.reply(wire.encode(mode, info, (found[2] or b"main").decode()))

@@ -68,7 +68,7 @@ def path_text(folder: str, home: str) -> str:
     inside = os.path.relpath(folder, home) if folder.startswith("/") else folder
     if inside == ".":
         return "/"
-    return folder if inside.startswith("..") else f"/{inside.strip('/')}/"
+    return folder if inside == ".." or inside.startswith("../") else f"/{inside.strip('/')}/"
 
 
 def folder_of(path: str, home: str) -> str:

@@ -17,6 +17,7 @@ from master.engine import Engine
 from master.files import Files
 from master.fleet import Fleet
 from master.peer import Peer
+from master.report import Desk
 
 
 class Surroundings(Protocol):
@@ -29,6 +30,7 @@ class Surroundings(Protocol):
     config: Config
     fleet: Fleet
     files: Files
+    desk: Desk
 
     def info(self) -> dict[str, Any]:
         """What `server.info` answers, less what the core knows."""

@@ -96,7 +96,7 @@ async def add(context: Context, params: Add) -> dict[str, Any]:
     check_entry(params.node)
     nodes = await _change(context, registry_file.add, params.node)
     config = nodes[-1]
-    return {"node": _view(context, config.name), "needs_trust": _needs_trust(context, config)}
+    return {"node": _view(context, config.name), "needs_trust": await _needs_trust(context, config)}
 
 
 async def edit(context: Context, params: Edit) -> dict[str, Any]:
@@ -112,6 +112,7 @@ async def edit(context: Context, params: Edit) -> dict[str, Any]:
 async def remove(context: Context, params: OneNode) -> dict[str, Any]:
     """Take a node out of the registry. `leaving`: tasks run there; it goes when the last of them has ended."""
     await _change(context, registry_file.remove, params.name)
+    context.engine.client_change(lambda: context.core.forget_note(params.name), grows=False)
     node = context.core.inventory.nodes.get(params.name)
     return {"name": params.name, "leaving": node is not None, "tasks": sorted(node.active) if node else []}
 
@@ -127,11 +128,11 @@ async def _change(context: Context, change: Callable[..., tuple[NodeConfig, ...]
     return await asyncio.to_thread(change, context.master.config.registry, *words, told=told, check=check_drivers)
 
 
-def _needs_trust(context: Context, config: NodeConfig) -> bool:
+async def _needs_trust(context: Context, config: NodeConfig) -> bool:
     if config.driver != "ssh":
         return False
     try:
-        return context.master.fleet.known_key(config.name) is None
+        return await context.master.fleet.known_key(config.name) is None
     except ConfigError:
         return True  # the known keys cannot be read: the entry is written all the same, and the node's reason tells
 
@@ -207,11 +208,11 @@ async def trust(context: Context, params: Trust) -> dict[str, Any]:
     except NodeUnreachableError as error:
         # Not `unreachable`: that says of a command that there is no master.
         raise ConflictError(f"node {name} shows no host key: {error}") from None
-    known = fleet.known_key(name)
+    known = await fleet.known_key(name)
     if params.fingerprint is not None:
         _check_fingerprint(name, offered, params.fingerprint)
         if known != offered.fingerprint:
-            _pin(context, name, offered)
+            await _pin(context, name, offered)
     return {
         "name": name,
         "offered": {"type": offered.type, "fingerprint": offered.fingerprint},
@@ -228,7 +229,7 @@ def _check_fingerprint(name: str, offered: OfferedKey, expected: str) -> None:
         )
 
 
-def _pin(context: Context, name: str, offered: OfferedKey) -> None:
+async def _pin(context: Context, name: str, offered: OfferedKey) -> None:
     fleet = context.master.fleet
     if name in fleet.configs and fleet.configs[name].host_key is not None:
         raise ConflictError(
@@ -236,6 +237,6 @@ def _pin(context: Context, name: str, offered: OfferedKey) -> None:
             f"`muster node edit {name} host_key={offered.fingerprint}`, or `host_key=` to drop it"
         )
     try:
-        fleet.pin(name, offered)
+        await fleet.pin(name, offered)
     except OSError as error:
         raise StorageError(f"{error.filename}: the key cannot be written down: {error.strerror}") from None

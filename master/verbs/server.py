@@ -21,6 +21,7 @@ def info(context: Context, _params: Nothing) -> dict[str, Any]:
         "user": context.user,
         "store_fault": store.fault,
         "tasks": {state: core.counts[state] for state in TaskState},
+        "warned": core.warned(),
         "nodes": Counter(node.state for node in core.inventory.nodes.values()),
     }
 

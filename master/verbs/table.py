@@ -5,7 +5,7 @@ What is not in this table cannot be called.
 
 from __future__ import annotations
 
-from master.verbs import agents, doctor, envs, files, logs, nodes, server, tasks
+from master.verbs import agents, doctor, envs, files, logs, nodes, server, tasks, tokens
 from master.verbs.base import Nothing, Verb
 
 VERBS: dict[str, Verb] = {
@@ -51,6 +51,8 @@ VERBS: dict[str, Verb] = {
     "node.drain": Verb(nodes.Drain, nodes.drain, "admin"),
     "node.resume": Verb(nodes.Resume, nodes.resume, "admin"),
     "node.doctor": Verb(doctor.Names, doctor.doctor, "admin"),
+    "node.token": Verb(tokens.NodeToken, tokens.token, "admin"),
+    "node.archive": Verb(Nothing, tokens.archive, "admin"),
     "node.trust": Verb(nodes.Trust, nodes.trust, "admin"),
     "node.lost": Verb(nodes.OneNode, nodes.lost, "admin"),
     "agent.stop": Verb(agents.SomeNodes, agents.stop, "admin"),

@@ -92,6 +92,7 @@ def view(context: Context, task: Task) -> TaskView:
     """The task as clients see it, with the reason worked out."""
     seen = msgspec.convert(task, TaskView, from_attributes=True)
     seen.reason = context.core.reason(task)
+    seen.warning = context.core.warning(task)
     return seen
 
 
@@ -164,7 +165,7 @@ def list_tasks(context: Context, params: ListTasks) -> dict[str, Any]:
     total = len(tasks)
     tasks = tasks[params.offset : None if params.limit is None else params.offset + params.limit]
     if params.sparse:
-        return {"tasks": tasks, "defaults": _DEFAULTS, "reasons": _reasons(context, tasks), "total": total}
+        return {"tasks": tasks, **_apart(context, tasks), "total": total}
     return {"tasks": _views(context, tasks), "total": total}
 
 
@@ -181,9 +182,26 @@ def _in_order(context: Context, params: ListTasks, states: frozenset[TaskState])
 def _views(context: Context, tasks: list[Task]) -> list[TaskView]:
     views = msgspec.convert(tasks, list[TaskView], from_attributes=True)
     told = {task_id: reason for reason, ids in _reasons(context, tasks).items() for task_id in ids}
+    warnings = _warnings(context, tasks)
     for seen in views:
         seen.reason = told.get(seen.id, seen.reason)
+        seen.warning = warnings.get(seen.id)
     return views
+
+
+def _apart(context: Context, tasks: list[Task]) -> dict[str, Any]:
+    """What a sparse list tells beside the tasks."""
+    warned: dict[str, list[int]] = {}
+    for task_id, warning in _warnings(context, tasks).items():
+        warned.setdefault(warning, []).append(task_id)
+    return {"defaults": _DEFAULTS, "reasons": _reasons(context, tasks), "warnings": warned}
+
+
+def _warnings(context: Context, tasks: list[Task]) -> dict[int, str]:
+    core = context.core
+    if not core.warnings:
+        return {}
+    return {task.id: warning for task in tasks if (warning := core.warning(task)) is not None}
 
 
 def _reasons(context: Context, tasks: list[Task]) -> dict[str, list[int]]:
@@ -243,6 +261,7 @@ def why(context: Context, params: OneTask) -> dict[str, Any]:
         "id": task.id,
         "state": task.state,
         "reason": core.reason(task),
+        "warning": core.warning(task),
         "blocked_by": [after.id for after in task.waits_for],
         "details": lines,
     }

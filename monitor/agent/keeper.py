@@ -143,7 +143,8 @@ class Keeper:
         if attempt is None:
             return self.forks.reap(pid, time.monotonic())
         attempt.ours = False
-        attempt.shim = 0
+        if attempt.shim == pid:  # else it lost the claim to the shim that stands over the attempt
+            attempt.shim = 0
         self.hear_all()  # its last words may still be in the pipe, and they may be the only ones
         if attempt.state != ENDED:
             self._check_shim(attempt)

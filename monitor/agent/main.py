@@ -1,4 +1,5 @@
-"""The agent's command line: `serve --state DIR` and `attach --state DIR`. It parses, reports one line, and exits."""
+"""The agent's command line: `serve --state DIR` and `attach --state DIR`, for machines that the master reaches;
+`report …` for those that dial the master; `version`. It parses, reports one line, and exits."""
 
 from __future__ import annotations
 
@@ -16,11 +17,18 @@ from .server import Server
 
 PATIENCE_S = 5.0
 AGAIN_S = 0.05
-USAGE = "usage: agent (serve | attach) --state DIR"
+USAGE = "usage: agent (serve | attach) --state DIR | agent report --node NAME … | agent version"
 
 
 def main(words: List[str]) -> int:
     """Run a command; gives the exit status."""
+    if words[:1] == ["report"]:
+        from . import report  # noqa: PLC0415  (it brings OpenSSL with it, which no other agent needs)
+
+        return report.main(words[1:], version)
+    if words == ["version"]:
+        os.write(1, f"{version(sys.argv[0])}\n".encode())
+        return 0
     if len(words) == 2 and words[0] == "--state":  # noqa: PLR2004
         words = ["serve", *words]
     if len(words) != 3 or words[0] not in ("serve", "attach") or words[1] != "--state":  # noqa: PLR2004

@@ -1,6 +1,7 @@
 """Samples of the machine: a child process that measures, and the agent's side that restarts it when it falls silent.
 
-The child is apart because a hung driver or /proc must never delay a launch. Only /proc is read: CPU, load, memory.
+The child is apart because a hung driver or /proc must never delay a launch. What may hang for good, GPU drivers and
+network file systems, it leaves to forks of its own (`gpu_reader`, `sample_disks`), so that its other figures go on.
 """
 
 from __future__ import annotations
@@ -10,84 +11,112 @@ import os
 import select
 import signal
 import time
-from typing import Any, Dict, List, NoReturn, Optional, Tuple
+from typing import Any, Callable, Dict, NoReturn, Optional, Tuple, Union
+
+from wire.agent import Sampling
 
 from . import tree
 from .daemon import close_all_but
+from .gpu_reader import GpuReader
+from .host import Host, Moment
+from .sample_disks import Disks
 
 EVERY_S = 2.0
 SILENT_S = 10.0
-Times = List[Tuple[int, int]]
+FIRST_S = 0.1
+"""The shortest time that CPU figures are worth something; the first sample does not come earlier."""
+GPU_PATIENCE_S = 0.3
+"""So long a sample waits for the GPUs' figures; after that it goes out with the last ones."""
+Part = Union[GpuReader, Disks]
 
 
-def read_times() -> Times:
-    """(busy, total) ticks: the whole machine first, then each CPU."""
-    times: Times = []
-    with open("/proc/stat", encoding="ascii") as file:
-        for line in file:
-            if not line.startswith("cpu"):
-                break
-            ticks = [int(field) for field in line.split()[1:9]]
-            times.append((sum(ticks) - ticks[3] - ticks[4], sum(ticks)))
-    return times
+def sampling_of(hello: Dict[str, Any]) -> Sampling:
+    """What a master's hello asks for. Masters before that key look at nothing but the machine."""
+    told = hello.get("sampling")
+    if not isinstance(told, dict):
+        return Sampling(gpus="declared", folders=[])
+    folders = told.get("folders")
+    known = [folder for folder in folders if isinstance(folder, str)] if isinstance(folders, list) else []
+    return Sampling(gpus=str(told.get("gpus", "auto")), folders=known)
 
 
-def read_memory() -> Tuple[int, int]:
-    """(total, available) memory in MiB."""
-    found: Dict[str, int] = {}
-    with open("/proc/meminfo", encoding="ascii") as file:
-        for line in file:
-            key, _, rest = line.partition(":")
-            found[key] = int(rest.split()[0])
-    return found["MemTotal"] // 1024, found["MemAvailable"] // 1024
+class _Child:
+    """The child: it measures every EVERY_S seconds."""
+
+    def __init__(self, output: int, sampling: Sampling, attempts: str) -> None:
+        self._output = output
+        self._host = Host()
+        self._gpus = GpuReader(sampling["gpus"], attempts)
+        self._disks = Disks(sampling["folders"])
+        self._parts: Tuple[Part, ...] = (self._gpus, self._disks)
+        self._poller = select.poll()
+        self._poller.register(output, 0)  # it becomes ready only when nobody can read any more
+
+    def run(self) -> None:
+        """Measure until nobody reads."""
+        before = self._host.look(time.monotonic())
+        first = before.at
+        due = before.at
+        while True:
+            self._gpus.ask(time.monotonic())
+            # At the beginning the master knows nothing of the GPUs yet, so those figures are worth waiting for.
+            patience = EVERY_S if before.at == first else GPU_PATIENCE_S
+            self._wait(due + patience, lambda: not self._gpus.asked)
+            self._wait(first + FIRST_S)
+            before = self._tell(before)
+            due = max(due + EVERY_S, before.at)
+            self._wait(due)
+
+    def _tell(self, before: Moment) -> Moment:
+        after = self._host.look(time.monotonic())
+        sample = {"op": "sample", "at": time.time(), **self._host.figures(before, after)}
+        sample.update(self._gpus.figures)
+        sample["disks"] = self._disks.figures
+        os.write(self._output, json.dumps(sample, allow_nan=False).encode() + b"\n")
+        return after
+
+    def _wait(self, until: float, done: Callable[[], bool] = lambda: False) -> None:
+        """Serve the parts until a time (monotonic seconds) has come or something is done."""
+        while True:
+            now = time.monotonic()
+            for part in self._parts:
+                part.look(now)
+            if done() or now >= until:
+                return
+            known = {part.fd: part for part in self._parts if part.fd >= 0}
+            for fd in known:
+                self._poller.register(fd, select.POLLIN)
+            ready = self._poller.poll((min(until, now + 1.0) - now) * 1000 + 1)
+            for fd in known:
+                self._poller.unregister(fd)
+            for fd, _ in ready:
+                if fd == self._output:
+                    os._exit(0)
+                known[fd].on_ready(time.monotonic())
 
 
-def percents(before: Times, after: Times) -> List[float]:
-    """How busy each line of `read_times` was between two readings, 0 to 100."""
-    spans = [(b1 - b0, t1 - t0) for (b0, t0), (b1, t1) in zip(before, after)]
-    return [round(100.0 * busy / total, 1) if total > 0 else 0.0 for busy, total in spans]
-
-
-def take(before: Times, after: Times) -> Dict[str, Any]:
-    """One `sample` message."""
-    shares = percents(before, after)
-    total, available = read_memory()
-    return {
-        "op": "sample",
-        "at": time.time(),
-        "cpu_percent": shares[0] if shares else 0.0,
-        "cpu_percents": shares[1:],
-        "load": [round(value, 2) for value in os.getloadavg()],
-        "memory_total_mib": total,
-        "memory_available_mib": available,
-    }
-
-
-def measure(output: int, agent: int) -> NoReturn:
+def measure(output: int, agent: int, sampling: Sampling, attempts: str) -> NoReturn:
     """The child: a line every EVERY_S seconds, until nobody reads or the agent, its parent, is dead."""
     try:
         tree.die_with_parent(agent)
-        before = read_times()
-        listener = select.poll()
-        listener.register(output, 0)
-        while not listener.poll(EVERY_S * 1000):  # it becomes ready only when nobody can read any more
-            after = read_times()
-            os.write(output, json.dumps(take(before, after)).encode() + b"\n")
-            before = after
+        _Child(output, sampling, attempts).run()
         os._exit(0)
     except BrokenPipeError:
         os._exit(0)
     except BaseException as error:  # noqa: BLE001  (this is a fork: nothing may return into the code above)
-        os.write(2, f"the sampling ended: {error!r}\n".encode())
+        os.write(2, f"the sampling ended: {error!r}\n".encode("utf-8", "replace"))
         os._exit(1)
 
 
 class Sampler:
-    """The agent's side. `fd`: where samples arrive, -1 while there is no child."""
+    """The agent's side. `fd`: where samples arrive, -1 while there is no child. `sampling`: what the next child looks
+    at; `attempts`: the folder of claims, by which tasks of this agent are told from other people's."""
 
-    def __init__(self) -> None:
+    def __init__(self, attempts: str) -> None:
         self.fd = -1
         self.pid = 0
+        self.sampling = sampling_of({})
+        self._attempts = attempts
         self._heard = 0.0
         self._head = b""
 
@@ -95,13 +124,19 @@ class Sampler:
         """Fork a child; `now` is monotonic. Raises OSError."""
         read, write = os.pipe()
         agent = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            os.close(read)
+            os.close(write)
+            raise
         if pid == 0:
+            signal.set_wakeup_fd(-1)
             for number in (signal.SIGTERM, signal.SIGCHLD):
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             close_all_but({write})
-            measure(write, agent)
+            measure(write, agent, self.sampling, self._attempts)
         os.close(write)
         os.set_blocking(read, False)
         self.fd, self.pid, self._heard, self._head = read, pid, now, b""

@@ -21,10 +21,11 @@ from . import tree
 from .authority import Authority
 from .daemon import Log
 from .folder import Folder
+from .host import MIB, read_memory
 from .keeper import Keeper
 from .peer import FrameError, Peer
 from .probes import Probes
-from .sample import Sampler, read_memory
+from .sample import Sampler, sampling_of
 
 SILENCE_S = 3 * HEARTBEAT_S
 TICK_S = 1.0
@@ -53,7 +54,7 @@ class Server:
         self._keeper = Keeper(
             folder, self._boot_id, self._reports, emit=self._emit, flush=self._flush, complain=self._log.say
         )
-        self._sampler = Sampler()
+        self._sampler = Sampler(folder.attempts)
         self._poller = select.poll()
         self._probes = Probes(self._poller, emit=self._emit, emit_line=self._emit_line, complain=self._log.say)
         self._listener: Optional[socket.socket] = None
@@ -231,6 +232,7 @@ class Server:
             self._refuse(peer, "busy", "another master's connection to this agent is alive")
         else:
             self._welcome(peer, epoch, incarnation)
+            self._sample_for(message)
 
     def _is_taken(self, incarnation: str) -> bool:
         master = self._master
@@ -271,7 +273,7 @@ class Server:
             "hostname": socket.gethostname(),
             "python": ".".join(str(part) for part in sys.version_info[:3]),
             "cpus": os.cpu_count() or 1,
-            "memory_mib": read_memory()[0],
+            "memory_mib": int(read_memory()["total"]) // MIB,
             "now": time.time(),
         }
 
@@ -319,6 +321,13 @@ class Server:
                 self._log.say(f"no sampling: {error.strerror}")
                 return
             self._poller.register(self._sampler.fd, select.POLLIN)
+
+    def _sample_for(self, hello: Dict[str, Any]) -> None:
+        """Sample what this master asks for."""
+        wanted = sampling_of(hello)
+        if wanted != self._sampler.sampling:
+            self._sampler.sampling = wanted
+            self._drop_sampler()
 
     def _drop_sampler(self) -> None:
         if self._sampler.fd >= 0:

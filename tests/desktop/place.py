@@ -74,8 +74,8 @@ class DesktopPlace(InProcess):
         self.place.config = load_config(self.folder / "conf.json")
         self.place.files = Files(self.folder, VISIBLE)
         access = Access(networks=self.networks)
-        desktop = DesktopClients(self.engine, self.place, access, frame=self.limits.frame, outbox=self.limits.outbox)
-        self.hub.desktop = desktop
+        sizes = {"frame": self.limits.frame, "outbox": self.limits.outbox}
+        self.hub.desktop = DesktopClients(self.engine, self.place, access, self.hub.rates, **sizes)
         return self
 
     async def client(self) -> DesktopClient:

@@ -63,6 +63,9 @@ def test_a_text_is_opened_and_saved_whole(tmp_path: Path) -> None:
         assert base64.b64decode(client.ask("get_file", "/data/new.py")["content"]) == large.encode()
         assert client.ask("save_file", {"path": "/data/new.py", "content": ""}) == "success"
         assert client.ask("get_file", "/data/new.py")["content"] == ""
+        in_lines = base64.encodebytes(b"x" * 200).decode("ascii")
+        assert client.ask("save_file", {"path": "/data/new.py", "content": in_lines}) == "success"
+        assert (tmp_path / "data/new.py").read_bytes() == b"x" * 200
 
     with_client(tmp_path, story)
 

@@ -15,12 +15,13 @@ import pytest
 
 from master.desktop import pushes
 from master.desktop.pushes import NodePushes, Reader
+from master.desktop.session import DesktopSession
 from master.inventory import Facts, NodeSpec, NodeState
 from tests.desktop.client import TERMINATOR, DesktopClient
 from tests.desktop.client import Reader as ClientReader
 from tests.desktop.place import DesktopPlace, in_loop, with_client
 from tests.master.in_process import run, settled
-from wire.desktop import encode
+from wire.desktop import frame_of
 
 FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000)
 GPU = {"gpu_used": "No data", "avail_vram": "No data"}
@@ -168,11 +169,11 @@ def test_the_tables_are_told_again_and_again_and_encoded_only_when_something_cha
     monkeypatch.setattr(pushes, "EVERY_S", 0.4)
     encoded: list[str] = []
 
-    def note(mode: str, info: Any) -> bytes:
+    def note(mode: str, info: bytes) -> bytes:
         encoded.append(mode)
-        return encode(mode, info)
+        return frame_of(mode, info)
 
-    monkeypatch.setattr(pushes, "encode", note)
+    monkeypatch.setattr(pushes, "frame_of", note)
 
     def story(client: DesktopClient, master: DesktopPlace) -> None:
         others = [ClientReader(master.address("train_state_port")) for _ in range(5)]
@@ -221,7 +222,9 @@ def test_who_does_not_read_costs_little_and_holds_up_nobody(tmp_path: Path, monk
             deaf = [master.raw("train_state_port", receive=4096) for _ in range(5)]
             client = await master.client()
             await asyncio.to_thread(listen, client, 10)
-            for one in master.hub.connections:
+            told = [one for one in master.hub.connections if isinstance(one, DesktopSession)]
+            assert len(told) == 5 + 2
+            for one in told:
                 assert one.transport.get_write_buffer_size() < 2 << 20
             assert len(master.hub.connections) == 5 + 3, "and nobody was disconnected"
             for sock in deaf:

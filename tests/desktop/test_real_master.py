@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import subprocess
 import sys
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.desktop import script
 from tests.desktop.client import DesktopClient
+from tests.desktop.slow_network import SlowNetwork
 from tests.desktop.test_tasks import check_lists
 from tests.system.lab import PORTS, Lab, until
+from wire.errors import BadRequestError, NotFoundError
 
 GPUS = 2
+ROW = {
+    "name": str, "cpu_usage": str, "avail_ram": str, "web_up": str, "web_down": str, "gpus": list, "cpu_used": int,
+    "gpu_used": list, "online": list,
+}  # fmt: skip
 
 
 class DesktopLab(Lab):
@@ -30,7 +37,8 @@ class DesktopLab(Lab):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, nodes=4, gpus=GPUS)
         conf = json.loads(self.conf.read_text(encoding="utf-8"))
-        self.conf.write_text(json.dumps({**conf, "visible_folders": ["data"], "conda": "prefix"}), encoding="utf-8")
+        more = {"visible_folders": ["data"], "conda": "prefix", "limits": {"env_requests_per_minute": 1000}}
+        self.conf.write_text(json.dumps({**conf, **more}), encoding="utf-8")
         (folder / "data").mkdir()
         self.ports = conf["socket_info"]
         env = folder / "prefix/envs/plain"
@@ -53,84 +61,104 @@ def lab(tmp_path: Path) -> Iterator[DesktopLab]:
     assert left == []
 
 
-class Slow:
-    """A network that takes `delay_s` for each byte in each direction, between a client and the master."""
+class Moving(threading.Thread):
+    """Somebody else, through whom about two hundred tasks are in motion until he is told to stop."""
 
-    def __init__(self, ports: dict[str, int], delay_s: float) -> None:
-        self.delay_s = delay_s
-        self._servers = {name: socket.create_server(("127.0.0.1", 0)) for name in PORTS}
-        self.ports = {name: server.getsockname()[1] for name, server in self._servers.items()}
-        self._sockets: list[socket.socket] = []
-        for name, server in self._servers.items():
-            threading.Thread(target=self._accept, args=(server, ports[name]), daemon=True).start()
+    def __init__(self, lab: DesktopLab) -> None:
+        super().__init__(daemon=True)
+        self._lab = lab
+        self._enough = threading.Event()
+        self.most = 0
+        self.error: Exception | None = None
 
-    def _accept(self, server: socket.socket, port: int) -> None:
-        while True:
-            try:
-                near, _ = server.accept()
-            except OSError:
-                return
-            far = socket.create_connection(("127.0.0.1", port))
-            self._sockets += [near, far]
-            for source, target in ((near, far), (far, near)):
-                source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                threading.Thread(target=self._carry, args=(source, target), daemon=True).start()
-
-    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+    def run(self) -> None:
+        """Keep them coming: waiting, starting, running, ending, failing, cancelled."""
         try:
-            while data := source.recv(1 << 16):
-                time.sleep(self.delay_s)
-                target.sendall(data)
-        except OSError:
-            return
+            with self._lab.client() as muster:
+                while not self._enough.wait(0.5):
+                    live = muster.tasks()
+                    self.most = max(self.most, len(live))
+                    for number in range(220 - len(live)):
+                        muster.submit(f"sleep 0.{number % 8}; exit {number % 5 == 4:d}", gpus=number % 3)
+                    with suppress(BadRequestError, NotFoundError):
+                        muster.cancel([live[-1]["id"]] if live else [])
+        except Exception as error:  # noqa: BLE001  (told by `stop`, in the test's own thread)
+            self.error = error
 
-    def close(self) -> None:
-        """Cut everything."""
-        for one in (*self._servers.values(), *self._sockets):
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+    def stop(self) -> None:
+        """No more; those that wait are let go."""
+        self._enough.set()
+        self.join()
+        if self.error is not None:
+            raise self.error
 
 
-def test_a_session_beside_two_hundred_tasks_in_motion(lab: DesktopLab) -> None:
-    slow = Slow(lab.ports, 0.05)
-    with lab.desktop() as near, lab.desktop(slow.ports) as far, lab.client() as muster:
+def test_a_session_of_every_request_beside_two_hundred_tasks_in_motion(lab: DesktopLab) -> None:
+    slow = SlowNetwork(lab.ports, 0.05, jitter_s=0.01)
+    with lab.client() as muster:
         until("the nodes", lambda: all(node["state"] == "online" for node in muster.nodes()))
-        for number in range(100):
-            muster.submit(f"sleep 0.{number % 5}", gpus=number % 3, env="")
-        for number in range(20):
-            for client in (near, far):
-                assert client.add(f"echo '{number}'; sleep 0.1", need_gpus=str(number % 3), path="/data") == ""
-                assert client.ask("get_root") == ["data"]
-        assert near.add('echo in $VIRTUAL_ENV "it\'s"; sleep 60', envs="plain", path="/data") == ""
-        last = max(task["id"] for task in muster.tasks(active=True, ended=True))
-        wanted = f"{last:014d}"
-        until("it runs", lambda: any(task["task_id"] == wanted for task in near.tasks()["exec"]), patience=60)
-        assert near.ask("env_list") == ["plain"]
-        assert near.ask("test_env", "plain") == "True"
-        assert near.ask("py_v", "plain")["res"] == "seccess"
-        log = Path(near.ask("get_train_log_path", wanted))
-        until("its log", lambda: re.search(r"in .*/plain it's", log.read_text(encoding="utf-8")))
-        assert near.ask("stop_task", wanted)["info"] == "success"
-        until(
-            "its end",
-            lambda: any(task["task_id"] == wanted and task["state"] == "term" for task in far.tasks()["hist"]),
-        )
-        until("the others' end", lambda: not far.tasks()["exec"] and not far.tasks()["wait"], patience=60)
+    moving = Moving(lab)
+    moving.start()
+    until("two hundred", lambda: moving.most >= 200 or moving.error)
+    with lab.desktop() as near, lab.desktop(slow.ports) as far:
+        with ThreadPoolExecutor() as pool:
+            told = [
+                pool.submit(script.tell, client, lab.folder, name) for client, name in ((near, "near"), (far, "far"))
+            ]
+            for one in told:
+                one.result()
+        moving.stop()
         for client in (near, far):
-            assert client.read_err == []
-            for frame in client.train.seen:
-                check_lists(frame.info)
-            check_cadence([frame.at for frame in client.train.seen])
-            by_node = defaultdict(list)
-            for frame in client.monitor.seen:
-                assert frame.info["name"] in frame.info["online"]
-                assert len(frame.info["gpus"]) == len(frame.info["gpu_used"]) == GPUS
-                by_node[frame.info["name"]].append(frame.at)
-            assert sorted(by_node) == lab.nodes
-            for times in by_node.values():
-                check_cadence(times)
+            lists = client.tasks()
+            assert len(lists["wait"]) + len(lists["exec"]) > 100, "they moved to the end"
+            check_client(client, lab.nodes)
     slow.close()
+
+
+def check_client(client: DesktopClient, nodes: list[str]) -> None:
+    """All that a client was ever pushed: whole, in time, and of the right shape."""
+    assert client.read_err == []
+    assert len(client.train.seen) > 5
+    for frame in client.train.seen:
+        assert (frame.mode, frame.ui) == ("task_mon", "main")
+        check_lists(frame.info)
+    assert {entry["state"] for frame in client.train.seen for entry in frame.info["hist"]} == {"accp", "err", "term"}
+    check_cadence([frame.at for frame in client.train.seen])
+    by_node = defaultdict(list)
+    for frame in client.monitor.seen:
+        check_row(frame.info)
+        by_node[frame.info["name"]].append(frame.at)
+    assert sorted(by_node) == nodes
+    for times in by_node.values():
+        check_cadence(times)
+
+
+def check_row(info: dict[str, Any]) -> None:
+    """One node, as the client's monitor takes it."""
+    assert {key: type(value) for key, value in info.items()} == ROW
+    assert info["name"] in info["online"]
+    assert len(info["gpus"]) == len(info["gpu_used"]) == GPUS
+    assert info["cpu_used"] in (0, 1)
+    assert set(info["gpu_used"]) <= {0, 1}
+    assert re.fullmatch(r"[0-9]+\.[0-9] %|No data", info["cpu_usage"])
+    assert re.fullmatch(r"[0-9]+\.[0-9] (B|KB|MB|GB|TB)|No data", info["avail_ram"])
+    for gpu in info["gpus"]:
+        assert {type(gpu["gpu_used"]), type(gpu["avail_vram"])} == {str}
+    for key in ("web_up", "web_down"):
+        assert re.fullmatch(r"[0-9]+\.[0-9] (bps| Kbps|Mbps|Gbps)", info[key])
+
+
+def test_a_task_runs_as_the_form_says_and_its_log_is_there(lab: DesktopLab) -> None:
+    with lab.desktop() as client, lab.client() as muster:
+        until("the nodes", lambda: all(node["state"] == "online" for node in muster.nodes()))
+        assert client.add('echo in $VIRTUAL_ENV "it\'s"; sleep 60', envs="plain", path="/data") == ""
+        (entry,) = until("it runs", lambda: client.tasks()["exec"])
+        log = Path(client.ask("get_train_log_path", entry["task_id"]))
+        until("its log", lambda: re.search(r"in .*/plain it's", log.read_text(encoding="utf-8")))
+        assert client.ask("stop_task", entry["task_id"])["info"] == "success"
+        (entry,) = until("its end", lambda: client.tasks()["hist"])
+        assert entry["state"] == "term"
+        assert client.read_err == []
 
 
 def check_cadence(times: list[float]) -> None:

@@ -7,6 +7,7 @@ import json
 import logging
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from master import ports
 from tests.desktop.client import DesktopClient, Reader, form, request
 from tests.desktop.place import DesktopPlace, in_loop, with_client
-from tests.master.in_process import LIMITS, run
+from tests.master.in_process import LIMITS, eof, run, settled
 
 pytestmark = pytest.mark.usefixtures("_quick_rounds")
 PORTS = ("data_port", "monitor_port", "train_state_port")
@@ -171,3 +172,77 @@ def test_what_was_asked_before_the_window_closed_still_happens(tmp_path: Path) -
 
 def test_silence_is_long_enough_for_our_own_clients() -> None:
     assert ports.SILENT_S <= 1.5
+
+
+def test_a_window_is_told_as_soon_as_it_can_hear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its readers are connected to its tables about 0.3 s after it connected; its first request tells who it is."""
+    monkeypatch.setattr(ports, "SILENT_S", 100.0)
+
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        half = Reader(master.address("train_state_port"))
+        half.send(b'{"jsonrpc"')
+        began = time.monotonic()
+        client.ask("get_root")
+        assert client.train.next(5).mode == "task_mon"
+        assert 0.2 < time.monotonic() - began < 1.5
+        assert not half.ended.wait(0.5), "who has begun to speak is not taken for silent"
+        assert half.frames.empty()
+        half.close()
+
+    with_client(tmp_path, story)
+
+
+# -- limits ---------------------------------------------------------------------------------------------------------
+
+
+def test_beyond_the_cap_on_connections_the_oldest_unknown_one_goes_and_known_ones_stay(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with DesktopPlace(tmp_path) as master:
+            known = [await master.peer() for _ in range(3)]
+            for peer in known:
+                await peer.call("task.list")
+            master.hub.most = 4
+            silent = await master.peer()
+            await settled(lambda: len(master.hub.connections) == 4)
+            newer = await master.peer()
+            assert await eof(silent) == b""
+            assert (await newer.call("task.list"))["total"] == 0
+            refused = await master.peer()
+            refused.ask("task.list")
+            error = (await refused.read())["error"]
+            assert error["data"]["code"] == "limit"
+            assert "limits.connections" in error["message"]
+            window = await asyncio.to_thread(Reader, master.address("data_port"))
+            window.send(request("get_root", ""))
+            assert await asyncio.to_thread(window.ended.wait, 5)
+            assert window.seen == []
+            window.close()
+            for peer in (*known, newer):
+                assert (await peer.call("task.list"))["total"] == 0
+            known[0].writer.close()
+            await settled(lambda: len(master.hub.connections) == 3)
+            assert (await (await master.peer()).call("task.list"))["total"] == 0
+
+    run(story())
+
+
+def test_questions_to_environments_are_counted_for_both_dialects_together(tmp_path: Path) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        master.hub.rates._per_minute["env"] = 3
+        ask = b'{"jsonrpc":"2.0","id":1,"method":"env.python","params":{"env":"x"}}\n'
+        told = rpc(master, "data_port", ask * 2)["error"]["data"]["code"]
+        assert told == "node_unreachable"
+        assert "online" in client.ask("py_v", "x")["msg"]
+        text = "more than 3 env.* requests a minute from 127.0.0.1 (conf.json: limits.env_requests_per_minute)"
+        for mode in ("py_v", "cuda_pt", "cuda_tf", "pkgs"):
+            reply = client.ask(mode, "x")
+            assert reply["res"] == "falied"
+            assert reply["msg"].startswith(text)
+        assert client.ask("test_env", "x").startswith(text)
+        assert client.ask("env_list") == []
+        error = rpc(master, "data_port", ask)["error"]
+        assert error["data"]["code"] == "limit"
+        assert error["message"].startswith(text)
+        assert client.add("true") == ""
+
+    with_client(tmp_path, story)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from master.attempt import Exit
+from master.desktop import task_rows
 from master.inventory import NodeState
 from master.task import Task, TaskState
 from tests.desktop.client import DesktopClient, Frame, form, request
@@ -43,6 +44,21 @@ def check_lists(lists: dict[str, list[dict[str, Any]]]) -> None:
             ids.append(entry["task_id"])
     assert len(ids) == len(set(ids))
     assert len(lists["hist"]) <= 100
+
+
+def test_every_state_of_ours_has_one_that_the_client_knows() -> None:
+    assert set(task_rows.STATES) == set(TaskState)
+    assert set(task_rows.STATES.values()) == STATES
+
+
+@pytest.mark.parametrize(
+    ("folder", "shown"),
+    [("/h", "/"), ("/h/data/x", "/data/x/"), ("/h/..data", "/..data/"), ("/other/x", "/other/x"), ("/hx", "/hx")],
+)
+def test_a_folder_is_shown_from_home_on_and_means_the_same_again(folder: str, shown: str) -> None:
+    assert task_rows.path_text(folder, "/h") == shown
+    if folder.startswith("/h/") or folder == "/h":
+        assert task_rows.folder_of(shown, "/h") == folder
 
 
 def test_a_task_is_filed_as_the_dialog_says(tmp_path: Path) -> None:
@@ -181,7 +197,7 @@ def started(master: DesktopPlace) -> None:
         master.core.plan()
         for one in master.core.active():
             if one.launch is not None:
-                master.core.started(one.launch.launch_id, 2.0)
+                master.core.started("a", one.launch.launch_id, 2.0)
         master.engine.event(lambda: None)
 
     in_loop(master, begin)

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+from master.archive import build
 from master.config import load_config
 from master.core import Core
-from master.archive import build
 from master.disk import OsDisk, SyncFailedError
 from master.effects import Effect
 from master.engine import Engine

@@ -36,7 +36,7 @@ def run(core: Core, task: Task, code: int = 0) -> None:
     """Plan, start and end a task."""
     core.plan()
     assert task.launch is not None
-    core.started(task.launch.launch_id, 2.0)
+    core.started(task.launch.node, task.launch.launch_id, 2.0)
     core.exited(task.launch.node, Exit(task.launch.launch_id, "exited", 3.0, code), 3.0)
 
 

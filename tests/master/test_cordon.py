@@ -110,12 +110,26 @@ def test_a_drained_node_finishes_what_it_has_takes_nothing_new_and_is_so_after_a
         again.resume("a")
 
 
-def test_what_was_decided_about_a_node_goes_with_it() -> None:
+def test_what_was_decided_about_a_node_outlives_an_edit_that_went_wrong_and_ends_when_it_is_removed() -> None:
     core = core_with()
-    core.drain("a", "", "root", 5.0)
+    core.drain("a", "the fan rattles", "root", 5.0)
+    core.set_aside("a", 3, "Xid 79")
     core.set_nodes(())
     core.set_nodes((EIGHT,))
+    assert "the fan rattles" in (core.inventory.nodes["a"].closed_because or "")
+    assert core.inventory.nodes["a"].aside == {3: "Xid 79"}
+    core.set_nodes(())
+    core.forget_note("a")
+    core.set_nodes((EIGHT,))
     assert core.inventory.nodes["a"].closed_because is None
+    assert core.notes == {}
+
+
+def test_a_gpu_that_the_registry_no_longer_counts_can_still_be_returned() -> None:
+    core = core_with()
+    core.set_aside("a", 6, "Xid 79")
+    core.set_nodes((FOUR,))
+    core.return_gpu("a", 6)
     assert core.notes == {}
 
 
@@ -131,7 +145,7 @@ def test_giving_a_node_up_loses_its_tasks_and_what_is_left_of_them_dies_before_i
     task = submit(core, gpus=8)
     core.plan()
     launch_id = launch_of(task)
-    core.started(launch_id, 2.0)
+    core.started("a", launch_id, 2.0)
     with pytest.raises(ConflictError, match="online"):
         core.give_up("a", "root", 3.0)
     core.node_state("a", NodeState.UNREACHABLE, "no route")
@@ -157,6 +171,11 @@ def test_another_machine_at_a_changed_address_is_not_taken_for_the_old_one() -> 
     core.plan()
     core.set_nodes((new,))
     another = Facts(boot_id="boot-x", state_id="state-x", cpus=4, memory_mib=1)
+    replaced = Facts(boot_id="boot-1", state_id="state-x", cpus=4, memory_mib=1)
+    core.set_nodes((old,))
+    assert "has not restarted" in str(core.stranger("a", replaced)), "nobody who knows them answers, and they may live"
+    assert core.stranger("a", another) is None, "the machine restarted with another folder: they are over"
+    core.set_nodes((new,))
     told = core.stranger("a", another)
     assert told is not None
     assert all(word in told for word in ("10.0.0.1", "10.0.0.2", str(task.id), "muster node lost"))

@@ -47,7 +47,7 @@ def test_a_task_goes_from_submit_to_history_with_each_effect_after_its_record() 
     assert outcome.effects == [Start("a", task)]
     assert task.state is TaskState.STARTING
     assert task.allocation[0].gpus == [0, 1]
-    core.started(launch_of(task), 5.0)
+    core.started("a", launch_of(task), 5.0)
     core.exited("a", Exit(launch_of(task), "exited", 6.0, 0), 6.5)
     outcome = core.take_outcome()
     assert outcome is not None
@@ -62,7 +62,7 @@ def test_nothing_happens_twice_when_the_agent_repeats_itself() -> None:
     task = submit(core)
     run(core, task)
     core.take_outcome()
-    core.started(launch_of(task), 9.0)
+    core.started("a", launch_of(task), 9.0)
     assert core.take_outcome() is None
     core.exited("a", Exit(launch_of(task), "exited", 9.0, 1), 9.0)
     outcome = core.take_outcome()

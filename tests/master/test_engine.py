@@ -192,7 +192,7 @@ def test_exits_are_recorded_on_a_full_disk_while_submits_are_refused(tmp_path: P
             submit(master, gpus=8)
             await settled(lambda: master.effects)
             disk.fill()
-            master.engine.event(lambda: master.core.started(launch_id, 2.0))
+            master.engine.event(lambda: master.core.started("a", launch_id, 2.0))
             master.engine.event(lambda: master.core.exited("a", Exit(launch_id, "exited", 3.0, 7), 3.0))
             await settled(lambda: any(isinstance(effect, Ack) for effect in master.effects))
             peer = await master.peer()

@@ -14,10 +14,11 @@ from master import link as link_module
 from master import shared_folders
 from master.fleet import Fleet
 from master.inventory import NodeState
+from master.leaving import LeavingNodes
 from master.link import UntrustedError
 from master.registry import NodeConfig
 from master.task import TaskState
-from wire.errors import BadRequestError, NotFoundError, NodeUnreachableError
+from wire.errors import BadRequestError, NodeUnreachableError, NotFoundError
 from wire.framing import encode, strict_loads
 
 from .in_process import SETTINGS, InProcess, Us, run, settled
@@ -43,6 +44,7 @@ class Agent:
         self.heard: list[dict[str, Any]] = []
         self.running: list[str] = []
         self.writer: asyncio.StreamWriter | None = None
+        self.first: asyncio.StreamWriter | None = None
         self.server: asyncio.Server | None = None
 
     async def listen(self) -> None:
@@ -50,6 +52,7 @@ class Agent:
 
     async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
+        self.first = self.first or writer
         with suppress(OSError, EOFError):
             while line := await reader.readline():
                 message = strict_loads(line.rstrip(b"\n"))
@@ -110,8 +113,9 @@ class To:
 class Field:
     """A fleet over two machines, 10.0.0.1 and 10.0.0.2."""
 
-    def __init__(self, folder: Path, folders: tuple[str, ...] = ()) -> None:
+    def __init__(self, folder: Path, folders: tuple[str, ...] = (), leaving: LeavingNodes | None = None) -> None:
         self.master = InProcess(folder)
+        self.leaving = leaving
         self.one, self.two = Agent(folder, "10.0.0.1"), Agent(folder, "10.0.0.2")
         self.folder = folder
         self.folders = folders
@@ -120,8 +124,7 @@ class Field:
         await self.master.__aenter__()
         for agent in (self.one, self.two):
             await agent.listen()
-        make: Callable[[NodeConfig], To] = lambda node: To(str(self.folder / f"{node.ip}.sock"))  # noqa: E731
-        self.fleet = Fleet(self.master.engine, Us(), self.master.hub, SETTINGS, make_driver=make, folders=self.folders)
+        self.next_fleet(self.leaving)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -132,6 +135,19 @@ class Field:
             if agent.writer is not None:
                 agent.writer.close()
         await self.master.__aexit__()
+
+    def next_fleet(self, leaving: LeavingNodes | None) -> Fleet:
+        make: Callable[[NodeConfig], To] = lambda node: To(str(self.folder / f"{node.ip}.sock"))  # noqa: E731
+        self.fleet = Fleet(
+            self.master.engine,
+            Us(),
+            self.master.hub,
+            SETTINGS,
+            make_driver=make,
+            folders=self.folders,
+            leaving=leaving,
+        )
+        return self.fleet
 
     def node(self, name: str) -> Any:
         return self.master.core.inventory.nodes.get(name)
@@ -210,9 +226,76 @@ def test_an_unreachable_node_goes_to_its_new_address_at_once_and_a_stranger_ther
             here.one.writer.close()
             await settled(lambda: here.node("n").state is not NodeState.ONLINE)
             here.fleet.apply((ssh("n", "10.0.0.2"),))
-            await settled(lambda: "is not the machine" in (here.node("n").reason or ""))
+            await settled(lambda: "is not where" in (here.node("n").reason or ""))
             assert here.master.core.tasks[1].state is TaskState.RUNNING
             assert set(here.two.ops()) == {"hello"}
+
+    run(story())
+
+
+def test_tasks_that_wait_are_not_planned_for_the_old_machine_while_the_way_changes(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            peer = await here.master.peer()
+            await peer.call("task.submit_batch", commands=["true"] * 3, gpus=2)
+            launch_id = await here.running(1)
+            here.fleet.apply((ssh("n", "10.0.0.2"),))
+            here.one.end(launch_id)
+            second = await here.running(2)
+            assert second in here.two.running
+            assert {task.state for task in here.master.core.tasks.values()} == {
+                TaskState.SUCCEEDED, TaskState.RUNNING, TaskState.WAITING,
+            }  # fmt: skip
+
+    run(story())
+
+
+def test_an_idle_node_with_a_queue_changes_its_way_without_losing_a_task(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            await here.online("n")
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1, hold=True)
+            here.master.engine.event(lambda: here.master.core.release(1))
+            here.fleet.apply((ssh("n", "10.0.0.2"),))
+            assert await here.running(1) in here.two.running
+
+    run(story())
+
+
+def test_no_node_has_a_word_in_the_attempts_of_another(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"), ssh("m", "10.0.0.2")))
+            await here.online("m")
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1, node="n")
+            launch_id = await here.running(1)
+            here.two.say(op="exit", launch_id=launch_id, code=0, cause="exited", error="", started_at=5.0, at=6.0)
+            await settled(lambda: "ack" in here.two.ops())
+            assert here.master.core.tasks[1].state is TaskState.RUNNING
+            assert here.node("n").gpu_holder == {0: 1}
+
+    run(story())
+
+
+def test_a_node_that_is_renamed_while_busy_gives_no_gpu_out_twice(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            peer = await here.master.peer()
+            await peer.call("task.submit_batch", commands=["true"] * 2, gpus=2)
+            launch_id = await here.running(1)
+            here.fleet.apply((ssh("renamed"),))
+            await here.online("renamed")
+            assert "the machine that n was" in here.node("renamed").closed_because
+            assert here.master.core.tasks[2].state is TaskState.WAITING
+            newest, here.one.writer = here.one.writer, here.one.first
+            here.one.end(launch_id)
+            here.one.writer = newest
+            await settled(lambda: here.master.core.tasks[2].state is TaskState.RUNNING)
 
     run(story())
 
@@ -304,5 +387,50 @@ def test_a_question_is_answered_or_breaks_off_with_the_connection(tmp_path: Path
                 await question
             with pytest.raises(BadRequestError, match="no host key"):
                 await here.fleet.host_key("n")
+
+    run(story())
+
+
+def test_the_next_master_still_finds_its_way_to_a_node_that_left_while_busy(tmp_path: Path) -> None:
+    path = tmp_path / "leaving_nodes.json"
+
+    async def story() -> None:
+        async with Field(tmp_path, leaving=LeavingNodes(path)) as here:
+            here.fleet.apply((ssh("n", proxy="socks5://me:secret@10.0.0.9:1080"),))
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1)
+            launch_id = await here.running(1)
+            here.fleet.apply(())
+            assert path.stat().st_mode & 0o077 == 0
+            await here.fleet.close()
+            here.next_fleet(LeavingNodes(path)).apply(())
+            await settled(lambda: here.fleet._ways["n"].link.is_up)
+            here.one.end(launch_id)
+            await settled(lambda: here.node("n") is None)
+            assert here.master.core.tasks[1].state is TaskState.SUCCEEDED
+            await settled(lambda: not LeavingNodes(path).entries)
+
+    run(story())
+
+
+def test_what_cannot_be_read_of_the_nodes_that_left_stops_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "leaving_nodes.json"
+    path.write_text('{"n": {"name": "n"}}')
+    assert LeavingNodes(path).entries == {}
+
+
+def test_stopping_and_starting_an_agent_at_once_leaves_it_as_was_said_last(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            await here.online("n")
+            stopping = asyncio.create_task(here.fleet.stop_agent("n", "root"))
+            await asyncio.sleep(0)
+            here.fleet.start_agent("n")
+            await stopping
+            await here.online("n")
+            await asyncio.gather(here.fleet.restart_agent("n"), here.fleet.restart_agent("n"))
+            await here.online("n")
+            assert here.node("n").takes_tasks
 
     run(story())

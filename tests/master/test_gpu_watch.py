@@ -130,3 +130,14 @@ def test_a_sample_of_a_node_that_left_changes_nothing() -> None:
     core.gpus_seen("a", gpus({}, {}), 1.0)
     core.node_state("a", NodeState.ONLINE, None, BOOT)
     assert core.inventory.nodes == {}
+
+
+def test_a_node_that_is_not_probed_any_more_is_believed_again() -> None:
+    core = core_with(TWO)
+    seen(core, {"processes": (BOB,)}, {})
+    first = submit(core, gpus=1)
+    core.plan()
+    core.gpus_unseen("a")
+    assert core.inventory.nodes["a"].free_gpus == [0]
+    core.exited("a", Exit(launch_of(first), "exited", 3.0, 0), 3.0)
+    assert core.inventory.nodes["a"].free_gpus == [0, 1]

@@ -179,9 +179,7 @@ def test_an_attempt_that_nobody_owns_is_ended_and_one_that_ended_forgotten(tmp_p
     run(story())
 
 
-def test_who_wakes_a_link_while_it_tries_has_it_try_once_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_wakes_a_link_while_it_tries_has_it_try_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_module, "BACKOFF_S", dict.fromkeys(("short", "long"), (3600.0, 3600.0)))
 
     async def story() -> None:
@@ -297,5 +295,46 @@ def test_an_agent_that_falls_silent_is_noticed(tmp_path: Path, monkeypatch: pyte
             assert (await agent.read())["op"] == "ping"
             await here.session()
             assert "said nothing" in (here.node.reason or "")
+
+    run(story())
+
+
+HOSTILE = (
+    b'{"op":"exit","launch_id":"L","code":"zero","cause":"exited","error":"","started_at":5.0,"at":6.0}',
+    b'{"op":"exit","launch_id":"L","code":0,"cause":"exited","error":"\\ud800","started_at":5.0,"at":6.0}',
+    b'{"op":"exit","launch_id":"L","code":0,"cause":"exited","error":"","started_at":5.0,"at":1e400}',
+    b'{"op":"exit","launch_id":"L","code":0,"cause":["exited"],"error":"","at":6.0}',
+    b'{"op":"started","launch_id":"L","pid":1,"at":"now"}',
+    b'{"op":"started","launch_id":"L","pid":1,"at":NaN}',
+    b'{"op":"welcome","boot_id":"boot","state_id":"state","cpus":"8","memory_mib":1}',
+    b'{"op":"inventory","attempts":[{"launch_id":7,"state":"running"}]}',
+    b'{"op":"inventory","attempts":{}}',
+    b'{"op":"probed","probe_id":"q1"}',
+    b'{"op":"sample","at":1,"load":["a"],"gpus":[{"index":"0"}],"gpu_source":"nvml"}',
+    b'{"op":"sample","at":1,"cpu_percent":"much"}',
+    b'{"op":["exit"]}',
+    b"[]",
+    b"7",
+    b"[" * 200_000,
+    b"\xff\xfe",
+)
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=lambda line: line[:60].decode("ascii", "replace"))
+def test_what_an_agent_may_not_say_is_not_believed_and_not_written_down(line: bytes, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1)
+            agent = await here.session()
+            await agent.shake_hands()
+            launch_id = (await agent.read())["launch_id"]
+            before = here.master.core.tasks[1].seq
+            agent.writer.write(line.replace(b'"L"', f'"{launch_id}"'.encode()) + b"\n")
+            agent = await here.session()
+            await agent.shake_hands({"launch_id": launch_id, "state": "running", "started_at": 5.0})
+            await settled(lambda: here.master.core.tasks[1].state is TaskState.RUNNING)
+            assert here.master.core.tasks[1].seq == before + 1
+            assert (await peer.call("task.list"))["total"] == 1
 
     run(story())

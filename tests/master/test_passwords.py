@@ -31,7 +31,8 @@ def psw(tmp_path: Path) -> Path:
         ("secret\r\n", "secret"),
         ("\n\nsecret\n\n", "secret"),
         (" with blanks \n", " with blanks "),
-        ("with:colon\n", "with:colon"),
+        ("with blank:colon\n", "with blank:colon"),
+        ("*:with:colon\n", "with:colon"),
         ("#hash\n", "#hash"),
         ("\ufeff密码\n", "密码"),
     ],
@@ -39,6 +40,16 @@ def psw(tmp_path: Path) -> Path:
 def test_one_line_is_the_password_of_all_whatever_it_holds(text: str, password: str, psw: Path) -> None:
     psw.write_bytes(text.encode())
     assert load(psw).of(node("a")) == load(psw).of(node("b", "other")) == password
+
+
+def test_a_line_that_may_be_the_last_of_several_is_not_sent_to_every_machine(psw: Path) -> None:
+    psw.write_text("gpu1:secret\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"begin it with `\*:`") as refused:
+        load(psw)
+    assert "secret" not in str(refused.value)
+    psw.write_text("# passwords\ngpu1:secret\n", encoding="utf-8")
+    assert load(psw).of(node("gpu1")) == "secret"
+    assert load(psw).of(node("b", "other")) is None
 
 
 def test_several_lines_name_nodes_users_or_all_others(psw: Path) -> None:

@@ -53,7 +53,7 @@ def test_what_planning_needs_is_taken_over(tmp_path: Path) -> None:
         write(tmp_path, seed_but(gpu_memory=[24576, 24576, 11264], cpus=16, slots=4, schedulable=False))
     )
     spec = node.spec()
-    assert (spec.name, spec.address, spec.gpu_models) == ("Slaver1", "192.168.36.130:22", node.gpu_models)
+    assert (spec.name, spec.address, spec.gpu_models) == ("Slaver1", "aaaaa@192.168.36.130:22", node.gpu_models)
     assert (spec.gpu_memory_mib, spec.cpus, spec.slots, spec.schedulable) == ((24576, 24576, 11264), 16, 4, False)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.framing import MAX_DEPTH, FrameError, LineDecoder, encode, strict_loads
+from wire.framing import MAX_DEPTH, FrameError, LineDecoder, _check_depth, encode, strict_loads
 
 JSON = st.recursive(
     st.none()
@@ -74,3 +75,77 @@ def test_what_is_not_strict_json_is_refused_with_the_reason(frame: bytes, says: 
 def test_brackets_inside_strings_are_not_depth() -> None:
     text = "[{" * MAX_DEPTH + '"\\'
     assert strict_loads(json.dumps([text]).encode()) == [text]
+
+
+def too_deep(text: str) -> bool:
+    """What `_check_depth` is to find, looked for one character at a time. At a backslash outside of a string it ends:
+    there it is no JSON any more."""
+    depth = 0
+    in_string = escaped = False
+    for char in text:
+        if in_string:
+            in_string = escaped or char != '"'
+            escaped = char == "\\" and not escaped
+        elif char == "\\":
+            return False
+        elif char == '"':
+            in_string = True
+        elif char in "[]{}":
+            depth += 1 if char in "[{" else -1
+            if depth > MAX_DEPTH:
+                return True
+    return False
+
+
+RUNS = st.tuples(
+    st.sampled_from(["[", "{", "]", "}", "[]", '"', '""', '["', "\\", '\\"', "x", "字", ","]), st.integers(1, 70)
+)
+
+
+@given(
+    st.lists(RUNS, max_size=30).map(lambda runs: "".join(piece * count for piece, count in runs)), st.integers(0, 20)
+)
+def test_depth_is_found_as_if_one_character_was_looked_at_after_the_other(text: str, times: int) -> None:
+    # Several pieces long, and cut by none of them at the same place.
+    text = '[],"]",' * (times * 1000) + text
+    if "\\" in text and not too_deep(text) and backslash_outside(text):
+        return
+    try:
+        _check_depth(text.encode())
+        found = False
+    except FrameError:
+        found = True
+    assert found is too_deep(text)
+
+
+def backslash_outside(text: str) -> bool:
+    in_string = escaped = False
+    for char in text:
+        if in_string:
+            in_string = escaped or char != '"'
+            escaped = char == "\\" and not escaped
+        elif char == "\\":
+            return True
+        else:
+            in_string = char == '"'
+    return False
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [b"[],", b"[" * 60 + b"]" * 60, b'"[",', b'"\\\\",', b"[[]],{},", b'"",', b"]"],
+    ids=["empty", "deep", "texts", "backslashes", "mixed", "no text", "closed"],
+)
+def test_a_frame_of_nothing_but_brackets_holds_nobody_up(piece: bytes) -> None:
+    frame = b"[" + piece * ((16 << 20) // len(piece)) + b"]"
+    began = time.process_time()
+    _check_depth(frame)
+    assert time.process_time() - began < 1.5
+
+
+def test_a_key_that_stands_twice_among_many_is_found_at_once() -> None:
+    frame = b"{" + b",".join(b'"%d":1' % number for number in range(200_000)) + b',"199999":1}'
+    began = time.process_time()
+    with pytest.raises(FrameError, match=r"199999.*twice"):
+        strict_loads(frame)
+    assert time.process_time() - began < 2

@@ -1,0 +1,144 @@
+"""Whom we take for the master when it is on another machine: the authority that was pinned at the first use.
+
+Owns the handshake, the remembered authorities (`~/.config/muster/authorities`), and what happens when one is not known
+yet: it is taken if its fingerprint was given, or if whoever is asked says so, and else refused. `ssl` is loaded only
+when such a connection is opened.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Callable
+
+from wire.framing import encode
+from wire.pinning import fingerprint, normal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ssl
+
+VARIABLE = "MUSTER_CA_FINGERPRINT"
+_PATIENCE_S = 5.0
+_MAX_LINE = 64 * 1024
+
+
+class Trust:
+    """For one master. `name` (HOST:PORT of its data port) is what it is remembered by; `lies_at` is where its
+    authority's certificate lies, if that is on this machine. `wanted`: the fingerprint that somebody gave; `ask` is
+    given one that is not known, and says whether it is to be trusted from now on."""
+
+    def __init__(self, name: str, lies_at: str | None = None) -> None:
+        self.name = name
+        self.wanted = os.environ.get(VARIABLE, "")
+        self.ask: Callable[[str], bool] | None = None
+        self._lies_at = lies_at
+        self._pem = ""
+
+    def secure(self, dial: Callable[[], socket.socket], host: str) -> ssl.SSLSocket:
+        """A connection to the master and nobody else. Raises OSError, UntrustedError."""
+        import ssl
+
+        from wire.pinning import pinned
+
+        self._pem = self._pem or self._known() or self._learn(dial, host)
+        try:
+            return _shake_hands(dial(), pinned(self._pem), host)
+        except ssl.SSLCertVerificationError as error:
+            raise self._untrusted(
+                f"does not prove to be the master that was pinned ({error.verify_message}): it was set up anew, or "
+                f"somebody stands in between. If you know that it is right, remove {self._path()}"
+            ) from None
+
+    def _known(self) -> str:
+        for path in (self._lies_at, self._path()):
+            try:
+                with open(path or "", encoding="ascii") as file:
+                    pem = file.read()
+                if not self.wanted or fingerprint(pem) == self._wanted():
+                    return pem
+            except (OSError, ValueError):
+                continue  # not there, not ours to read, or no certificate: then it has to be learned
+        return ""
+
+    def _learn(self, dial: Callable[[], socket.socket], host: str) -> str:
+        """Ask whoever answers for its authority, and keep it if it is right."""
+        from wire.pinning import unverified
+
+        with _shake_hands(dial(), unverified(), host) as sock:
+            pem = _asked(sock)
+        try:
+            shown = fingerprint(pem)
+        except ValueError:
+            raise OSError("what answers there is not a Muster master") from None
+        if self.wanted and shown != self._wanted():
+            raise self._untrusted(f"shows the authority {shown}, not {self._wanted()}")
+        if not self.wanted and (self.ask is None or not self.ask(shown)):
+            raise self._untrusted(
+                f"shows an authority that is not known here: {shown}. If `muster status` on its machine tells the "
+                f"same, say --ca-fingerprint {shown} once (or set {VARIABLE})"
+            )
+        self._keep(pem)
+        return pem
+
+    def _wanted(self) -> str:
+        try:
+            return normal(self.wanted)
+        except ValueError as error:
+            from wire.errors import BadRequestError
+
+            raise BadRequestError(f"--ca-fingerprint: {error}") from None
+
+    def _path(self) -> str:
+        from urllib.parse import quote
+
+        home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+        return os.path.join(home, "muster", "authorities", quote(self.name, safe="") + ".pem")
+
+    def _keep(self, pem: str) -> None:
+        path = self._path()
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        draft = f"{path}.{os.getpid()}.new"
+        with open(draft, "w", encoding="ascii") as file:
+            file.write(pem)
+        os.replace(draft, path)
+
+    def _untrusted(self, why: str) -> Exception:
+        from wire.errors import UntrustedError
+
+        return UntrustedError(f"what answers at {self.name} {why}")
+
+
+def _shake_hands(bare: socket.socket, context: ssl.SSLContext, host: str) -> ssl.SSLSocket:
+    import ssl
+
+    try:
+        return context.wrap_socket(bare, server_hostname=host)
+    except ssl.SSLCertVerificationError:
+        bare.close()
+        raise
+    except ssl.SSLError as error:
+        bare.close()
+        raise OSError(
+            f"it does not speak TLS: {error.reason or error}; if its conf.json says `tls: off`, call it plain://HOST:PORT"
+        ) from None
+    except OSError:
+        bare.close()
+        raise
+
+
+def _asked(sock: ssl.SSLSocket) -> str:
+    """The authority's certificate, as who answers shows it. Raises OSError."""
+    sock.settimeout(_PATIENCE_S)
+    sock.sendall(encode({"op": "authority"}))
+    line = bytearray()
+    while not line.endswith(b"\n") and len(line) < _MAX_LINE:
+        piece = sock.recv(4096)
+        if not piece:
+            break
+        line += piece
+    try:
+        return str(json.loads(bytes(line))["certificate"])
+    except (ValueError, KeyError, TypeError):
+        raise OSError("what answers there is not a Muster master") from None

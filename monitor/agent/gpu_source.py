@@ -1,0 +1,64 @@
+"""Which GPUs there are and how they do: the first source that the node has, and what its readings make.
+
+It owns the order of the sources: NVML, GPUtil, nvidia-smi. How each is asked is its own module's, the numbering of GPUs
+is `gpu_slots`', whose the processes are is `gpu_holders`'.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from . import gpu_gputil, gpu_nvml, gpu_smi
+from .gpu_figures import Doing, Found, Source
+from .gpu_holders import Holders
+from .gpu_slots import Slots
+
+_AGAIN_S = 20.0
+_MISSING = {
+    "nvml": "its registry entry asks for NVML (gpu_probe), and libnvidia-ml.so.1 is not there",
+    "gputil": "its registry entry asks for GPUtil (gpu_probe), and GPUtil or nvidia-smi is not there",
+}
+
+
+class Sources:
+    """The sources of a node. `wanted` and `attempts` as of `GpuReader`."""
+
+    def __init__(self, wanted: str, attempts: str) -> None:
+        self._wanted = wanted
+        self._source: Optional[Source] = None
+        self._slots = Slots()
+        self._holders = Holders(attempts)
+
+    def read(self, doing: Doing) -> Dict[str, Any]:
+        """The GPUs' keys of a sample, and `again_s`."""
+        if self._source is None:
+            self._source = _choose(self._wanted, doing)
+        if self._source is None:
+            missing = _MISSING.get(self._wanted, "")
+            return {"gpus": [], "gpu_source": "none", "gpu_fault": missing, "again_s": _AGAIN_S}
+        reading = self._source.read(doing)
+        gpus = [] if reading.fault else self._slots.arrange(reading.found)
+        told = [self._entry(index, gpu) for index, gpu in enumerate(gpus)]
+        self._holders.forget_others()
+        source = {"gpu_source": self._source.name, "gpu_fault": reading.fault, "again_s": reading.again_s}
+        return {"gpus": told, **source}
+
+    def _entry(self, index: int, gpu: Found) -> Dict[str, Any]:
+        """As `wire.agent.Gpu`."""
+        figures = gpu._asdict()
+        del figures["bus"], figures["holders"]
+        processes = [self._holders.process(pid, memory) for pid, memory in gpu.holders]
+        return {"index": index, **figures, "processes": [process for process in processes if process is not None]}
+
+
+def _choose(wanted: str, doing: Doing) -> Optional[Source]:
+    openers: List[Tuple[str, Callable[[Doing], Optional[Source]]]] = [
+        ("nvml", gpu_nvml.find),
+        ("gputil", gpu_gputil.find),
+        ("nvidia-smi", gpu_smi.find),
+    ]
+    for name, find in openers:
+        source = find(doing) if wanted in ("auto", name) else None
+        if source is not None:
+            return source
+    return None

@@ -1,0 +1,100 @@
+"""One frame at a time: the next one leaves only when the one before was acknowledged, and a while later."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+from master.desktop.outbox import GAP_S, Outbox
+from tests.desktop.client import RECEIVE, TERMINATOR
+from tests.master.in_process import run, settled
+
+END = TERMINATOR.encode()
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[tuple[Outbox, socket.socket]]:
+    """An outbox, and the other end, whose kernel keeps little of what is not read."""
+    loop = asyncio.get_running_loop()
+    made: asyncio.Future[asyncio.Transport] = loop.create_future()
+
+    class Server(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            """Hand it to the test."""
+            assert isinstance(transport, asyncio.Transport)
+            made.set_result(transport)
+
+    server = await loop.create_server(Server, "127.0.0.1", 0)
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    await asyncio.to_thread(sock.connect, server.sockets[0].getsockname())
+    transport = await made
+    outbox = Outbox(transport, limit=1 << 20)
+    try:
+        yield outbox, sock
+    finally:
+        outbox.close()
+        sock.close()
+        transport.abort()
+        server.close()
+
+
+def receives(sock: socket.socket, frames: int) -> list[tuple[float, bytes]]:
+    """Read as the client does: what each frame was, and when it was whole. It sees the end of a frame by its receive
+    ending in a terminator, so a receive that goes on behind one shows up as a frame with two."""
+    found = []
+    text = b""
+    while len(found) < frames:
+        text += sock.recv(RECEIVE)
+        if text.endswith(END):
+            found.append((time.monotonic(), text))
+            text = b""
+    return found
+
+
+def test_a_frame_waits_until_the_one_before_was_acknowledged_to_its_last_byte() -> None:
+    async def story() -> None:
+        async with connected() as (outbox, sock):
+            large = b"x" * 300_000 + END
+            for number in range(3):
+                outbox.reply(large)
+                outbox.push("tables", lambda number=number: b"%d" % number + END)  # type: ignore[misc]
+            for _ in range(5):
+                await asyncio.sleep(GAP_S)
+                assert len(outbox._replies) == 2, "the first is not even read"
+            seen = await asyncio.to_thread(receives, sock, 4)
+            assert [text for _, text in seen] == [large, large, large, b"2" + END]
+            assert min(after - before for (before, _), (after, _) in pairwise(seen)) > GAP_S / 2
+
+    run(story())
+
+
+def test_many_small_replies_at_once_arrive_one_by_one_in_order() -> None:
+    async def story() -> None:
+        async with connected() as (outbox, sock):
+            for number in range(10):
+                outbox.reply(b"%d" % number + END)
+            seen = await asyncio.to_thread(receives, sock, 10)
+            assert [text for _, text in seen] == [b"%d" % number + END for number in range(10)]
+
+    run(story())
+
+
+def test_who_asks_faster_than_he_reads_is_not_answered_before_he_reads() -> None:
+    async def story() -> None:
+        async with connected() as (outbox, sock):
+            for _ in range(16):
+                outbox.reply(b"x" * 1000 + END)
+            assert outbox.free.is_set()
+            outbox.reply(b"x" * 1000 + END)
+            outbox.reply(b"x" * 1000 + END)
+            assert not outbox.free.is_set()
+            reading = asyncio.create_task(asyncio.to_thread(receives, sock, 18))
+            await settled(outbox.free.is_set)
+            await reading
+
+    run(story())

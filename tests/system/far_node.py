@@ -1,0 +1,115 @@
+"""A machine that dials in: the agent that `muster node token --write` gave out, as a real process with a state of its own.
+
+Owns starting it as the printed steps do, and ending it with what it started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from tests.system.lab import Lab, until
+
+NAME = "far"
+ENTRY = {"name": NAME, "driver": "report", "gpu_count": 2, "gpu_probe": "declared", "slots": 4}
+
+
+class FarNode:
+    """Node `far` of a lab. `said`: what its caller wrote so far."""
+
+    def __init__(self, lab: Lab, python: str = sys.executable) -> None:
+        self.lab = lab
+        self.python = python
+        self.base = lab.state / "muster"
+        self.archive = lab.folder / "muster-agent.pyz"
+        self.log = lab.folder / "far.out"
+        self.process: subprocess.Popen[bytes] | None = None
+        self.token = ""
+        self.authority = ""
+
+    @property
+    def said(self) -> str:
+        """What the calling process wrote."""
+        return self.log.read_text(encoding="utf-8") if self.log.exists() else ""
+
+    def make_token(self, *words: str) -> dict[str, Any]:
+        """`muster node token far`; the agent is fetched, too."""
+        told: dict[str, Any] = json.loads(self.muster("node", "token", NAME, "--json", *words))
+        self.token, self.authority = told["token"] or "", told["authority"]
+        if not self.archive.exists():
+            self.muster("node", "token", NAME, "--write", str(self.archive))
+        return told
+
+    def muster(self, *words: str) -> str:
+        """A command that must succeed; what it printed."""
+        done = self.lab.muster(*words)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def start(self, *words: str, token: str | None = None, port: int | None = None) -> subprocess.Popen[bytes]:
+        """Dial the master, with a token on stdin."""
+        where = f"127.0.0.1:{port or self.lab.keys['socket_info']['data_port']}"
+        asked = ["--master", where, "--authority", self.authority]
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [self.python, str(self.archive), "report", "--node", NAME, *asked, *words],
+                env=self.lab.environment(),
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=out,
+            )
+        assert self.process.stdin is not None
+        self.process.stdin.write((self.token if token is None else token).encode() + b"\n")
+        self.process.stdin.close()
+        return self.process
+
+    def start_again(self, *words: str) -> subprocess.Popen[bytes]:
+        """Dial with what is remembered."""
+        with self.log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [self.python, str(self.base / "muster-agent.pyz"), "report", "--node", NAME, *words],
+                env=self.lab.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
+        return self.process
+
+    def await_state(self, state: str) -> dict[str, Any]:
+        """Wait until the master says so of the node."""
+
+        def there() -> dict[str, Any] | None:
+            with self.lab.client() as client:
+                node: dict[str, Any] = dict(client.node(NAME))
+            return node if node["state"] == state else None
+
+        return until(f"{NAME} is {state}; it said: {self.said}", there)
+
+    @property
+    def folder(self) -> Path:
+        """The agent's state folder."""
+        return until("the agent's folder", lambda: next(self.base.glob(f"report-{NAME}-*/"), None))
+
+    def agent_pid(self) -> int:
+        """The agent's."""
+        return int(until("an agent", lambda: (self.folder / "lock").read_text(encoding="ascii").strip()))
+
+    def hang_up(self) -> None:
+        """End the process that dials; the agent and its tasks stay."""
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait()
+            self.process = None
+
+    def close(self) -> None:
+        """End all of it."""
+        self.hang_up()
+        for lock in self.base.glob("report-*/lock"):
+            with suppress(ProcessLookupError, ValueError):
+                os.kill(int(lock.read_text(encoding="ascii")), signal.SIGTERM)

@@ -1,0 +1,323 @@
+"""A node that dials in, with a real master, a real agent and real TLS: tasks, restarts, newer agents, refused tokens."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from monitor.agent.report_settings import state_base
+from tests.system.far_node import ENTRY, NAME, FarNode
+from tests.system.lab import Lab, until
+
+REFUSED, GAVE_UP, BAD_SETUP = 77, 69, 78
+
+
+@pytest.fixture
+def far(make_system_lab: Callable[..., Lab]) -> Iterator[FarNode]:
+    """A master whose one node dials in; nobody has dialled yet."""
+    lab = make_system_lab(nodes=0)
+    lab.write_registry([ENTRY])
+    lab.start()
+    node = FarNode(lab)
+    yield node
+    if lab.master is not None:
+        with lab.client() as client:
+            client.cancel(everything=True)
+            until("no task lives", lambda: not client.tasks(states=["starting", "running"]))
+    node.close()
+
+
+OTHERS = ("python3.8", "python3.9", "python3.10", "python3.14", "pypy3")
+
+
+def runs(python: str) -> bool:
+    """Whether there is really a Python behind the name."""
+    return subprocess.run([python, "-c", "import ssl"], capture_output=True, check=False).returncode == 0
+
+
+def ended(process: subprocess.Popen[bytes]) -> int:
+    return process.wait(20)
+
+
+def test_a_task_runs_on_a_machine_that_dials_in_and_survives_master_caller_and_agent(far: FarNode) -> None:
+    far.make_token()
+    far.start()
+    far.await_state("online")
+    with far.lab.client() as client:
+        short = client.submit(["sh", "-c", "echo here; exit 3"], gpus=1)
+        assert client.wait([short], 20)[short]["exit_code"] == 3
+        task = client.submit(["sleep", "1000"], gpus=2)
+        client.wait([task], 20, until="started")
+        pid = client.show(task)["pid"] if "pid" in client.show(task) else None
+    far.lab.kill_master()
+    far.lab.start()
+    far.await_state("online")
+    far.hang_up()
+    far.await_state("connecting")
+    far.start_again()
+    far.await_state("online")
+    os.kill(far.agent_pid(), signal.SIGKILL)
+    far.await_state("connecting")
+    far.await_state("online")
+    with far.lab.client() as client:
+        assert client.show(task)["state"] == "running"
+        assert client.show(task).get("pid") == pid
+        client.cancel([task])
+        assert client.wait([task], 20)[task]["state"] == "cancelled"
+
+
+def test_the_token_lies_in_a_private_file_and_nowhere_else(far: FarNode) -> None:
+    far.make_token()
+    secret = far.token.partition(".")[2]
+    far.start()
+    far.await_state("online")
+    settings = far.base / f"report-{NAME}.json"
+    assert stat.S_IMODE(settings.stat().st_mode) == 0o600
+    assert stat.S_IMODE(far.base.stat().st_mode) == 0o700
+    for process in far.lab.processes():
+        told = Path(f"/proc/{process.pid}")
+        with suppress(FileNotFoundError, ProcessLookupError):
+            assert secret.encode() not in (told / "cmdline").read_bytes() + (told / "environ").read_bytes()
+    holders = [path for path in far.lab.folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+    assert holders == [settings]
+
+
+def test_a_token_from_the_environment_does_not_stay_there(far: FarNode) -> None:
+    far.make_token()
+    where = f"127.0.0.1:{far.lab.keys['socket_info']['data_port']}"
+    far.process = subprocess.Popen(
+        [sys.executable, str(far.archive), "report", "--node", NAME, "--master", where, "--authority", far.authority],
+        env={**far.lab.environment(), "MUSTER_NODE_TOKEN": far.token},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    far.await_state("online")
+    for pid in (far.process.pid, far.agent_pid()):
+        assert far.token.encode() not in Path(f"/proc/{pid}/environ").read_bytes()
+
+
+def test_a_refused_token_ends_it_with_a_status_of_its_own(far: FarNode) -> None:
+    far.make_token()
+    wrong = far.token[:-4] + "AAAA"
+    assert ended(far.start(token=wrong)) == REFUSED
+    assert "--new-token" in far.said
+    far.start("--new-token")
+    far.await_state("online")
+    far.make_token("--revoke")
+    assert far.process is not None
+    assert ended(far.process) == REFUSED
+
+
+def test_a_rotated_token_opens_and_the_old_connection_goes_on(far: FarNode) -> None:
+    far.make_token()
+    far.start()
+    far.await_state("online")
+    old = far.token
+    told = far.make_token("--rotate")
+    assert told["token"] != old
+    assert told["old_until"] is not None
+    far.hang_up()
+    far.await_state("connecting")
+    far.start("--new-token")
+    far.await_state("online")
+    assert json.loads((far.base / f"report-{NAME}.json").read_text(encoding="utf-8"))["token"] == told["token"]
+
+
+def test_it_gives_up_after_as_many_failures_as_it_was_told(far: FarNode) -> None:
+    far.make_token()
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        process = far.start("--give-up-after", "2", port=nobody.getsockname()[1])
+        assert ended(process) == GAVE_UP
+    assert "given up after 2 failures" in far.said
+
+
+def test_a_master_with_another_authority_is_told_no_token(far: FarNode) -> None:
+    far.make_token()
+    far.authority = "sha256:" + "0" * 64
+    assert ended(far.start("--give-up-after", "1")) == GAVE_UP
+    assert "does not show the authority" in far.said
+    assert "dialled in" not in far.lab.server_log()
+
+
+def test_what_is_missing_or_wrong_is_one_line_with_the_cure(far: FarNode) -> None:
+    far.make_token()
+    assert ended(far.start(token="nonsense")) == BAD_SETUP
+    assert "that is not a token" in far.said
+    bare = [sys.executable, str(far.archive), "report", "--node", "unheard-of"]
+    done = subprocess.run(bare, env=far.lab.environment(), capture_output=True, text=True, check=False)
+    assert (done.returncode, "say --master HOST:PORT" in done.stderr) == (BAD_SETUP, True)
+    settings = far.base / f"report-{NAME}.json"
+    settings.write_text("{}", encoding="utf-8")
+    settings.chmod(0o644)
+    assert ended(far.start()) == BAD_SETUP
+    assert "chmod 600" in far.said
+    assert "Traceback" not in far.said
+
+
+def test_two_callers_of_one_node_do_not_put_each_other_out(far: FarNode) -> None:
+    far.make_token()
+    first = far.start()
+    far.await_state("online")
+    assert ended(far.start_again()) == BAD_SETUP
+    assert "reports as node far from here already" in far.said
+    far.process = first
+    far.await_state("online")
+
+
+def other_version(archive: Path, *, works: bool = True) -> Path:
+    """The agent's archive with another digest."""
+    other = archive.with_name("other.pyz")
+    with zipfile.ZipFile(archive) as old, zipfile.ZipFile(other, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+        new.writestr("agent/of_another_day.py", "works = %r\n" % works)
+    return other
+
+
+def test_an_older_agent_fetches_the_masters_archive_and_its_task_runs_on(far: FarNode) -> None:
+    far.make_token()
+    new = far.archive
+    far.archive = other_version(new)
+    # A master of yesterday gave out this one: say so to the node by letting it begin as one that stays as it is.
+    far.start("--stays")
+    far.await_state("online")
+    with far.lab.client() as client:
+        task = client.submit(["sleep", "1000"], gpus=2)
+        client.wait([task], 20, until="started")
+    assert "fetching version" not in far.said
+    far.hang_up()
+    far.lab.kill_master()
+    far.lab.start()  # the next master, for whom this agent is an old one
+    far.start_again()
+    node = far.await_state("online")
+    assert "fetching version" in far.said
+    with far.lab.client() as client:
+        ours = client.call("node.archive", {})["version"]
+        until("the agent is of our version", lambda: client.node(NAME)["agent_version"] == ours)
+        assert client.show(task)["state"] == "running"
+        client.cancel([task])
+        client.wait([task], 20)
+    assert (far.base / "muster-agent.pyz").read_bytes() == new.read_bytes()
+    assert node["name"] == NAME
+
+
+@pytest.mark.parametrize("python", [found for name in OTHERS if (found := shutil.which(name)) and runs(found)])
+def test_it_dials_in_from_whatever_python_is_there(far: FarNode, python: str) -> None:
+    far.make_token()
+    far.python = python
+    far.start()
+    far.await_state("online")
+    with far.lab.client() as client:
+        task = client.submit(["true"], gpus=1)
+        assert client.wait([task], 20)[task]["state"] == "succeeded"
+
+
+def test_in_the_background_it_returns_at_once_and_goes_on(far: FarNode) -> None:
+    far.make_token()
+    process = far.start("--detach")
+    assert ended(process) == 0
+    assert "in the background" in far.said
+    far.await_state("online")
+    log = next(far.base.glob("report-far-*.log")).read_text(encoding="utf-8")
+    assert "reporting to" in log
+    callers = [process.pid for process in far.lab.processes() if "report --node" in process.command]
+    for pid in callers:
+        os.kill(pid, signal.SIGTERM)
+    assert len(callers) == 1
+
+
+def test_a_node_whose_machine_is_frozen_is_unreachable_and_keeps_its_gpus(
+    make_system_lab: Callable[..., Lab],
+) -> None:
+    lab = make_system_lab(nodes=0)
+    lab.write_conf(scheduler={"grace_s": 2.0, "report_stale_s": 1.0})
+    lab.write_registry([ENTRY])
+    lab.start()
+    far = FarNode(lab)
+    try:
+        far.make_token()
+        far.start()
+        far.await_state("online")
+        with lab.client() as client:
+            task = client.submit(["sleep", "1000"], gpus=1)
+            client.wait([task], 20, until="started")
+        far.hang_up()
+        node = far.await_state("unreachable")
+        assert "not been heard from for 1 s" in str(node["reason"])
+        assert [gpu["held_by"] for gpu in node["gpus"]].count([task]) == 1
+        far.start_again()
+        far.await_state("online")
+        with lab.client() as client:
+            client.cancel([task])
+            client.wait([task], 20)
+    finally:
+        far.close()
+
+
+def test_the_unit_that_it_prints_is_one(far: FarNode, tmp_path: Path) -> None:
+    far.make_token()
+    for kind in ("user", "system"):
+        words = [sys.executable, str(far.archive), "report", "--node", NAME, "--unit", kind]
+        done = subprocess.run(words, capture_output=True, text=True, check=True, env=far.lab.environment())
+        unit = done.stdout
+        assert f"report --node {NAME}" in unit
+        assert "KillMode=process" in unit
+        assert ("User=" in unit) is (kind == "system")
+        assert "token" not in unit.lower()
+
+
+def test_what_the_command_prints_can_be_typed_as_it_stands(far: FarNode, tmp_path: Path) -> None:
+    port = far.lab.keys["socket_info"]["data_port"]
+    printed = far.muster("node", "token", NAME, "--at", f"127.0.0.1:{port}")
+    lines = [line.strip() for line in printed.splitlines()]
+    fetch = next(line for line in lines if line.startswith("python3 -c"))
+    subprocess.run(["/bin/sh", "-c", fetch], cwd=tmp_path, check=True, env=far.lab.environment())
+    far.archive = tmp_path / "muster-agent.pyz"
+    report = printed[printed.index("python3 muster-agent.pyz report") :].split("\n\n")[0]
+    token = next(line for line in lines if line.count(".") == 1 and " " not in line and line)
+    subprocess.run(
+        ["/bin/sh", "-c", report], cwd=tmp_path, check=True, env=far.lab.environment(), input=token + "\n", text=True,
+        capture_output=True,
+    )  # fmt: skip
+    far.await_state("online")
+    for process in far.lab.processes():
+        if "report --node" in process.command:
+            os.kill(process.pid, signal.SIGTERM)
+
+
+def test_a_node_of_another_driver_has_no_token(far: FarNode) -> None:
+    local = {**ENTRY, "name": "here", "driver": "ssh", "ip": "127.0.0.9", "user_name": "x"}
+    far.lab.write_registry([ENTRY, local])
+    with far.lab.client() as client:
+        until("both nodes", lambda: len(client.nodes()) == 2)
+    done = far.lab.muster("node", "token", "here")
+    assert (done.returncode, "bad_request" in done.stderr) == (1, True)
+    far.make_token()
+    again = far.lab.muster("node", "token", NAME)
+    assert (again.returncode, "--rotate" in again.stderr) == (1, True)
+
+
+def test_agents_of_both_kinds_agree_where_their_state_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from master import bootstrap  # noqa: PLC0415
+
+    monkeypatch.setenv("HOME", "/home/ann")
+    line = "36 35 98:0 / {} rw - {} source rw\n"
+    for kind in ("ext4", "nfs4", "fuse.sshfs"):
+        mounts = tmp_path / kind
+        mounts.write_text(line.format("/", "ext4") + line.format("/home", kind), encoding="utf-8")
+        for configured in ("", "/home/x/state", "relative"):
+            monkeypatch.setenv("XDG_STATE_HOME", configured)
+            assert state_base(str(mounts)) == bootstrap.state_base(str(mounts))
