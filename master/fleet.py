@@ -154,7 +154,8 @@ class Fleet:
     def _note_leaving(self) -> None:
         """Remember how to get to the nodes that left while tasks ran there, for the next master."""
         if self._leaving is not None:
-            gone = {name: way.config for name, way in self._ways.items() if name not in self.configs}
+            # This comes with each change of any node: what is in the registry is left out without looking at each.
+            gone = {name: self._ways[name].config for name in sorted(self._ways.keys() - self.configs.keys())}
             self._leaving.keep(gone)
 
     def _follow(self, node: Node, config: NodeConfig, way: Way) -> None:

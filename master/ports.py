@@ -250,7 +250,7 @@ class Arrival(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Find out what is spoken."""
-        if not self._head:
+        if not self._head and not data.startswith(CALL):  # an agent has a token, whoever runs it
             self._first_bytes()
         head, self._head = self._head, self._head + data
         # Only a newline or a terminator tells; where neither came, looking through all of it again tells no more.

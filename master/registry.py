@@ -69,7 +69,8 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         """The part of it that planning needs."""
         return NodeSpec(
             name=self.name,
-            address="" if self.driver == "local" else f"{self.user_name}@{self.ip}:{self.port}",
+            # One that dials in has no place where it must be: its state folder alone says which machine it is.
+            address=f"{self.user_name}@{self.ip}:{self.port}" if self.driver == "ssh" else "",
             gpu_models=self.gpu_models,
             gpu_memory_mib=self.gpu_memory,
             cpus=self.cpus,

@@ -205,11 +205,14 @@ class Desk:
     def _report(self, transport: asyncio.Transport, report: Report, address: str) -> None:
         token = find(self.tokens(report.node), report.token, time.time())
         driver = self.drivers.get(report.node)
-        if token is None or driver is None:
+        if token is None:
             log.warning("an agent at %s was refused: its token is not one of node %.80r", address, report.node)
             self._refuse(transport, FINAL, f"this token is not, or no longer, one of a node {report.node!r:.80}")
             return
-        if self._core.notes.get(report.node, Note()).stopped is not None:
+        if driver is None:
+            # It may have left the registry by mistake, and then it comes back; `node rm` forgets its token.
+            self._refuse(transport, "no_node", f"node {report.node} does not dial in, says the registry now")
+        elif self._core.notes.get(report.node, Note()).stopped is not None:
             self._refuse(transport, "stopped", f"the agent was stopped: `muster agents start {report.node}`")
         elif report.version != self.version and not report.stays:
             size = len(self.archive)

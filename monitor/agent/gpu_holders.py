@@ -19,9 +19,12 @@ _MARK = f"\0{tree.MARK}=".encode()
 
 
 class _Known(NamedTuple):
+    """`sure`: whether a second look would find nothing else."""
+
     start: int
     uid: Optional[int]
     launch_id: str
+    sure: bool
 
 
 class Holders:
@@ -46,8 +49,11 @@ class Holders:
             if pid not in self._strange:
                 self._strange.add(pid)
                 return None
-        elif found is not None and (known is None or known.start != found.start):
-            known = self._known[pid] = _Known(found.start, _owner(pid), self._launch_id(pid))
+        elif found is not None and (known is None or known.start != found.start or not known.sure):
+            # Whom a process belongs to may not be readable in the moment in which it starts a program.
+            again = known is not None and known.start == found.start
+            launch_id = self._launch_id(pid)
+            known = self._known[pid] = _Known(found.start, _owner(pid), launch_id, sure=again or bool(launch_id))
         if known is None:
             return {"pid": pid, "user": "", "memory_mib": memory_mib, "launch_id": ""}
         user = "" if known.uid is None else self._names.of(known.uid)

@@ -36,6 +36,8 @@ class Crowd:
         env = {} if launch_id is None else {"MUSTER_LAUNCH_ID": launch_id}
         process = subprocess.Popen(command or ("/bin/sleep", "1000"), env=env, stdin=subprocess.PIPE)
         self.processes.append(process)
+        mark = b"" if launch_id is None else b"MUSTER_LAUNCH_ID="
+        eventually(lambda: mark in Path(f"/proc/{process.pid}/environ").read_bytes(), "its environment")
         return process.pid
 
     def launch_id(self, pid: int) -> str:
@@ -110,6 +112,15 @@ def test_what_was_found_is_remembered_while_the_process_is_there(crowd: Crowd) -
     assert crowd.launch_id(pid) == "t1-a"
     crowd.holders.forget_others()
     assert crowd.launch_id(pid) == ""
+
+
+def test_one_that_could_not_be_read_at_first_is_looked_at_again(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:
+    crowd.claim("t1-a")
+    pid = crowd.start("t1-a")
+    with monkeypatch.context() as patch:
+        patch.setattr(Holders, "_carried", lambda _self, _pid: "")
+        assert crowd.launch_id(pid) == ""
+    assert crowd.launch_id(pid) == "t1-a"
 
 
 def test_a_directory_service_that_is_away_delays_nobody(crowd: Crowd, monkeypatch: pytest.MonkeyPatch) -> None:

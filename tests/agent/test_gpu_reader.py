@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,9 @@ class Acting(Source):
         with (self._folder / "asked").open("a", encoding="ascii") as file:
             file.write(f"{os.getpid()}\n")
         what = (self._folder / "what").read_text(encoding="ascii")
-        if what == "hang":
+        if what == "program":
+            subprocess.Popen(["/bin/sleep", "1000"])
+        if what in {"hang", "program"}:
             time.sleep(1000)
         if what == "fail":
             raise RuntimeError
@@ -189,6 +192,16 @@ def test_where_there_is_nothing_to_ask_the_fork_ends_and_somebody_looks_again_la
     assert stage.ask() == NONE
     stage.now += 1
     eventually(lambda: stage.ask()["gpu_source"] == "acting")
+
+
+def test_what_a_fork_runs_is_killed_with_it(stage: Stage) -> None:
+    stage.act("program")
+    stage.reader.ask(stage.now)
+    group = stage.reader._pid
+    eventually(lambda: len(members(group)) == 2, "the program")
+    stage.now += 10.0
+    stage.reader.look(stage.now)
+    eventually(lambda: not members(group), "the end of both")
 
 
 def test_a_program_that_gputil_would_wait_for_without_end_dies_with_the_fork(

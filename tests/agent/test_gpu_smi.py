@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.agent import gpu_smi, gpu_words
+from monitor.agent.gpu_figures import Found
 from monitor.agent.gpu_smi import FIELDS, SmiSource, parse_gpus, parse_holders
 
 from .fake_gpus import DATA, Machine, gpu, process, uuid
@@ -67,6 +68,13 @@ def test_no_output_raises_and_all_of_it_can_be_sent(text: str, code: int | None)
     holders = parse_holders(text)
     assert all(0 < pid < 2**31 for each in holders.values() for pid, _ in each)
     json.dumps([parsed, holders], allow_nan=False).encode()
+
+
+@pytest.mark.parametrize("odd", ["nan", "inf", "-inf", "1e999", "-1", "9" * 400, "[N/A]", "N/A", "", "0x10"])
+def test_a_number_that_is_none_is_not_known(odd: str) -> None:
+    good = (CASES / "two_gpus" / "query-gpu.txt").read_text(encoding="utf-8").splitlines()[0]
+    [found] = parse_gpus(", ".join([*good.split(", ")[:2], *[odd] * 7, "Disabled", "H100"]), 0).found
+    assert found == Found(found.bus, found.uuid, "H100")
 
 
 @pytest.fixture

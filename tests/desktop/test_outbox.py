@@ -46,7 +46,7 @@ async def connected() -> AsyncIterator[tuple[Outbox, socket.socket]]:
 def receives(sock: socket.socket, frames: int) -> list[tuple[float, bytes]]:
     """Read as the client does: what each frame was, and when it was whole. It sees the end of a frame by its receive
     ending in a terminator, so a receive that goes on behind one shows up as a frame with two."""
-    found = []
+    found: list[tuple[float, bytes]] = []
     text = b""
     while len(found) < frames:
         text += sock.recv(RECEIVE)

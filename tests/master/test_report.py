@@ -248,7 +248,7 @@ def test_a_report_that_outgrows_its_cap_is_closed(tmp_path: Path) -> None:
     async def story() -> None:
         async with Reporting(tmp_path) as far:
             agent = await far.dial()
-            agent.writer.write(b'{"op":"report","node":"' + b"x" * LIMITS.frame)
+            agent.writer.write(b'{"op":"report","node":"' + b"x" * LIMITS.frame_unidentified)
             answer = await agent.reader.read()
             assert b"more than" in answer
 
@@ -366,12 +366,16 @@ def test_an_agent_that_was_stopped_is_sent_away_until_it_is_started(tmp_path: Pa
     run(story())
 
 
-def test_a_node_that_leaves_the_registry_takes_its_token_with_it(tmp_path: Path) -> None:
+def test_a_node_that_left_the_registry_may_come_back_and_one_that_was_removed_is_refused(tmp_path: Path) -> None:
     async def story() -> None:
         async with Reporting(tmp_path) as far:
             token = far.new_token()
             assert far.core.notes["a"] != Note()
+            await far.driver.close()
             far.master.engine.event(lambda: far.core.set_nodes(()))
+            _, answer = await far.call(token)
+            assert (answer["code"], answer["final"]) == ("no_node", False)
+            far.master.engine.event(lambda: far.core.forget_note("a"))
             assert (await far.call(token))[1]["final"] is True
 
     run(story())
