@@ -7,7 +7,7 @@ SHELL := /bin/bash
 PYTHON ?=
 export PYTHON
 BIN := .venv/bin
-NODE_FILES := monitor/agent wire/framing.py wire/agent.py
+NODE_FILES := monitor/agent wire/framing.py wire/agent.py wire/pinning.py
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10

@@ -14,7 +14,7 @@ from typing import Any
 from master.activation import CANNOT_START, activation, is_env_name
 from master.environment_scripts import LIST, MARK, PACKAGES, PYTHON, TENSORFLOW, TORCH
 from wire.agent import Probed
-from wire.errors import BadRequestError, ConflictError, NotFoundError, NodeUnreachableError
+from wire.errors import BadRequestError, ConflictError, NodeUnreachableError, NotFoundError
 
 BASE = "base"
 LIST_S, PYTHON_S, CUDA_S, PACKAGES_S = 15.0, 20.0, 90.0, 60.0
@@ -94,7 +94,9 @@ def _order(name: str) -> tuple[bool, bool, str]:
 
 def _check_ended(node: str, probed: Probed) -> None:
     if probed["error"]:
-        raise NodeUnreachableError(f"node {node}: {probed['error']}; its storage or its Python may hang: try another node")
+        raise NodeUnreachableError(
+            f"node {node}: {probed['error']}; its storage or its Python may hang: try another node"
+        )
     if probed["truncated"] and _marked(probed["output"]) is None:
         raise ConflictError(f"node {node}: the answer has more than {OUTPUT_LIMIT:,} bytes")
 

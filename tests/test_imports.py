@@ -19,8 +19,8 @@ MAY_IMPORT = {
 }
 
 PURE = (
-    "attempt", "backlog", "cordon", "core", "dispatch", "doctor_finding", "effects", "gpu_watch", "inventory", "ledger", "scheduler",
-    "shared_folders", "task",
+    "attempt", "backlog", "cordon", "core", "dispatch", "doctor_finding", "effects", "gpu_watch", "inventory",
+    "ledger", "scheduler", "shared_folders", "task",
 )  # fmt: skip
 PURE_MAY_IMPORT = {
     "__future__", "abc", "bisect", "collections", "copy", "dataclasses", "enum", "functools", "heapq", "itertools",

@@ -17,7 +17,7 @@ from master import environments
 from master.inventory import NodeState
 from master.verbs.base import Context
 from wire.agent import Probed
-from wire.errors import NotFoundError, NodeUnreachableError
+from wire.errors import NodeUnreachableError, NotFoundError
 
 Env = Annotated[str, Meta(min_length=1, max_length=4096)]
 
