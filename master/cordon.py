@@ -185,6 +185,14 @@ class Cordon(Dispatch):
             self._dirty_nodes.add(name)
             self.plan_needed = True
 
+    def gpus_expected(self, name: str) -> None:
+        """Its agent is about to say how its GPUs are: until then, none is given out."""
+        node = self.inventory.nodes.get(name)
+        if node is not None and not node.watch.newest and node.spec.gpu_models:
+            node.kept_back = dict.fromkeys(range(len(node.spec.gpu_models)), "no sample has told of it yet")
+            node.count_free()
+            self._dirty_nodes.add(name)
+
     def gpus_unseen(self, name: str) -> None:
         """Its samples tell nothing of GPUs (any more): the registry is believed."""
         node = self.inventory.nodes.get(name)

@@ -311,6 +311,8 @@ class Link:
         core = self._engine.core
         self._ready = True
         self._engine.event(lambda: core.reconcile(self.node, seen, time.time()))
+        if self.sampling["gpus"] != "declared":
+            self._engine.event(lambda: core.gpus_expected(self.node))
         self.on_inventory()
         self._engine.event(lambda: core.node_state(self.node, NodeState.ONLINE))
 

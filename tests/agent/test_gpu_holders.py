@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -74,8 +75,11 @@ def test_one_that_dropped_its_environment_is_known_by_who_started_it(crowd: Crow
     parent = crowd.start("t1-a", "/bin/bash", "-c", "env -i /bin/sleep 1000 & wait")
     path = Path(f"/proc/{parent}/task/{parent}/children")
     [child] = eventually(lambda: [int(pid) for pid in path.read_text(encoding="ascii").split()])
-    eventually(lambda: b"sleep" in Path(f"/proc/{child}/cmdline").read_bytes())
-    assert crowd.launch_id(child) == "t1-a"
+    try:
+        eventually(lambda: b"sleep" in Path(f"/proc/{child}/cmdline").read_bytes())
+        assert crowd.launch_id(child) == "t1-a"
+    finally:
+        os.kill(child, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("launch_id", [None, "of-another-muster", "", ".", "..", "../attempts"])

@@ -71,6 +71,7 @@ class Agent:
             self.say(op="welcome", **facts, **names)
             running = [{"launch_id": one, "state": "running", "started_at": 1.0} for one in self.running]
             self.say(op="inventory", attempts=running)
+            self.say(op="sample", at=1.0)
         elif op == "launch":
             self.running.append(message["launch_id"])
             self.say(op="started", launch_id=message["launch_id"], pid=1, at=5.0)

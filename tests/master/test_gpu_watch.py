@@ -141,3 +141,16 @@ def test_a_node_that_is_not_probed_any_more_is_believed_again() -> None:
     assert core.inventory.nodes["a"].free_gpus == [0]
     core.exited("a", Exit(launch_of(first), "exited", 3.0, 0), 3.0)
     assert core.inventory.nodes["a"].free_gpus == [0, 1]
+
+
+def test_no_gpu_is_given_out_before_the_first_sample_of_a_node_that_is_probed() -> None:
+    core = core_with(TWO)
+    core.gpus_expected("a")
+    first, second = submit(core, gpus=1), submit(core, gpus=1)
+    core.plan()
+    assert "no sample has told of it yet" in str(core.reason(first))
+    seen(core, {"processes": (BOB,)}, {})
+    assert first.allocation[0].gpus == [1]
+    core.gpus_expected("a")
+    assert second.state is TaskState.WAITING, "what was seen last holds until the next sample"
+    assert "bob" in str(core.reason(second))

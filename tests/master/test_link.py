@@ -87,6 +87,7 @@ class Conversation:
         assert (await self.read())["op"] == "hello"
         self.writer.write(encode(WELCOME))
         self.say("inventory", attempts=list(attempts))
+        self.say("sample", at=1.0)
 
 
 class Linked:

@@ -106,6 +106,7 @@ class Reporting:
         assert (await agent.read())["op"] == "hello"
         agent.send(**{**WELCOME, "state_id": state_id, "version": self.desk.version})
         agent.send("inventory", attempts=list(attempts))
+        agent.send("sample", at=1.0)
         await settled(lambda: self.node.state is NodeState.ONLINE)
         return agent
 
