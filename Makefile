@@ -19,7 +19,7 @@ demo: setup ## train a small model through the queue, in front of your eyes
 	@$(BIN)/python -m demo
 
 test: setup ## run every test (make test ARGS="-k store" for some)
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest --numprocesses 3 --dist loadgroup $(ARGS)
 
 check: setup ## lint, format, types, what the nodes may have
 	@$(BIN)/ruff check

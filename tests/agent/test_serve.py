@@ -13,6 +13,7 @@ from pathlib import Path
 
 from monitor.agent.bridge import MARKER
 from monitor.agent.daemon import MAX_LOG, Log
+from monitor.agent.main import USAGE
 from monitor.agent.server import HELLO_S
 
 from .small_master import Link, Node, alive, eventually
@@ -117,7 +118,7 @@ def test_wrong_words_give_one_line(node: Node, tmp_path: Path) -> None:
         done = subprocess.run(
             [node.python, str(node.archive), *words], capture_output=True, text=True, check=False, timeout=30
         )
-        assert (done.returncode, done.stderr) == (2, "agent: usage: agent (serve | attach) --state DIR\n")
+        assert (done.returncode, done.stderr) == (2, f"agent: {USAGE}\n")
     node.state = tmp_path / "file" / "state"
     (tmp_path / "file").write_text("", encoding="utf-8")
     done = node.serve()
