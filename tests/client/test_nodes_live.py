@@ -135,7 +135,6 @@ def test_mistakes_with_nodes_are_one_line_each(lab: Lab8) -> None:
         (("node", "add", "node0", *LOCAL, "--gpus", "1"), "conflict"),
         (("node", "add", "b", "--gpus", "1"), "bad_request"),
         (("node", "add", "a,b", *LOCAL, "--gpus", "1"), "bad_request"),
-        (("node", "add", "b", "--driver", "report", "--gpus", "1"), "bad_request"),
         (("node", "add", "b", *LOCAL, "--gpus", "2", "--gpu-model", "A,B,C"), "bad_request"),
         (("node", "edit", "node0", "gpu-probe=guess"), "bad_request"),
         (("node", "edit", "nobody", "port=1"), "not_found"),
