@@ -35,7 +35,7 @@ def sample(at: float) -> dict[str, Any]:
         "load": [12.5, 11.25, 10.75],
         "memory_total_mib": 515_000,
         "memory_available_mib": 312_345,
-        "memory": {"total": 540_016_640_000.0, "available": 327_517_470_720.0, "percent": 39.4, "used": 212_000_000_000.0},
+        "memory": {"total": 540_016_640_000.0, "available": 327_517_470_720.0, "percent": 39.4, "used": 212e9},
         "network": [{"name": "eth0", "received_ps": 1e6, "sent_ps": 2e6, "bandwidth": 1e10}],
         "disks": [{"path": "/data", "total_mib": 9_000_000, "free_mib": 4_000_000}],
         "gpus": [gpu(index) for index in range(GPUS)],
@@ -77,7 +77,8 @@ class Far(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Report."""
-        assert isinstance(transport, asyncio.WriteTransport)
+        if not isinstance(transport, asyncio.WriteTransport):
+            raise TypeError(f"a stream was expected, not {transport!r}")
         self._transport = transport
         who = {"node": self._node, "token": self._job["tokens"][self._node], "state_id": f"s-{self._node}"}
         transport.write(encode({"op": "report", **who, "version": self._job["version"]}))

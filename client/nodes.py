@@ -68,8 +68,8 @@ class NodeVerbs:
         return trust
 
     def node_token(self, name: str, action: str = "make") -> dict[str, Any]:
-        """`make` the token of a node whose agent dials in, `rotate` or `revoke` it. It is in `token`, this once; `master`,
-        `authority` and `archive` are what the agent needs besides."""
+        """`make` the token of a node whose agent dials in, `rotate` or `revoke` it. It is in `token`, this once;
+        `master`, `authority` and `archive` are what the agent needs besides."""
         told: dict[str, Any] = self.call("node.token", {"name": name, "action": action}, repeatable=False)
         return told
 

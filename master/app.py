@@ -23,7 +23,7 @@ import msgspec
 from master.config import Config, make_folders
 from master.core import Core
 from master.disk import OsDisk
-from master.drivers import Drivers, check_drivers
+from master.drivers import Drivers
 from master.engine import Engine
 from master.files import Files
 from master.fleet import Fleet
@@ -132,7 +132,6 @@ class Master:
     async def run(self) -> None:
         """Start, serve until `stop` or a signal, end. Raises MusterError if it cannot start."""
         nodes = load_registry(self.config.registry)
-        check_drivers(nodes, self.config.registry)
         make_folders(self.config)
         _raise_descriptor_limit()
         store = Store(self.config.task_info, OsDisk(), old_places=Places(self.root, self.log_folder))
@@ -179,7 +178,7 @@ class Master:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
         self.fleet.apply(nodes)
-        watch = RegistryWatch(self.config.registry, loop, self._follow_registry, self.fleet.refuse)
+        watch = RegistryWatch(self.config.registry, loop, self.fleet.apply, self.fleet.refuse)
         engine.event(lambda: None)  # what loading settled is committed and planned
         log.info("serving on %s, ports %s", self.config.bind, self.config.ports.all)
         self.fleet.failed.add_done_callback(lambda _failed: self.stop())
@@ -192,14 +191,6 @@ class Master:
         await self.fleet.close()
         if self.fleet.failed.done():
             self.fleet.failed.result()
-
-    def _follow_registry(self, nodes: tuple[NodeConfig, ...]) -> None:
-        try:
-            check_drivers(nodes, self.config.registry)
-        except ConfigError as error:
-            self.fleet.refuse(str(error))
-        else:
-            self.fleet.apply(nodes)
 
     def _shared_folders(self) -> tuple[str, ...]:
         """What every other machine must see at the same path: of what the lab says it has, what is there."""

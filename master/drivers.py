@@ -4,7 +4,7 @@ paramiko takes its time to load, and a lab of one machine has no use for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -20,13 +20,6 @@ from wire.errors import ConfigError
 
 KNOWN_HOSTS = "known_hosts"
 """In `task_info`: the host keys that people said are right. Those in the user's own ~/.ssh count, too."""
-
-
-def check_drivers(nodes: Iterable[NodeConfig], path: Path) -> None:
-    """Raises ConfigError for a node whose driver cannot be used; `path` is the registry's, for the message."""
-    for node in nodes:
-        if node.driver not in ("local", "ssh", "report"):
-            raise ConfigError(f"{path}: {node.name}.driver: {node.driver!r} is not built yet; use 'ssh'")
 
 
 class Drivers:

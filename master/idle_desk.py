@@ -11,10 +11,10 @@ import logging
 import os
 import stat
 import time
-from typing import Any
 
 from master.engine import Engine
 from master.files_threads import Threads
+from master.heard import Passed
 from master.idle_watch import IdleWatch, Step
 from master.inventory import Node
 from master.link import SampleSink
@@ -39,11 +39,11 @@ class IdleDesk:
         self._told_hung: set[int] = set()
         engine.observers.append(self)
 
-    def sample(self, name: str, sample: dict[str, Any]) -> None:
+    def sample(self, name: str, sample: Passed) -> None:
         """Pass a sample on, and look at the tasks that hold GPUs there. While the driver is broken nobody can say."""
         self._samples.sample(name, sample)
         node = self._engine.core.inventory.nodes.get(name)
-        if node is not None and node.gpu_holder and not sample.get("gpu_fault"):
+        if node is not None and node.gpu_holder and not sample.gpu_fault:
             self._look(node, time.time())
 
     def _look(self, node: Node, now: float) -> None:

@@ -83,7 +83,7 @@ class AwaitedDriver(Protocol):
 class SampleSink(Protocol):
     """Where samples go."""
 
-    def sample(self, node: str, sample: dict[str, Any]) -> None:
+    def sample(self, node: str, sample: heard.Passed) -> None:
         """A sample of a node arrived."""
 
 
@@ -303,9 +303,7 @@ class Link:
             self._engine.event(lambda: core.gpus_unseen(self.node))
         else:
             self._engine.event(lambda: core.gpus_seen(self.node, sample.gpus, time.time(), sample.gpu_fault))
-        passed_on = heard.as_anything(line)
-        del passed_on["op"]
-        self._samples.sample(self.node, passed_on)
+        self._samples.sample(self.node, heard.Passed(line, sample.gpu_fault))
 
     def _reconcile(self, seen: list[Seen]) -> None:
         core = self._engine.core

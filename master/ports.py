@@ -15,7 +15,6 @@ import socket
 import ssl
 from collections import Counter
 from contextlib import suppress
-from typing import Any
 
 import msgspec
 
@@ -25,6 +24,7 @@ from master.desktop.clients import DesktopClients
 from master.desktop.pushes import FIRST_S
 from master.desktop.session import DesktopSession
 from master.engine import Engine
+from master.heard import Passed
 from master.peer import Peer, identify
 from master.rates import Rates
 from master.report import CALL, Desk
@@ -105,7 +105,7 @@ class Hub:
         else:
             Arrival(self, port_name, sock, address).wait()
 
-    def sample(self, node: str, sample: dict[str, Any]) -> None:
+    def sample(self, node: str, sample: Passed) -> None:
         """Pass a sample of a node on."""
         self.streams.sample(node, sample)
         self.desktop.sample(node, sample)

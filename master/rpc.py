@@ -23,6 +23,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from master.engine import Engine
+from master.heard import Passed
 from master.peer import Peer
 from master.rates import Rates
 from master.task import Task
@@ -111,10 +112,10 @@ class Streams:
         for session in unsent:
             session.flush()
 
-    def sample(self, node: str, sample: dict[str, Any]) -> None:
+    def sample(self, node: str, sample: Passed) -> None:
         """Pass a sample on; who cannot take it now misses it."""
         if self.subscribers[NODES]:
-            frame = _notification("node.sample", {"node": node, **sample})
+            frame = _notification("node.sample", {**sample.told(), "node": node})
             for session in self.subscribers[NODES]:
                 session.send_if_free(frame)
 

@@ -6,12 +6,12 @@ import asyncio
 import ipaddress
 import logging
 import time
-from typing import Any
 
 from master.config import DesktopClient
 from master.desktop.outbox import Outbox
 from master.desktop.pushes import FIRST_S, NodePushes, Reader, TaskPushes
 from master.engine import Engine
+from master.heard import Passed
 from master.peer import Peer
 from master.rates import Rates
 from master.task import Task
@@ -94,7 +94,7 @@ class DesktopClients:
         pushes = self._pushes.get(port)
         return None if pushes is None else Subscription(pushes, Reader(outbox), arrived_at + FIRST_S)
 
-    def sample(self, node: str, sample: dict[str, Any]) -> None:
+    def sample(self, node: str, sample: Passed) -> None:
         """The newest sample of a node."""
         self._nodes.sample(node, sample)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from itertools import islice
-from typing import Any
 
 from master.desktop.ended import NewestEnded
 from master.desktop.node_rows import gone_row
@@ -16,6 +15,7 @@ from master.desktop.node_rows import row as node_row
 from master.desktop.outbox import Outbox
 from master.desktop.task_rows import row as task_row
 from master.engine import Engine
+from master.heard import Passed
 from master.inventory import NodeState
 from master.task import Task, TaskState
 from wire.desktop import encode, frame_of, json_of
@@ -127,7 +127,7 @@ class NodePushes:
 
     def __init__(self, engine: Engine) -> None:
         self._inventory = engine.core.inventory
-        self._samples: dict[str, dict[str, Any]] = {}
+        self._samples: dict[str, Passed] = {}
         self._readers: dict[Reader, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._to_come: list[str] = []
@@ -135,7 +135,7 @@ class NodePushes:
         self._slot_s = EVERY_S
         self._frames: dict[str, dict[tuple[str, ...], bytes]] = {}
 
-    def sample(self, node: str, sample: dict[str, Any]) -> None:
+    def sample(self, node: str, sample: Passed) -> None:
         """The newest sample of a node."""
         self._samples[node] = sample
 
@@ -195,7 +195,9 @@ class NodePushes:
         frames = self._frames.setdefault(name, {})
         frame = frames.get(reader.shown)
         if frame is None:
-            said = node_row(node, self._samples.get(name, {})) if node is not None and online else gone_row(name)
+            newest = self._samples.get(name)
+            told = newest.told() if newest is not None else {}
+            said = node_row(node, told) if node is not None and online else gone_row(name)
             frame = frames[reader.shown] = encode("mon", {**said, "online": list(reader.shown)})
         return frame
 

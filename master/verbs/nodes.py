@@ -14,7 +14,6 @@ from msgspec import Meta
 
 from master import registry_file
 from master.cordon import Note
-from master.drivers import check_drivers
 from master.registry import NodeConfig, check_entry, check_keys
 from master.verbs.base import Context, Nothing
 from master.verbs.node_view import node_view, one_line
@@ -125,7 +124,7 @@ async def _change(context: Context, change: Callable[..., tuple[NodeConfig, ...]
     def told(nodes: tuple[NodeConfig, ...]) -> None:
         loop.call_soon_threadsafe(fleet.apply, nodes)
 
-    return await asyncio.to_thread(change, context.master.config.registry, *words, told=told, check=check_drivers)
+    return await asyncio.to_thread(change, context.master.config.registry, *words, told=told)
 
 
 async def _needs_trust(context: Context, config: NodeConfig) -> bool:

@@ -201,6 +201,8 @@ def test_ctrl_c_detaches_and_says_how_to_go_on(master: FakeMaster) -> None:
         process = subprocess.Popen(
             [sys.executable, "-m", "client.cli.main", *words],
             cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            # Who runs the tests in the background has this signal ignored, and a child inherits that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
         )  # fmt: skip
         assert process.stdout is not None
         assert process.stdout.readline() == "working\n"

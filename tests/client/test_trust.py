@@ -75,7 +75,12 @@ def test_with_the_fingerprint_the_authority_is_pinned_once_and_used_from_then_on
 def test_an_unknown_authority_is_asked_about(lab: Lab, tmp_path: Path) -> None:
     asked: list[str] = []
     trust = Trust("queue:1")
-    trust.ask = lambda shown: bool(asked.append(shown))
+
+    def no(shown: str) -> bool:
+        asked.append(shown)
+        return False
+
+    trust.ask = no
     with pytest.raises(UntrustedError, match="not known here"):
         ask(lab, trust)
     assert (asked, pins(tmp_path)) == ([authority(lab)], [])

@@ -16,6 +16,7 @@ import pytest
 from master.desktop import pushes
 from master.desktop.pushes import NodePushes, Reader
 from master.desktop.session import DesktopSession
+from master.heard import Passed
 from master.inventory import Facts, NodeSpec, NodeState
 from tests.desktop.client import TERMINATOR, DesktopClient
 from tests.desktop.client import Reader as ClientReader
@@ -95,7 +96,7 @@ def test_a_row_has_every_key_with_its_type_and_spelling(tmp_path: Path) -> None:
         def begin() -> None:
             nodes(master, "a")
             master.online()
-            master.hub.sample("a", SAMPLE)
+            master.hub.sample("a", Passed(json.dumps({"op": "sample", **SAMPLE}).encode()))
             master.submit("one", gpus=1)
 
         in_loop(master, begin)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -12,8 +11,8 @@ from master.app import LINEAGE_KEPT, Lineage, Master
 from master.config import load_config
 from master.disk import OsDisk
 from master.store import Store
-from tests.conftest import LabMaker, declared_node
-from wire.errors import ConfigError, LockedError
+from tests.conftest import LabMaker
+from wire.errors import LockedError
 
 
 def test_every_start_is_a_new_epoch_of_the_same_cluster() -> None:
@@ -58,11 +57,3 @@ def test_a_master_runs_until_it_is_stopped_and_its_epoch_is_durable(make_lab: La
     lineage = msgspec.json.decode(store.open().state["lineage"], type=Lineage)
     store.close()
     assert [epoch for epoch, _ in lineage.epochs] == [1, 2]
-
-
-def test_a_driver_that_is_not_built_yet_is_refused_before_anything_is_written(make_lab: LabMaker) -> None:
-    node = declared_node("far", gpus=1, driver="report")
-    config = load_config(make_lab(nodes=[node]))
-    with pytest.raises(ConfigError, match=r"far\.driver: 'report' is not built yet"):
-        asyncio.run(Master(config).run())
-    assert not Path(config.task_info).exists()

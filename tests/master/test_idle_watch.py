@@ -18,6 +18,7 @@ import pytest
 from master import idle_desk
 from master.files_threads import STUCK, Threads
 from master.gpu_watch import FREE_MIB, GpuReport, Holder
+from master.heard import Passed
 from master.idle_desk import IdleDesk, last_written
 from master.idle_watch import AGAIN_S, BUSY_PERCENT, GAP_S, IdleWatch, Step
 from master.registry import NodeConfig
@@ -281,7 +282,7 @@ class Watched(Field):
         await watcher.call("subscribe", snapshot="none")
         return watcher
 
-    def sample(self, node: str, _sample: dict[str, Any]) -> None:
+    def sample(self, node: str, sample: Passed) -> None:  # noqa: ARG002
         """Where samples go after the desk."""
         self.passed.append(node)
 

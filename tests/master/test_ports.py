@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from master import rpc
+from master.heard import Passed
 from master.ports import NODES, TASKS
 
 from .in_process import LIMITS, InProcess, MoodyDisk, Peer, eof, run, settled
@@ -276,7 +277,7 @@ def test_nodes_and_their_samples_come_on_the_monitor_port(tmp_path: Path) -> Non
             assert [node["state"] for node in (await watcher.call("subscribe"))["nodes"]] == ["connecting"]
             master.online()
             assert (await watcher.notification())["params"]["node"]["state"] == "online"
-            master.hub.sample("a", {"cpu_percent": 5.0})
+            master.hub.sample("a", Passed(b'{"op":"sample","node":"b","cpu_percent":5.0}'))
             message = await watcher.notification()
             assert (message["method"], message["params"]) == ("node.sample", {"node": "a", "cpu_percent": 5.0})
 

@@ -8,7 +8,6 @@ import logging
 import socket
 import ssl
 import stat
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,13 @@ from cryptography import x509
 
 from master import ports, tls
 from master.config import TlsFiles, load_config
+from master.ports import NODES, TASKS
 from master.tls import Tls, is_loopback, listens_outside, our_names
 from master.tls_files import CERTIFICATE_DAYS, OwnCertificates
 from wire.errors import ConfigError
 from wire.pinning import fingerprint, normal, pinned, unverified
 
-from .in_process import DATA, LIMITS, NODES, TASKS, InProcess, Peer, eof, run, settled
+from .in_process import DATA, LIMITS, InProcess, Peer, eof, run, settled
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 INFO = b'{"jsonrpc":"2.0","id":7,"method":"server.info"}\n'
@@ -93,7 +93,7 @@ def test_a_folder_without_the_authoritys_key_is_told_with_the_way_out(tmp_path: 
     certificates(tmp_path).ensure(NOW)
     (tmp_path / "tls" / "ca.key").unlink()
     certificates(tmp_path).ensure(NOW)  # nothing is to be signed yet
-    with pytest.raises(ConfigError, match="ca[.]key.*Put the folder back"):
+    with pytest.raises(ConfigError, match=r"ca\.key.*Put the folder back"):
         certificates(tmp_path, "other").ensure(NOW)
 
 
@@ -255,7 +255,7 @@ def test_an_old_tls_is_refused(tmp_path: Path) -> None:
                 await asyncio.open_connection(*master.address(), ssl=context)
             assert master.tls.context().minimum_version is ssl.TLSVersion.TLSv1_2
 
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         run(story())
 
 
@@ -312,10 +312,9 @@ def test_a_tls_client_that_says_nothing_is_given_up_like_any_other(tmp_path: Pat
 
 
 @pytest.fixture
-def _from_outside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every peer of this machine passes for one of another."""
     monkeypatch.setattr(ports, "is_loopback", lambda _address: False)
-    yield
 
 
 @pytest.mark.usefixtures("_from_outside")

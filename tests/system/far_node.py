@@ -1,4 +1,4 @@
-"""A machine that dials in: the agent that `muster node token --write` gave out, as a real process with a state of its own.
+"""A machine that dials in: the agent that `muster node token --write` gave out, a real process with its own state.
 
 Owns starting it as the printed steps do, and ending it with what it started.
 """

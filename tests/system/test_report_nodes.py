@@ -1,4 +1,4 @@
-"""A node that dials in, with a real master, a real agent and real TLS: tasks, restarts, newer agents, refused tokens."""
+"""A node that dials in, with a real master, agent and TLS: tasks, restarts, newer agents, refused tokens."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_task_runs_on_a_machine_that_dials_in_and_survives_master_caller_and_a
         assert client.wait([short], 20)[short]["exit_code"] == 3
         task = client.submit(["sleep", "1000"], gpus=2)
         client.wait([task], 20, until="started")
-        pid = client.show(task)["pid"] if "pid" in client.show(task) else None
+        began = client.show(task)["started_at"]
     far.lab.kill_master()
     far.lab.start()
     far.await_state("online")
@@ -73,7 +73,7 @@ def test_a_task_runs_on_a_machine_that_dials_in_and_survives_master_caller_and_a
     far.await_state("online")
     with far.lab.client() as client:
         assert client.show(task)["state"] == "running"
-        assert client.show(task).get("pid") == pid
+        assert client.show(task)["started_at"] == began
         client.cancel([task])
         assert client.wait([task], 20)[task]["state"] == "cancelled"
 
@@ -154,7 +154,7 @@ def test_a_master_with_another_authority_is_told_no_token(far: FarNode) -> None:
 
 def test_what_is_missing_or_wrong_is_one_line_with_the_cure(far: FarNode) -> None:
     far.make_token()
-    assert ended(far.start(token="nonsense")) == BAD_SETUP
+    assert ended(far.start(token="nonsense")) == BAD_SETUP  # noqa: S106  (it opens nothing)
     assert "that is not a token" in far.said
     bare = [sys.executable, str(far.archive), "report", "--node", "unheard-of"]
     done = subprocess.run(bare, env=far.lab.environment(), capture_output=True, text=True, check=False)
@@ -177,13 +177,13 @@ def test_two_callers_of_one_node_do_not_put_each_other_out(far: FarNode) -> None
     far.await_state("online")
 
 
-def other_version(archive: Path, *, works: bool = True) -> Path:
+def other_version(archive: Path) -> Path:
     """The agent's archive with another digest."""
     other = archive.with_name("other.pyz")
     with zipfile.ZipFile(archive) as old, zipfile.ZipFile(other, "w") as new:
         for name in old.namelist():
             new.writestr(name, old.read(name))
-        new.writestr("agent/of_another_day.py", "works = %r\n" % works)
+        new.writestr("agent/of_another_day.py", "")
     return other
 
 
@@ -267,7 +267,7 @@ def test_a_node_whose_machine_is_frozen_is_unreachable_and_keeps_its_gpus(
         far.close()
 
 
-def test_the_unit_that_it_prints_is_one(far: FarNode, tmp_path: Path) -> None:
+def test_the_unit_that_it_prints_is_one(far: FarNode) -> None:
     far.make_token()
     for kind in ("user", "system"):
         words = [sys.executable, str(far.archive), "report", "--node", NAME, "--unit", kind]

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from client.shapes import Task
-from tests.system.lab import ROOT, Lab, NeverError, Process, until
+from tests.system.lab import ROOT, Lab, NeverError, until
+from tests.testbed.processes import Process
 
 ENDED = ("succeeded", "failed", "cancelled", "timed_out", "lost")
 LINE = re.compile(r"error: ([a-z_]+): (.+)")
