@@ -140,7 +140,7 @@ class Node:
     @property
     def takes_tasks(self) -> bool:
         """May something be started there now?"""
-        return self.state is NodeState.ONLINE and self.closed_because is None
+        return self.state is NodeState.ONLINE and not self.cordons and self.spec.schedulable
 
     @property
     def closed_because(self) -> str | None:

@@ -73,10 +73,12 @@ class _Free:
 
 def plan(backlog: Backlog, inventory: Inventory) -> list[Placement]:
     """Take every task out of the backlog that can start now, in the order of the queue."""
+    heads = list(backlog.groups())
+    if not heads:
+        return []  # the usual case: something ended, and nobody waits
     room = Room(inventory)
     if not room.nodes:
         return []
-    heads = list(backlog.groups())
     heapq.heapify(heads)
     placements = []
     while heads:
@@ -99,9 +101,10 @@ def explain(request: Request, inventory: Inventory) -> str:
     never = inventory.why_never(request)
     if never is not None:
         return f"can never start: {never}"
-    if not Room(inventory).nodes:
+    room = Room(inventory)
+    if not room.nodes:
         return "no node is ready: " + "; ".join(_node_state(node) for node in list(inventory.nodes.values())[:TOLD])
-    if Room(inventory).place(request) is not None:
+    if room.place(request) is not None:
         return "next: the planner is about to start it"
     return f"needs {request.describe()}: " + "; ".join(details(request, inventory)[:2])
 

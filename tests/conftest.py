@@ -22,8 +22,8 @@ LabMaker = Callable[..., Path]
 
 @pytest.fixture(autouse=True)
 def _nothing_from_the_callers_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A developer's own master, token or failpoint never reaches a test."""
-    for name in [name for name in os.environ if name.startswith("MUSTER_")]:
+    """A developer's own master, token, failpoint or width of the terminal never reaches a test."""
+    for name in [name for name in os.environ if name.startswith("MUSTER_") or name in ("COLUMNS", "LINES")]:
         monkeypatch.delenv(name)
 
 

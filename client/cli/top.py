@@ -39,9 +39,7 @@ def run(context: Context) -> int:
     if find_spec("textual") is None:
         from wire.errors import ConfigError
 
-        raise ConfigError(
-            "`muster top` needs textual, which is not installed: pip install textual, or use --once"
-        )
+        raise ConfigError("`muster top` needs textual, which is not installed: pip install textual, or use --once")
     # It lives for hours: what a short command may leave to its end is collected here.
     import gc
 

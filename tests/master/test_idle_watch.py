@@ -278,6 +278,7 @@ class Watched(Field):
         self.log.touch()
         await peer.call("task.submit", command="true", **{"gpus": 1, "log": str(self.log), **spec})
         await self.running(1)
+        self.passed.clear()  # the first sample told that the GPUs may be given out
         watcher = await self.master.peer(TASKS)
         await watcher.call("subscribe", snapshot="none")
         return watcher

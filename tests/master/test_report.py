@@ -48,10 +48,11 @@ class Far:
         return message
 
     async def gone(self) -> None:
-        """Whatever else is said, the connection ends."""
-        with suppress(EOFError, ConnectionError):
-            while True:
-                await self.read()
+        """Whatever else is said, the connection ends, and long before silence would end it."""
+        async with asyncio.timeout(5):
+            with suppress(EOFError, ConnectionError):
+                while True:
+                    await self.read()
 
 
 class Reporting:
