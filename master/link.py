@@ -188,13 +188,16 @@ class Link:
         self._flush()
         self._transport.close()
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._closed.wait(), RETIRE_S)
+            async with asyncio.timeout(RETIRE_S):
+                await self._closed.wait()
 
     async def _pause(self, patience: str, failures: int) -> None:
         first, longest = BACKOFF_S[patience]
         pause = min(first * 2 ** min(max(failures - 1, 0), 32), longest)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._woken.wait(), pause * (1 + random.random() / 2))  # noqa: S311  (jitter)
+            # Not wait_for: in Python 3.11 that may swallow a cancel that comes together with what it waits for.
+            async with asyncio.timeout(pause * (1 + random.random() / 2)):  # noqa: S311  (jitter)
+                await self._woken.wait()
 
     async def _session(self) -> str:
         """One connection from beginning to end; why it ended. Raises CannotConnectError."""
@@ -220,7 +223,8 @@ class Link:
         while not self._closed.is_set():
             patience = min(wire.HEARTBEAT_S, self._heard_at + silence_s - time.monotonic())
             try:
-                await asyncio.wait_for(self._closed.wait(), max(patience, 0.01))
+                async with asyncio.timeout(max(patience, 0.01)):
+                    await self._closed.wait()
             except TimeoutError:
                 if time.monotonic() - self._heard_at >= silence_s:
                     self._why_closed = f"the agent said nothing for {silence_s:.0f} s"
