@@ -43,9 +43,8 @@ async def train_log(context: Context, info: Any) -> Reply:
         task = context.core.find(read_id(info))
     except (BadRequestError, NotFoundError):
         return "ret_train_log_path", await _in_thread(context, _note, folder, "unknown")
-    if task.state is TaskState.STARTING:
-        await _appears(context, task.log_path)
-    if task.state in QUEUED or task.state is TaskState.STARTING:
+    appeared = task.state is TaskState.STARTING and await _appears(context, task.log_path)
+    if not appeared and (task.state in QUEUED or task.state is TaskState.STARTING):
         # It is not made here: the node's account may be another one, and could not write into ours.
         return "ret_train_log_path", await _in_thread(context, _note, folder, "waiting")
     path = task.log_path or f"{folder}/{id_text(task.id)}.log"
@@ -62,11 +61,14 @@ async def _in_thread(context: Context, work: Callable[..., T], *values: Any) -> 
     return await context.master.files.quick.call("the log folder", lambda _tick: work(*values))
 
 
-async def _appears(context: Context, path: str) -> None:
+async def _appears(context: Context, path: str) -> bool:
+    """Wait for the log; whether it came. It does so a moment before the word that the task runs."""
     with suppress(TimeoutError):
         async with asyncio.timeout(AWAITED_S):
             while not await _in_thread(context, os.path.exists, path):  # noqa: ASYNC110  (another machine makes it)
                 await asyncio.sleep(_LOOK_EVERY_S)
+            return True
+    return False
 
 
 def _present(folder: Path, path: str, name: str) -> str:

@@ -152,6 +152,7 @@ def test_a_master_that_goes_away_is_told_and_what_was_known_stays() -> None:
 def test_screens_are_drawn_at_most_twice_a_second_however_much_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with small() as screen:
+            await screen.pilot.pause(top_app.DRAW_EVERY_S)  # what the start itself draws, it draws at once
             drawn: list[float] = []
             draw = screen.app.lists.draw
 

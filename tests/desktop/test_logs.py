@@ -92,6 +92,18 @@ def test_a_task_without_a_log_says_so_in_the_window(tmp_path: Path, monkeypatch:
     with_client(tmp_path, story)
 
 
+def test_a_log_that_is_there_before_the_word_that_the_task_runs_is_shown(tmp_path: Path) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        client.add("one")
+        in_loop(master, lambda: master.core.tasks[1].move(TaskState.STARTING))
+        log = Path(master.core.tasks[1].log_path)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("it has begun\n", encoding="utf-8")
+        assert cat(client.ask("get_train_log_path", "00000000000001")) == "it has begun\n"
+
+    with_client(tmp_path, story)
+
+
 @pytest.mark.parametrize("info", ["77", "", "; touch pwned", "$(touch pwned)", None, 5, [], {"a": 1}])
 def test_nothing_that_was_asked_reaches_a_shell(tmp_path: Path, info: Any) -> None:
     def story(client: DesktopClient, _master: DesktopPlace) -> None:
