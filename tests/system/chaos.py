@@ -291,6 +291,8 @@ def _settle(lab: Lab, clients: list[Submitter], gate: Gate, report: Report) -> N
     with lab.client() as asking:
         report.backlog = len(asking.tasks(active=True))
         until("every task has ended", lambda: not asking.tasks(active=True), CONVERGE_S + BACKLOG_S * report.backlog)
+        # A node whose sshd came back as the last fault of all is tried again within its back-off.
+        until("every node is online", lambda: all(node["state"] == "online" for node in asking.nodes()), CONVERGE_S)
         report.converged_s = time.monotonic() - calm
         report.states = {state: count for state, count in asking.info()["tasks"].items() if count}
 
