@@ -116,7 +116,11 @@ def test_waiting_asks_anew_when_the_stream_breaks() -> None:
 
 
 def test_waiting_for_a_task_that_is_not_there_or_goes_away_is_an_error() -> None:
-    verbs = {"subscribe": lambda _: {}, "task.list": lambda _: {"tasks": [task(1)], "total": 1}}
+    verbs = {
+        "subscribe": lambda _: {},
+        "server.info": lambda _: {},
+        "task.list": lambda _: {"tasks": [task(1)], "total": 1},
+    }
     with FakeMaster(verbs) as master, _client(master) as client:
         with pytest.raises(NotFoundError, match="2"):
             client.wait([1, 2])
