@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from pathlib import Path
 
 from master.archive import build as build_archive
 from master.config import Config
@@ -17,9 +16,6 @@ from master.registry import NodeConfig
 from master.report import Desk, ReportDriver
 from master.tls import Tls
 from wire.errors import ConfigError
-
-KNOWN_HOSTS = "known_hosts"
-"""In `task_info`: the host keys that people said are right. Those in the user's own ~/.ssh count, too."""
 
 
 class Drivers:
@@ -47,11 +43,11 @@ class Drivers:
 
     @cached_property
     def _ssh(self) -> Callable[[NodeConfig], Driver]:
-        from master.host_keys import HostKeys  # noqa: PLC0415  (see above)
+        from master import host_keys  # noqa: PLC0415  (see above)
         from master.passwords import Passwords  # noqa: PLC0415
         from master.ssh import LoginGate, SshDriver  # noqa: PLC0415
 
-        keys = HostKeys(self._config.task_info / KNOWN_HOSTS, (Path.home() / ".ssh" / "known_hosts",))
+        keys = host_keys.of_lab(self._config.task_info)
         passwords, gate = Passwords(self._config.psw), LoginGate()
 
         def make(node: NodeConfig) -> Driver:

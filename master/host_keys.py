@@ -59,6 +59,15 @@ class Known(msgspec.Struct, frozen=True):
         return offered.fingerprint in self.fingerprints or any(key.base64 == offered.base64 for key in self.keys)
 
 
+KNOWN_HOSTS = "known_hosts"
+"""In `task_info`: the keys that people said are right. Those in the user's own ~/.ssh count, too."""
+
+
+def of_lab(task_info: Path) -> HostKeys:
+    """The keys that the master of this folder goes by."""
+    return HostKeys(task_info / KNOWN_HOSTS, (Path("~/.ssh/known_hosts").expanduser(),))
+
+
 class HostKeys:
     """`own`: the file that `pin` writes. `others`: files that are only read; a missing one is an empty one."""
 

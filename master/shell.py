@@ -18,13 +18,12 @@ import threading
 import tty
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from pathlib import Path
 from typing import Any
 
 import paramiko
 
+from master import host_keys
 from master.config import Config
-from master.host_keys import HostKeys
 from master.link import CannotConnectError
 from master.passwords import Passwords
 from master.registry import NodeConfig, load_registry
@@ -53,11 +52,6 @@ def main(config: Config, node: str) -> int:
     return _remote(config, found)
 
 
-def host_keys(config: Config) -> HostKeys:
-    """The host keys that the master goes by."""
-    return HostKeys(config.task_info / "known_hosts", (Path("~/.ssh/known_hosts").expanduser(),))
-
-
 def _local() -> int:
     account = pwd.getpwuid(os.getuid())
     shell = os.environ.get("SHELL") or account.pw_shell or "/bin/sh"
@@ -77,7 +71,7 @@ def _remote(config: Config, node: NodeConfig) -> int:
     sock = None
     try:
         sock = connect_blocking(node)
-        transport = log_in(sock, node, host_keys(config), Passwords(config.psw))
+        transport = log_in(sock, node, host_keys.of_lab(config.task_info), Passwords(config.psw))
         transport.set_keepalive(KEEP_ALIVE_S)
         return _Session(transport).run()
     except CannotConnectError as error:
