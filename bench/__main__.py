@@ -13,7 +13,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench import desktop_clients, idle, latency, listing, over_ssh, report_agents, restart, submits, throughput
+from bench import (
+    database,
+    desktop_clients,
+    idle,
+    latency,
+    listing,
+    over_ssh,
+    report_agents,
+    restart,
+    submits,
+    throughput,
+)
 from bench.lab import IN_MEMORY, BenchError, Scale, file_system, workshop
 from bench.report import Figure, table, verdict
 from tests.testbed.errors import TestbedError
@@ -30,6 +41,7 @@ SUBJECTS: dict[str, Callable[[Path, Scale], list[Figure]]] = {
     "ssh": over_ssh.measure,
     "report": report_agents.measure,
     "desktop": desktop_clients.measure,
+    "influx": database.measure,
 }
 
 

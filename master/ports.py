@@ -18,7 +18,6 @@ from contextlib import suppress
 
 import msgspec
 
-from master import rpc
 from master.config import DesktopClient
 from master.desktop.clients import DesktopClients
 from master.desktop.pushes import FIRST_S
@@ -28,7 +27,8 @@ from master.heard import Passed
 from master.peer import Peer, identify
 from master.rates import Rates
 from master.report import CALL, Desk
-from master.rpc import NODES, TASKS, Connection
+from master.rpc import Connection
+from master.streams import NODES, TASKS, Streams
 from master.tls import HANDSHAKE_S, SHUTDOWN_S, Tls, is_loopback
 from master.tls_entrance import TLS_HANDSHAKE, Listener, first_byte, listen
 from master.verbs.base import Surroundings
@@ -80,18 +80,13 @@ class Hub:
         self.limits = limits
         self.tls = tls
         self.desk = desk
-        self.connections: set[Arrival | rpc.Connection | DesktopSession] = set()
+        self.connections: set[Arrival | Connection | DesktopSession] = set()
         self.unidentified: dict[Arrival, None] = {}
         self.most = master.config.limits.connections
         self.rates = Rates(master.config.limits)
-        self.streams = rpc.Streams(engine, master, self.rates)
+        self.streams = Streams(engine, master, self.rates)
         access = desktop or DesktopClient(networks=())
         self.desktop = DesktopClients(engine, master, access, self.rates, frame=limits.frame, outbox=limits.outbox)
-
-    @property
-    def subscribers(self) -> dict[str, dict[rpc.Connection, None]]:
-        """Who is told what, by port."""
-        return self.streams.subscribers
 
     async def listen(self, port_name: str, address: str, port: int, backlog: int) -> Listener:
         """Open one of the three ports. Raises OSError."""
@@ -180,7 +175,7 @@ class Arrival(asyncio.Protocol):
     def wait(self) -> None:
         """For the first byte, or for the silence that tells a desktop client."""
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self.port in self._hub.subscribers and self._hub.desktop.may_come_from(self.peer.address):
+        if self.port in self._hub.streams.subscribers and self._hub.desktop.may_come_from(self.peer.address):
             self._silence = self._loop.call_later(SILENT_S, self._said_nothing)
         self._is_waiting = True
         self._loop.add_reader(self._sock, self._look)
@@ -304,7 +299,7 @@ class Arrival(asyncio.Protocol):
             hub.connections.discard(self)
             hub.desk.receive(self.transport, self._head, self.peer.address, is_plain=self._is_plain)
         else:
-            self._hand_over(rpc.Connection(self, hub.streams, limit=self._limit, outbox=hub.limits.outbox))
+            self._hand_over(Connection(self, hub.streams, limit=self._limit, outbox=hub.limits.outbox))
 
     def _become_desktop_client(self) -> None:
         clients = self._hub.desktop
@@ -318,7 +313,7 @@ class Arrival(asyncio.Protocol):
             self._hub.expect_desktop_clients(self.peer.address)
         self._hand_over(DesktopSession(self, clients))
 
-    def _hand_over(self, session: rpc.Connection | DesktopSession) -> None:
+    def _hand_over(self, session: Connection | DesktopSession) -> None:
         head, self._head = self._head, b""
         self._hub.connections.discard(self)
         self._hub.connections.add(session)
@@ -352,7 +347,7 @@ class Arrival(asyncio.Protocol):
             self._sock.close()
             self.left(self)
 
-    def left(self, session: Arrival | rpc.Connection | DesktopSession) -> None:
+    def left(self, session: Arrival | Connection | DesktopSession) -> None:
         """The connection is gone; `session` is what spoke over it at the end."""
         self.identified()
         self._hub.connections.discard(session)

@@ -1,12 +1,13 @@
-"""JSON-RPC: the sessions that speak it, and what they are told without asking.
+"""JSON-RPC: the sessions that speak it.
 
 A session decodes lines, has its requests answered by the verbs, and lets answers out only after what they tell is
-durable (`Engine.reply`). The train-state port streams tasks, the monitor port nodes: a snapshot, then what changed. A
-reader that does not read is sent nothing more than its buffer holds; what changes meanwhile is remembered by id only
-and sent, in its newest version, when it reads again; after a while it is given up. However much it asks for at once, no
-more is answered than its buffer holds, and not for long without letting others have their turn. Nobody else notices.
+durable (`Engine.reply`). A reader that does not read is sent nothing more than its buffer holds; what changes meanwhile
+is remembered by id only and sent, in its newest version, when it reads again; after a while it is given up. However
+much it asks for at once, no more is answered than its buffer holds, and not for long without letting others have their
+turn. Nobody else notices.
 
-Who may connect, and who turns out to speak JSON-RPC at all, is `master.ports`'s business.
+What it is told without asking is `master.streams`'s business; who may connect, and who turns out to speak JSON-RPC at
+all, `master.ports`'s.
 """
 
 from __future__ import annotations
@@ -16,28 +17,20 @@ import inspect
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any, Literal, Protocol
 
 import msgspec
 
-from master.engine import Engine
-from master.heard import Passed
 from master.peer import Peer
-from master.rates import Rates
-from master.task import Task
-from master.verbs.base import Context, Surroundings
-from master.verbs.node_view import node_view
+from master.streams import NODES, TASKS, Streams
+from master.verbs.base import Context
 from master.verbs.table import VERBS
-from master.verbs.tasks import view
 from wire.client import Request
 from wire.errors import BadRequestError, MusterError, ProtocolError, UnauthenticatedError, UnknownMethodError
 from wire.framing import FrameError, LineDecoder, strict_loads
 
 log = logging.getLogger("muster.ports")
 
-TASKS, NODES = "train_state_port", "monitor_port"
 STALLED_S = 60.0
 """A reader that has taken nothing for so long is given up."""
 CATCH_UP = 200
@@ -70,89 +63,6 @@ class Door(Protocol):
 
     def left(self, session: Connection) -> None:
         """It is gone."""
-
-
-class Streams:
-    """What all sessions share: who subscribed to what, and what there is to send at the end of a turn of the loop."""
-
-    def __init__(self, engine: Engine, master: Surroundings, rates: Rates) -> None:
-        self.engine = engine
-        self.master = master
-        self.rates = rates
-        self.subscribers: dict[str, dict[Connection, None]] = {TASKS: {}, NODES: {}}
-        self._unsent: dict[Connection, None] = {}
-        self._send_at: asyncio.Handle | None = None
-        engine.observers.append(self)
-
-    def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
-        """Tell the subscribers what has become durable. Each update is encoded once for all."""
-        watchers = self.subscribers[TASKS]
-        if watchers:
-            for task in tasks:
-                self._tell(watchers, task.id, partial(self.task_update, task.id))
-            for task_id in gone:
-                self._tell(watchers, task_id, partial(self.task_update, task_id))
-        watchers = self.subscribers[NODES]
-        if watchers:
-            for name in nodes:
-                self._tell(watchers, name, partial(self.node_update, name))
-
-    def send_soon(self, session: Connection) -> None:
-        """Send what a session has to say at the end of this turn of the loop, all its frames together."""
-        self._unsent[session] = None
-        if self._send_at is None:
-            self._send_at = asyncio.get_running_loop().call_soon(self.let_out)
-
-    def let_out(self) -> None:
-        """Send what all sessions have to say."""
-        if self._send_at is not None:
-            self._send_at.cancel()
-            self._send_at = None
-        unsent, self._unsent = self._unsent, {}
-        for session in unsent:
-            session.flush()
-
-    def sample(self, node: str, sample: Passed) -> None:
-        """Pass a sample on; who cannot take it now misses it."""
-        if self.subscribers[NODES]:
-            frame = _notification("node.sample", {**sample.told(), "node": node})
-            for session in self.subscribers[NODES]:
-                session.send_if_free(frame)
-
-    def task_update(self, task_id: int) -> bytes:
-        """The newest word on a task."""
-        task = self.engine.core.tasks.get(task_id)
-        if task is None:
-            return _notification("task.changed", {"id": task_id, "gone": True})
-        context = Context(self.engine, self.master, Peer(""), 0.0)
-        return _notification("task.changed", {"task": view(context, task)})
-
-    def node_update(self, name: str) -> bytes:
-        """The newest word on a node."""
-        node = self.engine.core.inventory.nodes.get(name)
-        if node is None:
-            return _notification("node.changed", {"name": name, "gone": True})
-        return _notification("node.changed", {"node": node_view(node, self.engine.core, self.master.fleet)})
-
-    def update(self, key: int | str) -> bytes:
-        """The newest word on what a subscriber was told of by this key."""
-        return self.task_update(key) if isinstance(key, int) else self.node_update(key)
-
-    def forget(self, session: Connection) -> None:
-        """A session is over."""
-        for watchers in self.subscribers.values():
-            watchers.pop(session, None)
-
-    @staticmethod
-    def _tell(watchers: Iterable[Connection], key: int | str, encode: Callable[[], bytes]) -> None:
-        frame: bytes | None = None
-        for session in watchers:
-            if session.wants(key):
-                if session.lags:
-                    session.remember(key)
-                else:
-                    frame = frame or encode()
-                    session.send(frame)
 
 
 class Connection(asyncio.Protocol):
@@ -407,10 +317,6 @@ def _convert(params: dict[str, Any], kind: type[Any]) -> Any:
     except msgspec.ValidationError as error:
         text = str(error).replace("Object contains unknown field", "there is no parameter").replace("$.", "")
         raise BadRequestError(text) from None
-
-
-def _notification(method: str, params: dict[str, Any]) -> bytes:
-    return _encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n"
 
 
 def _error_frame(request_id: int | str | None, error: MusterError) -> bytes:

@@ -41,6 +41,15 @@ def alive(pid: int) -> bool:
     return text[text.rindex(")") + 2] not in "ZX"
 
 
+def descriptors(pid: int) -> dict[str, str]:
+    """What a process has open, by number; those that are closed meanwhile are left out."""
+    found = {}
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found[path.name] = str(path.readlink())
+    return found
+
+
 class Link:
     """One connection, as a master's."""
 

@@ -16,7 +16,7 @@ from monitor.agent.daemon import MAX_LOG, Log
 from monitor.agent.main import USAGE
 from monitor.agent.server import HELLO_S
 
-from .small_master import Link, Node, alive, eventually
+from .small_master import Link, Node, alive, descriptors, eventually
 
 HELLO = b'{"op":"hello","protocol":1,"cluster":"c","epoch":1,"incarnation":"a","lineage":[[1,"a"]]}\n'
 
@@ -262,10 +262,9 @@ def samples(pid: int) -> bool:
 
 def output_of(sampler: int) -> str:
     """The one pipe of a sampler, once it gave up what it had of its agent."""
-    folder = Path(f"/proc/{sampler}/fd")
 
     def pipes() -> list[str]:
-        return [path.name for path in folder.iterdir() if str(path.readlink()).startswith("pipe:")]
+        return [number for number, target in descriptors(sampler).items() if target.startswith("pipe:")]
 
     eventually(lambda: len(pipes()) == 1, "nothing but its own pipe")
     return pipes()[0]

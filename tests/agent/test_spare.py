@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .small_master import Link, Node, alive, eventually
+from .small_master import Link, Node, alive, descriptors, eventually
 
 
 def children_of(pid: int) -> list[int]:
@@ -96,8 +96,7 @@ def test_the_record_stays_locked_until_the_command_runs(node: Node, tmp_path: Pa
     shim = node.shim_of("t1")
     command = eventually(lambda: children_of(shim), "the command's process")[0]
     record = str(node.claim("t1") / "record")
-    descriptors = Path(f"/proc/{command}/fd")
-    eventually(lambda: record in [str(path.readlink()) for path in descriptors.iterdir()], "the lock")
+    eventually(lambda: record in descriptors(command).values(), "the lock")
     os.kill(shim, signal.SIGKILL)
     node.kill_agent(link)
     again = node.up()

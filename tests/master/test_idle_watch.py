@@ -22,7 +22,7 @@ from master.heard import Passed
 from master.idle_desk import IdleDesk, last_written
 from master.idle_watch import AGAIN_S, BUSY_PERCENT, GAP_S, IdleWatch, Step
 from master.registry import NodeConfig
-from master.rpc import TASKS
+from master.streams import TASKS
 from master.task import Allocation, Task, TaskState
 
 from .in_process import run, settled
