@@ -18,14 +18,12 @@ setup: ## make .venv with Muster and all that is needed to work on it
 demo: setup ## train a small model through the queue, in front of your eyes
 	@$(BIN)/python -m demo
 
-# Most tests of real processes wait, and wait together side by side. Those of the agent run one after the other: an agent
-# looks for what is left of an attempt by its launch id on the whole machine, and these tests all call theirs t1.
+# Most tests of real processes wait, and wait together side by side.
 test: setup ## run every test (make test ARGS="-k store" for some)
 ifdef ARGS
 	@$(BIN)/python -m pytest $(ARGS)
 else
-	@$(BIN)/python -m pytest tests/agent
-	@$(BIN)/python -m pytest --numprocesses 3 --ignore tests/agent
+	@$(BIN)/python -m pytest --numprocesses 3
 endif
 
 check: setup ## lint, format, types, what the nodes may have

@@ -2,7 +2,7 @@
 
 The file has a line for each thing: `gpu KEY=VALUE… name=REST`, `process uuid=… pid=… mib=…`, `xid uuid=… number=…`;
 and for what goes wrong `hang`, `slow SECONDS`, `init CODE` (of nvmlInit), `say TEXT`, `exit STATUS`, `nofield NAME`,
-`crash`.
+`crash`. A figure of a GPU that is `-` is not supported there; `!CODE` fails with that nvmlReturn_t.
 """
 
 from __future__ import annotations

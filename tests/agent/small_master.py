@@ -20,6 +20,7 @@ from wire.agent import MAX_FRAME
 from wire.framing import LineDecoder, encode, strict_loads
 
 DEADLINE_S = 20.0
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 Message = dict[str, Any]
 
 
@@ -50,6 +51,32 @@ def descriptors(pid: int) -> dict[str, str]:
     return found
 
 
+def known(launch_id: str) -> str:
+    """A launch id of a test as the agent knows it. Agents look for what is left of an attempt on the whole machine, and
+    tests that run side by side all call theirs t1."""
+    return launch_id and launch_id + _WORKER
+
+
+def outward(message: Message) -> Message:
+    """A message with its launch ids as the agent knows them."""
+    named = dict(message)
+    if "launch_id" in message:
+        named["launch_id"] = known(message["launch_id"])
+    if "launch_ids" in message:
+        named["launch_ids"] = [known(launch_id) for launch_id in message["launch_ids"]]
+    return named
+
+
+def inward(message: Message) -> Message:
+    """A message with its launch ids as the tests know them."""
+    named = dict(message)
+    if "launch_id" in message:
+        named["launch_id"] = message["launch_id"].removesuffix(_WORKER)
+    if "attempts" in message:
+        named["attempts"] = [inward(attempt) for attempt in message["attempts"]]
+    return named
+
+
 class Link:
     """One connection, as a master's."""
 
@@ -72,7 +99,7 @@ class Link:
             self.inventory = {entry["launch_id"]: entry for entry in self.read()["attempts"]}
 
     def send(self, message: Message) -> None:
-        self.socket.sendall(encode(message))
+        self.socket.sendall(encode(outward(message)))
 
     def read(self) -> Message:
         """The next message; samples are left out. Raises EOFError."""
@@ -81,7 +108,7 @@ class Link:
                 data = self.socket.recv(65536)
                 if not data:
                     raise EOFError
-                self._arrived = [strict_loads(line) for line in self._decoder.feed(data)]
+                self._arrived = [inward(strict_loads(line)) for line in self._decoder.feed(data)]
             message: Message = self._arrived.pop(0)
             if message["op"] != "sample":
                 return message
@@ -206,7 +233,7 @@ class Node:
         return ""
 
     def claim(self, launch_id: str) -> Path:
-        return self.state / "attempts" / launch_id
+        return self.state / "attempts" / known(launch_id)
 
     def shim_of(self, launch_id: str) -> int:
         def first_line() -> bytes:
@@ -224,7 +251,7 @@ class Node:
 
     def carriers(self, launch_id: str) -> list[int]:
         """Living processes that carry the launch id."""
-        mark = f"MUSTER_LAUNCH_ID={launch_id}\0".encode()
+        mark = f"MUSTER_LAUNCH_ID={known(launch_id)}\0".encode()
         found = []
         for entry in Path("/proc").iterdir():
             with suppress(OSError):

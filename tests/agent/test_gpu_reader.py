@@ -16,7 +16,7 @@ import pytest
 from monitor.agent import gpu_reader, gpu_smi, gpu_source
 from monitor.agent.gpu_figures import Doing, Found, Reading, Source
 from monitor.agent.gpu_reader import GpuReader
-from monitor.agent.gpu_words import HUNG_S
+from monitor.agent.gpu_words import FELL_OFF, HUNG_S
 
 from .fake_gpus import Machine, gpu, uuid
 from .small_master import alive, eventually
@@ -45,6 +45,10 @@ class Acting(Source):
             raise RuntimeError
         if what == "crash":
             os.kill(os.getpid(), signal.SIGSEGV)
+        if what == "three":
+            return Reading([Found((0, bus), f"GPU-{bus}", "H100") for bus in (1, 2, 3)], "", 2.0)
+        if what == "two":
+            return Reading([Found((0, bus), f"GPU-{bus}", "H100") for bus in (1, 3)], "", 2.0)
         return Reading([Found((0,), "GPU-a", temperature=41)], "", 2.0)
 
 
@@ -132,6 +136,22 @@ def test_a_driver_that_hangs_is_a_state_and_its_fork_is_killed(stage: Stage) -> 
     stage.now += gpu_reader.AGAIN_S
     eventually(lambda: stage.ask()["gpu_fault"] == "", "an answer of a new fork")
     assert len(set(stage.asked())) == 2
+
+
+def test_a_gpu_that_fell_off_while_its_driver_hung_keeps_its_number(stage: Stage) -> None:
+    stage.act("three")
+    stage.ask()
+    stage.act("crash")
+    stage.now += 2.0
+    assert stage.ask()["gpu_fault"]
+    stage.act("two")
+    stage.now += gpu_reader.AGAIN_S
+    eventually(lambda: stage.ask()["gpu_fault"] == "")
+    told = stage.reader.figures
+    assert "known" not in told
+    assert [(one["index"], one["uuid"], one["fault"]) for one in told["gpus"]] == [
+        (0, "GPU-1", ""), (1, "GPU-2", FELL_OFF), (2, "GPU-3", ""),
+    ]  # fmt: skip
 
 
 def test_each_step_has_its_own_time(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ hidden = sys.argv[3].split(",")
 gpu_nvml.import_module = gpu_gputil.import_module = lambda name: None if name in hidden else host.import_module(name)
 clock = [0.0]
 gpu_nvml.NvmlSource = functools.partial(gpu_nvml.NvmlSource, clock=lambda: clock[0])
-sources = gpu_source.Sources(sys.argv[2], sys.argv[4])
+sources = gpu_source.Sources(sys.argv[2], sys.argv[4], [])
 for line in sys.stdin:
     clock[0] += float(line)
     steps = []
@@ -208,6 +208,23 @@ def test_uncorrectable_errors_are_a_fault(place: Place, way: str) -> None:
     assert (first["ecc_errors"], first["utilization"], second["fault"]) == (2, 37, "")
 
 
+@pytest.mark.parametrize("way", ["nvml", "pynvml", "nvidia-smi", "gputil"])
+def test_one_that_needs_a_reset_says_so_with_some_of_its_figures(place: Place, way: str) -> None:
+    _, reader = place.reader(way, gpu(0), gpu(1, util="!16", temp="!16", used=0))
+    first, second = reader.gpus()
+    assert "nvidia-smi --gpu-reset" in second["fault"]
+    assert (second["uuid"], second["utilization"], second["memory_used_mib"]) == (uuid(1), None, 0)
+    assert (first["fault"], first["utilization"]) == ("", 37)
+
+
+@pytest.mark.parametrize("way", ["nvml", "pynvml", "nvidia-smi", "gputil"])
+def test_memory_that_fails_for_no_known_reason_is_a_fault_and_a_load_that_does_is_none(place: Place, way: str) -> None:
+    _, reader = place.reader(way, gpu(0, used="!999"), gpu(1, util="!999"))
+    first, second = reader.gpus()
+    assert first["fault"] == "its driver cannot use it: Unknown Error (NVML error 999)"
+    assert (second["fault"], second["utilization"], second["memory_used_mib"]) == ("", None, 5)
+
+
 @pytest.mark.parametrize("way", ["nvml", "pynvml"])
 def test_a_critical_event_is_a_fault_for_a_minute_and_others_are_none(place: Place, way: str) -> None:
     machine, reader = place.reader(way, gpu(0), gpu(1))
@@ -282,7 +299,7 @@ def test_each_step_that_may_hang_is_announced(place: Place) -> None:
 
 
 def test_one_of_which_only_the_place_is_told_is_called_what_it_was_called() -> None:
-    slots = Slots()
+    slots = Slots([])
     slots.arrange([Found((0, 1, 0, 0), "GPU-a", "M", memory_total_mib=5), Found((0, 2, 0, 0), "GPU-b", "M")])
     first, second = slots.arrange([Found((0, 2, 0, 0), "GPU-b", "M"), Found((0, 1, 0, 0), "", fault=FELL_OFF)])
     assert (first.uuid, first.model, first.memory_total_mib, first.fault) == ("GPU-a", "M", 5, FELL_OFF)
@@ -290,6 +307,6 @@ def test_one_of_which_only_the_place_is_told_is_called_what_it_was_called() -> N
 
 
 def test_one_that_takes_the_place_of_another_is_not_added_to_it() -> None:
-    slots = Slots()
+    slots = Slots([])
     slots.arrange([Found((0, 1, 0, 0), "GPU-a")])
     assert [one.uuid for one in slots.arrange([Found((0, 1, 0, 0), "GPU-b")])] == ["GPU-b"]

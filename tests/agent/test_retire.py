@@ -11,6 +11,13 @@ FROZEN = Path(__file__).parents[1] / "data" / "agent_state_v1"
 """The attempts of a machine whose boot id was `boot-1`, as the first release wrote them."""
 
 
+def thaw(node: Node) -> None:
+    """Give a node that state folder."""
+    shutil.copytree(FROZEN, node.state)
+    for attempt in list((node.state / "attempts").iterdir()):
+        attempt.rename(node.claim(attempt.name))
+
+
 def test_the_next_version_takes_over_what_runs(node: Node, tmp_path: Path) -> None:
     old = node.up()
     gate = tmp_path / "gate"
@@ -59,7 +66,7 @@ def test_a_launch_right_before_it_is_started_once(node: Node, tmp_path: Path) ->
 
 
 def test_what_the_first_release_wrote_is_understood(node: Node) -> None:
-    shutil.copytree(FROZEN, node.state)
+    thaw(node)
     link = node.up(MUSTER_BOOT_ID="boot-1")
     told = {name: (entry["state"], entry["code"], entry["cause"]) for name, entry in link.inventory.items()}
     assert told["exited"] == ("ended", 3, "exited")
@@ -76,6 +83,6 @@ def test_what_the_first_release_wrote_is_understood(node: Node) -> None:
 
 
 def test_what_the_first_release_wrote_before_a_reboot_is_over(node: Node) -> None:
-    shutil.copytree(FROZEN, node.state)
+    thaw(node)
     told = {name: entry["cause"] for name, entry in node.up(MUSTER_BOOT_ID="boot-2").inventory.items()}
     assert (told["exited"], told["claimed"], told["running"]) == ("exited", "rebooted", "rebooted")
