@@ -124,6 +124,7 @@ class Fuzzed:
         self.home = folder / "home"
         self.runner = asyncio.Runner()
         self.longest = 0.0
+        self.beaten_at = 0.0
         for made in (self.home, folder / "outside"):
             made.mkdir()
         (folder / "outside/kept").write_text("kept", encoding="utf-8")
@@ -136,13 +137,18 @@ class Fuzzed:
         self.master.hub.rates._per_minute["env"] = 1_000_000_000
         (self.home / "data/link").symlink_to(self.folder / "outside")
         self.watching = await asyncio.open_connection(*self.master.address(DATA))
+        self.beaten_at = time.monotonic()
         self.beat = asyncio.create_task(self._beat())
 
     async def _beat(self) -> None:
         while True:
-            before = time.monotonic()
+            self._seen_beating()
             await asyncio.sleep(0.005)
-            self.longest = max(self.longest, time.monotonic() - before)
+
+    def _seen_beating(self) -> None:
+        now = time.monotonic()
+        self.longest = max(self.longest, now - self.beaten_at)
+        self.beaten_at = now
 
     def case(self, frames: list[bytes], *, known: bool) -> None:
         """Send these over a connection of their own, and see that the other client does not notice. `known`: the
@@ -150,6 +156,7 @@ class Fuzzed:
         self.runner.run(asyncio.wait_for(self._case(frames, known=known), 20))
 
     async def _case(self, frames: list[bytes], *, known: bool) -> None:
+        self.beaten_at = time.monotonic()  # between two cases the loop stands still, and nobody holds it up
         reader, writer = await asyncio.open_connection(*self.master.address(DATA))
         for frame in [request("get_root", "")] * known + frames:
             writer.write(frame)
@@ -164,6 +171,7 @@ class Fuzzed:
         self.watching[1].write(request("get_root", ""))
         assert await read(self.watching[0]) == {"mode": "ret_root", "ui": "main", "info": ["data", "envs"]}
         writer.close()
+        self._seen_beating()
 
     def close(self) -> None:
         """Stop it, and see that all is where it belongs."""
