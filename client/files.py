@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 PIECE = 1 << 20
 AT_ONCE = 256 << 10
 """Bytes of a file that is written with one call instead of an upload."""
+_NAME_BYTES = 255
+"""The longest name that file systems take."""
 HOURS_S = 24 * 3600.0
 """How long copies and deletions may take. They go on in the master whatever happens to us."""
 
@@ -48,7 +50,8 @@ class Files:
             yield from page["entries"]
             if not page["truncated"]:
                 return
-            after = page["entries"][-1]["name"]
+            if page["entries"]:  # all that were found may be gone when they are looked at
+                after = page["entries"][-1]["name"]
 
     def stat(self, path: str) -> dict[str, Any]:
         """What a path leads to, with the keys of `list`."""
@@ -182,7 +185,14 @@ class Files:
 def _part(local: str, size: int, version: int) -> str:
     """Where a download is collected: named after the version, so that two are never mixed."""
     folder, name = os.path.split(local)
-    return os.path.join(folder, f".{name[:180]}.{version:x}-{size:x}.part")
+    ending = f".{version:x}-{size:x}.part"
+    raw = os.fsencode(name)
+    if len(raw) + len(ending) >= _NAME_BYTES:
+        from zlib import crc32
+
+        ending = f".{crc32(raw):x}{ending}"
+        name = raw[: _NAME_BYTES - 1 - len(ending)].decode(errors="ignore")
+    return os.path.join(folder, f".{name}{ending}")
 
 
 def _alone(target: BinaryIO, local: str) -> None:

@@ -1,12 +1,18 @@
 """What is run in an environment to ask it something: Python 3.6 and up (environments are older than we are), and one
-piece of sh. Each Python script prints one line: MARK and a JSON object."""
+piece of sh. Each Python script is told where the environment should lie, and prints one line: MARK and a JSON object.
+`own` in it: this Python is the environment's. In one that was moved or copied another may be found first."""
 
 from __future__ import annotations
 
 MARK = "\x1emuster:"
 """Begins the line that is the answer; an environment's own scripts may print what they like around it."""
 
-_TELL = 'import json, sys\ndef tell(**facts): print("\\n\\x1emuster:" + json.dumps(facts), flush=True)\n'
+_TELL = """import json, os, sys
+def tell(**facts):
+    place = sys.argv[1] if os.path.isdir(sys.argv[1]) else os.environ.get("CONDA_PREFIX", "")
+    facts["own"] = os.path.realpath(sys.prefix) == os.path.realpath(place)
+    print("\\n\\x1emuster:" + json.dumps(facts), flush=True)
+"""
 
 PYTHON = f"""{_TELL}
 tell(version=sys.version.split()[0], executable=sys.executable, prefix=sys.prefix)
@@ -24,7 +30,6 @@ else:
 """
 
 TENSORFLOW = f"""{_TELL}
-import os
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 try:
     import tensorflow as tf
@@ -43,22 +48,33 @@ else:
 """
 
 PACKAGES = f"""{_TELL}
-import os
+def installed():
+    try:
+        from importlib.metadata import distributions
+    except ImportError:
+        import pkg_resources
+        for one in pkg_resources.working_set:
+            yield one.project_name, one.version
+    else:
+        for one in distributions():
+            try:
+                yield one.metadata["Name"], one.version
+            except Exception:
+                pass
 found = {{}}
+def note(name, version, by):
+    found.setdefault(name.lower().replace("_", "-"), (name, version or "", by))
 meta = os.path.join(sys.prefix, "conda-meta")
 for name in os.listdir(meta) if os.path.isdir(meta) else []:
     parts = name[:-5].rsplit("-", 2) if name.endswith(".json") else []
     if len(parts) == 3:
-        found[parts[0].lower()] = (parts[0], parts[1], "conda")
+        note(parts[0], parts[1], "conda")
 try:
-    from importlib.metadata import distributions
-    pairs = [(one.metadata["Name"], one.version) for one in distributions()]
+    for name, version in installed():
+        if name:
+            note(name, version, "pip")
 except ImportError:
-    import pkg_resources
-    pairs = [(one.project_name, one.version) for one in pkg_resources.working_set]
-for name, version in pairs:
-    if name and name.lower() not in found:
-        found[name.lower()] = (name, version or "", "pip")
+    pass
 tell(packages=[found[key] for key in sorted(found)])
 """
 

@@ -11,6 +11,8 @@ import json
 import os
 from typing import Any
 
+import msgspec
+
 from master.activation import CANNOT_START, activation, is_env_name
 from master.environment_scripts import LIST, MARK, PACKAGES, PYTHON, TENSORFLOW, TORCH
 from wire.agent import Probed
@@ -19,11 +21,49 @@ from wire.errors import BadRequestError, ConflictError, NodeUnreachableError, No
 BASE = "base"
 LIST_S, PYTHON_S, CUDA_S, PACKAGES_S = 15.0, 20.0, 90.0, 60.0
 """Time-outs. The first import of a framework from a cold NFS takes half a minute."""
-OUTPUT_LIMIT = 4 << 20
+OUTPUT_LIMIT = 512 << 10
+"""Bytes of an answer; more no agent keeps."""
 _SHOWN = 300
 """Characters of an environment's own complaint that are told."""
 
 SCRIPTS = {"python": PYTHON, "torch": TORCH, "tensorflow": TENSORFLOW, "packages": PACKAGES}
+
+
+class Python(msgspec.Struct, frozen=True):
+    """An environment's Python. `own`: it lies in the environment, and is not one that was found elsewhere."""
+
+    version: str
+    executable: str
+    prefix: str
+    own: bool
+
+
+class Framework(msgspec.Struct, frozen=True):
+    """A framework, and the GPUs that it sees. `error`: why it cannot be imported, if it is not `installed`."""
+
+    installed: bool
+    own: bool
+    version: str | None = None
+    cuda: str | None = None
+    available: bool = False
+    gpus: tuple[str, ...] = ()
+    error: str | None = None
+
+
+class Packages(msgspec.Struct, frozen=True):
+    """What is installed: (name, version, `conda` or `pip`)."""
+
+    packages: tuple[tuple[str, str, str], ...]
+    own: bool
+
+
+ANSWERS: dict[str, type[msgspec.Struct]] = {
+    "python": Python,
+    "torch": Framework,
+    "tensorflow": Framework,
+    "packages": Packages,
+}
+"""Whoever may write into an environment decides what its Python says: it is believed only in these shapes."""
 
 
 def check_name(env: str, root: str) -> str:
@@ -44,7 +84,8 @@ def question(env: str, what: str, conda: str) -> list[str]:
     """The argument list that asks an environment; `what` is a key of SCRIPTS."""
     # A sourced script that is given no words sees those of who sources it, and conda's would take ours for its own.
     lines = f'words=("$@"); set --\n{activation(env, conda)}set -- "${{words[@]}}"\nexec "$@"'
-    return ["/bin/bash", "-c", lines, "bash", "python", "-c", SCRIPTS[what]]
+    place = env if env.startswith("/") else conda if env == BASE else f"{conda}/envs/{env}"
+    return ["/bin/bash", "-c", lines, "bash", "python", "-c", SCRIPTS[what], place]
 
 
 def list_question(conda: str, root: str) -> list[str]:
@@ -52,16 +93,23 @@ def list_question(conda: str, root: str) -> list[str]:
     return ["/bin/sh", "-c", LIST, "sh", conda, root]
 
 
-def read_answer(env: str, node: str, probed: Probed) -> dict[str, Any]:
-    """What a script of SCRIPTS said. Raises NotFoundError, ConflictError, NodeUnreachableError with what went wrong."""
+def read_answer(env: str, node: str, probed: Probed, what: str = "python") -> dict[str, Any]:
+    """What the script SCRIPTS[what] said. Raises NotFoundError, ConflictError, NodeUnreachableError with what went
+    wrong."""
     _check_ended(node, probed)
     found = _marked(probed["output"])
     if found is not None:
-        return found
-    complaint = _last_line(probed["output"])
+        try:
+            answer: dict[str, Any] = msgspec.to_builtins(msgspec.convert(found, ANSWERS[what]))
+        except msgspec.ValidationError as error:
+            raise ConflictError(f"{env} on {node}: its Python answers something else than was asked: {error}") from None
+        return answer
+    lines = _complaint(probed["output"])
     if probed["code"] == CANNOT_START:
-        raise NotFoundError(f"{env} could not be activated on {node}: {complaint}; `muster env list`")
-    said = complaint or f"it ended with code {probed['code']}"
+        # Conda says first what is wrong and then what to do about it.
+        said = " ".join(lines)[-_SHOWN:].rstrip(".")
+        raise NotFoundError(f"{env} could not be activated on {node}: {said}; see `muster env list`")
+    said = lines[-1][:_SHOWN] if lines else f"it ended with code {probed['code']}"
     raise ConflictError(f"{env} on {node}: {said}")
 
 
@@ -113,7 +161,7 @@ def _marked(output: str) -> dict[str, Any] | None:
     return None
 
 
-def _last_line(output: str) -> str:
+def _complaint(output: str) -> list[str]:
+    """The lines that somebody else than us wrote; ours if there are no others."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    own = [line for line in lines if not line.startswith("muster:")]
-    return (own or lines or [""])[-1][:_SHOWN]
+    return [line for line in lines if not line.startswith("muster:")] or lines

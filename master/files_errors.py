@@ -16,7 +16,7 @@ _PLAIN: dict[int, tuple[type[MusterError], str]] = {
     errno.ENOENT: (NotFoundError, "{path}: there is no such file or folder"),
     errno.ENOTDIR: (NotFoundError, "{path}: a part of this path is not a folder"),
     errno.EEXIST: (ConflictError, "{path} exists already; choose another name or delete it first"),
-    errno.ENOTEMPTY: (ConflictError, "{path} is not empty; to delete it with all that is in it, say so (recursive)"),
+    errno.ENOTEMPTY: (ConflictError, "{path} is not empty; -r (`recursive`) deletes it with all that is in it"),
     errno.EISDIR: (BadRequestError, "{path} is a folder"),
     errno.ELOOP: (BadRequestError, "{path}: its links lead round in a circle, or it was replaced by a link just now"),
     errno.ENAMETOOLONG: (BadRequestError, "{path}: the name is too long"),

@@ -16,7 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from master import files_tree
+from master.files_errors import shown
 from master.files_tree import NEW, Tick, sync_folder
+from wire.errors import ConflictError, MusterError
 
 DRAFT = re.compile(rb"\.muster-(?:write|copy|upload)-[0-9a-f]{16}")
 _NOREPLACE = 1
@@ -35,7 +37,9 @@ def removed_on_failure(folder: int, name: bytes, tick: Tick = lambda: None) -> I
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # the body's error is the one to tell; what stays is a draft, found by its name
+        with suppress(
+            OSError, MusterError
+        ):  # the body's error is the one to tell; what stays is a draft, found by its name
             files_tree.delete(folder, name, "", tick)
         raise
 
@@ -48,6 +52,23 @@ def standing(folder: int, name: bytes) -> os.stat_result | None:
         return None
 
 
+def check_free(old: os.stat_result, folder: int, name: bytes, path: str, *, overwrite: bool) -> None:
+    """Refuse at once what the rename would refuse in the end, perhaps after hours of copying: what stands in the place
+    that `old` is to take. `path` is for messages. Raises OSError, ConflictError."""
+    info = standing(folder, name)
+    if info is None:
+        return
+    if not overwrite:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    if not stat.S_ISDIR(info.st_mode):
+        if stat.S_ISDIR(old.st_mode):
+            raise ConflictError(f"{shown(path)} is no folder, so no folder can take its place; delete it first")
+    elif not stat.S_ISDIR(old.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    elif not files_tree.is_empty(folder, name):
+        raise ConflictError(f"{shown(path)} is not empty, so nothing can take its place; delete it first")
+
+
 def replace_content(folder: int, name: bytes, data: bytes, *, overwrite: bool, mode: int | None = None) -> None:
     """Write a file whole or not at all; durable on return. `mode`: of a new one. Raises OSError; EEXIST without
     `overwrite`."""
@@ -55,7 +76,7 @@ def replace_content(folder: int, name: bytes, data: bytes, *, overwrite: bool, m
     with removed_on_failure(folder, draft):
         fd = os.open(draft, NEW, new_mode(mode), dir_fd=folder)
         try:
-            files_tree.write_all(fd, data)
+            files_tree.write_at(fd, data)
             settle(fd, standing(folder, name))
         finally:
             os.close(fd)

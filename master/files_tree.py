@@ -15,8 +15,8 @@ from contextlib import suppress
 import msgspec
 
 from master.files_beneath import Found
-from master.files_errors import shown
-from wire.errors import BadRequestError, LimitError
+from master.files_errors import about, shown
+from wire.errors import BadRequestError, LimitError, NotFoundError
 from wire.names import to_text
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -90,9 +90,14 @@ class TreeCopy:
         self._tick()
         if self.tally.files + self.tally.folders + self.tally.links >= MAX_ENTRIES:
             raise LimitError(f"{shown(self._path)} has more than {MAX_ENTRIES:,} entries; copy it in parts")
-        info = os.stat(old.name, dir_fd=old.folder, follow_symlinks=False)
+        with about(path):
+            info = os.stat(old.name, dir_fd=old.folder, follow_symlinks=False)
+        if (info.st_dev, info.st_ino) == self._own:
+            return True
         if stat.S_ISLNK(info.st_mode):
-            os.symlink(os.readlink(old.name, dir_fd=old.folder), new.name, dir_fd=new.folder)
+            with about(path):
+                target = os.readlink(old.name, dir_fd=old.folder)
+            os.symlink(target, new.name, dir_fd=new.folder)
             self.tally.links += 1
         elif stat.S_ISREG(info.st_mode):
             self._file(old, new, path)
@@ -105,7 +110,8 @@ class TreeCopy:
     def _folder(self, old: Found, new: Found, path: str, depth: int) -> None:
         if depth >= MAX_DEPTH:
             raise LimitError(f"{shown(path[:200])}… lies more than {MAX_DEPTH} folders deep; copy it in parts")
-        inside = os.open(old.name, FOLDER, dir_fd=old.folder)
+        with about(path):
+            inside = os.open(old.name, FOLDER, dir_fd=old.folder)
         try:
             info = os.fstat(inside)
             os.mkdir(new.name, 0o700, dir_fd=new.folder)
@@ -130,17 +136,14 @@ class TreeCopy:
             for entry in entries:
                 name = os.fsencode(entry.name)
                 path_there = f"{path}/{to_text(name)}"
-                if self._is_the_copy(inside, name):
-                    continue
-                if not self._entry(Found(inside, name), Found(made, name), path_there, depth + 1):
-                    self.tally.skipped = [*self.tally.skipped, path_there][:MAX_SKIPPED]
-
-    def _is_the_copy(self, folder: int, name: bytes) -> bool:
-        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-        return (info.st_dev, info.st_ino) == self._own
+                # What a running task deletes meanwhile is not to be had; of what is copied, errors name the place.
+                with suppress(NotFoundError):
+                    if not self._entry(Found(inside, name), Found(made, name), path_there, depth + 1):
+                        self.tally.skipped = [*self.tally.skipped, path_there][:MAX_SKIPPED]
 
     def _file(self, old: Found, new: Found, path: str) -> None:
-        source = open_regular(old.folder, old.name, os.O_RDONLY, path)
+        with about(path):
+            source = open_regular(old.folder, old.name, os.O_RDONLY, path)
         try:
             info = os.fstat(source)
             target = os.open(new.name, NEW, 0o600, dir_fd=new.folder)
@@ -159,31 +162,41 @@ class TreeCopy:
 
 def delete(folder: int, name: bytes, path: str, tick: Tick, *, depth: int = 0) -> int:
     """Delete `name` in `folder` with all in it; how many entries went. Links go, not what they lead to. Raises
-    OSError, LimitError."""
+    MusterErrors that name the entry."""
     tick()
-    info = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    if not stat.S_ISDIR(info.st_mode):
-        os.unlink(name, dir_fd=folder)
-        return 1
-    if depth >= MAX_DEPTH:
-        raise LimitError(f"{shown(path[:200])}… lies more than {MAX_DEPTH} folders deep; delete it in parts")
-    inside = os.open(name, FOLDER, dir_fd=folder)
-    gone = 0
-    try:
-        # By the batch: some file systems lose their place in a folder that changes while it is read.
-        while names := _first(inside):
-            for inner in names:
-                gone += _delete_inner(inside, inner, path, tick, depth)
-    finally:
-        os.close(inside)
-    os.rmdir(name, dir_fd=folder)
+    with about(path):
+        info = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISDIR(info.st_mode):
+            os.unlink(name, dir_fd=folder)
+            return 1
+        if depth >= MAX_DEPTH:
+            raise LimitError(f"{shown(path[:200])}… lies more than {MAX_DEPTH} folders deep; delete it in parts")
+        inside = os.open(name, FOLDER, dir_fd=folder)
+        gone = 0
+        try:
+            # By the batch: some file systems lose their place in a folder that changes while it is read.
+            while names := _first(inside):
+                for inner in names:
+                    gone += _delete_inner(inside, inner, path, tick, depth)
+        finally:
+            os.close(inside)
+        os.rmdir(name, dir_fd=folder)
     return gone + 1
 
 
 def _delete_inner(inside: int, name: bytes, path: str, tick: Tick, depth: int) -> int:
-    with suppress(FileNotFoundError):  # somebody was faster
+    with suppress(NotFoundError):  # somebody was faster
         return delete(inside, name, f"{path}/{to_text(name)}", tick, depth=depth + 1)
     return 0
+
+
+def is_empty(folder: int, name: bytes) -> bool:
+    """Whether nothing lies in the folder `name` in `folder`. Raises OSError."""
+    inside = os.open(name, FOLDER, dir_fd=folder)
+    try:
+        return not _first(inside, 1)
+    finally:
+        os.close(inside)
 
 
 def _first(folder: int, count: int = 1000) -> list[bytes]:
@@ -192,36 +205,55 @@ def _first(folder: int, count: int = 1000) -> list[bytes]:
 
 
 def _pour(old: int, new: int, tick: Tick) -> int:
-    """Copy the content, by the kernel where it can; the number of bytes."""
-    done = 0
-    while True:
-        try:
-            count = os.copy_file_range(old, new, PIECE)
-        except OSError as error:
-            if done or error.errno not in _NOT_SO:
-                raise
-            return _pour_by_hand(old, new, tick)
-        if not count:
-            # Some file systems of the kernel (/proc, FUSE) answer nothing here and have content all the same.
-            return done or _pour_by_hand(old, new, tick)
-        done += count
-        tick()
+    """Copy the content, as long as it is now, and leave holes holes; the number of bytes."""
+    size, at = os.fstat(old).st_size, 0
+    while at < size:
+        at, end = _filled(old, at, size)
+        while at < end and (count := _piece(old, new, at, min(PIECE, end - at))):
+            at += count
+            tick()
+        if at < end:
+            break
+    size = min(size, os.fstat(old).st_size)  # it may have become shorter meanwhile
+    os.ftruncate(new, size)
+    return size
 
 
-def _pour_by_hand(old: int, new: int, tick: Tick) -> int:
-    done = 0
-    while data := os.read(old, PIECE):
-        write_all(new, data)
-        done += len(data)
-        tick()
-    return done
+def _filled(fd: int, at: int, size: int) -> tuple[int, int]:
+    """Where the next content begins, and where it ends; all of it, where the file system knows nothing of holes."""
+    try:
+        begin = os.lseek(fd, at, os.SEEK_DATA)
+        return begin, min(os.lseek(fd, begin, os.SEEK_HOLE), size)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return size, size  # only a hole is left
+        if error.errno not in _NOT_SO:
+            raise
+        return at, size
 
 
-def write_all(fd: int, data: bytes | memoryview) -> None:
+def _piece(old: int, new: int, at: int, count: int) -> int:
+    """Copy at most `count` bytes at `at`, by the kernel where it can; how many."""
+    try:
+        done = os.copy_file_range(old, new, count, at, at)
+    except OSError as error:
+        if error.errno not in _NOT_SO:
+            raise
+        done = 0
+    if done:
+        return done
+    # Some file systems of the kernel (FUSE) answer nothing here and have content all the same.
+    data = os.pread(old, count, at)
+    write_at(new, data, at)
+    return len(data)
+
+
+def write_at(fd: int, data: bytes, offset: int = 0) -> None:
     """Write all of it. Raises OSError."""
     rest = memoryview(data)
     while rest:
-        rest = rest[os.write(fd, rest) :]
+        count = os.pwrite(fd, rest, offset)
+        rest, offset = rest[count:], offset + count
 
 
 def check_regular(info: os.stat_result, path: str) -> None:

@@ -16,7 +16,7 @@ from master import files_place, files_tree
 from master.files_beneath import Found
 from master.files_drafts import ABANDONED_S, Draft, Drafts
 from master.files_errors import shown
-from master.files_tree import NEW, open_regular
+from master.files_tree import NEW, open_regular, write_at
 from master.jail import Entry, Jail, check_target
 from wire.errors import BadRequestError, ConflictError, LimitError, NotFoundError, StorageError
 
@@ -86,7 +86,7 @@ class Uploads:
                 raise ConflictError(f"{shown(spot.text)}: {size:,} bytes are here and the piece begins at {offset:,}")
             fd = open_regular(found.folder, draft, os.O_WRONLY, spot.text)
             try:
-                _write_at(fd, data, offset)
+                write_at(fd, data, offset)
                 if offset // SYNC_EVERY != (offset + len(data)) // SYNC_EVERY:
                     os.fdatasync(fd)
             except OSError:
@@ -159,13 +159,6 @@ def _received(found: Found, draft: bytes, path: str) -> int:
             f"{shown(path)}: this upload is over (done, given up, or left alone for a day); begin again"
         )
     return info.st_size
-
-
-def _write_at(fd: int, data: bytes, offset: int) -> None:
-    rest = memoryview(data)
-    while rest:
-        count = os.pwrite(fd, rest, offset)
-        rest, offset = rest[count:], offset + count
 
 
 def _is_old(info: os.stat_result) -> bool:

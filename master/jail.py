@@ -22,7 +22,7 @@ from master.files_beneath import ITSELF, Beneath, Found, Spot
 from master.files_drafts import Drafts
 from master.files_errors import about, shown
 from master.files_tree import Tally, Tick, TreeCopy, open_regular
-from wire.errors import BadRequestError, LimitError, MusterError, NotFoundError
+from wire.errors import BadRequestError, ConflictError, LimitError, MusterError, NotFoundError
 from wire.names import to_bytes, to_text
 
 MAX_ENTRIES = 10_000
@@ -98,6 +98,8 @@ class Jail:
                 with os.scandir(fd) as entries:
                     names = (to_text(os.fsencode(entry.name)) for entry in islice(entries, MAX_SCANNED))
                     chosen = heapq.nsmallest(limit + 1, (name for name in names if name > after))
+                    if next(entries, None) is not None:
+                        raise LimitError(f"{shown(spot.text)} has more than {MAX_SCANNED:,} entries; none is listed")
                 shown_here = [self._entry(spot, fd, name) for name in chosen[:limit]]
             finally:
                 os.close(fd)
@@ -167,7 +169,8 @@ class Jail:
         with self.beneath.find(old, follow=False) as here, self.beneath.find(new, follow=False) as there:
             _not_itself(here, old)
             _not_itself(there, new, errno.EEXIST)
-            _check_there(here, old)
+            info = _check_there(here, old)
+            files_place.check_free(info, there.folder, there.name, new.text, overwrite=overwrite)
             try:
                 files_place.put(here.folder, here.name, there.folder, there.name, overwrite=overwrite)
             except OSError as error:
@@ -175,9 +178,13 @@ class Jail:
                     raise
             else:
                 return
-            self._copy((here, old), (there, new), overwrite=overwrite, tick=tick, synced=True)
-            with about(old.text):
-                files_tree.delete(here.folder, here.name, old.text, tick)
+            tally = self._copy((here, old), (there, new), overwrite=overwrite, tick=tick, synced=True)
+            if tally.skipped:
+                raise ConflictError(
+                    f"{shown(old.text)} is copied to {shown(new.text)} and not deleted: {shown(tally.skipped[0])} is "
+                    "neither file, folder nor link, and does not go to another file system"
+                )
+            files_tree.delete(here.folder, here.name, old.text, tick)
 
     def copy(self, source: str, target: str, *, overwrite: bool = False, tick: Tick = _no_tick) -> Tally:
         """Copy a file or a folder with all in it; it appears under its new name when it is complete. Links in it are
@@ -185,7 +192,6 @@ class Jail:
         old, new = self._pair(source, target)
         with self.beneath.find(old, follow=True) as here, self.beneath.find(new, follow=False) as there:
             _not_itself(there, new, errno.EEXIST)
-            _check_there(here, old)
             return self._copy((here, old), (there, new), overwrite=overwrite, tick=tick, synced=False)
 
     def delete(self, path: str, recursive: bool = True, *, tick: Tick = _no_tick) -> int:  # noqa: FBT001, FBT002
@@ -238,10 +244,9 @@ class Jail:
         self, old: tuple[Found, Spot], new: tuple[Found, Spot], *, overwrite: bool, tick: Tick, synced: bool
     ) -> Tally:
         (here, source), (there, target) = old, new
-        if not overwrite and files_place.standing(there.folder, there.name) is not None:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        files_place.check_free(_check_there(here, source), there.folder, there.name, target.text, overwrite=overwrite)
         draft = files_place.draft_name("copy")
-        with self.drafts.noted(target.text, draft), files_place.removed_on_failure(there.folder, draft):
+        with self.drafts.noted(target.text, draft), files_place.removed_on_failure(there.folder, draft, tick):
             tally = TreeCopy(source.text, tick, synced=synced).copy(here, Found(there.folder, draft))
             files_place.put(there.folder, draft, there.folder, there.name, overwrite=overwrite)
         return tally
@@ -276,9 +281,9 @@ def _check_folder(found: Found, spot: Spot) -> None:
         raise BadRequestError(f"{shown(spot.text)} is not a folder")
 
 
-def _check_there(found: Found, spot: Spot) -> None:
+def _check_there(found: Found, spot: Spot) -> os.stat_result:
     with about(spot.text):
-        os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
+        return os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
 
 
 def _entry(name: str, info: os.stat_result, *, link: bool) -> Entry:

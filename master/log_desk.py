@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple, Self
@@ -17,8 +16,9 @@ from typing import NamedTuple, Self
 from master.engine import Engine
 from master.files_threads import Threads
 from master.log_collapse import collapse
+from master.log_file import opened
 from master.task import ENDED, Task
-from wire.errors import ConflictError, MusterError
+from wire.errors import MusterError
 
 BLOCK = 1 << 20
 MAX_SCAN = 8 << 20
@@ -58,11 +58,13 @@ class LogDesk:
         found = next((observer for observer in engine.observers if isinstance(observer, cls)), None)
         return found or cls(engine)
 
-    async def read(self, path: str, offset: int, limit: int, *, collapsed: bool = False) -> Piece:
-        """Read from `offset` (negative: from the end). A log that is not there yet is empty. Raises ConflictError,
-        StorageError."""
+    async def read(
+        self, path: str, offset: int, limit: int, *, collapsed: bool = False, within: tuple[str, ...] | None = None
+    ) -> Piece:
+        """Read from `offset` (negative: from the end). A log that is not there yet is empty. `within`: see
+        `log_file.opened`. Raises ConflictError, ForbiddenError, StorageError."""
         work = _read_collapsed if collapsed else _read
-        return await self.threads.call(_storage(path), lambda _tick: work(path, offset, limit))
+        return await self.threads.call(_storage(path), lambda _tick: work(path, within, offset, limit))
 
     async def grown(self, path: str, size: int, task_id: int | None, wait_s: float) -> None:
         """Wait until the log has another size than `size`, or the task has ended, or `wait_s` seconds are over."""
@@ -138,24 +140,20 @@ def _size(path: str) -> int:
         return 0
 
 
-def _read(path: str, offset: int, limit: int) -> Piece:
-    fd = _open(path)
-    if fd is None:
-        return Piece(0, b"", b"", 0, 0)
-    try:
+def _read(path: str, within: tuple[str, ...] | None, offset: int, limit: int) -> Piece:
+    with opened(path, within) as fd:
+        if fd is None:
+            return Piece(0, b"", b"", 0, 0)
         size = os.fstat(fd).st_size
         start = max(size + offset, 0) if offset < 0 else offset
         data = os.pread(fd, limit, start)
         return Piece(start, data, b"", start + len(data), size)
-    finally:
-        os.close(fd)
 
 
-def _read_collapsed(path: str, offset: int, limit: int) -> Piece:
-    fd = _open(path)
-    if fd is None:
-        return Piece(0, b"", b"", 0, 0)
-    try:
+def _read_collapsed(path: str, within: tuple[str, ...] | None, offset: int, limit: int) -> Piece:
+    with opened(path, within) as fd:
+        if fd is None:
+            return Piece(0, b"", b"", 0, 0)
         size = os.fstat(fd).st_size
         start = at = end = max(size + offset, 0) if offset < 0 else offset
         rest, lines, length = b"", [], 0
@@ -165,19 +163,3 @@ def _read_collapsed(path: str, offset: int, limit: int) -> Piece:
             lines.append(done)
             length += len(done)
         return Piece(start, b"".join(lines), rest, at, max(size, end))
-    finally:
-        os.close(fd)
-
-
-def _open(path: str) -> int | None:
-    """None if there is no such file. Raises ConflictError."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        raise ConflictError(f"the log {path} cannot be read: {error.strerror}") from None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise ConflictError(f"the log {path} is not a regular file")
-    return fd

@@ -1,4 +1,4 @@
-"""Who is at the other end of a loopback connection: the kernel knows the user that owns the peer's socket.
+"""Who is at the other end of a connection within this machine: the kernel knows the user that owns the peer's socket.
 
 So the user who runs the master needs no log-in on the master's own machine, and nobody can pretend to be that user.
 """
@@ -15,21 +15,24 @@ import msgspec
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """Somebody at the other end. `user` is None while we do not know who."""
+    """Somebody at the other end. `user` is None while we do not know who. `is_ours`: the kernel says that it is the
+    user who runs the master, or root, who may see on this machine all that the master sees."""
 
     address: str
     user: str | None = None
+    is_ours: bool = False
 
 
 def identify(sock: socket.socket) -> Peer:
     """The peer of an accepted connection: named if it is on this machine and has our own user id or root's."""
     address, port = sock.getpeername()[:2]
-    if not ipaddress.ip_address(address).is_loopback:
+    # Who calls the address that `bind` names comes from that address himself, and nobody on another machine does.
+    if not ipaddress.ip_address(address).is_loopback and address != sock.getsockname()[0]:
         return Peer(address)
     uid = _owner(sock.getsockname()[:2], (address, port))
     if uid is None or uid not in (0, os.geteuid()):
         return Peer(address)
-    return Peer(address, user_name(uid))
+    return Peer(address, user_name(uid), is_ours=True)
 
 
 def user_name(uid: int) -> str:

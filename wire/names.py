@@ -11,6 +11,9 @@ from __future__ import annotations
 import re
 
 _TO_BYTES = {0xEF80 + index: 0xDC80 + index for index in range(0x80)}
+_TO_TEXT = {raw: char for char, raw in _TO_BYTES.items()} | {
+    char: "".join(chr(0xEF00 + byte) for byte in chr(char).encode()) for char in _TO_BYTES
+}
 _UNSAFE = re.compile("[\udc80-\udcff\uef80-\uefff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -18,7 +21,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 def to_text(name: bytes) -> str:
     """A name, or a path, as text that JSON can hold."""
     text = name.decode("utf-8", "surrogateescape")
-    return text if text.isascii() else _UNSAFE.sub(_escape, text)
+    return text.translate(_TO_TEXT) if not text.isascii() and _UNSAFE.search(text) else text
 
 
 def to_bytes(text: str) -> bytes:
@@ -28,8 +31,3 @@ def to_bytes(text: str) -> bytes:
     if _SURROGATE.search(text):
         raise ValueError("half of a surrogate pair is not a character")
     return text.translate(_TO_BYTES).encode("utf-8", "surrogateescape")
-
-
-def _escape(match: re.Match[str]) -> str:
-    raw = match[0].encode("utf-8", "surrogateescape")
-    return "".join(chr(0xEF00 + byte) for byte in raw)

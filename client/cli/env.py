@@ -74,7 +74,7 @@ def _list(context: Context, params: dict[str, Any]) -> int:
     if rows:
         sys.stdout.write(render(["NAME", "PATH"], rows, terminal_width(), flexible={"NAME": 10, "PATH": 20}))
     else:
-        context.note("there is no environment; conf.json's `conda` says where they lie")
+        context.note("there is none yet; in the folder that conf.json's `conda` names: python3 -m venv envs/NAME")
     return 0
 
 

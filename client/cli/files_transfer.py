@@ -51,8 +51,8 @@ class _Work:
         self.code = 0
         self.results: list[dict[str, Any]] = []
 
-    def attempt(self, what: Callable[[], None]) -> None:
-        """Do one thing; what is refused is told, and the rest goes on."""
+    def attempt(self, local: str, what: Callable[[], None]) -> None:
+        """Do one thing; what is refused is told, and the rest goes on. `local`: what it is about, on our own disk."""
         from wire.errors import MusterError, UnreachableError
 
         try:
@@ -62,11 +62,15 @@ class _Work:
         except MusterError as error:
             self._refused(error.code, str(error))
         except OSError as error:
-            self._refused("io", str(error))
+            self._refused("io", f"{error.filename or local}: {error.strerror or error}")
 
     def skip(self, path: str, why: str) -> None:
         """Say what is left out."""
         self.context.note(f"skipped: {harmless(path)} ({why})")
+
+    def unreadable(self, error: OSError) -> None:
+        """Say which folder of our own could not be looked into."""
+        self._refused("io", f"{error.filename}: {error.strerror}")
 
     def _refused(self, code: str, why: str) -> None:
         self.context.note(f"error: {code}: {harmless(why)}")
@@ -78,10 +82,10 @@ class _Work:
 
 def _put(work: _Work) -> None:
     *sources, target = work.context.options.paths
-    names = {source: _text(os.path.basename(os.path.realpath(source))) for source in sources}
+    names = {source: _text(os.path.basename(os.path.abspath(source))) for source in sources}
     place = into(work.context, list(names.values()), remote(target))
     for source, name in names.items():
-        work.attempt(lambda source=source, name=name: _put_one(work, source, place(name)))  # type: ignore[misc]
+        work.attempt(source, lambda source=source, name=name: _put_one(work, source, place(name)))  # type: ignore[misc]
 
 
 def _put_one(work: _Work, source: str, path: str) -> None:
@@ -90,7 +94,7 @@ def _put_one(work: _Work, source: str, path: str) -> None:
         return
     if not work.context.options.recursive:
         raise needs_r(source)
-    for folder, _names, files in os.walk(source):
+    for folder, _names, files in os.walk(source, onerror=work.unreadable):
         beneath = os.path.relpath(folder, source)
         here = path if beneath == "." else f"{path}/{_text(beneath)}"
         work.files.make_folder(here, parents=True)
@@ -100,7 +104,8 @@ def _put_one(work: _Work, source: str, path: str) -> None:
         for name in files:
             local = os.path.join(folder, name)
             if os.path.isfile(local):
-                work.attempt(lambda local=local, name=name, here=here: _send(work, local, f"{here}/{_text(name)}"))  # type: ignore[misc]
+                there = f"{here}/{_text(name)}"
+                work.attempt(local, lambda local=local, there=there: _send(work, local, there))  # type: ignore[misc]
             else:
                 work.skip(local, "neither file nor folder")
 
@@ -129,7 +134,7 @@ def _get(work: _Work) -> None:
         raise BadRequestError(f"{target} is not a folder here")
     for source in map(remote, sources):
         local = os.path.join(target, _local(source.rstrip("/").rpartition("/")[2])) if folder else target
-        work.attempt(lambda source=source, local=local: _get_one(work, source, local))  # type: ignore[misc]
+        work.attempt(local, lambda source=source, local=local: _get_one(work, source, local))  # type: ignore[misc]
 
 
 def _get_one(work: _Work, path: str, local: str) -> None:
@@ -144,7 +149,7 @@ def _get_one(work: _Work, path: str, local: str) -> None:
         if entry["kind"] == "folder":
             os.makedirs(here, exist_ok=True)
         elif entry["kind"] == "file":
-            work.attempt(lambda there=there, here=here: _fetch(work, there, here))  # type: ignore[misc]
+            work.attempt(here, lambda there=there, here=here: _fetch(work, there, here))  # type: ignore[misc]
         else:
             work.skip(there, "neither file nor folder, or a link that leads out")
 
@@ -165,6 +170,10 @@ def _walk(work: _Work, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _fetch(work: _Work, path: str, local: str) -> None:
+    from wire.errors import BadRequestError
+
+    if os.path.isdir(local):
+        raise BadRequestError(f"{local} is a folder here; {harmless(path)} is none")
     with Bar(path) as bar:
         unchanged = work.files.download(path, local, progress=bar.show)
     if not unchanged:

@@ -9,10 +9,12 @@ import argparse
 import sys
 
 from client.cli import ids
+from client.cli.idle_note import IdleNote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from client.cli.context import Context
 
@@ -22,6 +24,7 @@ EXAMPLES = """examples:
   muster logs --collapse 7             each progress bar as one line
   muster logs --server --tail 50       the master's own log"""
 _TAIL_CHUNK = 1 << 16
+_LARGEST_CHUNK = 1 << 20
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,10 +82,10 @@ def _stream(context: Context, offset: int) -> None:
 def _pieces(context: Context, offset: int) -> Iterator[bytes]:
     options = context.options
     if not options.collapse:
-        yield from context.client.logs(options.id, follow=options.follow, offset=offset)
+        yield from context.client.logs(**_which(context), offset=offset)
         return
     last = b""
-    for lines, rest in context.client.collapsed_logs(options.id, follow=options.follow, offset=offset):
+    for lines, rest in context.client.collapsed_logs(**_which(context), offset=offset):
         last = rest
         yield lines
     yield last
@@ -90,21 +93,31 @@ def _pieces(context: Context, offset: int) -> Iterator[bytes]:
 
 def _live(context: Context, offset: int) -> Iterator[bytes]:
     """For a terminal: the line without an end is shown too, and written over when it changes."""
-    for lines, rest in context.client.collapsed_logs(context.options.id, follow=context.options.follow, offset=offset):
+    for lines, rest in context.client.collapsed_logs(**_which(context), offset=offset):
         # To the line's beginning, and clear it: what stood there is part of what comes.
         yield b"\r\x1b[K" + lines + rest
+
+
+def _which(context: Context) -> dict[str, Any]:
+    """Whose log, whether it is followed, and who hears meanwhile that the task does nothing."""
+    task_id, follow = context.options.id, context.options.follow
+    if not follow or task_id is None:
+        return {"task_id": task_id, "follow": follow}
+    note = IdleNote(context)
+    return {"task_id": task_id, "follow": follow, "on_warning": lambda warning: note(task_id, warning)}
 
 
 def _tail_offset(context: Context, lines: int) -> int:
     """Where the last `lines` lines begin, reading backwards from the end as far as needed and no further."""
     _, state = context.client.read_log(context.options.id, 0, 0)
     end = start = int(state["size"])
-    found = -1
+    found, chunk = -1, _TAIL_CHUNK
     if lines == 0:
         return end
     while start > 0:
-        begin = max(0, start - _TAIL_CHUNK)
+        begin = max(0, start - chunk)
         data, _ = context.client.read_log(context.options.id, begin, start - begin)
+        chunk = min(chunk * 2, _LARGEST_CHUNK)  # of a progress bar one line may be hundreds of megabytes
         if start == end and not data.endswith(b"\n"):
             found = 0
         at = len(data)

@@ -17,7 +17,7 @@ from master import environments
 from master.inventory import NodeState
 from master.verbs.base import Context
 from wire.agent import Probed
-from wire.errors import NodeUnreachableError, NotFoundError
+from wire.errors import ConflictError, NodeUnreachableError, NotFoundError
 
 Env = Annotated[str, Meta(min_length=1, max_length=4096)]
 
@@ -59,12 +59,19 @@ async def list_envs(context: Context, params: ListEnvs) -> dict[str, Any]:
 
 
 async def check(context: Context, params: OneEnv) -> dict[str, Any]:
-    """Whether a task could use it: it can be activated there, and its Python runs. NotFoundError if not."""
-    return await python(context, params)
+    """Whether a task could use it: it can be activated there, and its Python runs. NotFoundError or ConflictError if
+    not."""
+    found = await python(context, params)
+    if not found["own"]:
+        raise ConflictError(
+            f"{found['env']} on {found['node']}: {found['executable']} runs in it, which is not its own Python; was it "
+            "moved or copied? Then make it anew in its place"
+        )
+    return found
 
 
 async def python(context: Context, params: OneEnv) -> dict[str, Any]:
-    """The version of its Python."""
+    """The version of its Python, where it lies, and whether it is the environment's `own`."""
     return await _ask(context, params, "python", environments.PYTHON_S)
 
 
@@ -84,7 +91,7 @@ async def _ask(context: Context, params: OneEnv, what: str, limit_s: float, *, g
     env = environments.check_name(params.env, master.root)
     node = _node(context, params.node, gpus=gpus)
     probed = await _probe(context, node, environments.question(env, what, master.conda), limit_s)
-    return {"env": env, "node": node, **environments.read_answer(env, node, probed)}
+    return {"env": env, "node": node, **environments.read_answer(env, node, probed, what)}
 
 
 async def _probe(context: Context, node: str, argv: list[str], limit_s: float) -> Probed:
@@ -105,8 +112,10 @@ async def _run_here(argv: list[str], limit_s: float) -> Probed:
     try:
         output, _ = await asyncio.wait_for(process.communicate(), limit_s)
     except TimeoutError:
-        process.kill()
         raise NodeUnreachableError(f"the master's own machine did not answer within {limit_s:.0f} s") from None
+    finally:
+        if process.returncode is None:  # it took too long, or nobody waits for it any more
+            process.kill()
     return Probed(
         op="probed",
         probe_id="",

@@ -35,7 +35,7 @@ class Read(msgspec.Struct, forbid_unknown_fields=True):
 
 
 async def read(context: Context, params: Read) -> dict[str, Any]:
-    """A piece of a log. `ended`: nothing will be added to it any more."""
+    """A piece of a log. `ended`: nothing will be added to it any more. `warning`: what looks wrong with the task."""
     desk = LogDesk.of(context.engine)
     path, ended, piece = await _read(context, desk, params)
     seen = piece.offset if params.seen is None else params.seen
@@ -45,6 +45,8 @@ async def read(context: Context, params: Read) -> dict[str, Any]:
     answer = {"data": _base64(piece.data), "offset": piece.offset, "size": piece.size, "ended": ended, "path": path}
     if params.collapse:
         answer.update(rest=_base64(piece.rest), next=piece.next)
+    if params.id is not None:
+        answer["warning"] = context.core.warning(context.core.find(params.id))
     return answer
 
 
@@ -57,7 +59,14 @@ async def _read(context: Context, desk: LogDesk, params: Read) -> tuple[str, boo
         task = context.core.find(params.id)
         # Looked up before the file is read: what was written before the end is then in what we read.
         path, ended = task.log_path, task.state in ENDED
-    return path, ended, await desk.read(path, params.offset, params.limit, collapsed=params.collapse)
+    within = None if params.server or context.peer.is_ours else _folders(context)
+    return path, ended, await desk.read(path, params.offset, params.limit, collapsed=params.collapse, within=within)
+
+
+def _folders(context: Context) -> tuple[str, ...]:
+    """Where people may see files: a log elsewhere is shown to the master's own user only."""
+    files = context.master.files
+    return (context.master.log_folder, *(f"{files.root}/{name}" for name in files.jail.beneath.visible))
 
 
 def _base64(data: bytes) -> str:

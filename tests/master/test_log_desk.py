@@ -51,7 +51,7 @@ def test_a_follower_is_answered_when_the_log_grows(tmp_path: Path) -> None:
             task_id = await logged(master, peer, log)
             assert await piece(peer, id=task_id, wait_s=20) == (
                 b"one\n",
-                {"offset": 0, "size": 4, "ended": False, "path": str(log)},
+                {"offset": 0, "size": 4, "ended": False, "path": str(log), "warning": None},
             )
             waiting = asyncio.ensure_future(piece(peer, id=task_id, offset=4, wait_s=20))
             await settled(lambda: LogDesk.of(master.engine)._waiting)

@@ -31,9 +31,11 @@ sys.stdin.read()
 
 
 @contextmanager
-def _called(family: int = socket.AF_INET, uid: int = 0, closes: str = "stays") -> Iterator[socket.socket]:
+def _called(
+    family: int = socket.AF_INET, uid: int = 0, closes: str = "stays", host: str = ""
+) -> Iterator[socket.socket]:
     """An accepted connection of another process. `uid`: the user that it becomes, if not 0."""
-    host = "::1" if family == socket.AF_INET6 else "127.0.0.1"
+    host = host or ("::1" if family == socket.AF_INET6 else "127.0.0.1")
     with socket.create_server((host, 0), family=family) as server:
         port = str(server.getsockname()[1])
         process = subprocess.Popen(
@@ -55,6 +57,24 @@ def _called(family: int = socket.AF_INET, uid: int = 0, closes: str = "stays") -
 def test_the_user_who_runs_the_master_is_known_without_a_log_in(family: int) -> None:
     with _called(family) as sock:
         assert identify(sock).user == pwd.getpwuid(os.geteuid()).pw_name
+
+
+def _own_address() -> str:
+    """One that others may reach us at. Nothing is sent: it is only asked which way it would go."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            pytest.skip("this machine is on no network")
+        return str(probe.getsockname()[0])
+
+
+def test_whoever_calls_this_machine_by_its_address_is_known_as_on_loopback() -> None:
+    with _called(host=_own_address()) as sock:
+        assert identify(sock).user == pwd.getpwuid(os.geteuid()).pw_name
+    if os.geteuid() == 0:
+        with _called(host=_own_address(), uid=NOBODY) as sock:
+            assert identify(sock).user is None
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])

@@ -154,6 +154,35 @@ def test_names_that_are_no_text_can_be_typed(lab: FileLab, here: Path) -> None:
     assert sorted(tree(lab.data)) == ["plain"]
 
 
+def test_the_longest_names_travel_too(lab: FileLab, here: Path) -> None:
+    """While a download is collected its name is longer still."""
+    names = ["数" * 85, "数" * 84 + "集", "x" * 255]
+    for name in names:
+        (here / name).write_bytes(os.urandom(100))
+    lab.files("put", *names, "data", here=here)
+    back = here / "back"
+    back.mkdir()
+    lab.files("get", *(f"data/{name}" for name in names), "back", here=here)
+    assert tree(back) == tree(lab.data) == {name: (here / name).read_bytes() for name in names}
+
+
+def test_a_link_is_sent_under_its_own_name(lab: FileLab, here: Path) -> None:
+    (here / "model-17.pt").write_text("weights")
+    (here / "latest.pt").symlink_to("model-17.pt")
+    lab.files("put", "latest.pt", "data", here=here)
+    assert tree(lab.data) == {"latest.pt": b"weights"}
+    lab.files("put", "-r", ".", "data", here=here)
+    assert sorted(tree(lab.data)) == ["here", "here/latest.pt", "here/model-17.pt", "latest.pt"]
+
+
+def test_a_folder_in_the_way_of_a_download_is_told_before_it_begins(lab: FileLab, here: Path) -> None:
+    (lab.data / "x").write_text("file")
+    (here / "x").mkdir()
+    refused = lab.files("get", "data/x", here=here, code=1).stderr
+    assert refused == b"error: bad_request: ./x is a folder here; data/x is none\n"
+    assert tree(here) == {"x": None}
+
+
 def test_paths_that_begin_with_a_dash(lab: FileLab, here: Path) -> None:
     (here / "-r").write_text("x")
     lab.files("put", "--", "-r", "data/-r", here=here)
