@@ -16,13 +16,13 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 from client.api import Client, connect
-from monitor.influx import to_text
+from monitor.influx import Point, to_text
 from monitor.influx_recorder import Recorder
 from monitor.influx_settings import Settings, load_settings, lock_file
 from monitor.influx_writer import Buffer, Writer
@@ -40,6 +40,7 @@ RECONNECT_S = (0.2, 15.0)
 LOOK_S = 0.2
 LAST_WORDS_S = 5.0
 COMPLAINT_S = 60.0
+LOCK_S = 2.0
 What = Literal["tasks", "nodes"]
 
 
@@ -102,9 +103,11 @@ class Desk:
         while not stopping.is_set():
             with suppress(queue.Empty):
                 self._take(*self.messages.get(timeout=LOOK_S))
-            if time.monotonic() >= self._gauge_at:
-                self._gauge_at = time.monotonic() + GAUGE_S
-                self._buffer.add(*to_text(self._recorder.tick(time.time_ns())))
+            late = time.monotonic() - self._gauge_at
+            if late >= 0:
+                # At a steady pace: a panel that adds up spans of GAUGE_S finds a figure in each of them.
+                self._gauge_at += GAUGE_S if late < GAUGE_S else late + GAUGE_S
+                self._tell(lambda: self._recorder.tick(time.time_ns()), "how things are")
 
     def _take(self, what: What, message: dict[str, Any] | None) -> None:
         if message is None:
@@ -112,13 +115,16 @@ class Desk:
             return
         if message["method"] == "snapshot":
             self._gauge_at = 0.0  # there is something to tell again: now
+        self._tell(lambda: self._recorder.handle(message), message)
+
+    def _tell(self, points: Callable[[], list[Point]], of: object) -> None:
         try:
-            self._buffer.add(*to_text(self._recorder.handle(message, time.time_ns())))
+            self._buffer.add(*to_text(points()))
         except Exception:
             # From a master or an agent of another version: the rest of what they say is still worth having.
             if time.monotonic() >= self._complain_at:
                 self._complain_at = time.monotonic() + COMPLAINT_S
-                log.exception("a message of the master makes no sense: %.300r", message)
+                log.exception("what the master told makes no sense: %.300r", of)
 
 
 def main(words: list[str] | None = None) -> int:
@@ -131,14 +137,15 @@ def main(words: list[str] | None = None) -> int:
     try:
         settings = load_settings(conf)
         _lock(lock_file(conf))
+        _work(conf, settings)
     except MusterError as error:
         sys.stderr.write(f"error: {error.code}: {error}\n")
         return 1
-    _work(conf, settings)
     return 0
 
 
 def _work(conf: Path, settings: Settings) -> None:
+    log.info("writing to %s, %s", settings.url, settings.bucket)
     from monitor.influx_server import connect as connect_influx  # noqa: PLC0415  (slow; the lock is held by now)
 
     stopping = threading.Event()
@@ -149,7 +156,6 @@ def _work(conf: Path, settings: Settings) -> None:
     buffer = Buffer()
     writer = Writer(buffer, lambda: connect_influx(load_settings(conf)))
     desk = Desk(buffer)
-    log.info("writing to %s, %s", settings.url, settings.bucket)
     writer.start()
     streams: tuple[What, What] = ("tasks", "nodes")
     for what in streams:
@@ -159,21 +165,40 @@ def _work(conf: Path, settings: Settings) -> None:
     log.info("ended")
 
 
-def _lock(path: Path) -> None:
-    """Hold the lab's lock until this process is gone. Raises LockedError with the pid of who holds it, ConfigError."""
+def _lock(path: Path) -> int:
+    """Hold the lab's lock while the descriptor that it gives is open, until this process is gone. Raises LockedError
+    with the pid of who holds it, ConfigError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise ConfigError(f"task_info: {path}: {error.strerror}") from None
     try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _flock(fd)
     except BlockingIOError:
         holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
         os.close(fd)
         raise LockedError(f"pid {holder} writes to InfluxDB for this lab already ({path})") from None
     os.ftruncate(fd, 0)
     os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+    return fd
+
+
+def _flock(fd: int) -> None:
+    """Whoever asks whether the lock is held (`muster up`, `down`, `status`) takes it for an instant: so not once only.
+
+    Raises BlockingIOError.
+    """
+    deadline = time.monotonic() + LOCK_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(LOCK_S / 50)
+        else:
+            return
 
 
 def _arguments() -> argparse.ArgumentParser:

@@ -24,6 +24,9 @@ NOBODY = "-"
 _GAUGES = ("waiting", "held", "running", "gpus", "gpus_wanted")
 _MIB = 1 << 20
 _MEGABIT = 1_000_000
+_BITS = 8
+_PASSING = ("veth",)
+"""Interfaces of containers begin so: each start makes a name that never comes back, and a tag keeps all its values."""
 _SPECIAL = re.compile(r"([,= ])")
 _SWALLOWS_WHAT_FOLLOWS = re.compile(r"\\(?=[,= ]|$)")
 _BLANKS = re.compile(r"\s")
@@ -66,7 +69,8 @@ def sample_points(sample: Mapping[str, Any], holders: HoldersOf) -> list[Point]:
     at = nanoseconds(sample["at"])
     host = sample["node"]
     points = [Point("ram", {"host": host}, _ram(sample), at), *_cpus(host, sample, at)]
-    points += (_interface(host, interface, at) for interface in sample.get("network") or ())
+    lasting = (one for one in sample.get("network") or () if not one["name"].startswith(_PASSING))
+    points += (_interface(host, interface, at) for interface in lasting)
     for gpu in sample.get("gpus") or ():
         points.append(_gpu(host, gpu, at))
         points += _uses(host, gpu, list(holders(host, gpu["index"])), at)
@@ -148,7 +152,8 @@ def _ram(sample: Mapping[str, Any]) -> dict[str, Field | None]:
     """The names of psutil and its types, whole bytes and a fraction for `percent`: a field keeps its type for ever."""
     memory = sample.get("memory")
     if memory:
-        return {name: _decimal(value) if name == "percent" else _whole(value) for name, value in memory.items()}
+        named = ((name, value) for name, value in memory.items() if name.isidentifier())  # the node's word, in our line
+        return {name: _decimal(value) if name == "percent" else _whole(value) for name, value in named}
     total, available = sample.get("memory_total_mib"), sample.get("memory_available_mib")
     if total is None or available is None:
         return {}
@@ -158,12 +163,14 @@ def _ram(sample: Mapping[str, Any]) -> dict[str, Field | None]:
 
 
 def _interface(host: str, interface: Mapping[str, Any], at: int) -> Point:
-    """`bandwidth` in Mbit/s, as psutil tells it; the others in bytes a second, as their names say."""
+    """`bandwidth` in Mbit/s, as psutil tells it. The others are bits a second, whatever their names say: so the old
+    system wrote them and its dashboards show them, and one field cannot hold two units.
+    """
     bandwidth = interface.get("bandwidth")
     fields = {
         "bandwidth": None if bandwidth is None else _whole(bandwidth / _MEGABIT),
-        "recv_bytes_ps": _decimal(interface.get("received_ps")),
-        "sent_bytes_ps": _decimal(interface.get("sent_ps")),
+        "recv_bytes_ps": _bits(interface.get("received_ps")),
+        "sent_bytes_ps": _bits(interface.get("sent_ps")),
     }
     return Point("net", {"host": host, "net": interface["name"]}, fields, at)
 
@@ -205,6 +212,10 @@ def _gpu_name(gpu: Mapping[str, Any]) -> str:
 
 def _share(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
+
+
+def _bits(octets: float | None) -> float | None:
+    return None if octets is None else float(octets * _BITS)
 
 
 def _decimal(value: float | None) -> float | None:

@@ -1,7 +1,8 @@
 """What the master's two streams say, remembered as far as points need it, and told as points.
 
 Pure: messages and times come in, points go out. Owns which tasks and nodes there are now; of an ended task it keeps
-nothing, since its points carry their own times and may be told again.
+nothing, since its points carry their own times and may be told again. Queue and nodes are told by `tick` alone, all at
+one time: a sum over nodes or users must find every one of them, however short the span that it is asked for.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from monitor.influx import (
     ENDED,
+    SECOND,
     Holder,
     Point,
     end_point,
@@ -22,6 +24,8 @@ from monitor.influx import (
 )
 
 Message = Mapping[str, Any]
+REMEMBERED = 3600 * SECOND
+"""How long a user without tasks is told as zero, in nanoseconds: without an end, everybody who ever came would be."""
 
 
 class Recorder:
@@ -30,7 +34,7 @@ class Recorder:
     def __init__(self) -> None:
         self._tasks: dict[int, Message] | None = None
         self._nodes: dict[str, Message] | None = None
-        self._users: dict[str, None] = {}
+        self._users: dict[str, int] = {}
         self._holders: dict[tuple[str, int], dict[int, Holder]] = {}
 
     def lost(self, what: str) -> None:
@@ -41,22 +45,19 @@ class Recorder:
         else:
             self._nodes = None
 
-    def handle(self, message: Message, at: int) -> list[Point]:
-        """The points that one message of `Client.watch` makes, at a time in nanoseconds where it names none itself.
-
-        `history` is one more message, with ended tasks.
-        """
+    def handle(self, message: Message) -> list[Point]:
+        """The points that one message of `Client.watch` makes. `history` is one more message, with ended tasks."""
         params = message["params"]
         method = message["method"]
         if method == "node.sample":
             return sample_points(params, self._held_by)
         if method == "node.changed":
-            return self._node_changed(params, at)
-        if method == "task.changed":
+            self._node_changed(params)
+        elif method == "task.changed":
             return self._task_changed(params)
-        if method == "history":
+        elif method == "history":
             return _told_again(params["tasks"])
-        if method == "snapshot" and "nodes" in params:
+        elif method == "snapshot" and "nodes" in params:
             self._nodes = {node["name"]: node for node in params["nodes"]}
         elif method == "snapshot":
             self.lost("tasks")
@@ -68,6 +69,8 @@ class Recorder:
         """How things are now, at a time in nanoseconds."""
         points: list[Point] = []
         if self._tasks is not None:
+            self._users |= {user_of(task): at for task in self._tasks.values()}
+            self._users = {user: seen for user, seen in self._users.items() if seen > at - REMEMBERED}
             points += queue_points(self._tasks.values(), self._users, at)
         if self._nodes is not None:
             points += [node_point(node, at) for node in self._nodes.values()]
@@ -76,15 +79,13 @@ class Recorder:
     def _held_by(self, node: str, gpu: int) -> Iterable[Holder]:
         return self._holders.get((node, gpu), {}).values()
 
-    def _node_changed(self, params: Message, at: int) -> list[Point]:
+    def _node_changed(self, params: Message) -> None:
         if self._nodes is None:
-            return []
+            return
         if params.get("gone"):
             self._nodes.pop(params["name"], None)
-            return []
-        node = params["node"]
-        self._nodes[node["name"]] = node
-        return [node_point(node, at)]
+        else:
+            self._nodes[params["node"]["name"]] = params["node"]
 
     def _task_changed(self, params: Message) -> list[Point]:
         if params.get("gone"):
@@ -97,7 +98,6 @@ class Recorder:
             return []
         before = self._tasks.get(task["id"], {})
         self._drop(task["id"])
-        self._users[user_of(task)] = None
         ended = task["state"] in ENDED
         if not ended:
             self._keep(task)

@@ -8,14 +8,14 @@ write without a bound and gives up a batch after some tries. When to write and w
 from __future__ import annotations
 
 import json
-import os
 import re
+import time
 from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from typing import Any
 
 from influxdb_client.client.influxdb_client import InfluxDBClient
-from influxdb_client.client.write_api import SYNCHRONOUS
-from influxdb_client.domain.write_precision import WritePrecision
 from influxdb_client.rest import ApiException
 from urllib3.exceptions import HTTPError
 
@@ -25,6 +25,9 @@ from monitor.influx_writer import Server
 
 TIMEOUT_MS = 10_000
 _TEXT = {"Content-Type": "text/plain; charset=utf-8"}
+_LATER = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
+_NEVER = (HTTPStatus.BAD_REQUEST, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNPROCESSABLE_ENTITY)
+"""Answers to points that it will never take, if it is InfluxDB that says so."""
 _DROPPED = re.compile(r"dropped=(\d+)")
 _SAID_LIMIT = 300
 
@@ -40,11 +43,11 @@ class Version2:
     def __init__(self, settings: Settings) -> None:
         self._client = _client(settings, settings.token, enable_gzip=True)
         self._settings = settings
-        self._write = self._client.write_api(write_options=SYNCHRONOUS).write
 
     def write(self, body: bytes) -> None:
         """Write lines."""
-        _do(lambda: self._write(self._settings.bucket, self._settings.org, body, WritePrecision.NS))
+        where = [("org", self._settings.org), ("bucket", self._settings.bucket), ("precision", "ns")]
+        _write(self._client, "/api/v2/write", where, body)
 
     def make_bucket(self) -> None:
         """Make the bucket, and name it for InfluxQL as well, which older versions do not do by themselves."""
@@ -76,8 +79,7 @@ class Version1:
 
     def write(self, body: bytes) -> None:
         """Write lines."""
-        where = [("db", self._database), ("precision", "ns")]
-        _do(lambda: self._client.api_client.call_api("/write", "POST", None, where, dict(_TEXT), body))
+        _write(self._client, "/write", [("db", self._database), ("precision", "ns")], body)
 
     def make_bucket(self) -> None:
         """Make the database."""
@@ -89,10 +91,15 @@ class Version1:
 
 
 def _client(settings: Settings, token: str, **options: Any) -> Any:
-    # Certificates: those of certifi, or the lab's own by the variable that every program here follows.
-    own = os.environ.get("SSL_CERT_FILE")
-    org = settings.org or "-"
-    return InfluxDBClient(settings.url, token, timeout=TIMEOUT_MS, org=org, ssl_ca_cert=own, **options)
+    # No certificates are named: so those of the system count, or of SSL_CERT_FILE, as for every program here.
+    return InfluxDBClient(settings.url, token, timeout=TIMEOUT_MS, org=settings.org or "-", **options)
+
+
+def _write(client: Any, path: str, where: list[tuple[str, str]], body: bytes) -> None:
+    """One request. Only 204 says that the points are taken: 200 is what any web server answers to anything."""
+    _, status, _ = _do(lambda: client.api_client.call_api(path, "POST", None, where, dict(_TEXT), body))
+    if status != HTTPStatus.NO_CONTENT:
+        raise DeniedError(f"{path} answers {status}, as no InfluxDB would")
 
 
 def _create_database(client: Any, name: str) -> None:
@@ -124,34 +131,55 @@ def _do(request: Callable[[], Any]) -> Any:
         raise _told(error) from None
     except (HTTPError, OSError) as error:
         raise UnavailableError(_plain(error)) from None
+    except UnicodeDecodeError:
+        raise UnavailableError("its answer is no text") from None  # a proxy's page, in an encoding of its own
 
 
 def _told(error: ApiException) -> InfluxError:
     """What an answer that is no success means."""
-    status, said = error.status or 0, f"{error.status} {_message(error)}"
-    if status in (401, 403):
-        return DeniedError(said)
-    if status == 404:  # noqa: PLR2004  (HTTP's not found)
+    status, said = error.status or 0, f"{error.status or ''} {_message(error)}".strip()
+    headers: Any = error.headers or {}
+    if status == HTTPStatus.NOT_FOUND:
         return MissingError(said)
-    if status in (408, 429) or not 400 <= status < 500:  # noqa: PLR2004  (HTTP's classes)
-        headers: Any = error.headers or {}
-        after = str(headers.get("Retry-After", ""))
-        return UnavailableError(said, float(after) if after.isdigit() else 0.0)
-    dropped = _DROPPED.search(said)
-    return RefusedError(said, int(dropped[1]) if dropped else None)
+    if status in _LATER or not 300 <= status < 500:  # noqa: PLR2004  (HTTP's classes)
+        return UnavailableError(said, _seconds(str(headers.get("Retry-After", ""))))
+    if status in _NEVER and _object(error):
+        dropped = _DROPPED.search(_text(error))
+        return RefusedError(said, int(dropped[1]) if dropped else None)
+    # The token may not, or it is no InfluxDB at all, which would lose every point if its word were taken.
+    elsewhere = headers.get("Location")
+    return DeniedError(f"{said}, see {elsewhere}" if elsewhere else said)
+
+
+def _seconds(retry_after: str) -> float:
+    """`Retry-After`: a number of seconds, or a date."""
+    if retry_after.isdigit():
+        return float(retry_after)
+    try:
+        return max(0.0, parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except ValueError:
+        return 0.0
+
+
+def _object(error: ApiException) -> dict[str, Any]:
+    """The JSON object that it says, as every InfluxDB does; empty where it is none."""
+    try:
+        value = json.loads(_text(error))
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _text(error: ApiException) -> str:
+    body = error.body or b""
+    return body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
 
 
 def _message(error: ApiException) -> str:
     """What it says: `message` in InfluxDB 2, `error` in 1, else whatever came."""
-    body = error.body or b""
-    text = body.decode("utf-8", "replace") if isinstance(body, bytes) else str(body)
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if isinstance(value, dict):
-        text = str(value.get("message") or value.get("error") or text)
-    return " ".join((text or error.reason or "").split())[:_SAID_LIMIT]
+    value = _object(error)
+    text = str(value.get("message") or value.get("error") or _text(error) or error.reason or "")
+    return " ".join(text.split())[:_SAID_LIMIT]
 
 
 def _plain(error: Exception) -> str:

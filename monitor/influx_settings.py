@@ -45,6 +45,9 @@ def load_settings(conf: Path) -> Settings:
     token, warning = _token(conf, texts["token"])
     if version == 1 and token and ":" not in token:
         raise ConfigError(f"{conf}: influx.token: for InfluxDB 1 it is USER:PASSWORD, or empty where it asks for none")
+    if not token.isprintable() or (version != 1 and not token.isascii()):
+        # It could not be sent, and whoever tells that would show it.
+        raise ConfigError(f"{conf}: influx.token: one line is expected, of ASCII alone for InfluxDB 2")
     return Settings(texts["url"].rstrip("/"), version, token, texts["org"], texts["bucket"], warning)
 
 

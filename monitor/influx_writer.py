@@ -26,12 +26,14 @@ BATCH_BYTES = 512 << 10
 
 
 class Pace(NamedTuple):
-    """Seconds. `flush`: between two writes; `first` and `longest`: the back-off; `denied`: the same after a refused
-    token, which only a person can change; `report`: between two lines about losses."""
+    """Seconds. `flush`: between two writes; `first` and `longest`: the back-off; `asked`: the most that it may ask
+    for; `denied`: the pause after a refused token, which only a person can change; `report`: between two lines about
+    losses."""
 
     flush: float = 1.0
     first: float = 0.5
     longest: float = 30.0
+    asked: float = 600.0
     denied: float = 60.0
     report: float = 60.0
 
@@ -83,7 +85,7 @@ class Buffer:
         if not points:
             return
         with self._changed:
-            self._pieces.append(_Piece(self._next, text.encode(), points))
+            self._pieces.append(_Piece(self._next, text.encode(errors="replace"), points))
             self._next += 1
             self._size += len(self._pieces[-1].text)
             self._points += points
@@ -141,7 +143,7 @@ class Buffer:
 
 
 class Writer(threading.Thread):
-    """The thread. `server` is made anew by `connect` after each refused token, so that a corrected one is found."""
+    """The thread. The server is made anew by `connect` after each failure, so that corrected settings are found."""
 
     def __init__(self, buffer: Buffer, connect: Callable[[], Server], pace: Pace = PACE) -> None:
         super().__init__(name="influx", daemon=True)
@@ -152,6 +154,7 @@ class Writer(threading.Thread):
         self._stop_at: float | None = None
         self._stopping = threading.Event()
         self._told = ""
+        self._mistake = ""
         self._fails = 0
         self._refused = 0
         self._refusal = ""
@@ -200,7 +203,7 @@ class Writer(threading.Thread):
             return self._failed(error)
         except Exception as error:
             log.exception("a write failed in a way that nobody thought of")
-            return self._failed(UnavailableError(repr(error)))
+            return self._failed(UnavailableError(type(error).__name__))  # its words may hold the token
         self._buffer.done(batch)
         self._recovered()
         return 0.0
@@ -225,25 +228,28 @@ class Writer(threading.Thread):
             self._told = way
             if denied:
                 log.error(
-                    "InfluxDB refuses (%s): see influx.token, influx.org and influx.bucket in conf.json; "
+                    "InfluxDB refuses (%s): see influx.token, influx.org, influx.bucket and influx.url in conf.json; "
                     "the next try is in %.0f s, points are kept meanwhile", error, self._pace.denied,
                 )  # fmt: skip
             else:
                 log.warning("InfluxDB takes no points (%s): they are kept and written later", error)
+        self._connect_anew()
         if denied:
-            self._connect_anew()
             return self._pace.denied * random.uniform(1.0, 1.2)  # noqa: S311  (spreads the load)
         doubled: float = self._pace.first * 2.0 ** min(self._fails - 1, 16)
         asked = error.after_s if isinstance(error, UnavailableError) else 0.0
         pause = min(self._pace.longest, doubled) * random.uniform(0.5, 1.0)  # noqa: S311  (as above)
-        return max(pause, min(asked, self._pace.longest))
+        return max(pause, min(asked, self._pace.asked))
 
     def _connect_anew(self) -> None:
         try:
             server = self._connect()
         except ConfigError as error:
-            log.error("%s", error)  # noqa: TRY400  (a person's mistake; there is nothing to trace)
+            if str(error) != self._mistake:
+                self._mistake = str(error)
+                log.error("%s", error)  # noqa: TRY400  (a person's mistake; there is nothing to trace)
             return
+        self._mistake = ""
         self._server.close()
         self._server = server
 

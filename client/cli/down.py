@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import time
 
 from client.session import Session
@@ -53,12 +52,10 @@ def run(context: Context) -> int:
 
 def _end_writer_left_behind(context: Context) -> None:
     """The master died otherwise: what `up` started beside it has no use any more."""
-    if context.options.master or os.environ.get("MUSTER_MASTER"):
-        return  # it is not said where its files lie
-    from client import address
     from client.cli import writer_process
 
-    if writer_process.stop(writer_process.task_info(address.conf_path(context.options.conf))):
+    conf = writer_process.conf_of(context.options)
+    if conf is not None and writer_process.stop(writer_process.task_info(conf)):
         context.note("the writer of metrics was left behind and is stopped")
 
 

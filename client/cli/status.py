@@ -31,6 +31,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     """Do it."""
     info = context.client.info()
+    metrics = _metrics(context)
+    if metrics is not None:
+        info["metrics"] = metrics
     if context.json:
         context.print_json(info)
         return 0
@@ -48,11 +51,35 @@ def run(context: Context) -> int:
     context.say(f"tasks    {_counts(info.get('tasks'))}")
     if info.get("warned"):
         context.say(f"idle     {_idle(info['warned'])}")
+    if metrics is not None:
+        context.say(f"metrics  {_writer(metrics)}")
     for line in _troubles(nodes, terminal_width()):
         context.say(line)
     if not any((info.get("tasks") or {}).values()):
         context.say("\nno tasks yet; submit one with: muster submit -- CMD …")
     return 0
+
+
+def _metrics(context: Context) -> dict[str, Any] | None:
+    """Of the writer of metrics: its pid and its last word; None where conf.json wants none or lies elsewhere."""
+    from client.cli import writer_process
+
+    conf = writer_process.conf_of(context.options)
+    if conf is None or not writer_process.is_configured(conf):
+        return None
+    try:
+        pid = writer_process.pid(conf)
+    except PermissionError:
+        return None  # another user's lab
+    return {"pid": pid, "last_word": writer_process.last_word(conf)}
+
+
+def _writer(metrics: dict[str, Any]) -> str:
+    """That nobody writes is a trouble; what the writer says last is how InfluxDB does."""
+    state = (
+        f"pid {metrics['pid']}" if metrics["pid"] else "NOT written: the writer does not run (`muster up` starts it)"
+    )
+    return f"{state}; {harmless(metrics['last_word'])}" if metrics["last_word"] else state
 
 
 def _counts(counts: dict[str, Any] | None) -> str:

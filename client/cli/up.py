@@ -40,16 +40,25 @@ def run(context: Context) -> int:
     conf = os.path.abspath(address.conf_path(context.options.conf))
     where = address.read_conf(conf)
     running = _ask(where, where.data)
-    if running is not None:
-        raise ConflictError(f"a master runs at {where} already (pid {running.get('pid')}); `muster down` stops it")
-    if context.options.detach:
-        return _detached(context, conf, where)
     from client.cli import master_process, writer_process
 
+    if running is not None:
+        told = f"a master runs at {where} already (pid {running.get('pid')})"
+        if not writer_process.is_configured(conf) or writer_process.runs(conf):
+            raise ConflictError(f"{told}; `muster down` stops it")
+        if not _await_writer(context, conf, writer_process.start(conf)):
+            return 1
+        if context.json:
+            context.print_json(running)
+        context.say(f"{told}; its writer of metrics did not, and was started")
+        return 0
+    if context.options.detach:
+        return _detached(context, conf, where)
     if not writer_process.is_configured(conf):
         return master_process.run("--conf", conf)
     writer = writer_process.start(conf)
     try:
+        _await_writer(context, conf, writer)
         return master_process.run("--conf", conf)
     finally:
         writer.terminate()
@@ -73,7 +82,7 @@ def _detached(context: Context, conf: str, where: address.Address) -> int:
                 context.print_json(info)
             context.say(f"the master runs: pid {process.pid}, {where}; `muster down` stops it")
             if writer_process.is_configured(conf):
-                _start_writer(context, conf)
+                _await_writer(context, conf, writer_process.start(conf))
             return 0
         time.sleep(_LOOK_S)
     raise UnreachableError(
@@ -81,17 +90,18 @@ def _detached(context: Context, conf: str, where: address.Address) -> int:
     )
 
 
-def _start_writer(context: Context, conf: str) -> None:
-    """Start the writer of metrics. That it cannot start is told, and no fault of the master's."""
+def _await_writer(context: Context, conf: str, writer: subprocess.Popen[bytes]) -> bool:
+    """Wait until the writer of metrics is at work; whether it is. That it cannot start is told, and no fault of the
+    master's."""
     from client.cli import writer_process
 
-    writer = writer_process.start(conf)
     deadline = time.monotonic() + _WRITER_START_S
     while time.monotonic() < deadline and not writer_process.runs(conf):
         if writer.poll() is not None:
             context.note(f"metrics are not written: {harmless(writer_process.last_word(conf))}")
-            return
+            return False
         time.sleep(_LOOK_S)
+    return True
 
 
 def _serves(where: address.Address, pid: int) -> dict[str, Any] | None:

@@ -14,9 +14,20 @@ import time
 from client import address
 from client.cli import master_process
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+
 _END_S = 10.0
 _LOG_LIMIT = 1 << 20
 LOCK = "influx.lock"
+
+
+def conf_of(options: argparse.Namespace) -> str | None:
+    """The conf.json of the master in use; None where it is named otherwise, so that its files may lie anywhere."""
+    if options.master or (not options.conf and os.environ.get("MUSTER_MASTER")):
+        return None
+    return address.conf_path(options.conf)
 
 
 def is_configured(conf: str) -> bool:
@@ -44,7 +55,12 @@ def start(conf: str) -> subprocess.Popen[bytes]:
 
 def runs(conf: str) -> bool:
     """Whether one writes for this lab."""
-    return _holder(os.path.join(task_info(conf), LOCK)) is not None
+    return pid(conf) is not None
+
+
+def pid(conf: str) -> int | None:
+    """Which process writes for this lab, if one does."""
+    return _holder(os.path.join(task_info(conf), LOCK))
 
 
 def log_file(conf: str) -> str:
@@ -53,26 +69,42 @@ def log_file(conf: str) -> str:
 
 
 def last_word(conf: str) -> str:
-    """The last line of its log."""
-    with open(log_file(conf), encoding="utf-8", errors="replace") as file:
-        lines = file.read().splitlines()
+    """The last line of its log; nothing where it logs elsewhere, as under systemd."""
+    try:
+        with open(log_file(conf), encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return ""
     return lines[-1] if lines else ""
 
 
 def stop(folder: str) -> bool:
-    """End the one that writes for this folder, if there is one, and wait; whether there was."""
+    """End the one that writes for this folder, if there is one, and wait; whether there was. Raises ConflictError."""
     path = os.path.join(folder, LOCK)
     pid = _holder(path)
     if pid is None:
         return False
-    os.kill(pid, signal.SIGTERM)
+    try:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            os.kill(pid, number)
+            if _ends(path, pid):
+                return True
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass
+    from wire.errors import ConflictError
+
+    raise ConflictError(f"the writer of metrics (pid {pid}) could not be ended: end it as the user that it belongs to")
+
+
+def _ends(path: str, pid: int) -> bool:
     deadline = time.monotonic() + _END_S
-    while _holder(path) == pid:
-        if time.monotonic() > deadline:
-            os.kill(pid, signal.SIGKILL)
-            deadline += _END_S
+    while time.monotonic() < deadline:
+        if _holder(path) != pid:
+            return True
         time.sleep(0.02)
-    return True
+    return False
 
 
 def _holder(path: str) -> int | None:

@@ -68,6 +68,12 @@ class Lab(NamedTuple):
         return tuple(self.config.root / name for name in self.config.visible_folders)
 
     @property
+    def barred(self) -> tuple[Path, ...]:
+        """Folders on the way to what is exported that not everybody may pass."""
+        above = {parent for one in self.exported for parent in one.source.parents}
+        return tuple(sorted(parent for parent in above if self.machine.closed(parent)))
+
+    @property
     def network_folders(self) -> tuple[Path, ...]:
         """Mount points of other machines' disks that the master needs here."""
         return tuple(sorted({*(mount.point for mount in self.mounted), *(one.mount.point for one in self.elsewhere)}))

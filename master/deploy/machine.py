@@ -9,6 +9,7 @@ import os
 import pwd
 import re
 import socket
+import stat
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -48,7 +49,7 @@ class Mount(NamedTuple):
 
 class Machine(NamedTuple):
     """`user`: who runs the master. `code`: the folder that the packages lie in. `towards`: our address as a machine
-    of that address sees it, None where there is no way to it.
+    of that address sees it, None where there is no way to it. `closed`: whether not everybody may pass a folder.
     """
 
     host: str
@@ -60,6 +61,7 @@ class Machine(NamedTuple):
     grafana: Path
     mounts: tuple[Mount, ...]
     towards: Callable[[str], str | None]
+    closed: Callable[[Path], bool]
 
     def mount_of(self, path: Path) -> Mount:
         """The file system that `path` lies on."""
@@ -92,6 +94,7 @@ def look(owned: Iterable[Path]) -> Machine:
         grafana=code / "monitor" / "grafana",
         mounts=parse_mounts(_MOUNTINFO.read_bytes().decode("utf-8", "surrogateescape")),
         towards=address_towards,
+        closed=is_closed,
     )
 
 
@@ -115,6 +118,14 @@ def address_towards(address: str) -> str | None:
             return str(probe.getsockname()[0])
     except (OSError, UnicodeError):
         return None
+
+
+def is_closed(folder: Path) -> bool:
+    """Whether not everybody may pass through a folder to what lies in it."""
+    try:
+        return not folder.stat().st_mode & stat.S_IXOTH
+    except OSError:
+        return False
 
 
 def _unescape(text: str) -> str:

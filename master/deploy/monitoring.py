@@ -73,6 +73,11 @@ volumes:
   influxdb: {{}}
   grafana: {{}}
 """
+_ROOM_1 = """\
+      # Each task that uses a GPU is a value of a tag: by default 100,000 of them are taken and no more.
+      INFLUXDB_DATA_INDEX_VERSION: tsi1
+      INFLUXDB_DATA_MAX_VALUES_PER_TAG: "0"
+"""
 _OPEN_1 = """\
       # `influx.token` of conf.json is empty, so InfluxDB asks nobody: keep it on an address that only the lab reaches.
       INFLUXDB_HTTP_AUTH_ENABLED: "false"
@@ -123,12 +128,13 @@ def compose(lab: Lab, influx: Influx) -> str:
     """compose.yaml. Raises ConfigError for a URL that InfluxDB cannot be published at."""
     where, bucket = influx_address(lab, influx), yaml(influx.bucket)
     kind = _TWO if influx.version == 2 else _CLOSED_1 if influx.token else _OPEN_1  # noqa: PLR2004  (2 is InfluxDB 2)
+    room = _ROOM_1 if influx.version == 1 else ""
     user = '"${MUSTER_INFLUX_USER:?fill in .env}"' if kind is _CLOSED_1 else '""'
     return _COMPOSE.format(
         version=influx.version,
         conf=lab.config.path,
         influx_image=INFLUX_IMAGES[influx.version],
-        influx_environment=kind.format(bucket=bucket, org=yaml(influx.org or "muster")),
+        influx_environment=room + kind.format(bucket=bucket, org=yaml(influx.org or "muster")),
         influx_port=where.port,
         influx_host=_host_line(where.host),
         data=_DATA[influx.version],
@@ -182,6 +188,15 @@ def _published(host: str) -> str | None:
         return None if ipaddress.ip_address(host).is_unspecified else host
     except ValueError:
         return None
+
+
+def is_one_address(host: str) -> bool:
+    """Whether this is an address (no name) that any other machine, Windows too, may find this one at."""
+    try:
+        address = ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return not (address.is_loopback or address.is_unspecified)
 
 
 def _is_loopback(host: str) -> bool:

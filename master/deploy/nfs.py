@@ -53,6 +53,11 @@ if [ -n "${{2:-}}" ] && [ "$(id -u "$2")" != {uid} ]; then
 fi
 command -v mount.nfs4 >/dev/null || PATH=$PATH:/sbin:/usr/sbin command -v mount.nfs4 >/dev/null ||
     apt-get install --yes nfs-common
+if [ "$(grep -c '^{begin}$' /etc/fstab)" != "$(grep -c '^{end}$' /etc/fstab)" ]; then
+    echo "/etc/fstab: '{begin}' without '{end}', or the other way round: what is ours cannot be told from the rest." >&2
+    echo "Remove our lines by hand and run this again." >&2
+    exit 1
+fi
 # They belong to root: while nothing is mounted, no task can fill the disk beneath.
 mkdir -p {targets}
 [ -e /etc/fstab.before-muster ] || cp -p /etc/fstab /etc/fstab.before-muster

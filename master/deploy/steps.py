@@ -11,11 +11,15 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
+from master.config import Influx
 from master.deploy import concerns, monitoring, nfs, samba, units
 from master.deploy.concerns import named
 from master.deploy.lab import Lab, Peer
 from master.deploy.quoting import code
 
+_SSH_PORT = 22
+_TOKEN_FILE = "file:"  # noqa: S105  (what a token begins with that stands in a file)
+_ADMIN = "admin=$USER    # an account that may use sudo on the nodes"
 Fstabs = Mapping[str, str]
 """The file of lines for the fstab of each machine, by its address."""
 
@@ -39,6 +43,7 @@ def readme(lab: Lab, where: Path, fstabs: Fstabs) -> str:
         f"# Setting up the system around {lab.config.folder}\n\n"
         "Written by `muster deploy` from conf.json and the registry; nothing has been installed or changed. "
         f"Do the steps in this order, on {code(lab.machine.host)} and in {code(str(where))} unless they say otherwise. "
+        f"`sudo` is an admin's, on the nodes too; {code(lab.machine.user)} runs `muster` and needs no such right. "
         "After a change of conf.json or the registry run `muster deploy` again: it renews its own files and keeps "
         "those that you changed. The why of all this: docs/deployment.md.\n\n"
         + (f"**Look at these first**\n\n{notes}\n" if notes else "")
@@ -101,27 +106,34 @@ def _nfs(lab: Lab, fstabs: Fstabs) -> str:
             "sudo exportfs -ra && sudo exportfs -v",
         )
         text += "\n\n"
+    if lab.barred:
+        text += "NFS comes to them as nobody, who must be able to pass (not to list) the folders above:\n\n"
+        text += _block(*(f"sudo chmod o+x {shlex.quote(str(folder))}" for folder in lab.barred)) + "\n\n"
     if lab.mounted:
         text += "From another NFS server, as here; it must let the nodes in too:\n\n"
         text += "".join(f"* {code(str(mount.point))} from {code(mount.source)}\n" for mount in lab.mounted) + "\n"
     if nfs.targets(lab):
         text += "Then, once for each node (the account must be there, with the number that the script asks for):\n\n"
-        text += _block(*(line for peer in lab.peers for line in _mount_commands(peer, fstabs[peer.address])))
+        commands = [line for peer in lab.peers for line in _mount_commands(peer, fstabs[peer.address])]
+        text += _block(_ADMIN, *commands)
     return text
 
 
 def _mount_commands(peer: Peer, fstab: str) -> list[str]:
-    login = f"{peer.logins[0]}@" if peer.logins else ""
-    port = f" -p {peer.port}" if peer.port != 22 else ""  # noqa: PLR2004  (SSH's own)
-    copy_port = port.replace("-p", "-P")
+    port = f" -P {peer.port}" if peer.port != _SSH_PORT else ""
     bracketed = f"[{peer.address}]" if ":" in peer.address else peer.address
     account = f" {shlex.quote(peer.logins[0])}" if peer.logins else ""
     return [
         f"# {', '.join(peer.names)}",
-        f"scp{copy_port} nodes/mount.sh {login}{bracketed}:mount.sh",
-        f"scp{copy_port} {shlex.quote(fstab)} {login}{bracketed}:muster.fstab",
-        f"ssh{port} -t {login}{peer.address} sudo sh mount.sh muster.fstab{account}",
+        f'scp{port} nodes/mount.sh "$admin"@{bracketed}:mount.sh',
+        f'scp{port} {shlex.quote(fstab)} "$admin"@{bracketed}:muster.fstab',
+        _as_admin(peer, f"sh mount.sh muster.fstab{account}"),
     ]
+
+
+def _as_admin(peer: Peer, command: str) -> str:
+    port = f" -p {peer.port}" if peer.port != _SSH_PORT else ""
+    return f'ssh{port} -t "$admin"@{peer.address} sudo {command}'
 
 
 def _service(lab: Lab) -> str:
@@ -130,6 +142,8 @@ def _service(lab: Lab) -> str:
     stop = (
         f"A master that was started by hand is stopped first: {code(f'muster down --conf {conf}')} (tasks run on).\n\n"
     )
+    patience = "`muster-monitor` has nowhere to write to before step 7: it tries again every 5 s.\n\n"
+    patience = patience if units.MONITOR in names else ""
     system = _block(
         f"sudo install -m 644 {' '.join(f'systemd/system/{name}' for name in names)} /etc/systemd/system/",
         f"sudo systemctl daemon-reload && sudo systemctl enable --now {' '.join(names)}",
@@ -144,7 +158,7 @@ def _service(lab: Lab) -> str:
     return (
         f"{stop}With root, as a service of the system:\n\n{system}\n\n"
         f"Or without root, as {code(lab.machine.user)} (one of the two, never both):\n\n{own}\n\n"
-        "A restart of the service ends the master alone; tasks run on and are found again. What it says: "
+        f"{patience}A restart of the service ends the master alone; tasks run on and are found again. What it says: "
         f"`journalctl -u muster` (`--user -u muster`), and {code(str(lab.config.server_log))}."
     )
 
@@ -155,13 +169,14 @@ def _nodes(lab: Lab) -> str:
         return _block(f"muster nodes --conf {conf}")
     text = "Nothing of Muster is installed on a node; it needs sshd and Python 3.8 or newer, and for GPUs their driver."
     commands = [f"muster node trust --all --conf {conf}    # compare the fingerprints", f"muster nodes --conf {conf}"]
-    hosts = " ".join(f"{peer.logins[0]}@{peer.address}" for peer in lab.peers if peer.logins)
+    accounts = [(peer, shlex.quote(login)) for peer in lab.peers for login in peer.logins]
+    lingering = [_as_admin(peer, f"loginctl enable-linger {account}") for peer, account in accounts]
     text += "\n\n" + _block(*commands)
-    if hosts:
+    if lingering:
         text += (
             "\n\nWhere a log-out ends everything of a user (`KillUserProcesses=yes` in /etc/systemd/logind.conf; not "
             "the default of Debian and Ubuntu), agents and tasks need this on each node; it never does harm:\n\n"
-            + _block(f"for node in {hosts}; do", '    ssh -t "$node" \'sudo loginctl enable-linger "$USER"\'', "done")
+            + _block(_ADMIN, *lingering)
         )
     return text
 
@@ -171,7 +186,7 @@ def _samba(lab: Lab) -> str:
     if not shares:
         return "Not needed: `visible_folders` of conf.json names no folder that could be shared."
     user = shlex.quote(lab.machine.user)
-    host = f"\\\\{lab.machine.host}\\"
+    host = f"\\\\{_called(lab)}\\"
     listed = "".join(f"* {code(host + share.name)}: {code(str(share.path))}\n" for share in shares)
     return (
         f"{listed}\n"
@@ -207,12 +222,29 @@ def _monitoring(lab: Lab) -> str:
             "cd monitoring",
             "cp -p env.example .env    # mode 0600; fill it in: what is secret stands there and nowhere else here",
             "${EDITOR:-nano} .env",
-            "docker compose up --detach",
+            "sudo docker compose up --detach",
+            *_token_commands(lab, influx),
         )
         + "\n\nThe token of the master's writer is `influx.token` of conf.json; `file:PATH` there names a file of mode "
-        f"0600 that holds it. Grafana answers on port {monitoring.GRAFANA_PORT} (`admin`, and the password from .env), "
+        f"0600, {code(lab.machine.user)}'s, that holds it. `muster status` says whether points are written. Grafana "
+        f"answers on {code(f'http://{_called(lab)}:{monitoring.GRAFANA_PORT}')} (`admin`, and the password from .env), "
         "with the dashboards in the folder Muster."
     )
+
+
+def _token_commands(lab: Lab, influx: Influx) -> list[str]:
+    """The writer's token file, where conf.json names one, filled from .env."""
+    if not influx.token.startswith(_TOKEN_FILE):
+        return []
+    path = lab.config.folder / Path(influx.token.removeprefix(_TOKEN_FILE)).expanduser()
+    secret = "$MUSTER_INFLUX_SECRET" if influx.version != 1 else "$MUSTER_INFLUX_USER:$MUSTER_INFLUX_SECRET"
+    return [f'(umask 077; . ./.env; echo "{secret}" >{shlex.quote(str(path))})']
+
+
+def _called(lab: Lab) -> str:
+    """What a PC calls this machine: its address where it is known, since names need a name server."""
+    bind = lab.config.bind
+    return bind if monitoring.is_one_address(bind) else lab.machine.host
 
 
 def _firewall(lab: Lab) -> str:

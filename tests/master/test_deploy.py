@@ -195,6 +195,19 @@ def test_nodes_mount_from_the_address_of_the_master_that_they_see(
     assert lab.peers[0].server == server
 
 
+def test_folders_that_nfs_could_not_pass_are_opened_for_passing(tmp_path: Path) -> None:
+    conf = write_lab(tmp_path)
+    barred = {tmp_path, tmp_path / "elsewhere"}
+    written = texts(lab_at(conf, machine(closed=barred.__contains__)))["README.md"]
+    assert f"\nsudo chmod o+x {tmp_path}\n" in written
+    assert str(tmp_path / "elsewhere") not in written
+    assert "chmod o+x" not in texts(lab_at(conf))["README.md"]
+    (tmp_path / "shut").mkdir(mode=0o750)
+    assert look(()).closed(tmp_path / "shut")
+    assert not look(()).closed(Path("/"))
+    assert not look(()).closed(tmp_path / "not there")
+
+
 def test_mountinfo_is_read_with_its_escapes_and_the_last_mount_on_a_point_counts() -> None:
     text = (
         "27 1 254:0 / / rw - ext4 /dev/vda rw\n"
@@ -313,6 +326,36 @@ def test_what_influxdb_2_will_ask_for_and_conf_json_does_not_say_is_told(tmp_pat
     for influx, told in ((INFLUX, False), ({"url": "http://127.0.0.1:8086"}, True)):
         texts = concerns.warnings(lab_at(write_lab(tmp_path, influx=influx)))
         assert any("lacks `org` or `token`" in text for text in texts) == told
+
+
+@pytest.mark.parametrize(
+    ("influx", "command"),
+    [
+        ({**INFLUX, "token": "file:influx token"}, """echo "$MUSTER_INFLUX_SECRET" >'{folder}/influx token')"""),
+        (
+            {**INFLUX, "version": 1, "token": "file:/etc/influx"},
+            'echo "$MUSTER_INFLUX_USER:$MUSTER_INFLUX_SECRET" >/etc/influx)',
+        ),
+        (INFLUX, None),
+    ],
+    ids=["2", "1", "no file"],
+)
+def test_the_file_that_the_writer_reads_its_token_from_is_filled_by_a_step(
+    tmp_path: Path, influx: dict[str, Any], command: str | None
+) -> None:
+    conf = write_lab(tmp_path, influx=influx)
+    found = [line for line in texts(lab_at(conf))["README.md"].splitlines() if "umask 077" in line]
+    expected = [] if command is None else [f"(umask 077; . ./.env; {command.format(folder=conf.parent)}"]
+    assert found == expected
+
+
+def test_influxdb_1_takes_more_tasks_than_it_would_by_itself(tmp_path: Path) -> None:
+    for version in (1, 2):
+        conf = write_lab(tmp_path, influx={"url": "http://localhost:8086", "version": version})
+        environment = yaml.safe_load(texts(lab_at(conf))["monitoring/compose.yaml"])["services"]["influxdb"][
+            "environment"
+        ]
+        assert environment.get("INFLUXDB_DATA_MAX_VALUES_PER_TAG") == ("0" if version == 1 else None)
 
 
 def test_the_schema_refuses_what_is_no_compose_file() -> None:

@@ -1,4 +1,5 @@
-"""A real InfluxDB 1.6 and a real VictoriaMetrics (it is written to as InfluxDB 2 is), each in a folder of its own.
+"""A real InfluxDB 1.6 and a real VictoriaMetrics (it is written to as InfluxDB 2 is), each in a folder of its own; and
+a stub that answers as it is told to.
 
 Owns starting, stopping and asking; a stopped one comes back on its port with its data.
 """
@@ -6,8 +7,13 @@ Owns starting, stopping and asking; a stopped one comes back on its port with it
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
+import threading
 from base64 import b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -15,6 +21,7 @@ from urllib.parse import urlencode
 import urllib3
 from urllib3.exceptions import HTTPError
 
+from master.tls_files import OwnCertificates
 from tests.system.lab import NeverError, free_ports, until
 
 _INFLUX_CONF = """
@@ -151,3 +158,45 @@ class Victoria(Database):
         span = {"start": str(at - 3600), "end": str(at + 3600)}
         answer = urllib3.request("GET", f"{self.url}/api/v1/export?{urlencode({'match[]': match, **span})}", timeout=10)
         return [json.loads(line) for line in answer.data.splitlines()]
+
+
+@contextmanager
+def stub(
+    answer: Callable[[str, str, bytes], tuple[int, Any]], folder: Path | None = None, **headers: str
+) -> Iterator[str]:
+    """An HTTP server: (method, path, body) -> (status, bytes or JSON). Gives its address. `folder`: it speaks TLS, with
+    a certificate of an authority of its own, `ca.pem` there."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _serve(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            status, value = answer(self.command, self.path, body)
+            data = value if isinstance(value, bytes) else b"" if value is None else json.dumps(value).encode()
+            self.send_response(status)
+            for name, text in headers.items():
+                self.send_header(name.replace("_", "-"), text)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = _serve  # noqa: N815  (the names that http.server looks for)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        if folder is not None:
+            certificates = OwnCertificates(folder, ["127.0.0.1"])
+            certificates.ensure()
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificates.shown)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield f"http{'s' if folder else ''}://127.0.0.1:{server.server_address[1]}"
+        finally:
+            server.shutdown()
+            thread.join()

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from monitor.influx import Point, to_text
+from monitor.__main__ import GAUGE_S
+from monitor.influx import SECOND, Point, to_text
 from monitor.influx_recorder import Recorder
 from monitor.influx_server import connect
 from monitor.influx_settings import Settings
@@ -152,17 +153,17 @@ def some_minutes_of_a_lab(end: float) -> list[Point]:
         }
         for name in ("node1", "node2")
     ]
-    points = recorder.handle({"method": "snapshot", "params": {"tasks": [running, waiting]}}, 0)
-    points += recorder.handle({"method": "snapshot", "params": {"nodes": nodes}}, 0)
+    points = recorder.handle({"method": "snapshot", "params": {"tasks": [running, waiting]}})
+    points += recorder.handle({"method": "snapshot", "params": {"nodes": nodes}})
     for second in range(0, 120, 2):
         at = begin + second
         for name in ("node1", "node2"):
             sample = {**SAMPLE, "node": name, "at": at, "gpus": [GPU, {**GPU, "index": 4}]}
-            points += recorder.handle({"method": "node.sample", "params": sample}, 0)
+            points += recorder.handle({"method": "node.sample", "params": sample})
         if second % 10 == 0:
             points += recorder.tick(round(at * 1e9))
     ended = {**running, "state": "failed", "ended_at": end - 5}
-    return points + recorder.handle({"method": "task.changed", "params": {"task": ended}}, 0)
+    return points + recorder.handle({"method": "task.changed", "params": {"task": ended}})
 
 
 @pytest.fixture
@@ -241,10 +242,36 @@ def test_sums_over_nodes_and_users_count_each_once(filled: tuple[Influx, int, in
     assert last("muster-cluster: GPUs held: A") == 2
     assert last("muster-cluster: Tasks running: A") == 1
     assert last("muster-cluster: Tasks waiting: A") == 1
-    assert last("muster-cluster: Received by node: A") == 1000.0
+    assert last("muster-cluster: Received by node: A") == 8000.0
     assert last("muster-queue: GPUs that waiting tasks want: A") == 2
     hours = {row["tags"]["user"]: row["values"][0][1] for row in told["muster-queue: GPU hours in this time: A"]}
-    assert hours["ada"] == pytest.approx(2 * 110 / 3600, rel=0.01)
+    assert hours["ada"] == pytest.approx(12 * 2 * 10 / 3600)  # twelve times told, for 10 s each
+
+
+def test_gpu_hours_are_not_counted_for_a_time_of_which_nobody_knows(influx: Influx) -> None:
+    """The writer was away for a day: before it a user held nothing, after it eight GPUs."""
+    buffer, end = Buffer(), time.time_ns()
+    idle, busy = dict.fromkeys(("gpus", "running"), 0), {"gpus": 8, "running": 1}
+    told = [(end - 86_400 * SECOND, idle), (end - 10 * SECOND, busy), (end, busy)]
+    buffer.add(*to_text([Point("task", {"user": "ada"}, fields, at) for at, fields in told]))
+    writer = Writer(buffer, lambda: connect(Settings(influx.url, 1, "", "", "muster", "")))
+    writer.start()
+    until("all is written", lambda: not buffer.points)
+    writer.stop(5)
+    (text,) = [query.text for query in queries(load("muster-queue")) if "GPU hours" in query.panel]
+    (row,) = influx.rows(filled_in(text, end - 86_400 * SECOND, end, {"user": ".*"}))
+    assert row["GPU hours"] == pytest.approx(2 * 8 * GAUGE_S / 3600)
+
+
+def test_rates_of_the_network_are_shown_as_what_is_written() -> None:
+    """Bits a second."""
+    shown = {
+        panel["title"]: panel["fieldConfig"]["defaults"]["unit"]
+        for uid in UIDS
+        for panel in panels(load(uid))
+        if any("bytes_ps" in target["query"] for target in panel["targets"])
+    }
+    assert shown == {"Received by node": "bps", "Sent by node": "bps", "Network": "bps"}
 
 
 @pytest.mark.parametrize("name", OLD_QUERIES)

@@ -101,6 +101,11 @@ def test_memory_has_psutils_names_and_types() -> None:
     same_with_types(fields, {"total": GIB, "available": 268435456, "percent": 75.0, "used": 700000000})
 
 
+def test_a_name_that_a_node_makes_up_cannot_break_a_line() -> None:
+    ((_, fields),) = of("ram", sample_points({**SAMPLE, "memory": {"free": 5, "a=1i 5\ncpu,host=x value": 9}}, nobody))
+    assert fields == {"free": 5}
+
+
 def test_an_older_agent_tells_less_of_the_memory_and_nothing_of_the_rest() -> None:
     old = {key: SAMPLE[key] for key in list(SAMPLE)[:8]}
     points = sample_points(old, nobody)
@@ -109,10 +114,16 @@ def test_an_older_agent_tells_less_of_the_memory_and_nothing_of_the_rest() -> No
     assert {point.measurement for point in points} == {"cpu", "ram"}
 
 
-def test_an_interface_has_its_bandwidth_in_mbit_and_its_traffic_in_bytes() -> None:
+def test_an_interface_has_its_bandwidth_in_mbit_and_its_traffic_in_bits_as_the_old_dashboards_show_it() -> None:
     ((tags, fields),) = of("net", sample_points(SAMPLE, nobody))
     assert tags == {"host": "node1", "net": "eth0"}
-    same_with_types(fields, {"bandwidth": 1000, "recv_bytes_ps": 1000.0, "sent_bytes_ps": 2000.5})
+    same_with_types(fields, {"bandwidth": 1000, "recv_bytes_ps": 8000.0, "sent_bytes_ps": 16004.0})
+
+
+def test_interfaces_of_containers_whose_names_never_come_back_are_left_out() -> None:
+    passing = {**SAMPLE["network"][0], "name": "veth3f9a01c"}
+    points = sample_points({**SAMPLE, "network": [passing, *SAMPLE["network"]]}, nobody)
+    assert [tags["net"] for tags, _ in of("net", points)] == ["eth0"]
 
 
 def test_a_gpu_has_the_fields_and_units_of_gputil_and_more() -> None:

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from monitor import influx_recorder
-from monitor.influx import Point
+from monitor.influx import SECOND, Point
+from monitor.influx_recorder import REMEMBERED, Recorder
 from tests.monitor.test_influx import AT, GPU, SAMPLE, TASK
 
 WAITING = {**TASK, "state": "waiting", "started_at": None, "allocation": [], "launch": None}
 ENDED = {**TASK, "state": "succeeded", "ended_at": AT + 5}
 NODE = {"name": "node1", "state": "online", "schedulable": True, "gpus": [], "tasks": []}
-
-
-class Recorder(influx_recorder.Recorder):
-    """The recorder at one time."""
-
-    def handle(self, message: influx_recorder.Message, at: int = 1) -> list[Point]:
-        return super().handle(message, at)
 
 
 def snapshot(**what: Any) -> dict[str, Any]:
@@ -100,6 +93,7 @@ def test_the_use_of_a_gpu_is_told_for_who_holds_it_now() -> None:
 def test_a_deleted_task_holds_nothing() -> None:
     recorder = Recorder()
     recorder.handle(snapshot(tasks=[TASK]))
+    assert queue(recorder)["ada"]["running"] == 1
     recorder.handle({"method": "task.changed", "params": {"id": 7, "gone": True}})
     assert sample(recorder) == []
     assert queue(recorder)["ada"]["running"] == 0
@@ -116,12 +110,32 @@ def test_while_the_master_is_away_nothing_old_is_told_as_new() -> None:
     assert sample(recorder) == []
 
 
+def test_all_nodes_and_users_are_told_at_one_time_so_that_a_sum_finds_each_of_them() -> None:
+    recorder = Recorder()
+    recorder.handle(snapshot(tasks=[TASK, {**WAITING, "id": 8, "owner": "bob"}]))
+    recorder.handle(snapshot(nodes=[NODE, {**NODE, "name": "node2"}]))
+    assert recorder.handle({"method": "node.changed", "params": {"node": NODE}}) == []
+    assert {(point.measurement, point.at) for point in recorder.tick(5)} == {("task", 5), ("node", 5)}
+    assert len(recorder.tick(5)) == 4
+
+
+def test_a_user_without_tasks_is_told_as_zero_for_a_while_and_then_no_more() -> None:
+    recorder = Recorder()
+    recorder.handle(snapshot(tasks=[TASK, {**TASK, "id": 8, "owner": "bob"}]))
+    recorder.tick(SECOND)
+    recorder.handle(changed(ENDED))
+    later = REMEMBERED + SECOND
+    for at, users in ((later - 1, {"ada", "bob"}), (later, {"bob"})):
+        points = recorder.tick(at)
+        assert {point.tags["user"] for point in points} == users
+        assert all(point.fields["running"] == (point.tags["user"] == "bob") for point in points)
+
+
 def test_nodes_come_change_and_go() -> None:
     recorder = Recorder()
     recorder.handle(snapshot(nodes=[NODE]))
     lost = {**NODE, "name": "node2", "state": "unreachable"}
-    (point,) = recorder.handle({"method": "node.changed", "params": {"node": lost}}, 5)
-    assert (point.tags["host"], point.fields["online"], point.at) == ("node2", 0, 5)
+    assert recorder.handle({"method": "node.changed", "params": {"node": lost}}) == []
     online = {point.tags["host"]: point.fields["online"] for point in recorder.tick(1)}
     assert online == {"node1": 1, "node2": 0}
     recorder.handle({"method": "node.changed", "params": {"name": "node1", "gone": True}})

@@ -51,6 +51,9 @@ def test_everything_can_be_said(tmp_path: Path) -> None:
         ({"url": URL, "token": ["s3cret"]}, "influx.token: a text is expected, found something else"),
         ({"url": "http://ada:s3cret@db:8086"}, "influx.url: user and password belong into influx.token"),
         ({"url": URL, "version": 1, "token": "s3cret"}, "influx.token: for InfluxDB 1 it is USER:PASSWORD"),
+        ({"url": URL, "token": "s3cret\nagain"}, "influx.token: one line is expected, of ASCII alone for InfluxDB 2"),
+        ({"url": URL, "token": "s3cret密"}, "influx.token: one line is expected, of ASCII alone for InfluxDB 2"),
+        ({"url": URL, "version": 1, "token": "ada:s3cret\r"}, "influx.token: one line is expected"),
         ({"url": URL, "token": "file:nowhere"}, "No such file or directory"),
     ],
 )
@@ -61,6 +64,11 @@ def test_a_mistake_is_told_with_file_and_key_and_without_the_secret(tmp_path: Pa
     assert str(caught.value).startswith(f"{path}: ")
     assert said in str(caught.value)
     assert "s3cret" not in str(caught.value)
+
+
+def test_a_password_of_influxdb_1_may_have_any_letters(tmp_path: Path) -> None:
+    settings = load_settings(conf(tmp_path, influx={"url": URL, "version": 1, "token": "ada:密码"}))
+    assert settings[2] == "ada:密码"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "\ufeff7"])

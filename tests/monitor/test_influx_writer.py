@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +16,9 @@ from monitor.influx_server import connect
 from monitor.influx_settings import Settings
 from monitor.influx_writer import BATCH_BYTES, Buffer, Pace, Writer
 from tests.monitor.conftest import InfluxMaker
-from tests.monitor.databases import ADMIN, Influx, Victoria
+from tests.monitor.databases import ADMIN, Influx, Victoria, stub
 from tests.system.lab import free_ports, until
+from wire.errors import ConfigError
 
 QUICK = Pace(flush=0.02, first=0.05, longest=0.2, denied=0.2, report=0.1)
 BEGIN = 1_700_000_000
@@ -53,37 +52,6 @@ def times(database: Influx) -> list[int]:
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "muster.influx"]
-
-
-@contextmanager
-def stub(answer: Callable[[str, str, bytes], tuple[int, Any]]) -> Iterator[str]:
-    """An HTTP server: (method, path, body) -> (status, JSON). Gives its address."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def _serve(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            status, value = answer(self.command, self.path, body)
-            data = b"" if value is None else json.dumps(value).encode()
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
-
-        do_GET = do_POST = _serve  # noqa: N815  (the names that http.server looks for)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def test_influxdb_1_gets_its_database_and_every_point(influx: Influx) -> None:
@@ -336,6 +304,42 @@ def test_a_database_that_asks_for_patience_gets_its_points_afterwards() -> None:
     add(buffer, 1)
     with stub(answer) as url, writer(buffer, settings(url, version=2)):
         until("the point is taken", lambda: not buffer.points)
+
+
+def test_settings_that_were_corrected_during_an_outage_are_found_without_a_restart(influx: Influx) -> None:
+    (nobody,) = free_ports(1)
+    buffer = Buffer()
+    add(buffer, 1)
+    with writer(buffer, settings(f"http://127.0.0.1:{nobody}"), settings(influx.url)):
+        until("the point is there", lambda: times(influx) == [1])
+
+
+def test_a_mistake_in_the_settings_is_one_line_however_often_they_are_looked_at(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (nobody,) = free_ports(1)
+    buffer = Buffer()
+    add(buffer, 1)
+    first = [connect(settings(f"http://127.0.0.1:{nobody}"))]
+
+    def look() -> Any:
+        if first:
+            return first.pop()
+        raise ConfigError("conf.json: influx.url: a text is expected")
+
+    made = Writer(buffer, look, QUICK)
+    made.start()
+    until("it was tried often", lambda: made._fails > 3)
+    made.stop(0.2)
+    assert said(caplog).count("conf.json: influx.url: a text is expected") == 1
+
+
+def test_text_that_no_encoding_knows_does_not_stop_the_others() -> None:
+    buffer = Buffer()
+    buffer.add("m,host=\ud800 v=1i 1\n", 1)
+    batch = buffer.peek()
+    assert batch is not None
+    assert batch.body == b"m,host=? v=1i 1\n"
 
 
 def test_what_comes_after_an_end_that_cannot_wait_is_told(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:

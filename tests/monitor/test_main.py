@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import pairwise
@@ -14,6 +18,9 @@ from typing import Any
 
 import pytest
 
+from client.cli import writer_process
+from monitor.__main__ import Desk, _lock
+from monitor.influx_writer import Buffer
 from tests.monitor.databases import Influx
 from tests.system.lab import ROOT, Lab, until
 
@@ -183,6 +190,64 @@ def test_what_a_dead_master_left_is_ended_by_down_and_replaced_by_up(lab: Lab, i
     assert down.returncode == 3
     assert "the writer of metrics was left behind and is stopped" in down.stderr
     until("it is gone", lambda: int(second) not in {process.pid for process in lab.processes()}, patience=1)
+
+
+def test_status_tells_of_the_writer_and_up_starts_one_that_was_killed(lab: Lab, influx: Influx) -> None:
+    configure(lab, url=influx.url, version=1)
+    assert lab.muster("up", "--detach").returncode == 0
+
+    def metrics() -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(lab.muster("status", "--json").stdout)["metrics"]
+        return found
+
+    until("the writer says where it writes", lambda: influx.url in metrics()["last_word"])
+    pid = int((lab.task_info / "influx.lock").read_text(encoding="ascii"))
+    assert metrics()["pid"] == pid
+    assert f"\nmetrics  pid {pid}; " in lab.muster("status").stdout
+    again = lab.muster("up", "--detach")
+    assert (again.returncode, again.stderr.partition(" a master runs")[0]) == (1, "error: conflict:")
+    os.kill(pid, signal.SIGKILL)
+    until("it is gone", lambda: metrics()["pid"] is None)
+    assert "\nmetrics  NOT written: the writer does not run (`muster up` starts it); " in lab.muster("status").stdout
+    again = lab.muster("up")
+    assert (again.returncode, again.stderr) == (0, "")
+    assert "its writer of metrics did not, and was started" in again.stdout
+    assert metrics()["pid"] not in (None, pid)
+    assert lab.muster("down").returncode == 0
+
+
+def test_who_only_asks_whether_a_writer_runs_does_not_keep_one_from_starting(lab: Lab) -> None:
+    """To ask is to take the lock for an instant, and `muster up` asks while the writer starts."""
+    configure(lab, url="http://127.0.0.1:1")
+    lock = lab.task_info / "influx.lock"
+    lab.task_info.mkdir(exist_ok=True)
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        threading.Timer(0.1, fcntl.flock, (file, fcntl.LOCK_UN)).start()
+        os.close(_lock(lock))
+    assert lock.read_text(encoding="ascii") == f"{os.getpid()}\n"
+
+
+def test_a_writer_that_ends_by_itself_while_it_is_told_to_is_ended(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    with (tmp_path / writer_process.LOCK).open("w") as file:
+        file.write(str(gone.pid))
+        file.flush()
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert writer_process.stop(str(tmp_path))
+
+
+def test_a_master_that_makes_no_sense_does_not_end_the_writer(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk(Buffer())
+    desk.messages.put(("nodes", {"method": "snapshot", "params": {"nodes": [{"name": "n", "gpus": [3]}]}}))
+    ending = threading.Event()
+    worker = threading.Thread(target=desk.run, args=(ending,))
+    worker.start()
+    until("it is told", lambda: "what the master told makes no sense: 'how things are'" in caplog.text)
+    assert worker.is_alive()
+    ending.set()
+    worker.join()
 
 
 def test_a_writer_that_cannot_start_is_told_by_up_and_the_master_serves(lab: Lab) -> None:

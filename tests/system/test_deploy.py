@@ -237,13 +237,18 @@ def test_the_script_for_nodes_puts_its_lines_into_fstab_once_and_makes_the_mount
     (etc / "fstab").write_text("/dev/sda1 / ext4 defaults 0 1\n", encoding="utf-8")
     shutil.rmtree(root)
     script = [str(nodes / "mount.sh"), str(nodes / "节点二.fstab")]
+    inside = (
+        "unshare", "--mount", "sh", "-euc", 'mount --bind "$1" /etc; PATH="$2:$PATH"; shift 2; exec sh "$@"',
+        "sh", str(etc), str(programs),
+    )  # fmt: skip
     for account in ("", ACCOUNT):
-        run(
-            "unshare", "--mount", "sh", "-euc",
-            'mount --bind "$1" /etc; PATH="$2:$PATH"; shift 2; exec sh "$@"',
-            "sh", str(etc), str(programs), *script, *([account] if account else []),
-        )  # fmt: skip
+        run(*inside, *script, *([account] if account else []))
     lines = (etc / "fstab").read_text(encoding="utf-8")
+    (etc / "fstab").write_text(lines.replace("# END muster\n", "/dev/sdb1 /data ext4 defaults 0 2\n"), encoding="utf-8")
+    half = (etc / "fstab").read_bytes()
+    with pytest.raises(AssertionError, match="what is ours cannot be told from the rest"):
+        run(*inside, *script)
+    assert (etc / "fstab").read_bytes() == half
     fstab = (nodes / "节点二.fstab").read_text(encoding="utf-8")
     assert lines == f"/dev/sda1 / ext4 defaults 0 1\n# BEGIN muster\n{fstab}# END muster\n"
     assert sorted(path.name for path in root.iterdir()) == sorted(

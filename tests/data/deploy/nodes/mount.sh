@@ -13,6 +13,11 @@ if [ -n "${2:-}" ] && [ "$(id -u "$2")" != 1000 ]; then
 fi
 command -v mount.nfs4 >/dev/null || PATH=$PATH:/sbin:/usr/sbin command -v mount.nfs4 >/dev/null ||
     apt-get install --yes nfs-common
+if [ "$(grep -c '^# BEGIN muster$' /etc/fstab)" != "$(grep -c '^# END muster$' /etc/fstab)" ]; then
+    echo "/etc/fstab: '# BEGIN muster' without '# END muster', or the other way round: what is ours cannot be told from the rest." >&2
+    echo "Remove our lines by hand and run this again." >&2
+    exit 1
+fi
 # They belong to root: while nothing is mounted, no task can fill the disk beneath.
 mkdir -p '/srv/mas ter 100%/实验 数据' '/srv/mas ter 100%/envs' '/srv/mas ter 100%/data #1 "raw"' '/srv/mas ter 100%/50%Umsatz' '/srv/mas ter 100%/it'"'"'s'
 [ -e /etc/fstab.before-muster ] || cp -p /etc/fstab /etc/fstab.before-muster
