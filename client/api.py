@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from client.files import Files
     from client.shapes import Cancelled, Task, Why
 
+    OnWarning = Callable[[str | None], object]
+
 ENDED = frozenset({"succeeded", "failed", "cancelled", "timed_out", "lost"})
 LOG_CHUNK = 1 << 20
 LOG_WAIT_S = 20.0
@@ -152,7 +154,7 @@ class Client(NodeVerbs):
         self, task_id: int | None, offset: int, limit: int = LOG_CHUNK, **how: Any
     ) -> tuple[bytes, dict[str, Any]]:
         """At most `limit` bytes (1 MiB) of a log from `offset` (negative: from the end), and {offset, size, ended,
-        path}. None is the master's own log.
+        path, warning}. None is the master's own log.
 
         `how`: `wait_s` waits for more than `seen` bytes if there is nothing; `collapse` keeps of each line only its
         last state, the state of the line without an end being `rest`, and `next` is where to read on.
@@ -165,12 +167,18 @@ class Client(NodeVerbs):
             reply["rest"] = base64.b64decode(reply["rest"])
         return base64.b64decode(reply.pop("data")), reply
 
-    def logs(self, task_id: int | None, *, follow: bool = False, offset: int = 0) -> Iterator[bytes]:
-        """The log in pieces from `offset` (bytes); with `follow` until the task has ended and all was read."""
+    def logs(
+        self, task_id: int | None, *, follow: bool = False, offset: int = 0, on_warning: OnWarning | None = None
+    ) -> Iterator[bytes]:
+        """The log in pieces from `offset` (bytes); with `follow` until the task has ended and all was read.
+
+        `on_warning` gets, with each answer before the end, what looks wrong with the task, or None."""
         how: dict[str, Any] = {"wait_s": LOG_WAIT_S} if follow else {}
         while True:
             begin = time.monotonic()
             data, state = self.read_log(task_id, offset, **how)
+            if on_warning is not None and not state.get("ended"):
+                on_warning(state.get("warning"))
             if data:
                 offset = state["offset"] + len(data)
                 yield data
@@ -183,7 +191,7 @@ class Client(NodeVerbs):
             time.sleep(max(0.0, min(_LEAST_PAUSE_S, begin + _LEAST_PAUSE_S - time.monotonic())))
 
     def collapsed_logs(
-        self, task_id: int | None, *, follow: bool = False, offset: int = 0
+        self, task_id: int | None, *, follow: bool = False, offset: int = 0, on_warning: OnWarning | None = None
     ) -> Iterator[tuple[bytes, bytes]]:
         """The log with each line in its last state, as a terminal shows it after a progress bar: whole lines, and the
         state of the line that has no end yet. `offset` must be where a line begins."""
@@ -191,6 +199,8 @@ class Client(NodeVerbs):
         while True:
             how: dict[str, Any] = {"wait_s": LOG_WAIT_S, "seen": seen} if follow and seen is not None else {}
             lines, state = self.read_log(task_id, offset, collapse=True, **how)
+            if on_warning is not None and not state.get("ended"):
+                on_warning(state.get("warning"))
             offset, end = state["next"], state["next"] + len(state["rest"])
             news = bool(lines) or end != seen
             seen = end

@@ -64,7 +64,8 @@ class Gpu(TypedDict):
 
 
 class Node(TypedDict):
-    """A node as `nodes --json` shows it. `registry` is `ok`, `leaving` or `changing`; `drained` is why, or None."""
+    """A node as `nodes --json` shows it. `registry` is `ok`, `leaving` or `changing`; `drained` is why, or None;
+    `mismatch`: which GPUs are not those that the registry says, or None."""
 
     name: str
     driver: str | None
@@ -75,12 +76,14 @@ class Node(TypedDict):
     drained: str | None
     registry: str
     gpus: list[Gpu]
+    mismatch: str | None
     cpus: int | None
     cpus_held: int
     slots: int | None
     slots_held: int
     memory_mib: int | None
     load: Any
+    clock_offset_s: float | None
     tasks: list[int]
     hostname: str | None
     python: str | None

@@ -17,6 +17,7 @@ from master.task import Task, TaskState
 from wire.errors import ConflictError, NotFoundError
 
 PIECE = "nodes"
+RETURNED = "it was returned, and the next sample tells whether it is well"
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -175,7 +176,7 @@ class Cordon(Dispatch):
         if fault:
             findings = Findings(dict.fromkeys(range(count), fault), {})
         else:
-            findings = node.watch.look(reports, count, node.gpu_holder, now)
+            findings = node.watch.look(reports, count, node.gpu_holder, now, self._alive_on(node))
         for gpu, reason in findings.broken.items():
             if gpu not in node.aside:
                 self.set_aside(name, gpu, reason)
@@ -185,11 +186,18 @@ class Cordon(Dispatch):
             self._dirty_nodes.add(name)
             self.plan_needed = True
 
+    def _alive_on(self, node: Node) -> dict[str, int]:
+        """The tasks that may be alive on a node, by launch id."""
+        launches = ((self.tasks[task_id].launch, task_id) for task_id in node.active)
+        return {launch.launch_id: task_id for launch, task_id in launches if launch is not None}
+
     def gpus_expected(self, name: str) -> None:
-        """Its agent is about to say how its GPUs are: until then, none is given out."""
+        """Its agent is about to say how its GPUs are: until then, none is given out. What was seen before the
+        connection broke may be over, and somebody else there."""
         node = self.inventory.nodes.get(name)
-        if node is not None and not node.watch.newest and node.spec.gpu_models:
-            node.kept_back = dict.fromkeys(range(len(node.spec.gpu_models)), "no sample has told of it yet")
+        if node is not None and node.spec.gpu_models:
+            unseen = dict.fromkeys(range(len(node.spec.gpu_models)), "no sample has told of it yet")
+            node.kept_back = {**unseen, **node.kept_back}
             node.count_free()
             self._dirty_nodes.add(name)
 
@@ -210,11 +218,16 @@ class Cordon(Dispatch):
         self._note(name, msgspec.structs.replace(note, aside={**note.aside, gpu: reason}))
 
     def return_gpu(self, name: str, gpu: int) -> None:
-        """Undo `set_aside`. What is still wrong with it sets it aside again. Raises NotFoundError, ConflictError."""
+        """Undo `set_aside`. Where its last sample told a fault, it gets no task before the next one has told whether
+        that is still so, and then sets it aside again. Raises NotFoundError, ConflictError."""
         note = self.notes.get(name, Note())
         if gpu not in note.aside:
             self._check_gpu(name, gpu)
             raise ConflictError(f"GPU {gpu} of node {name} is not set aside")
+        node = self.inventory.nodes[name]
+        report = node.watch.newest.get(gpu)
+        if report is not None and report.fault:
+            node.kept_back = {**node.kept_back, gpu: RETURNED}
         self._note(name, msgspec.structs.replace(note, aside={g: why for g, why in note.aside.items() if g != gpu}))
 
     def _check_gpu(self, name: str, gpu: int) -> None:

@@ -74,11 +74,12 @@ class Dispatch(Ledger):
         self._dirty_nodes.add(name)
         self.plan_needed = True
 
-    def node_load(self, name: str, load: list[float] | None) -> None:
-        """The node's load averages. Not worth a record, nor a notification: samples tell whoever listens."""
+    def node_load(self, name: str, load: list[float] | None, clock_offset: float) -> None:
+        """The node's load averages, and how far its clock is ahead of ours, in seconds. Not worth a record, nor a
+        notification: samples tell whoever listens."""
         node = self.inventory.nodes.get(name)
         if node is not None:
-            node.load = load
+            node.load, node.clock_offset = load, clock_offset
 
     def reconcile(self, name: str, seen: list[Seen], now: float) -> None:
         """An agent said what it has. Adopt what runs, take over what ended, send again what cannot have been claimed,

@@ -1,20 +1,21 @@
 """What the samples say of a node's GPUs, and which of them may therefore not be given out. Pure.
 
-A GPU is kept back while somebody else computes on it, while the memory of the task that ended there is not free yet,
-and where the machine does not show it at all. One that is broken, or whose memory stays held, is to be set aside until
-a person returns it: that is for the caller to write down.
+A GPU is kept back while somebody else computes on it, be it a task that was not given it; while the memory of the task
+that ended there is not free yet; and where the machine does not show it at all. One that is broken, or whose memory
+stays held, is to be set aside until a person returns it: that is for the caller to write down.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 FREE_MIB = 1024
 """Memory that may be in use on an idle GPU (a desktop, the driver), in MiB, where no sample has shown how much is."""
 SLACK_MIB = 256
-"""How much more than it was when idle still counts as free, in MiB."""
+"""How much more than it was when idle still counts as free, in MiB; and half of what a desktop held comes to that, for
+such things change while a task runs."""
 SETTLE_S = 60.0
 """Memory that is still held so long after the end of a task is held for good."""
 STAYED = "its memory stayed in use:"
@@ -65,6 +66,13 @@ class GpuWatch:
         self._idle_mib: dict[int, int] = {}
         self._settling: dict[int, tuple[int, float | None]] = {}
 
+    def names(self) -> dict[int, str]:
+        """What tasks must call the GPUs where their number will not do: one fell off the bus and keeps its number here,
+        and CUDA, which counts those that are there, would take the next one for it."""
+        if not any(report.fault and report.memory_used_mib is None for report in self.newest.values()):
+            return {}
+        return {gpu: report.uuid for gpu, report in self.newest.items() if report.uuid.startswith("GPU-")}
+
     def released(self, gpu: int, task_id: int) -> None:
         """A task gave this GPU back. Kept back until a sample shows its memory free, if samples tell of it."""
         if gpu in self.newest:
@@ -74,10 +82,17 @@ class GpuWatch:
         """The GPUs whose last task has ended and whose memory no sample has shown free yet."""
         return {gpu: f"the memory of task {task_id} is not free yet" for gpu, (task_id, _) in self._settling.items()}
 
-    def look(self, reports: Iterable[GpuReport], count: int, held: Iterable[int], now: float) -> Findings:
-        """Take over a sample. `count`: GPUs in the registry; `held`: those that tasks hold now; `now`: in seconds."""
+    def look(
+        self,
+        reports: Iterable[GpuReport],
+        count: int,
+        held: Collection[int],
+        now: float,
+        alive: Mapping[str, int] | None = None,
+    ) -> Findings:
+        """Take over a sample. `count`: GPUs in the registry; `held`: those that tasks hold now; `now`: in seconds;
+        `alive`: the tasks that run there, by launch id."""
         self.newest = {report.index: report for report in reports}
-        busy = set(held)
         kept_back, broken = {}, {}
         for gpu in range(count):
             report = self.newest.get(gpu)
@@ -85,20 +100,28 @@ class GpuWatch:
                 kept_back[gpu] = f"the machine shows {len(self.newest)} GPUs and the registry counts {count}"
             elif report.fault:
                 broken[gpu] = report.fault
-            elif report.foreign:
-                kept_back[gpu] = f"used by {_names(report.foreign)}"
-            elif gpu not in busy and (reason := self._unsettled(report, now)):
+            elif users := _names(report.foreign) or ("" if gpu in held else _strays(report, alive or {})):
+                kept_back[gpu] = f"used by {users}"
+                self._begin_anew(gpu)
+            elif gpu in held:
+                self._note_idle(report)
+            elif reason := self._unsettled(report, now):
                 (broken if reason.startswith(STAYED) else kept_back)[gpu] = reason
         return Findings(kept_back, broken)
+
+    def _begin_anew(self, gpu: int) -> None:
+        """Memory that others hold says nothing of what the last task left: that is waited for when they are gone."""
+        if gpu in self._settling:
+            self._settling[gpu] = (self._settling[gpu][0], None)
 
     def _unsettled(self, report: GpuReport, now: float) -> str:
         """Why the memory of the last task is not free yet; "" if it is."""
         gpu, used = report.index, report.memory_used_mib
         if gpu not in self._settling:
-            self._note_idle(report)
+            self._note_idle(report, nobody=True)
             return ""
         task_id, since = self._settling[gpu]
-        if used is None or (not report.processes and used <= self._idle_mib.get(gpu, FREE_MIB) + SLACK_MIB):
+        if used is None or (not report.processes and used <= self._room(gpu)):
             del self._settling[gpu]
             return ""
         since = now if since is None else since
@@ -108,9 +131,24 @@ class GpuWatch:
             return f"{STAYED} {used} MiB for {SETTLE_S:.0f} s after task {task_id} ended"
         return f"the memory of task {task_id} is not free yet ({used} MiB)"
 
-    def _note_idle(self, report: GpuReport) -> None:
-        if report.memory_used_mib is not None and not report.processes:
-            self._idle_mib[report.index] = min(report.memory_used_mib, FREE_MIB)
+    def _room(self, gpu: int) -> int:
+        """How much may be in use of a GPU that nobody computes on."""
+        idle = self._idle_mib.get(gpu)
+        return FREE_MIB + SLACK_MIB if idle is None else idle + idle // 2 + SLACK_MIB
+
+    def _note_idle(self, report: GpuReport, *, nobody: bool = False) -> None:
+        """What is in use besides the processes that compute. A driver that tells none may hide some, so no process is
+        an answer only where there is `nobody`."""
+        told = [holder.memory_mib for holder in report.processes]
+        if report.memory_used_mib is not None and (told or nobody) and None not in told:
+            self._idle_mib[report.index] = max(0, report.memory_used_mib - sum(mib or 0 for mib in told))
+
+
+def _strays(report: GpuReport, alive: Mapping[str, int]) -> str:
+    """The tasks that compute on a GPU which no task holds: `task 12 (pid 7), which was not given it`."""
+    found = {alive[holder.launch_id]: holder.pid for holder in report.processes if holder.launch_id in alive}
+    told = ", ".join(f"task {task_id} (pid {pid})" for task_id, pid in found.items())
+    return f"{told}, which {'was' if len(found) == 1 else 'were'} not given it" if found else ""
 
 
 def _names(holders: tuple[Holder, ...]) -> str:

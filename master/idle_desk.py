@@ -11,6 +11,7 @@ import logging
 import os
 import stat
 import time
+from collections.abc import Callable
 
 from master.engine import Engine
 from master.files_threads import Threads
@@ -28,12 +29,16 @@ PER_FOLDER = 2
 
 
 class IdleDesk:
-    """Between the links and `samples`, where their samples go. `after_s`: see `IdleWatch`."""
+    """Between the links and `samples`, where their samples go. `after_s`: see `IdleWatch`; `clock`: seconds since the
+    epoch, as the logs' times are."""
 
-    def __init__(self, engine: Engine, samples: SampleSink, after_s: float) -> None:
+    def __init__(
+        self, engine: Engine, samples: SampleSink, after_s: float, clock: Callable[[], float] = time.time
+    ) -> None:
         self.threads = Threads(per_key=PER_FOLDER)
         self._engine = engine
         self._samples = samples
+        self._clock = clock
         self._watch = IdleWatch(after_s, engine.core.warnings)
         self._looking: dict[int, asyncio.Task[None]] = {}
         self._told_hung: set[int] = set()
@@ -44,7 +49,7 @@ class IdleDesk:
         self._samples.sample(name, sample)
         node = self._engine.core.inventory.nodes.get(name)
         if node is not None and node.gpu_holder and not sample.gpu_fault:
-            self._look(node, time.time())
+            self._look(node, self._clock())
 
     def _look(self, node: Node, now: float) -> None:
         for task_id in set(node.gpu_holder.values()):
@@ -77,7 +82,7 @@ class IdleDesk:
             written_at = None
         else:
             self._told_hung.discard(task.id)
-        self._take(self._watch.log_seen(task.id, launch_id, written_at, time.time()), task, launch_id)
+        self._take(self._watch.log_seen(task.id, launch_id, written_at, self._clock()), task, launch_id)
 
     def _tell(self, task: Task) -> None:
         """Tell who watches, after what is to be told of the task before. There is nothing to write down."""

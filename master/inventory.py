@@ -90,6 +90,7 @@ class Node:
     __slots__ = (
         "active",
         "aside",
+        "clock_offset",
         "cordons",
         "cpus_held",
         "facts",
@@ -118,6 +119,7 @@ class Node:
         self.cordons: dict[str, str] = {}
         self.remnants: set[str] = set()
         self.load: list[float] | None = None
+        self.clock_offset: float | None = None
         self.watch = GpuWatch()
         self.kept_back: dict[int, str] = {}
         self.aside: dict[int, str] = {}

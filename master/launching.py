@@ -6,6 +6,8 @@ quote or dollar in them is ever read by a shell; a command given as text is bash
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from master.activation import activation
@@ -21,8 +23,8 @@ class LaunchSettings(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float
 
 
-def launch_message(task: Task, settings: LaunchSettings) -> Launch:
-    """The message for the task's current attempt. Raises ValueError if it has none."""
+def launch_message(task: Task, settings: LaunchSettings, names: Mapping[int, str] | None = None) -> Launch:
+    """The message for the task's current attempt. Raises ValueError if it has none. `names`: see `environment`."""
     if task.launch is None:
         raise ValueError(f"task {task.id} has no attempt to launch")
     return Launch(
@@ -30,7 +32,7 @@ def launch_message(task: Task, settings: LaunchSettings) -> Launch:
         launch_id=task.launch.launch_id,
         argv=argv(task, settings.conda),
         cwd=task.cwd,
-        env=environment(task, settings.task_env),
+        env=environment(task, settings.task_env, names),
         log_path=task.log_path,
         grace_s=settings.grace_s,
         time_limit_s=task.time_limit_s,
@@ -48,14 +50,15 @@ def argv(task: Task, conda: str) -> list[str]:
     return ["/bin/bash", "-c", prelude + 'exec "$@"', "bash", *task.command]
 
 
-def environment(task: Task, task_env: dict[str, str]) -> dict[str, str]:
-    """The variables of an attempt; what says which GPUs it may see wins over everything the user set."""
+def environment(task: Task, task_env: dict[str, str], names: Mapping[int, str] | None = None) -> dict[str, str]:
+    """The variables of an attempt; what says which GPUs it may see wins over everything the user set. `names`: what to
+    call a GPU by its number, where that is not its number."""
     gpus = [gpu for part in task.allocation for gpu in part.gpus]
     return {
         **task_env,
         **task.variables,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
+        "CUDA_VISIBLE_DEVICES": ",".join((names or {}).get(gpu, str(gpu)) for gpu in gpus),
         "MUSTER_TASK_ID": str(task.id),
         "MUSTER_TASK_NAME": task.name,
         "MUSTER_ATTEMPT": str(task.attempt),

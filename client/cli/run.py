@@ -9,6 +9,7 @@ import argparse
 import sys
 
 from client.cli import submitting
+from client.cli.idle_note import IdleNote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def _attend(context: Context, task_id: int) -> int:
         context.note(f"task {task_id} (Ctrl-C detaches)")
     out = (sys.stderr if context.json else sys.stdout).buffer
     context.client.wait([task_id], until="started", on_change=_Waiting(context))
-    for piece in context.client.logs(task_id, follow=True):
+    note = IdleNote(context)
+    for piece in context.client.logs(task_id, follow=True, on_warning=lambda warning: note(task_id, warning)):
         out.write(piece)
         out.flush()
     task = context.client.wait([task_id])[task_id]

@@ -7,6 +7,7 @@ import sys
 
 from client.api import ENDED
 from client.cli import fields, ids
+from client.cli.idle_note import IdleNote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ EXAMPLES = """examples:
   muster wait 3-12 && echo all well
   muster wait --timeout 2h $(muster submit -- make data)"""
 _SHOWN = 10
+_CLEAR = "\r\x1b[K"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     """Do it."""
     wanted = ids.flat(context.options)
-    progress = _Progress() if sys.stderr.isatty() else None
+    progress = _Progress(IdleNote(context, before=_CLEAR)) if sys.stderr.isatty() else None
     try:
         known = context.client.wait(wanted, context.options.timeout, progress)
     except TimeoutError as error:
@@ -58,23 +60,27 @@ def _judge(context: Context, tasks: list[Task]) -> int:
 
 
 class _Progress:
-    """One line on stderr, written over as things change."""
+    """One line on stderr, written over as things change. `note` has the lines above it."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: IdleNote) -> None:
+        self.note = note
         self.shown = ""
 
     def __call__(self, known: dict[int, Task]) -> None:
+        running = [task for task in known.values() if task["state"] == "running"]
+        if [task for task in running if self.note(task["id"], task.get("warning"))]:
+            self.shown = ""
         states = [task["state"] for task in known.values()]
         ended = sum(state in ENDED for state in states)
-        running = sum(state in ("running", "starting", "paused") for state in states)
-        line = f"{ended}/{len(states)} ended, {running} running, {len(states) - ended - running} waiting"
+        alive = sum(state in ("running", "starting", "paused") for state in states)
+        line = f"{ended}/{len(states)} ended, {alive} running, {len(states) - ended - alive} waiting"
         if line != self.shown:
-            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.write(f"{_CLEAR}{line}")
             sys.stderr.flush()
         self.shown = line
 
     def end(self) -> None:
         """Take the line away."""
         if self.shown:
-            sys.stderr.write("\r\x1b[K")
+            sys.stderr.write(_CLEAR)
             sys.stderr.flush()

@@ -9,11 +9,11 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from typing import Any, Dict, Optional
+from typing import Any, Dict, List, Optional
 
 from . import tree
 from .gpu_figures import Bus, Doing, Found, Reading, Source, amount, percent, whole
-from .gpu_smi import AGAIN_S, SmiSource, program
+from .gpu_smi import SmiSource, children_s, pause, program
 from .gpu_words import tidy
 from .host import import_module
 
@@ -43,6 +43,7 @@ class GputilSource(Source):
 
     def read(self, doing: Doing) -> Reading:
         """As `Source`."""
+        before = children_s()
         doing("GPUtil")
         try:
             found = [_found(gpu) for gpu in self._module.getGPUs()]
@@ -50,14 +51,26 @@ class GputilSource(Source):
             found = []
         if not found:
             return self._smi.read(doing)
-        if any(gpu.uuid not in self._places for gpu in found):
-            self._places = {gpu.uuid: gpu.bus for gpu in self._smi.gpus(doing).found}
+        faults = self._look_closer(found, doing)
         holders, fault = self._smi.holders(doing)
         whole_story = [
-            gpu._replace(bus=self._places.get(gpu.uuid, gpu.bus), holders=tuple(holders.get(gpu.uuid, ())))
+            gpu._replace(
+                bus=self._places.get(gpu.uuid, gpu.bus),
+                fault=faults.get(gpu.uuid, ""),
+                holders=tuple(holders.get(gpu.uuid, ())),
+            )
             for gpu in found
         ]
-        return Reading(whole_story, fault, AGAIN_S)
+        return Reading(whole_story, fault, pause(before))
+
+    def _look_closer(self, found: List[Found], doing: Doing) -> Dict[str, str]:
+        """What is wrong with GPUs of which GPUtil could not read a figure, by UUID; and where the new ones are."""
+        unread = any(None in (gpu.utilization, gpu.memory_used_mib, gpu.temperature) for gpu in found)
+        if not unread and all(gpu.uuid in self._places for gpu in found):
+            return {}
+        seen = self._smi.gpus(doing).found
+        self._places = {gpu.uuid: gpu.bus for gpu in seen}
+        return {gpu.uuid: gpu.fault for gpu in seen}
 
 
 def _bind_programs(module: Any) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from typing import Any, Callable, Dict, List, Optional, TypeVar
+from typing import Any, Callable, Dict, List, Optional, Set, TypeVar
 
 from . import nvml
 from .gpu_figures import Bus, Doing, Found, Reading, Source, amount, percent, whole
 from .gpu_pynvml import Pynvml
 from .gpu_words import CRITICAL_XIDS, FELL_OFF, driver_failed, ecc, gpu_failed, tidy, xid
 from .host import MIB, import_module
-from .nvml import GPU_IS_LOST, Nvml, NvmlError
+from .nvml import GPU_IS_LOST, RESET_REQUIRED, UNKNOWN, Nvml, NvmlError
 
 AGAIN_S = 1.5
 """Less than the time between two samples, so that each of them asks."""
@@ -121,19 +121,21 @@ class NvmlSource(Source):
         api = self._api
         handle = api.handle(index)
         bus = _told(lambda: api.bus(handle)) or (index,)
-        uuid = _told(lambda: api.uuid(handle)) or f"GPU-at-{index}"
+        uuid = _told(lambda: api.uuid(handle)) or f"unknown-{index}"
         gpu = _Gpu(handle, bus, tidy(uuid), tidy(_told(lambda: api.model(handle)) or ""))
         _told(lambda: api.watch(handle))
         return gpu
 
     def _figures(self, gpu: _Gpu) -> Found:
         api, handle = self._api, gpu.handle
+        refused: Set[int] = set()
         try:
             self._ask_seldom(gpu)
-            load = _told(lambda: api.utilization(handle))
-            memory = _told(lambda: api.memory(handle))
-            temperature = _told(lambda: api.temperature(handle))
-            power = _told(lambda: api.power(handle))
+            memory = _told(lambda: api.memory(handle), refused)
+            blind = UNKNOWN in refused
+            load = _told(lambda: api.utilization(handle), refused)
+            temperature = _told(lambda: api.temperature(handle), refused)
+            power = _told(lambda: api.power(handle), refused)
             holders = _told(lambda: api.processes(handle)) or []
         except _LostError:
             gpu.lost = True
@@ -152,7 +154,7 @@ class NvmlSource(Source):
             xid=gpu.xid,
             mig=gpu.mig,
             holders=tuple(_merged(holders).items()),
-            fault=ecc(gpu.ecc_errors) if gpu.ecc_errors else "",
+            fault=_fault(refused, gpu.ecc_errors, blind=blind),
         )
 
     def _ask_seldom(self, gpu: _Gpu) -> None:
@@ -192,14 +194,27 @@ class _LostError(Exception):
     """The GPU fell off the bus."""
 
 
-def _told(ask: Callable[[], T]) -> Optional[T]:
-    """What the library tells, or None where it does not. Raises _LostError."""
+def _told(ask: Callable[[], T], refused: Optional[Set[int]] = None) -> Optional[T]:
+    """What the library tells, or None where it does not; `refused` collects why. Raises _LostError."""
     try:
         return ask()
     except NvmlError as error:
         if error.code == GPU_IS_LOST:
             raise _LostError from None
+        if refused is not None:
+            refused.add(error.code)
         return None
+
+
+def _fault(refused: Set[int], errors: Optional[int], *, blind: bool) -> str:
+    """What is wrong with a GPU that answers. One that needs a reset goes on telling some figures, so each refusal
+    counts; one whose memory cannot be told for no known reason (`blind`) computes no more, while a load that cannot be
+    told so (WSL) means nothing."""
+    if RESET_REQUIRED in refused:
+        return gpu_failed(RESET_REQUIRED, "")
+    if blind:
+        return gpu_failed(UNKNOWN, "Unknown Error")
+    return ecc(errors) if errors else ""
 
 
 def _merged(holders: nvml.Processes) -> Dict[int, Optional[int]]:

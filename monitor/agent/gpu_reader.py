@@ -10,7 +10,7 @@ import json
 import os
 import signal
 from contextlib import suppress
-from typing import Any, Dict, NoReturn
+from typing import Any, Dict, List, NoReturn
 
 from . import tree
 from .daemon import close_all_but
@@ -43,6 +43,7 @@ class GpuReader:
         self._pid = 0
         self._orders = -1
         self._head = b""
+        self._known: List[List[Any]] = []  # the GPUs that were seen: a GPU keeps its number also when a fork hung on it
         self._due = 0.0
         self._doing = ""
         self._give_up_at = 0.0
@@ -86,6 +87,7 @@ class GpuReader:
             self._doing, self._give_up_at = told["doing"], now + HUNG_S + SLACK_S
             return
         self._due = now + told.pop("again_s")
+        self._known = told.pop("known")
         self.figures = told
         self.asked = False
 
@@ -123,7 +125,7 @@ class GpuReader:
             self._close()
             pid = -1
         if pid == 0:
-            _serve(orders, answers, parent, Sources(self._wanted, self._attempts))
+            _serve(orders, answers, parent, Sources(self._wanted, self._attempts, self._known))
         os.close(orders)
         os.close(answers)
         self._pid = max(pid, 0)

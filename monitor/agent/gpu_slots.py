@@ -5,17 +5,22 @@ Pure: readings come in, the GPUs in their order go out.
 
 from __future__ import annotations
 
-from typing import Dict, List
+from typing import Any, List
 
 from .gpu_figures import Bus, Found
 from .gpu_words import FELL_OFF
 
 
 class Slots:
-    """The GPUs that were seen, in the order of the PCI bus, which is that of CUDA_DEVICE_ORDER=PCI_BUS_ID."""
+    """The GPUs that were seen, in the order of the PCI bus, which is that of CUDA_DEVICE_ORDER=PCI_BUS_ID. `known`:
+    what `known` of another one told."""
 
-    def __init__(self) -> None:
-        self._known: Dict[str, Found] = {}
+    def __init__(self, known: List[List[Any]]) -> None:
+        self._known = {uuid: Found(tuple(bus), uuid, model, memory_total_mib=mib) for bus, uuid, model, mib in known}
+
+    def known(self) -> List[List[Any]]:
+        """Those that were seen, as plain lists."""
+        return [[list(gpu.bus), gpu.uuid, gpu.model, gpu.memory_total_mib] for gpu in self._known.values()]
 
     def arrange(self, found: List[Found]) -> List[Found]:
         """Those found and those that are missing by now, in their order."""

@@ -14,6 +14,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 from . import tree
 from .gpu_figures import Bus, Doing, Found, Reading, Source, amount, percent, whole
 from .gpu_words import FELL_OFF, HUNG_S, MISMATCH, NO_DRIVER, ecc, gpu_failed, hung, tidy
+from .nvml import RESET_REQUIRED, UNKNOWN
 
 NAME = "nvidia-smi"
 AGAIN_S = 5.0
@@ -41,7 +42,6 @@ _FORMAT = "--format=csv,noheader,nounits"
 _BUS = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]"
 _LOST = re.compile(rf"device handle for GPU.*?({_BUS})")
 _NO_FIELD = re.compile(r'Field "([^"]*)" is not a valid field')
-_RESET_REQUIRED = 16
 Holders = Dict[str, List[Tuple[int, Optional[int]]]]
 
 
@@ -85,13 +85,12 @@ class SmiSource(Source):
 
     def read(self, doing: Doing) -> Reading:
         """As `Source`."""
-        before = _children_s()
+        before = children_s()
         found, fault = self.gpus(doing)
         if found and not fault:
             holders, fault = self.holders(doing)
             found = [gpu._replace(holders=tuple(holders.get(gpu.uuid, ()))) for gpu in found]
-        again_s = min(max(AGAIN_S, (_children_s() - before) / SHARE), LONGEST_S)
-        return Reading(found, fault, again_s)
+        return Reading(found, fault, pause(before))
 
     def gpus(self, doing: Doing) -> Parsed:
         """The GPUs, without their processes. Fields that an old version does not know are left out from then on."""
@@ -197,16 +196,18 @@ def _row(line: str, fields: Tuple[str, ...], order: int) -> Optional[Found]:
         power=amount(_number(told.get("power.draw", ""))),
         ecc_errors=errors,
         mig=told.get("mig.mode.current", "") == "Enabled",
-        fault=_row_fault(line, errors),
+        fault=_row_fault(line, told, errors),
     )
 
 
-def _row_fault(line: str, errors: Optional[int]) -> str:
+def _row_fault(line: str, told: Dict[str, str], errors: Optional[int]) -> str:
     lower = line.lower()
     if "[gpu is lost]" in lower:
         return FELL_OFF
     if "[gpu requires reset]" in lower:
-        return gpu_failed(_RESET_REQUIRED, "")
+        return gpu_failed(RESET_REQUIRED, "")
+    if told.get("memory.used") == "[Unknown Error]":  # of a load (WSL) or the power it means nothing
+        return gpu_failed(UNKNOWN, "Unknown Error")
     return ecc(errors) if errors else ""
 
 
@@ -260,7 +261,12 @@ def _wait(process: Any, patience_s: float) -> bool:
     return True
 
 
-def _children_s() -> float:
+def children_s() -> float:
     """The time on a CPU that ended children took."""
     times = os.times()
     return times.children_user + times.children_system
+
+
+def pause(before: float) -> float:
+    """When to ask again: the later, the more was taken since `before` (of `children_s`)."""
+    return min(max(AGAIN_S, (children_s() - before) / SHARE), LONGEST_S)

@@ -21,27 +21,28 @@ _MISSING = {
 
 
 class Sources:
-    """The sources of a node. `wanted` and `attempts` as of `GpuReader`."""
+    """The sources of a node. `wanted` and `attempts` as of `GpuReader`; `known` as of `Slots`."""
 
-    def __init__(self, wanted: str, attempts: str) -> None:
+    def __init__(self, wanted: str, attempts: str, known: List[List[Any]]) -> None:
         self._wanted = wanted
         self._source: Optional[Source] = None
-        self._slots = Slots()
+        self._slots = Slots(known)
         self._holders = Holders(attempts)
 
     def read(self, doing: Doing) -> Dict[str, Any]:
-        """The GPUs' keys of a sample, and `again_s`."""
+        """The GPUs' keys of a sample, `again_s`, and the `known` for who reads after this one."""
         if self._source is None:
             self._source = _choose(self._wanted, doing)
         if self._source is None:
             missing = _MISSING.get(self._wanted, "")
-            return {"gpus": [], "gpu_source": "none", "gpu_fault": missing, "again_s": _AGAIN_S}
+            none = {"gpus": [], "gpu_source": "none", "gpu_fault": missing}
+            return {**none, "again_s": _AGAIN_S, "known": self._slots.known()}
         reading = self._source.read(doing)
         gpus = [] if reading.fault else self._slots.arrange(reading.found)
         told = [self._entry(index, gpu) for index, gpu in enumerate(gpus)]
         self._holders.forget_others()
-        source = {"gpu_source": self._source.name, "gpu_fault": reading.fault, "again_s": reading.again_s}
-        return {"gpus": told, **source}
+        source = {"gpu_source": self._source.name, "gpu_fault": reading.fault}
+        return {"gpus": told, **source, "again_s": reading.again_s, "known": self._slots.known()}
 
     def _entry(self, index: int, gpu: Found) -> Dict[str, Any]:
         """As `wire.agent.Gpu`."""

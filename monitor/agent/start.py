@@ -109,7 +109,9 @@ def _enter(path: str) -> None:
     try:
         os.chdir(path)
     except FileNotFoundError:
-        raise StartError(f"the folder {path} does not exist on {socket.gethostname()}") from None
+        host = socket.gethostname()
+        cure = "submit from a folder that the nodes share, or name one with --cwd"
+        raise StartError(f"the folder {path} does not exist on {host}: {cure}") from None
     except NotADirectoryError:
         raise StartError(f"{path} is not a folder on {socket.gethostname()}") from None
     except OSError as error:

@@ -1,8 +1,8 @@
 """A machine with GPUs that are not there: a text file, an `nvidia-smi` for the PATH and an NVML library, all agreeing.
 
 The file has a line for each thing: `gpu KEY=VALUE… name=REST`, `process uuid=… pid=… mib=…`, `xid uuid=… number=…`;
-and for what goes wrong `hang`, `slow SECONDS`, `init CODE` (of nvmlInit), `say TEXT`, `exit STATUS`, `nofield NAME`,
-`crash`. A figure of a GPU that is `-` is not supported there; `!CODE` fails with that nvmlReturn_t.
+and for what goes wrong `hang`, `slow SECONDS`, `busy SECONDS`, `init CODE` (of nvmlInit), `say TEXT`, `exit STATUS`,
+`nofield NAME`, `crash`. A figure of a GPU that is `-` is not supported there; `!CODE` fails with that nvmlReturn_t.
 """
 
 from __future__ import annotations

@@ -249,6 +249,14 @@ def test_figures_that_hardly_change_are_asked_for_seldom(place: Place) -> None:
     assert found["ecc_errors"] == 1
 
 
+@pytest.mark.parametrize("way", ["nvidia-smi", "gputil"])
+def test_a_program_that_is_slow_is_asked_the_less_often(place: Place, way: str) -> None:
+    machine, reader = place.reader(way, gpu(0))
+    assert 5.0 <= reader.read()["again_s"] <= 15.0
+    machine.has(gpu(0), "busy 0.2")
+    assert reader.read()["again_s"] == 15.0
+
+
 @pytest.mark.parametrize("way", ["nvml", "pynvml", "nvidia-smi", "gputil"])
 @pytest.mark.parametrize(("code", "fault"), [(18, MISMATCH), (9, NO_DRIVER)])
 def test_a_driver_that_fails_is_told_and_asked_again(place: Place, way: str, code: int, fault: str) -> None:

@@ -74,7 +74,11 @@ def test_the_command_has_a_session_of_its_own_no_input_and_default_signals(node:
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"cwd": "/no/such/folder"}, "the folder /no/such/folder does not exist on HOST"),
+        (
+            {"cwd": "/no/such/folder"},
+            "the folder /no/such/folder does not exist on HOST: "
+            "submit from a folder that the nodes share, or name one with --cwd",
+        ),
         ({"cwd": "/bin/bash"}, "/bin/bash is not a folder on HOST"),
         ({"argv": ["/no/such/python"]}, "the program /no/such/python does not exist on HOST"),
         ({"argv": ["no-such-program"]}, "the program no-such-program does not exist on HOST"),

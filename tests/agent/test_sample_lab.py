@@ -124,8 +124,9 @@ def test_a_broken_gpu_is_set_aside_alone_until_an_admin_returns_it(scene: Scene)
     scene.machine.has(gpu(0, lost=1), gpu(1))
     told = scene.until_gpu(0, "the fault", lambda found: found["health"] != "ok")
     assert FELL_OFF in told["health"]
-    task = scene.submit()
+    task = scene.submit("echo $CUDA_VISIBLE_DEVICES")
     until("the other one works", lambda: scene.state(task) == "succeeded")
+    assert b"".join(scene.client.logs(task)).split()[0] == uuid(1).encode(), "which CUDA would count as the first now"
     scene.machine.has(gpu(0), gpu(1))
     scene.until_gpu(0, "its figures are back", lambda found: found["utilization"] == 37)
     assert scene.gpu(0)["health"] != "ok", "only a person returns it"
@@ -165,3 +166,13 @@ def test_fewer_gpus_than_the_registry_counts_are_told(scene: Scene) -> None:
     until("there are three", lambda: scene.node()["gpus"][2:])
     told = scene.until_gpu(2, "the third", lambda found: found["health"] != "ok")
     assert told["health"] == "the machine shows 2 GPUs and the registry counts 3"
+
+
+def test_more_gpus_or_others_than_the_registry_says_are_told(scene: Scene) -> None:
+    scene.client.edit_node("node0", {"gpu_count": 1, "gpu_info": ["A100"]})
+    until("there is one", lambda: len(scene.node()["gpus"]) == 1)
+    more = "the machine shows 2 GPUs and the registry counts 1"
+    assert scene.node()["mismatch"] == f"{more}; GPU 0 is {MODEL!r} and the registry says 'A100'"
+    assert f"node0: {more}" in scene.lab.muster("nodes").stdout
+    scene.client.edit_node("node0", {"gpu_count": 2, "gpu_info": ["H100", "H100"]})
+    until("all is as it is said", lambda: scene.node()["mismatch"] is None)

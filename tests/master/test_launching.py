@@ -98,6 +98,11 @@ def test_a_task_sees_the_gpus_that_it_was_given_and_no_others(gpus: list[int], v
     assert (seen["CUDA_VISIBLE_DEVICES"], seen["CUDA_DEVICE_ORDER"]) == (visible, "PCI_BUS_ID")
 
 
+def test_gpus_are_called_by_name_where_their_numbers_mean_others() -> None:
+    seen = environment(_placed([0, 2]), {}, {0: "GPU-a", 2: "GPU-c"})
+    assert seen["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-c"
+
+
 def test_the_users_variables_win_over_the_masters_and_never_over_what_says_which_gpus() -> None:
     variables = {"A": "user", "CUDA_VISIBLE_DEVICES": "0,1,2,3", "MUSTER_TASK_ID": "99"}
     seen = environment(_placed([1], variables=variables, name="名"), {"A": "conf", "B": "conf"})

@@ -74,6 +74,7 @@ def test_a_task_that_sits_on_its_gpu_is_shown_everywhere_until_it_works_again(la
     assert f"1 running task does nothing with the GPUs held: {task_id}" in said(lab, "status")
     with lab.client() as client:
         assert [task["warning"] for task in client.tasks()] == [told]
+        assert client.read_log(task_id, 0)[1]["warning"] == told, "who follows the log is told with it"
     assert lab.server_log().count(f"(bert): {told}") == 1
     pid = int(text_of(lab.folder / "pid"))
     machine.has(*idle(process(0, pid), utilization=80))

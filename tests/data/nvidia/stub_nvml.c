@@ -2,7 +2,7 @@
  *
  * FAKE_GPUS names the file; it is read anew at each call. Its lines are those of tests/agent/fake_gpus.py; the ones
  * that count here: `gpu KEY=VALUE… name=REST`, `process uuid=… pid=… mib=…`, `xid uuid=… number=…` (each is told once),
- * `init CODE`, `hang`, `crash`. A value `-` is one that the GPU does not support.
+ * `init CODE`, `hang`, `crash`. A value `-` is one that the GPU does not support, `!CODE` one that fails so.
  *
  * gcc -shared -fPIC -Wl,-soname,libnvidia-ml.so.1 -o libnvidia-ml.so.1 stub_nvml.c; with -DOLD as drivers of 2018 were.
  */
@@ -70,6 +70,7 @@ static int number(Gpu *gpu, const char *key, double *to) {
     load();
     if (value(gpu->line, "lost", text) && !strcmp(text, "1")) return LOST;
     if (!value(gpu->line, key, text)) return NOT_SUPPORTED;
+    if (*text == '!') return atoi(text + 1);
     *to = atof(text);
     return OK;
 }
