@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from weakref import WeakKeyDictionary
 
-from master import archive, doctor_way
+from master import doctor_way
 from master.doctor_finding import (
     REACHABLE,
     TAKES_TASKS,
@@ -38,11 +38,10 @@ async def examine(lab: Lab, names: list[str]) -> dict[str, list[Finding]]:
     end = loop.time() + WHOLE_S
     threads = _threads.setdefault(loop, Threads())
     nonces = Nonces(threads, secrets.token_hex(8))
-    version, _ = await asyncio.to_thread(archive.build)
     at_a_time = asyncio.Semaphore(AT_A_TIME)
-    this = Round(lab, nonces, threads, version, end)
+    this = Round(lab, nonces, threads, end)
     try:
-        await nonces.look(lab.folders)
+        await nonces.look(lab.config.shared_folders)
         if any(_may_share(lab, name) for name in names):
             await nonces.lay()
         found = await asyncio.gather(*(_examine(this, name, number, at_a_time) for number, name in enumerate(names)))

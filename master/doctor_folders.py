@@ -154,12 +154,12 @@ def broken(run: str, seen: Iterable[Seen]) -> list[str]:
 
 
 def shared(run: str, seen: Sequence[Seen], user: str) -> list[Finding]:
-    """All the folders of a node; those that are well in one finding, and those that lie in one that is missing with
-    it. `run`: what the files hold."""
+    """All the folders of a node; those that are well in one finding, and those that lie in one that is not with it.
+    `run`: what the files hold."""
     findings = []
     well = []
     for one in seen:
-        if any(_lies_in(one, other) and _ill(run, one) == _ill(run, other) != "" for other in seen):
+        if any(_follows(run, one, other) for other in seen):
             continue
         finding = _one(run, one, user or "the account there")
         if finding is None:
@@ -169,8 +169,20 @@ def shared(run: str, seen: Sequence[Seen], user: str) -> list[Finding]:
     return findings + ([ok(SHARED_FOLDERS, f"the same here and there: {', '.join(well)}")] if well else [])
 
 
+def absent(folders: Iterable[str]) -> list[Finding]:
+    """Folders that conf.json names and that are not on the master's own machine: no node need have them."""
+    why = "is not there on the master's own machine, so no node is asked for it"
+    return [skipped(SHARED_FOLDERS, f"{folder} {why}") for folder in folders]
+
+
 def _lies_in(one: Seen, other: Seen) -> bool:
     return one.folder != other.folder and Path(one.folder).is_relative_to(other.folder)
+
+
+def _follows(run: str, one: Seen, other: Seen) -> bool:
+    """Is `one` ill because it lies in `other`?"""
+    outer = _ill(run, other)
+    return outer != "" and _lies_in(one, other) and _ill(run, one) in (outer, "missing")
 
 
 def _ill(run: str, seen: Seen) -> str:

@@ -23,13 +23,14 @@ class Smi(msgspec.Struct, frozen=True):
 
 class Books(msgspec.Struct, frozen=True, kw_only=True):
     """What the master knows. `models`: the registry's; `seen`: how many the samples show; `aside` and `kept_back`:
-    why a GPU, by index, gets no tasks."""
+    why a GPU, by index, gets no tasks; `mismatch`: as `gpu_models` tells it."""
 
     models: tuple[str, ...]
     declared: bool
     seen: int
     aside: Mapping[int, str]
     kept_back: Mapping[int, str]
+    mismatch: str | None = None
 
 
 def read_smi(probed: Probed) -> Smi:
@@ -43,7 +44,8 @@ def read_smi(probed: Probed) -> Smi:
 
 def gpus(name: str, books: Books, smi: Smi) -> list[Finding]:
     """All that is to say of a node's GPUs."""
-    return [_driver_and_count(name, books, smi), *_closed(name, books)]
+    driver = _driver_and_count(name, books, smi)
+    return [driver, *_closed(name, books, told=driver.verdict == "fault")]
 
 
 def _driver_and_count(name: str, books: Books, smi: Smi) -> Finding:
@@ -68,11 +70,14 @@ def _driver_and_count(name: str, books: Books, smi: Smi) -> Finding:
     if shown > count:
         cure = f"`muster node edit {word(name)} gpus={shown}` lets tasks use all of them"
         return warning(GPUS, f"the machine shows {_gpus(shown)}, the registry counts {count}", cure)
+    if books.mismatch:
+        return warning(GPUS, books.mismatch, f"`muster node edit {word(name)} gpu-model=…` says which they are")
     return ok(GPUS, f"{_gpus(count)}, as the registry says: {', '.join(dict.fromkeys(books.models))}")
 
 
-def _closed(name: str, books: Books) -> list[Finding]:
-    """Those that get no tasks; GPUs with the same reason (a driver that is gone has one for all) in one finding."""
+def _closed(name: str, books: Books, *, told: bool) -> list[Finding]:
+    """Those that get no tasks; GPUs with the same reason (a driver that is gone has one for all) in one finding.
+    `told`: that the driver is gone, or some of the GPUs, is another finding."""
     found = []
     for reason, which in _by_reason(books.aside).items():
         cure = f"when it is mended: `muster node resume {word(name)} --gpu {','.join(map(str, which))}`"
@@ -80,6 +85,8 @@ def _closed(name: str, books: Books) -> list[Finding]:
     # That the machine shows fewer is told already.
     held = {gpu: why for gpu, why in books.kept_back.items() if gpu not in books.aside and "registry counts" not in why}
     for reason, which in _by_reason(held).items():
+        if told and len(which) == len(books.models):
+            continue
         used = reason.startswith("used by")
         cure = "tasks get it when they have ended" if used else "wait; it is set aside if that stays so"
         found.append(warning(GPUS, f"{_named(which)}: {reason}", cure))

@@ -20,6 +20,7 @@ from master.doctor_finding import (
     word,
 )
 from master.doctor_scripts import Disk, complaint
+from master.registry import NodeConfig
 from wire.agent import Probed
 
 CLOCK_S = 2.0
@@ -37,16 +38,16 @@ def python(version: str) -> Finding:
     return ok(PYTHON, f"Python {version}")
 
 
-def agent(name: str, version: str, ours: str, age_s: float | None) -> Finding:
-    """The agent's version and ours, digests of archives; how long it has been running, None where nobody knows."""
+def agent(config: NodeConfig, version: str, ours: str, age_s: float | None) -> Finding:
+    """The agent's version and the master's, digests of archives; how long it has been running, None where nobody
+    knows."""
     since = "" if age_s is None else f", running for {_span(age_s)}"
     if version == ours:
         return ok(AGENT, f"version {version}{since}")
-    cure = (
-        f"`muster agents restart {word(name)}`; if Muster was installed anew since the master started, `muster down` "
-        "and `muster up` first"
-    )
-    return warning(AGENT, f"its version is {version}, the one installed here is {ours}{since}", cure)
+    cure = f"`muster agents restart {word(config.name)}`"
+    if config.driver == "report":
+        cure = "the agent's own log on the machine says why it could not take over the master's"
+    return warning(AGENT, f"its version is {version}, the master's is {ours}{since}", cure)
 
 
 def _span(seconds: float) -> str:

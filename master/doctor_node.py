@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from master import doctor_folders, doctor_gpus, doctor_machine, doctor_scripts, doctor_way, environments
+from master import doctor_folders, doctor_gpus, doctor_machine, doctor_scripts, doctor_way, environments, gpu_models
 from master.config import Config
 from master.core import Core
 from master.doctor_finding import (
@@ -64,21 +64,13 @@ class Lab(msgspec.Struct, frozen=True):
     fleet: Fleet
     config: Config
 
-    @property
-    def folders(self) -> list[str]:
-        """What every machine must see at the same path."""
-        config = self.config
-        shown = [config.root / name for name in config.visible_folders]
-        return list(dict.fromkeys(map(str, (config.root, config.train_logs, config.conda, *shown))))
-
 
 class Round(msgspec.Struct, frozen=True):
-    """One call of the doctor. `end`: the loop's time by which all is told; `version`: our agent's."""
+    """One call of the doctor. `end`: the loop's time by which all is told."""
 
     lab: Lab
     nonces: Nonces
     threads: Threads
-    version: str
     end: float
 
 
@@ -99,6 +91,8 @@ class Examination:
         self._probes = asyncio.Semaphore(PROBES_AT_A_TIME)
         self._silence = ""
         """Why the agent does not answer."""
+        self._unreached = ""
+        """Why no connection could be made."""
         self._broken: list[str] = []
         """The folders that are not what the master has there."""
         self._python = sys.executable if config.driver == "local" else config.python
@@ -116,11 +110,26 @@ class Examination:
             self._in_time(START, self._start()),
         )
         found = [finding for part in parts for finding in part]
+        if any(one.check == PYTHON and one.verdict == "fault" for one in found):
+            found = self._without_python(found)
         schedulable = self._node.spec.schedulable
         found += doctor_machine.takes_tasks(self._node.name, self._node.cordons, schedulable=schedulable)
         if self._silence:
-            found = [doctor_machine.silent(AGENT, self._silence), *(one for one in found if one.check != AGENT)]
+            found = self._without_agent(found)
         return completed(map(self._unless_consequence, found), "its agent does not answer")
+
+    def _without_agent(self, found: list[Finding]) -> list[Finding]:
+        """The agent does not answer: told for all that was asked of it, unless the machine itself is away."""
+        if self._unreached:
+            away = doctor_way.reached(self._config, None, self._unreached, NodeState.UNREACHABLE)
+            return [away, *(one for one in found if one.check not in (REACHABLE, AGENT))]
+        return [doctor_machine.silent(AGENT, self._silence), *(one for one in found if one.check != AGENT)]
+
+    def _without_python(self, found: list[Finding]) -> list[Finding]:
+        """The folders were asked for with the Python that does not run: of them nothing is known."""
+        self._broken = []
+        blind = skipped(SHARED_FOLDERS, f"it is looked at with the node's Python, see {PYTHON}")
+        return [blind, *(one for one in found if one.check != SHARED_FOLDERS or one.verdict != "fault")]
 
     async def _in_time(self, check: str, step: Coroutine[Any, Any, list[Finding]]) -> list[Finding]:
         """What a step found. One that comes to no end has that as its finding; where the agent does not answer, that
@@ -161,6 +170,7 @@ class Examination:
             why = _OUR_OWN if self._config.driver == "local" else _DIALS_IN
             return [skipped(check, why) for check in (REACHABLE, HOST_KEY, *([LOG_IN] if online(self._node) else []))]
         took_s, error = await self._connect()
+        self._unreached = error
         found = [doctor_way.reached(self._config, took_s, error, self._node.state)]
         found.append(await self._host_key(connects=took_s is not None))
         if online(self._node):
@@ -231,14 +241,17 @@ class Examination:
         told = doctor_scripts.answer_of(probed, doctor_scripts.MachineTold)
         if told is None:
             why = doctor_scripts.complaint(probed)
-            agent = doctor_machine.agent(self._node.name, facts.version, self._this.version, None)
-            return [doctor_machine.silent(PYTHON, f"{self._python}: {why}"), agent]
+            return [doctor_machine.silent(PYTHON, f"{self._python}: {why}"), self._agent(facts.version, None)]
         return [
             doctor_machine.python(facts.python),
-            doctor_machine.agent(self._node.name, facts.version, self._this.version, told.age),
+            self._agent(facts.version, told.age),
             doctor_machine.clock(asked_at, told.now, answered_at),
             *doctor_machine.disks(told.disks),
         ]
+
+    def _agent(self, version: str, age_s: float | None) -> Finding:
+        ours = self._fleet.version(self._node.name)
+        return doctor_machine.agent(self._config, version, ours, age_s)
 
     async def _conda(self) -> list[Finding]:
         prefix = str(self._this.lab.config.conda)
@@ -260,6 +273,7 @@ class Examination:
             seen=len(node.watch.newest),
             aside=node.aside,
             kept_back=node.kept_back,
+            mismatch=gpu_models.mismatch(node.spec.gpu_models, node.watch.newest),
         )
         smi = doctor_gpus.Smi()
         if not books.declared:
@@ -285,10 +299,13 @@ class Examination:
         finally:
             await self._remove(written)
         self._broken = doctor_folders.broken(self._this.nonces.run, seen)
-        root = str(self._this.lab.config.root)
+        config = self._this.lab.config
+        absent = [one for one in config.shared_folders if one not in self._this.nonces.refused]
+        root = str(config.root)
         room = [one.answer.disk for one in seen if one.folder == root and one.answer and one.answer.disk]
         return [
             *doctor_folders.shared(self._this.nonces.run, seen, self._config.user_name),
+            *doctor_folders.absent(one for one in absent if one != str(config.conda)),
             *doctor_machine.disks(room),
         ]
 

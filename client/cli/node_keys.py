@@ -67,6 +67,8 @@ def change(text: str) -> tuple[str, Any]:
         return key, value or None
     plain = key.replace("-", "_")
     plain = _OPTION_OF.get(plain, plain)
+    if plain == "name":
+        raise argparse.ArgumentTypeError("a node keeps its name, tasks go by it: add another node and remove this one")
     if plain not in KEYS:
         raise argparse.ArgumentTypeError(f"there is no key {key!r}; there are {', '.join(KEYS)}, label.NAME")
     return plain, KEYS[plain](value) if value else None

@@ -39,7 +39,7 @@ def run(context: Context) -> int:
             context.say(f"{label + ':':<12}{shown}")
     room = terminal_width()
     if node["gpus"]:
-        rows = [_row(gpu) for gpu in node["gpus"]]
+        rows = [_row(gpu, away=node["state"] != "online") for gpu in node["gpus"]]
         sys.stdout.write("\n" + render(_TITLES, rows, room, flexible={"MODEL": 6, "HEALTH": 8, "OTHERS": 8}))
     if node["tasks"]:
         from client.cli.queue import table
@@ -60,12 +60,14 @@ def _lines(node: NodePage) -> list[tuple[str, str]]:
         ("reason", harmless(node["reason"] or "")),
         ("drained", harmless(drained)),
         ("registry", registry.get(node["registry"], "")),
+        ("gpus", harmless(node.get("mismatch") or "")),
         ("reached by", harmless(_way(node))),
         ("machine", harmless(_machine(node))),
         ("cpus", _held(node["cpus"], node["cpus_held"])),
         ("slots", _held(node["slots"], node["slots_held"])),
         ("memory", mib(node["memory_mib"]) if node["memory_mib"] else ""),
         ("load", load_text(node["load"])),
+        ("clock", _clock(node.get("clock_offset_s"))),
         ("labels", harmless(", ".join(f"{key}={value}" for key, value in node["labels"].items()))),
     ]
 
@@ -82,19 +84,26 @@ def _machine(node: NodePage) -> str:
     return ", ".join(part for part in (node["hostname"] or "", python, version) if part)
 
 
+def _clock(offset: float | None) -> str:
+    """Against the master's; a second is nothing to tell: so long may a sample be under way."""
+    if offset is None or abs(offset) <= 1:
+        return ""
+    return f"{abs(offset):.1f} s {'ahead of' if offset > 0 else 'behind'} the master's"
+
+
 def _held(count: int | None, held: int) -> str:
     return f"{count} ({held} held)" if count and held else str(count or "")
 
 
-def _row(gpu: Gpu) -> list[str]:
-    busy = gpu.get("utilization")
+def _row(gpu: Gpu, *, away: bool) -> list[str]:
+    busy, health = gpu.get("utilization"), gpu.get("health") or ""
     return [
         str(gpu["index"]),
         harmless(gpu.get("model") or ""),
         mib(gpu["memory_mib"]) if gpu.get("memory_mib") else "",
         "" if gpu.get("memory_used_mib") is None else mib(gpu["memory_used_mib"]),
         "" if busy is None else f"{busy:.0f}%",
-        harmless(gpu.get("health") or ""),
+        "?" if away and health == "ok" else harmless(health),
         ", ".join(map(str, gpu.get("held_by") or [])),
         harmless(", ".join(f"{other.get('user')} ({other.get('pid')})" for other in gpu.get("foreign") or [])),
     ]

@@ -26,10 +26,11 @@ EXAMPLES = """examples:
   muster node token far --revoke"""
 _FETCH = (
     "import hashlib,socket,ssl;"
-    "s=ssl._create_unverified_context().wrap_socket(socket.create_connection(({host!r},{port})));"
-    's.sendall(b\'{{"op":"archive"}}\\n\');d=s.makefile("rb").read();'
+    "s=ssl._create_unverified_context().wrap_socket(socket.create_connection(({host},{port})));"
+    's.sendall(b"{{\\"op\\":\\"archive\\"}}\\n");d=s.makefile("rb").read({size});'
     'assert hashlib.sha256(d).hexdigest()=="{sha256}";open("muster-agent.pyz","wb").write(d)'
 )
+"""For a line of any shell: without a single quote. Whoever has the whole archive hangs up."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,9 +50,11 @@ def run(context: Context) -> int:
     options = context.options
     if options.write:
         return _write(context)
+    host, port = _split(options.at)  # before a token is made that nobody would see
     action = "rotate" if options.rotate else "revoke" if options.revoke else "make"
     told = context.client.node_token(options.name, action)
-    told["master"] = _at(options.at, told["master"])
+    if host:
+        told["master"] = f"{host}:{port or told['master'].rpartition(':')[2]}"
     if context.json:
         context.print_json(told)
     elif action == "revoke":
@@ -76,16 +79,15 @@ def _write(context: Context) -> int:
     return 0
 
 
-def _at(given: str | None, known: str) -> str:
-    if not given:
-        return known
+def _split(at: str | None) -> tuple[str, str]:
+    """HOST and PORT of `--at`; an IPv6 address in brackets, and what was not said empty. Raises ConfigError."""
+    if not at:
+        return "", ""
     from client.address import parse
 
-    host, _, rest = given.rpartition(":")
-    if host and rest.isdigit():
-        parse(given)
-        return given
-    return f"{given}:{known.rpartition(':')[2]}"
+    found = parse(at)
+    is_bare = at in (found.host, f"[{found.host}]")
+    return f"[{found.host}]" if ":" in found.host else found.host, "" if is_bare else str(found.data)
 
 
 def _tell(context: Context, told: dict[str, Any]) -> None:
@@ -95,7 +97,7 @@ def _tell(context: Context, told: dict[str, Any]) -> None:
     context.say(f"node {harmless(name)}: its token, shown this once:\n")
     context.say(f"  {told['token']}\n")
     if told["old_until"]:
-        context.say("The one before it opens for ten minutes more. On the machine:\n")
+        context.say("The one before it opens for ten minutes more. On the machine, while its agent runs:\n")
         context.say(f"  python3 muster-agent.pyz report --node {shlex.quote(name)} --new-token\n")
         return
     for line in _steps(name, told):
@@ -105,7 +107,8 @@ def _tell(context: Context, told: dict[str, Any]) -> None:
 def _steps(name: str, told: dict[str, Any]) -> list[str]:
     """What to type there. Nothing of it is secret: the token is asked for."""
     host, _, port = told["master"].rpartition(":")
-    fetch = _FETCH.format(host=host.strip("[]"), port=int(port), sha256=told["archive"]["sha256"])
+    place = {"host": f'"{host.strip("[]")}"', "port": int(port)}
+    fetch = _FETCH.format(**place, sha256=told["archive"]["sha256"], size=told["archive"]["size"])
     report = f"python3 muster-agent.pyz report --node {shlex.quote(name)}"
     unit = f"muster-{''.join(char if char.isascii() and char.isalnum() else '-' for char in name)}.service"
     return [
@@ -113,8 +116,9 @@ def _steps(name: str, told: dict[str, Any]) -> list[str]:
         "1. Fetch the agent (or carry it there: --write). What is fetched is checked by its SHA-256.\n",
         f"  python3 -c {shlex.quote(fetch)}\n",
         "2. Start it. It asks for the token and remembers it, in a file of mode 0600.\n",
-        f"  {report} \\\n    --master {shlex.quote(told['master'])} --authority {told['authority']} --detach\n",
-        "3. To have it there after a reboot: as a user's service, or as the system's.\n",
+        f"  {report} --new-token --detach \\",
+        f"    --master {shlex.quote(told['master'])} --authority {told['authority']}\n",
+        "3. To have it there after a reboot: a user's service, or the system's. It takes over when that one ends.\n",
         f"  mkdir -p ~/.config/systemd/user && {report} --unit user > ~/.config/systemd/user/{unit}",
         f"  systemctl --user enable --now {unit} && loginctl enable-linger",
         f"  {report} --unit system | sudo tee /etc/systemd/system/{unit} && sudo systemctl enable --now {unit}",

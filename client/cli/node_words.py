@@ -31,6 +31,19 @@ def trouble(node: Node, room: int | None) -> str | None:
     return line if room is None else cut(line, max(room, _NEVER_CUT_BELOW))
 
 
+def gpu_troubles(node: Node, room: int | None) -> list[str]:
+    """What keeps GPUs of an online node from tasks, and which are not as the registry says: lines as `trouble` has."""
+    if node["state"] != "online":
+        return []
+    which: dict[str, list[str]] = {}
+    for gpu in node["gpus"]:
+        if gpu.get("health") not in ("ok", None):
+            which.setdefault(gpu["health"] or "", []).append(str(gpu["index"]))
+    told = [f"GPU {', '.join(numbers)}: {health}" for health, numbers in which.items()]
+    lines = [f"{harmless(node['name'])}: {harmless(text)}" for text in (node.get("mismatch"), *told) if text]
+    return [line if room is None else cut(line, max(room, _NEVER_CUT_BELOW)) for line in lines]
+
+
 def registry_fault(fault: str) -> str:
     """The line about a registry that cannot be read, in red on a terminal. It is never cut: it holds the cure."""
     line = f"the registry is broken, the last good one is in force: {harmless(fault)}"

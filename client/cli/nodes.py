@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from client.cli.context import coloured, terminal_width
-from client.cli.node_words import load_text, registry_fault, trouble, word
+from client.cli.node_words import gpu_troubles, load_text, registry_fault, trouble, word
 from client.cli.table import render
 from client.cli.text import harmless, mib
 
@@ -48,7 +48,7 @@ def run(context: Context) -> int:
             coloured="STATE" if coloured() else None,
         )
     )
-    troubles = [line for line in (trouble(node, room) for node in nodes) if line]
+    troubles = [line for node in nodes for line in (trouble(node, room), *gpu_troubles(node, room)) if line]
     if troubles:
         context.say("\n" + "\n".join(troubles))
     return 0
@@ -56,18 +56,25 @@ def run(context: Context) -> int:
 
 def _row(node: Node) -> list[str]:
     gpus = node["gpus"]
-    free = sum(not gpu.get("held_by") and gpu.get("health") in ("ok", None) for gpu in gpus)
     models = dict.fromkeys(gpu.get("model") or "?" for gpu in gpus)
+    unknown = not node["cpus"]  # it was never connected
     return [
         harmless(node["name"]),
         word(node),
-        f"{free}/{len(gpus)}" if gpus else "",
+        f"{_free(node)}/{len(gpus)}" if gpus else "",
         harmless(", ".join(models)),
-        _number(node.get("cpus")),
-        _number(node.get("slots")),
+        "" if unknown else _number(node["cpus"]),
+        _number(node["slots"] or None if unknown else node["slots"]),
         mib(node["memory_mib"]) if node.get("memory_mib") else "",
         load_text(node.get("load")),
     ]
+
+
+def _free(node: Node) -> int:
+    """How many GPUs a task could get now: none of a node that takes no tasks."""
+    if not node["schedulable"]:
+        return 0
+    return sum(not gpu.get("held_by") and gpu.get("health") in ("ok", None) for gpu in node["gpus"])
 
 
 def _number(value: int | None) -> str:

@@ -6,6 +6,7 @@ import argparse
 import sys
 import time
 
+from client.api import ENDED
 from client.cli.context import coloured, terminal_width
 from client.cli.table import render
 from client.cli.text import command_in_brief, duration, harmless
@@ -74,8 +75,6 @@ def table(tasks: list[Task], now: float, room: int | None, *, colour: bool) -> s
 
 
 def _row(task: Task, now: float) -> list[str]:
-    started, ended = task["started_at"], task["ended_at"]
-    begin = started or task["submitted_at"]
     reason = task["reason"]
     if not reason and task["exit_code"]:
         reason = f"exit code {task['exit_code']}"
@@ -88,10 +87,16 @@ def _row(task: Task, now: float) -> list[str]:
         harmless(task["owner"]),
         gpus,
         harmless(node),
-        duration((ended or now) - begin),
+        duration(_took(task, now)),
         command_in_brief(task["command"]),
         harmless(reason) if reason else "",
     ]
+
+
+def _took(task: Task, now: float) -> float | None:
+    """How long it has waited or run; None for what ended under an old system, which did not write when."""
+    ended = task["ended_at"] or (None if task["state"] in ENDED else now)
+    return None if ended is None else ended - (task["started_at"] or task["submitted_at"])
 
 
 def _where(task: Task) -> tuple[str, str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import codecs
+import os
 import sys
 import time
 from importlib.util import find_spec
@@ -18,6 +20,7 @@ EXAMPLES = """examples:
   muster top --once                   one look, as text
   muster top --json | jq '.nodes[].sample.cpu_percent'"""
 _WIDTH = 120
+_CANNOT_DRAW = ("dumb", "unknown")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,11 +34,7 @@ def run(context: Context) -> int:
     client.session.connect()
     if context.options.once or context.json:
         return _once(context)
-    # All three: what textual draws goes to stderr.
-    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
-        from wire.errors import BadRequestError
-
-        raise BadRequestError("this needs a terminal: use `muster top --once`, or --json")
+    _check_terminal()
     if find_spec("textual") is None:
         from wire.errors import ConfigError
 
@@ -46,8 +45,26 @@ def run(context: Context) -> int:
     from client.top.app import Top
 
     gc.enable()
-    Top.of(client.address, client.token).run()
-    return 0
+    top = Top.of(client.address, client.token)
+    # There is nothing to click: the mouse goes on selecting text for the terminal.
+    top.run(mouse=False)
+    return top.return_code or 0
+
+
+def _check_terminal() -> None:
+    """Raises BadRequestError where nothing can be drawn."""
+    from wire.errors import BadRequestError
+
+    instead = "use `muster top --once`, or --json"
+    # All three: what textual draws goes to stderr.
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise BadRequestError(f"this needs a terminal: {instead}")
+    kind = os.environ.get("TERM")
+    if kind in _CANNOT_DRAW:
+        raise BadRequestError(f"a terminal of the kind `{kind}` cannot be drawn on: {instead}")
+    if codecs.lookup(sys.stderr.encoding).name != "utf-8":
+        cure = f"where it shows UTF-8, `LC_ALL=C.UTF-8 muster top`; else {instead}"
+        raise BadRequestError(f"this terminal's text is {sys.stderr.encoding}, and GPUs are drawn in UTF-8: {cure}")
 
 
 def _once(context: Context) -> int:

@@ -6,11 +6,14 @@ the cluster (`state`), makes no line (`frame`, `node_lines`, `task_lines`), and 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
+import signal
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar, Protocol, Self, TypeAlias
 
 from textual.app import App, ComposeResult
@@ -26,7 +29,7 @@ from client.top import frame, pages
 from client.top.feed import Desk, Feed, LogReader
 from client.top.lists import Lists
 from client.top.rows import OneLine
-from client.top.screens import LogScreen, Page, Question
+from client.top.screens import Base, LogScreen, Page, Question
 from client.top.state import FEEDS, State
 from client.top.view import View
 
@@ -41,6 +44,7 @@ REASONS_EVERY_S = 2.0
 NOTICE_S = 8.0
 HINTS = "l logs  c cancel  w why  s show  o sort  / filter  m mine  x GPUs  ? help  q"
 _REASONS = "reasons"
+_TERMINATED = 128 + signal.SIGTERM
 
 
 class Source(Protocol):
@@ -71,6 +75,8 @@ class Top(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", show=False),
+        Binding("ctrl+c", "quit", show=False, priority=True),
+        Binding("ctrl+z", "suspend_process", show=False, priority=True),
         Binding("l", "logs", show=False),
         Binding("c", "cancel", show=False),
         Binding("w", "why", show=False),
@@ -119,6 +125,10 @@ class Top(App[None]):
 
     # -- what textual calls -----------------------------------------------------------------------------------
 
+    def get_default_screen(self) -> Base:
+        """Beneath all others."""
+        return Base(id="_default")
+
     def compose(self) -> ComposeResult:
         """From top to bottom."""
         yield OneLine(lambda size: frame.headline(self.state, str(self._address), size, time.time()), id="headline")
@@ -128,6 +138,10 @@ class Top(App[None]):
 
     def on_mount(self) -> None:
         """Begin."""
+        # Whoever ends it from outside gets the terminal back as it was. (With SIGHUP there is none any more.)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, partial(self.exit, return_code=_TERMINATED))
+        # What the shell wrote meanwhile stands where nothing of ours has changed.
+        self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh())
         self.lists.focus_list("tasks")
         self.set_interval(CLOCK_S, self._draw_soon)
         self._desk.start()

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     Tell: TypeAlias = Callable[[dict[str, Any]], None]
 
-SILENCE_S = 20.0
-"""After so long without news the master is asked whether it is there."""
+SILENCE_S = 10.0
+"""After so long without news the master is asked whether it is there; it has as long for its answer."""
 PAUSES_S = (0.25, 5.0)
 """Before the first try to connect again, and the longest."""
 TAIL = 256 * 1024
@@ -39,8 +39,8 @@ class Line(Session):
     """A session that another thread may end: the call under way fails at once. None is tried again: whoever reads the
     screen sees that it failed, and that is sooner than the patience of a script."""
 
-    def __init__(self, host: str, port: int, token: str | None, ended: threading.Event) -> None:
-        super().__init__(host, port, token, patience=0)
+    def __init__(self, address: Address, port: int, token: str | None, ended: threading.Event) -> None:
+        super().__init__(address.host, port, token, patience=0, trust=address.trust)
         self._ended = ended
 
     def break_off(self) -> None:
@@ -48,7 +48,8 @@ class Line(Session):
         line = self._socket
         if line is not None:
             with suppress(OSError):  # it broke by itself in this moment
-                line.shutdown(socket.SHUT_RDWR)
+                # Of a socket with TLS the plain one beneath: its own way takes from the reader what he reads with.
+                socket.socket.shutdown(line, socket.SHUT_RDWR)
 
     def _open(self) -> None:
         super()._open()
@@ -91,7 +92,7 @@ class Worker:
         return client
 
     def _new_line(self, port: int) -> Line:
-        return Line(self._address.host, port, self._token, self._ended)
+        return Line(self._address, port, self._token, self._ended)
 
 
 class Feed(Worker):

@@ -24,7 +24,7 @@ KEYS = (
     ("x", "GPUs: a line each, packed, or what fits"),
     ("Enter", "a node's GPUs: a line each; a task: show it"),
     ("? h", "this help"),
-    ("q", "quit; also closes what is open"),
+    ("q", "quit; also closes what is open (Ctrl-C quits)"),
 )
 MARKS = (
     ("#", "held by a task"),
@@ -91,6 +91,7 @@ def node_page(node: NodePage) -> str:
         ("state", word(node)),
         ("reason", node["reason"] or ""),
         ("set aside", f"by {node['drained_by']}, {moment(node['drained_at'])}" if node["drained_by"] else ""),
+        ("mismatch", node.get("mismatch") or ""),
         ("reached by", f"{node['driver'] or ''} {node['address']}"),
         ("machine", ", ".join(filter(None, machine))),
         ("cpus", f"{node['cpus']} ({node['cpus_held']} held)"),
@@ -106,7 +107,8 @@ def node_page(node: NodePage) -> str:
 def node_why(node: Node) -> str:
     """What is the matter with a node and its GPUs."""
     said = node["reason"] or ("nothing is the matter with it" if node["schedulable"] else word(node))
-    return "\n".join([f"node {harmless(node['name'])}: {harmless(said)}", *(f"  GPU {one}" for one in _aside(node))])
+    more = [harmless(node.get("mismatch") or ""), *(f"GPU {one}" for one in _aside(node))]
+    return "\n".join([f"node {harmless(node['name'])}: {harmless(said)}", *(f"  {one}" for one in more if one)])
 
 
 def _aside(node: Node) -> list[str]:

@@ -192,12 +192,21 @@ class Rows(Drawn, can_focus=True):
         """To the first or the last row."""
         self._go(len(self.keys) - 1 if last else 0)
 
-    def on_focus(self) -> None:
-        """The cursor appears."""
-        self.redraw()
+    def watch_has_focus(self, _has_focus: bool) -> None:  # noqa: FBT001  (textual's signature)
+        """Nothing of the style hangs on it."""
 
-    def on_blur(self) -> None:
+    def on_focus(self, event: events.Focus) -> None:
+        """The cursor appears."""
+        self._focus_came(event, here=True)
+
+    def on_blur(self, event: events.Blur) -> None:
         """The cursor goes."""
+        self._focus_came(event, here=False)
+
+    def _focus_came(self, event: events.Event, *, here: bool) -> None:
+        """Textual's own way would send the whole list again, for the sake of two lines."""
+        event.prevent_default()
+        self.has_focus = here
         self.redraw()
 
     @property

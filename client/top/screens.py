@@ -8,7 +8,9 @@ from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.reactive import Reactive
 from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
 from client.cli.text import harmless
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
 
 LOG_LINES = 20_000
 """Lines of a log that are kept to look back at."""
+
+
+class Base(Screen[None]):
+    """What lies beneath. It is not sent whole when the focus moves on it: who has the focus draws what that changes."""
+
+    focused: Reactive[Widget | None] = Reactive(None, repaint=False)
 
 
 class Page(ModalScreen[None]):
@@ -152,7 +160,7 @@ class LogScreen(Screen[None]):
         return self._wrapped
 
     def _head(self, size: int) -> Line:
-        said = self._end or "following"
+        said = self._end or ("following" if self._shown else "no output yet")
         return ((cells.fit(self._title, max(size - len(said) - 2, 0)), "title"), (f"  {said}", "info"))
 
     def _line(self, index: int, size: int) -> Line:

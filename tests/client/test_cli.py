@@ -159,6 +159,7 @@ def _log(text: bytes, *, ended: bool = True) -> Any:
         ("", "5", ""),
         ("a\n", "0", ""),
         ("x" * 70_000 + "\n" + "y" * 70_000 + "\nz\n", "2", "y" * 70_000 + "\nz\n"),
+        ("x\n" + "y" * 5_000_000 + "\nz\n", "2", "y" * 5_000_000 + "\nz\n"),
     ],
 )
 def test_the_tail_of_a_log(

@@ -80,6 +80,8 @@ def test_nodes_say_what_ails_them_in_lines_that_fit(master: FakeMaster, capsys: 
     assert [line.split()[1] for line in lines[1:7]] == [
         "online", "draining", "unreachable", "untrusted", "leaving", "closed",
     ]  # fmt: skip
+    # Nobody gets a GPU of a node that takes no tasks.
+    assert [line.split()[2] for line in lines[1:7]] == ["2/2", *["0/2"] * 5]
     assert lines[8] == "b: drained by ada: fan"
     assert lines[-1] == "f: the folder /data is not there\\x1b[2J"
     assert all(width(line) <= 80 for line in lines)
@@ -105,6 +107,20 @@ def test_a_broken_registry_is_red_on_a_terminal(master: FakeMaster) -> None:
                        env={**os.environ, "TERM": "xterm"}, timeout=30)  # fmt: skip
         os.close(theirs)
         assert screen.read(4096).startswith(b"\x1b[31mthe registry is broken")
+
+
+def test_of_a_node_that_was_never_there_nothing_is_made_up(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = page(state="unreachable", schedulable=False, cpus=0, slots=0, reason="refused")
+    master.verbs.update({"node.list": lambda _: [away], "node.show": lambda _: away, "server.info": lambda _: {}})
+    assert main(["nodes"]) == 0
+    head, row, *_ = capsys.readouterr().out.splitlines()
+    assert "CPUS" not in head
+    assert "SLOTS" not in head
+    assert row.split()[:3] == ["a", "unreachable", "0/2"]
+    assert main(["node", "show", "a"]) == 0
+    assert [line.split()[-1] for line in capsys.readouterr().out.splitlines() if "A100" in line] == ["?", "?"]
 
 
 def test_status_counts_nodes_by_the_word_and_lists_the_first_few_that_are_ill(
@@ -193,13 +209,14 @@ def test_an_edit_that_has_to_wait_says_for_what(master: FakeMaster, capsys: pyte
         (("node", "edit", "a"), "KEY=VALUE"),
         (("node", "edit", "a", "gpu"), "KEY=VALUE"),
         (("node", "edit", "a", "gpuz=1"), "there is no key"),
-        (("node", "edit", "a", "name=b"), "there is no key"),
+        (("node", "edit", "a", "name=b"), "a node keeps its name"),
         (("node", "edit", "a", "port=x"), "whole number"),
         (("node", "rm"), "NAME"),
         (("node", "trust"), "--all"),
         (("node", "trust", "a", "--all"), "--all"),
         (("node", "trust", "a", "b", "--fingerprint", NEW), "one node"),
         (("agents", "stap"), "invalid choice"),
+        (("agents",), "required: ACTION; "),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_2(

@@ -43,6 +43,13 @@ def test_durations_are_short() -> None:
     assert [duration(value) for value in (None, 5, 65, 7500, 90000)] == ["-", "5s", "1m05s", "2h05m", "1d01h"]
 
 
+def test_nobody_knows_how_long_a_task_of_an_old_system_ran() -> None:
+    shown = table([task(1, state="succeeded", ended_at=None), task(2, state="waiting")], 1e9, None, colour=False)  # type: ignore[list-item]
+    [_, old, waiting] = [line.split() for line in shown.splitlines()]
+    assert "-" in old
+    assert "-" not in waiting
+
+
 @pytest.mark.parametrize("room", [40, 60, 80, 120])
 def test_no_line_is_wider_than_the_terminal(room: int) -> None:
     rows = [[str(n), "waiting", "很长的中文任务名字" * n, "x" * 30 * n] for n in range(1, 6)]

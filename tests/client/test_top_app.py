@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from textual.pilot import Pilot
+from textual.widget import Widget
 from textual.widgets import Input
 
 from client.address import Address
@@ -190,6 +191,24 @@ def test_only_the_columns_that_differ_are_drawn_again(monkeypatch: pytest.Monkey
     asyncio.run(story())
 
 
+def test_when_the_cursor_goes_to_the_other_list_two_lines_are_drawn_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with small() as screen:
+            refreshed: list[Any] = []
+            refresh = Widget.refresh
+
+            def noted(widget: Widget, *regions: Any, **how: Any) -> Widget:
+                refreshed.append((widget.id, [region.height for region in regions]))
+                return refresh(widget, *regions, **how)
+
+            monkeypatch.setattr(Widget, "refresh", noted)
+            await screen.press("tab")
+            assert sorted(refreshed) == [("nodes", [1]), ("tasks", [1])]
+            assert screen.app.lists.on_nodes
+
+    asyncio.run(story())
+
+
 def test_the_span_that_differs() -> None:
     old, new = (("ab", ""), ("大", "good"), ("xyz", "")), (("ab", ""), ("cd", "bad"), ("xyz", ""))
     assert changed_span(old, new) == (2, 2)
@@ -308,6 +327,19 @@ def test_the_log_pane_follows_and_closes() -> None:
         rest = base64.b64encode(b"unfinished 7%").decode()
         return {"data": base64.b64encode(data).decode(), "rest": rest, "next": len(lines), "size": size,
                 "offset": params["offset"], "ended": True, "path": ""}  # fmt: skip
+
+    with FakeMaster({"log.read": read}) as master:
+        asyncio.run(story(master))
+
+
+def test_the_log_pane_of_a_task_that_has_said_nothing_says_so() -> None:
+    def read(_: dict[str, Any]) -> dict[str, Any]:
+        return {"data": "", "rest": "", "next": 0, "size": 0, "offset": 0, "ended": False, "path": ""}
+
+    async def story(master: FakeMaster) -> None:
+        async with small(address=Address("127.0.0.1", master.port)) as screen:
+            await screen.press("l")
+            await screen.shows("no output yet")
 
     with FakeMaster({"log.read": read}) as master:
         asyncio.run(story(master))

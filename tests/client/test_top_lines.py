@@ -188,6 +188,8 @@ def test_pages_tell_what_is_known_and_nothing_acts_on_the_terminal(lab: State) -
     page = {**lab.nodes["训练机-甲"], "labels": {"room": "2"}, "drained_by": None, "drained_at": None}
     assert "GPUs aside:  3: used by bob (pid 9); 4: 2 uncorrectable" in pages.node_page(page)  # type: ignore[arg-type]
     assert pages.node_why(lab.nodes["b"]).startswith("node b: no route to host")
+    lab.nodes["b"]["mismatch"] = "GPU 0 is no A100"
+    assert "\n  GPU 0 is no A100" in pages.node_why(lab.nodes["b"])
     why: Any = {"id": 2, "state": "waiting", "reason": "full", "blocked_by": [1], "details": ["a: 0 of 8 GPUs free"]}
     assert pages.why_page(why).splitlines() == [
         "task 2 (waiting): full", "  a: 0 of 8 GPUs free", "  waits for: 1",

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
 import pytest
 
 from master import archive, doctor, doctor_folders, doctor_node
@@ -193,6 +194,33 @@ def test_a_node_that_is_well_is_well_in_every_check_and_nothing_is_left_of_the_e
     run(story())
 
 
+def test_a_folder_that_the_master_itself_lacks_is_told_and_nothing_is_looked_for(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Ward(tmp_path, "a") as ward:
+            ward.place.config = msgspec.structs.replace(ward.place.config, visible_folders=("data",))
+            await ward.state("a", NodeState.ONLINE)
+            (node,) = await (await ward.peer()).call("node.doctor")
+            told = {one["told"]: one["verdict"] for one in node["findings"] if one["check"] == "shared_folders"}
+            assert told[f"{tmp_path}/data is not there on the master's own machine, so no node is asked for it"] == (
+                "skipped"
+            )
+            assert set(told.values()) == {"ok", "skipped"}
+
+    run(story())
+
+
+def test_the_agent_is_compared_with_the_one_that_this_master_brings(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Ward(tmp_path, "a") as ward:
+            await ward.state("a", NodeState.ONLINE)
+            ward.machines["a"].version = "newer"
+            found = (await ward.diagnose())["a"]
+            assert set(found) == {"agent"}
+            assert "the master's is newer" in found["agent"]["told"]
+
+    run(story())
+
+
 def test_a_folder_of_the_same_name_is_not_the_same_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_folders, "PATIENCE_S", 0.0)
     elsewhere = tmp_path / "elsewhere"
@@ -237,6 +265,22 @@ def test_an_agent_that_does_not_answer_is_one_fault_and_keeps_nobody_waiting(
     run(story())
 
 
+def test_a_machine_that_went_away_without_a_word_is_one_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MACHINE_S", "GPUS_S", "CONDA_S", "FOLDER_S", "START_S", "REMOVE_S", "LATE_S"):
+        monkeypatch.setattr(doctor_node, name, 0.05)
+
+    async def story() -> None:
+        async with Ward(tmp_path, "a") as ward:
+            await ward.state("a", NodeState.ONLINE)
+            ward.agents["a"].mute = True
+            ward.door.close()
+            ill = (await ward.diagnose())["a"]
+            assert [(check, one["verdict"]) for check, one in ill.items()] == [("reachable", "fault")]
+            assert "goes on" not in ill["reachable"]["told"]
+
+    run(story())
+
+
 def test_an_agent_whose_connection_breaks_in_between_is_told_by_the_link(tmp_path: Path) -> None:
     async def story() -> None:
         async with Ward(tmp_path, "a") as ward:
@@ -259,7 +303,7 @@ def test_garbage_from_a_node_is_a_finding_like_another(tmp_path: Path) -> None:
             await ward.state("a", NodeState.ONLINE)
             ward.agents["a"].twist = lambda _message: {"code": 0, "output": 'muster-doctor {"now": []}\nSegfault'}
             ill = (await ward.diagnose())["a"]
-            assert set(ill) == {"python", "shared_folders"}
+            assert set(ill) == {"python", "start"}
             assert "Segfault" in ill["python"]["told"]
 
     run(story())

@@ -138,10 +138,11 @@ def test_a_slow_answer_is_no_proof_of_a_wrong_clock() -> None:
 
 
 def test_an_agent_of_another_version_is_told_with_both() -> None:
-    assert doctor_machine.agent("n", "a1", "a1", 7200.0) == ok("agent", "version a1, running for 2 h")
-    found = doctor_machine.agent("n", "a1", "b2", None)
+    assert doctor_machine.agent(ssh(name="n"), "a1", "a1", 7200.0) == ok("agent", "version a1, running for 2 h")
+    found = doctor_machine.agent(ssh(name="n"), "a1", "b2", None)
     assert (found.verdict, "a1" in found.told, "b2" in found.told) == ("warning", True, True)
     assert "`muster agents restart n`" in found.cure
+    assert "the agent's own log" in doctor_machine.agent(ssh(driver="report"), "a1", "b2", None).cure
 
 
 def test_a_disk_is_told_once_with_all_its_folders() -> None:
@@ -241,6 +242,12 @@ def test_what_lies_in_a_missing_folder_is_not_told_again() -> None:
     assert [(one.verdict, one.told) for one in found] == [
         ("fault", "/lab is not there"), ("fault", "/labor is not there"), ("ok", "the same here and there: /lab/data"),
     ]  # fmt: skip
+
+
+def test_what_is_missing_in_another_folder_of_the_same_name_is_not_told_again() -> None:
+    other, within = seen("/lab", read_error="No such file or directory"), seen("/lab/logs", there=False)
+    (found,) = doctor_folders.shared(RUN, [other, within], "lab")
+    assert found.told.startswith("/lab is there, but not what the master writes into it")
 
 
 # -- together ---------------------------------------------------------------------------------------------------

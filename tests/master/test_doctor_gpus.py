@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from master.cordon import RETURNED
 from master.doctor_finding import Finding
 from master.doctor_gpus import Books, Smi, gpus, read_smi
 from master.gpu_watch import GpuReport
@@ -48,6 +49,7 @@ def test_nvidia_smi_counts_is_not_there_or_fails(answer: Probed, smi: Smi) -> No
         (books(models=(), seen=0), Smi(), "skipped", "none", ""),
         (books(models=(), seen=0), Smi(1), "warning", "shows 1 GPU, the registry counts 0", "gpus=1"),
         (books(seen=4), Smi(4), "warning", "shows 4 GPUs", "`muster node edit n gpus=4`"),
+        (books(mismatch="GPU 0 is 'H100' and …"), Smi(2), "warning", "GPU 0 is 'H100'", "gpu-model="),
         (books(seen=1), Smi(1), "fault", "shows 1 GPU, the registry counts 2", "fell off"),
         (books(seen=0), Smi(), "fault", "nvidia-smi is not there", "gpu-probe=declared"),
         (books(seen=0), Smi(0), "fault", "shows none", "driver"),
@@ -59,6 +61,14 @@ def test_the_driver_and_the_count(known: Books, smi: Smi, verdict: str, words: s
     assert (found.verdict, words in found.told) == (verdict, True), found
     assert cure in found.cure
     assert bool(found.cure) == (verdict in ("warning", "fault"))
+
+
+def test_a_driver_that_fails_is_told_once_and_what_ails_one_gpu_beside_it() -> None:
+    why = "its GPU driver cannot be asked: it hangs"
+    (found,) = gpus("n", books(kept_back={0: why, 1: why}), Smi(error="timed out after 8 s"))
+    assert "nvidia-smi fails" in found.told
+    assert len(gpus("n", books(kept_back={1: "used by bob (pid 7)"}), Smi(error="timed out after 8 s"))) == 2
+    assert len(gpus("n", books(kept_back={0: why, 1: why}), Smi(2))) == 2
 
 
 def test_gpus_that_get_no_tasks_are_told_by_their_reason() -> None:
@@ -133,6 +143,9 @@ def test_what_is_still_broken_is_set_aside_again(tmp_path: Path) -> None:
             for _ in range(2):
                 master.engine.event(lambda: master.core.gpus_seen("a", reports, 1.0))
                 assert health(await peer.call("node.show", name="a")) == {2: "Xid 79"}
-                assert health(await peer.call("node.resume", name="a", gpus=[2])) == {}
+                assert health(await peer.call("node.resume", name="a", gpus=[2])) == {2: RETURNED}
+            well = [GpuReport(index=index) for index in range(8)]
+            master.engine.event(lambda: master.core.gpus_seen("a", well, 2.0))
+            assert health(await peer.call("node.show", name="a")) == {}
 
     run(story())

@@ -6,23 +6,30 @@ import asyncio
 import json
 import os
 import pty
-import select
-import signal
-import struct
+import re
+import socket
+import ssl
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from fcntl import ioctl
+from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.pilot import Pilot
 
 from client.address import find
+from client.api import Client
+from client.session import Session
 from client.top.app import Top
+from client.top.once import collect
+from client.top.state import FEEDS
+from client.trust import Trust
+from tests.client.top_terminal import Terminal
 from tests.system.lab import PATIENCE_S, ROOT, Lab, until
+from wire.errors import UntrustedError
 
 QUIET_S = 10.0
 SLOW_LINE = 1200
@@ -160,45 +167,44 @@ def test_without_a_terminal_a_master_or_textual_there_is_one_line_and_the_cure(l
     assert lab.muster("top", "--once").returncode == 3
 
 
-def drained(terminal: int, seconds: float) -> bytes:
-    """What is written to the terminal in so many seconds."""
-    data, end = b"", time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        if select.select([terminal], [], [], left)[0]:
-            try:
-                data += os.read(terminal, 1 << 16)
-            except OSError:  # whoever wrote has closed it
-                break
-    return data
-
-
 def test_on_a_real_terminal_a_quiet_screen_needs_hardly_a_line(lab: Lab) -> None:
     lab.start()
     with lab.client() as client:
         client.submit_batch(["sleep 100"] * 10, gpus=1)
         until("all but two run", lambda: len(client.tasks(states=["running"])) == 8)
-    master, slave = pty.openpty()
-    ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    program = subprocess.Popen(
-        [sys.executable, "-m", "client.cli.main", "top", "--conf", str(lab.conf)],
-        cwd=ROOT, env={**lab.environment(), "TERM": "xterm-256color"}, stdin=slave, stdout=slave, stderr=slave,
-        start_new_session=True,
-    )  # fmt: skip
-    os.close(slave)
-    try:
-        begun, deadline = b"", time.monotonic() + PATIENCE_S
-        while b"live" not in begun and time.monotonic() < deadline:
-            begun += drained(master, 0.2)
-        assert b"live" in begun
-        drained(master, 2.0)
-        assert len(drained(master, QUIET_S)) / QUIET_S < SLOW_LINE / 4
+    with Terminal(str(lab.conf)) as terminal:
+        terminal.shows(b"live")
+        terminal.reads(2.0)
+        assert len(terminal.reads(QUIET_S)) / QUIET_S < SLOW_LINE / 4
         with lab.client() as client:
             client.cancel(everything=True)
-        os.write(master, b"q")
-        drained(master, 1.0)
-        assert program.wait(PATIENCE_S) == 0
-    finally:
-        if program.poll() is None:
-            program.send_signal(signal.SIGKILL)
-            program.wait()
-        os.close(master)
+        os.write(terminal.screen, b"q")
+        assert terminal.ends()[0] == 0
+
+
+class Counted(Trust):
+    """Counts the connections that were made safe."""
+
+    def __init__(self, fingerprint: str) -> None:
+        super().__init__("elsewhere")
+        self.wanted = fingerprint
+        self.connections = 0
+
+    def secure(self, dial: Callable[[], socket.socket], host: str) -> ssl.SSLSocket:
+        self.connections += 1
+        return super().secure(dial, host)
+
+
+def test_a_master_elsewhere_is_followed_over_tls(lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    lab.start()
+    with lab.client() as client:
+        until("online", lambda: client.node("node0")["state"] == "online")
+    address = find(str(lab.conf))
+    with pytest.raises(UntrustedError) as refused:
+        Session(address.host, address.data, trust=Trust("elsewhere")).connect()
+    address.trust = trust = Counted(re.findall(r"sha256:\w+", str(refused.value))[0])
+    with Client(address, None) as client:
+        client.info()
+    assert collect(address, None).nodes.keys() == {"node0"}
+    assert trust.connections == 1 + len(FEEDS)

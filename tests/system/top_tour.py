@@ -194,11 +194,11 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, demo_lab(Path(folder)) as lab:
         for size in SIZES:
-            tour = Tour(lab, size, Path(folder) / "tmux")
+            socket = Path(folder) / f"tmux-{size[0]}"  # a server that is ending still answers at its own
             try:
-                show(lab, tour)
+                show(lab, Tour(lab, size, socket))
             finally:
-                subprocess.run(["tmux", "-S", str(Path(folder) / "tmux"), "kill-server"], check=False)
+                subprocess.run(["tmux", "-S", str(socket), "kill-server"], check=False)
     write_page()
 
 

@@ -1,0 +1,78 @@
+"""`muster top` and the terminal it runs on: one that cannot show it, and how it is given back."""
+
+from __future__ import annotations
+
+import os
+import signal
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.client.fake_master import FakeMaster, task
+from tests.client.top_cluster import node
+from tests.client.top_terminal import PATIENCE_S, Terminal
+
+
+@pytest.fixture
+def conf(tmp_path: Path) -> Iterator[str]:
+    """Of a master with a node and a task."""
+    nodes, tasks = {"nodes": [node("alpha")]}, {"tasks": [task(1)]}
+    with FakeMaster({"subscribe": lambda _: nodes, "task.list": lambda _: tasks}) as master:
+        yield master.conf(tmp_path)
+
+
+@pytest.mark.parametrize(("key", "number", "code"), [(b"\x03", None, 0), (b"", signal.SIGTERM, 128 + signal.SIGTERM)])
+def test_ctrl_c_and_sigterm_end_it_and_give_the_terminal_back(
+    conf: str, key: bytes, number: signal.Signals | None, code: int
+) -> None:
+    with Terminal(conf) as terminal:
+        before = termios.tcgetattr(terminal.screen)
+        terminal.shows(b"live")
+        assert termios.tcgetattr(terminal.screen) != before
+        os.write(terminal.screen, key)
+        if number is not None:
+            terminal.program.send_signal(number)
+        ended, shown = terminal.ends()
+        assert ended == code
+        assert b"\x1b[?1049l" in shown, "the screen that was there before"
+        assert termios.tcgetattr(terminal.screen) == before
+
+
+def test_after_ctrl_z_all_of_it_is_drawn_again(conf: str) -> None:
+    with Terminal(conf) as terminal:
+        terminal.shows(b"live")
+        os.write(terminal.screen, b"\x1a")
+        stat = Path(f"/proc/{terminal.program.pid}/stat")
+        deadline = time.monotonic() + PATIENCE_S
+        while stat.read_text("utf-8").rpartition(") ")[2][0] != "T":
+            assert time.monotonic() < deadline
+            terminal.reads(0.05)
+        terminal.program.send_signal(signal.SIGCONT)
+        terminal.shows(b"alpha")
+        os.write(terminal.screen, b"q")
+        assert terminal.ends()[0] == 0
+
+
+def test_the_mouse_stays_the_terminals(conf: str) -> None:
+    with Terminal(conf) as terminal:
+        assert b"\x1b[?1000h" not in terminal.shows(b"live")
+        os.write(terminal.screen, b"q")
+        assert terminal.ends()[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("environment", "told"),
+    [
+        ({"TERM": "dumb"}, "a terminal of the kind `dumb` cannot be drawn on: use `muster top --once`, or --json"),
+        ({"PYTHONIOENCODING": "latin-1"}, "this terminal's text is iso8859-1, and GPUs are drawn in UTF-8: where"),
+    ],
+)
+def test_on_a_terminal_that_cannot_show_it_there_is_one_line(conf: str, environment: dict[str, str], told: str) -> None:
+    with Terminal(conf, **environment) as terminal:
+        code, shown = terminal.ends()
+        assert code == 1
+        assert shown.decode().startswith(f"error: bad_request: {told}")
+        assert "\x1b" not in shown.decode()
