@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import logging.handlers
+import os
 import sys
 from pathlib import Path
 
@@ -34,6 +35,10 @@ def main(arguments: list[str]) -> int:
     except MusterError as error:
         print(f"error: {error.code}: {error}", file=sys.stderr)
         return 1
+    except BrokenPipeError:
+        # Nobody reads any more (`| head`); keep the interpreter's last flush from complaining about it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     return 0
 
 
@@ -80,9 +85,9 @@ def _take_over(options: argparse.Namespace) -> int:
     if plan.changes_something and not options.dry_run:
         takeover.carry_out(plan, force=options.force)
     if options.json:
-        print(json.dumps(takeover_text.as_json(plan, dry_run=options.dry_run), ensure_ascii=False))
+        print(json.dumps(takeover_text.as_json(plan, dry_run=options.dry_run), ensure_ascii=False), flush=True)
     else:
-        print("\n".join(takeover_text.lines(plan, dry_run=options.dry_run)))
+        print("\n".join(takeover_text.lines(plan, dry_run=options.dry_run)), flush=True)
     return 0
 
 

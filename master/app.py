@@ -31,6 +31,7 @@ from master.idle_desk import IdleDesk
 from master.launching import LaunchSettings
 from master.leaving import LeavingNodes
 from master.legacy import Places
+from master.own_folders import OwnFolders
 from master.ports import Hub, PortLimits
 from master.registry import NodeConfig, load_registry
 from master.registry_watch import RegistryWatch
@@ -157,7 +158,7 @@ class Master:
             samples,
             self._settings,
             make_driver=drivers.make,
-            folders=self._shared_folders(),
+            folders=OwnFolders(self.config.shared_folders),
             leaving=LeavingNodes(self.config.task_info / LEAVING),
         )
         try:
@@ -191,17 +192,6 @@ class Master:
         await self.fleet.close()
         if self.fleet.failed.done():
             self.fleet.failed.result()
-
-    def _shared_folders(self) -> tuple[str, ...]:
-        """What every other machine must see at the same path: of what the lab says it has, what is there."""
-        config = self.config
-        folders = [
-            config.root,
-            config.train_logs,
-            config.conda,
-            *(config.root / name for name in config.visible_folders),
-        ]
-        return tuple(dict.fromkeys(str(folder) for folder in folders if folder.is_dir()))
 
     async def _listen(self, hub: Hub) -> list[Listener]:
         servers: list[Listener] = []

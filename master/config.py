@@ -154,16 +154,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         """Where conf.json lies."""
         return self.path.parent
 
+    @property
+    def shared_folders(self) -> tuple[str, ...]:
+        """What every machine must see at the same path, as far as the lab has it."""
+        shown = (self.root / name for name in self.visible_folders)
+        return tuple(dict.fromkeys(map(str, (self.root, self.train_logs, self.conda, *shown))))
+
 
 def load_config(path: Path) -> Config:
     """Read conf.json. Raises ConfigError."""
     path = path.absolute()
     value = json_file.read(path, cure=MISSING_CURE)
-    conf = json_file.convert(value, ConfFile, path)
-    _check_ports(conf.socket_info, path)
-    _check_variables(conf.task_env, path)
-    _check_networks(conf.desktop_client.networks, path)
-    folder, places = path.parent, _Places(path, conf)
+    conf = typed(value, path)
+    folder, places = path.parent, Places(path, conf)
     root = places.beneath(folder, "root")
     if not root.is_dir():
         raise json_file.wrong(path, "root", conf.root, "a folder that exists (tasks run in it)")
@@ -190,6 +193,15 @@ def load_config(path: Path) -> Config:
     )
 
 
+def typed(value: Any, path: Path) -> ConfFile:
+    """The keys of a conf.json, each checked by itself; `path` is for the messages. Raises ConfigError."""
+    conf = json_file.convert(value, ConfFile, path)
+    _check_ports(conf.socket_info, path)
+    _check_variables(conf.task_env, path)
+    _check_networks(conf.desktop_client.networks, path)
+    return conf
+
+
 def make_folders(config: Config) -> None:
     """Make the folders that the master writes into. Raises ConfigError with the key of one that cannot be made."""
     wanted = {
@@ -204,7 +216,7 @@ def make_folders(config: Config) -> None:
             raise ConfigError(f"{config.path}: {key}: the folder {folder} cannot be made: {error.strerror}") from None
 
 
-class _Places:
+class Places:
     """Turns the paths of one conf.json into absolute ones. `conf` is what the file says."""
 
     def __init__(self, path: Path, conf: ConfFile) -> None:

@@ -26,7 +26,7 @@ class Drivers:
         self._config = config
         self._cluster = cluster
         self._archive = build_archive()
-        self.desk = Desk(core, tls, self._archive)
+        self.desk = Desk(core, tls, self._archive, cluster)
 
     def make(self, node: NodeConfig) -> Driver:
         """The driver of a node."""

@@ -8,24 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import msgspec
 
-from master import shared_folders
 from master.effects import Ack, Effect, Kill, Start
 from master.engine import Engine
+from master.folder_watch import FOLDERS, FolderWatch
 from master.inventory import Node, NodeState
 from master.launching import LaunchSettings, launch_message
 from master.leaving import LeavingNodes
 from master.link import AwaitedDriver, CannotConnectError, Driver, Identity, Link, SampleSink
+from master.own_folders import OwnFolders
 from master.questions import OUTPUT_LIMIT
 from master.registry import NodeConfig
 from master.task import Task, TaskState
 from wire import agent as wire
-from wire.errors import BadRequestError, MusterError, NodeUnreachableError, NotFoundError
+from wire.errors import BadRequestError, MusterError, NotFoundError
 
 if TYPE_CHECKING:
     from master.host_keys import OfferedKey
@@ -74,7 +76,6 @@ class Way(msgspec.Struct):
     config: NodeConfig
     link: Link
     job: asyncio.Task[None] | None = None
-    check: asyncio.Task[None] | None = None
     turn: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
 
@@ -89,7 +90,7 @@ class Fleet:
         settings: LaunchSettings,
         *,
         make_driver: Callable[[NodeConfig], Driver],
-        folders: Sequence[str] = (),
+        folders: OwnFolders | None = None,
         leaving: LeavingNodes | None = None,
     ) -> None:
         self.configs: dict[str, NodeConfig] = {}
@@ -100,7 +101,8 @@ class Fleet:
         self._samples = samples
         self._settings = settings
         self._make_driver = make_driver
-        self._folders = tuple(folders)
+        self._folders = folders or OwnFolders(())
+        self._watch = FolderWatch(self._folders, self._cordon)
         self._leaving = leaving
         self._ways: dict[str, Way] = {}
         self._farewells: set[asyncio.Task[None]] = set()
@@ -148,7 +150,7 @@ class Fleet:
                 self._part(name, retire=True)
         elif config is not None and way is None:
             self._join(config)
-        elif config is not None and way is not None and config != way.config:
+        elif config is not None and way is not None and (config != way.config or "changing" in node.cordons):
             self._follow(node, config, way)
 
     def _note_leaving(self) -> None:
@@ -189,13 +191,16 @@ class Fleet:
         if note is None or note.stopped is None:
             self._run(way)
             return
-        why = f"its agent was stopped by {note.stopped}: `muster agents start {name}`"
+        why = f"its agent was stopped by {note.stopped}: `muster agents start {shlex.quote(name)}`"
         self._engine.event(lambda: self._engine.core.node_state(name, NodeState.UNREACHABLE, why))
 
     def _new_link(self, config: NodeConfig) -> Link:
         link = Link(config.name, self._driver(config), self._engine, self._identity, self._samples)
-        link.sampling = wire.Sampling(gpus=config.gpu_probe, folders=list(self._folders))
-        link.on_inventory = partial(self._check_folders, config.name)
+        link.sampling = wire.Sampling(gpus=config.gpu_probe, folders=list(self._folders.wanted))
+        if config.driver == "local":  # the master's own folders are its own; whatever was said of another machine's
+            self._cordon(config.name, FOLDERS, None)
+        else:
+            link.on_inventory = partial(self._watch.begin, link)
         return link
 
     def _driver(self, config: NodeConfig) -> Driver:
@@ -214,8 +219,10 @@ class Fleet:
             self.failed.set_exception(error)
 
     def _part(self, name: str, *, retire: bool) -> None:
-        """Give a link up, letting out what is still to be said."""
-        farewell = asyncio.create_task(self._leave(self._ways.pop(name), retire=retire), name=f"leaving {name}")
+        """Give a link up, letting out what is still to be said. Its folders are not the node's any more."""
+        way = self._ways.pop(name)
+        self._watch.end(way.link)
+        farewell = asyncio.create_task(self._leave(way, retire=retire), name=f"leaving {name}")
         self._farewells.add(farewell)
         farewell.add_done_callback(self._farewells.discard)
 
@@ -224,13 +231,12 @@ class Fleet:
         await self._end_jobs(way)
         await way.link.driver.close()
 
-    @staticmethod
-    async def _end_jobs(way: Way) -> None:
-        jobs = [job for job in (way.job, way.check) if job is not None]
-        for job in jobs:
-            job.cancel()
-        await asyncio.gather(*jobs, return_exceptions=True)
-        way.job = way.check = None
+    async def _end_jobs(self, way: Way) -> None:
+        if way.job is not None:
+            way.job.cancel()
+            await asyncio.gather(way.job, return_exceptions=True)
+            way.job = None
+        self._watch.end(way.link)
 
     async def close(self) -> None:
         """Give all links up; the agents stay, for the next master."""
@@ -254,7 +260,9 @@ class Fleet:
             elif isinstance(effect, Ack):
                 way.link.send(wire.Ack(op="ack", launch_ids=[effect.launch_id]))
             elif _is_due(effect):
-                way.link.send(launch_message(effect.task, self._settings))
+                node = self._engine.core.inventory.nodes.get(effect.node)
+                names = node.watch.names() if node is not None else {}
+                way.link.send(launch_message(effect.task, self._settings, names))
 
     # -- what verbs ask ---------------------------------------------------------------------------------------
 
@@ -272,6 +280,10 @@ class Fleet:
         """Run a short command on a node (see `Questions.ask`). Raises NotFoundError, NodeUnreachableError."""
         questions = self._way(node).link.questions
         return await questions.ask(argv, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s, output_limit=output_limit)
+
+    def version(self, name: str) -> str:
+        """The agent that this master brings to the node."""
+        return self._way(name).link.driver.version
 
     def wake(self, name: str) -> None:
         """Try to connect now."""
@@ -340,39 +352,6 @@ class Fleet:
                 f"node {name} is not in the registry any more; its tasks keep their GPUs until they end"
             )
         return way
-
-    # -- shared folders ---------------------------------------------------------------------------------------
-
-    def _check_folders(self, name: str) -> None:
-        way = self._ways.get(name)
-        if way is None or way.config.driver == "local" or not self._folders:
-            return
-        if way.check is not None:
-            way.check.cancel()
-        self._cordon(way.config.name, "folders", "its shared folders are being looked at")
-        way.check = asyncio.create_task(self._watch_folders(way), name=f"folders of {way.config.name}")
-        way.check.add_done_callback(partial(self._check_ended, way.config.name))
-
-    def _check_ended(self, name: str, check: asyncio.Task[None]) -> None:
-        # What is wrong with looking at one node's folders is no reason to end the master.
-        if not check.cancelled() and (error := check.exception()) is not None:
-            log.error("node %s: looking at its shared folders met a defect", name, exc_info=error)
-            self._cordon(name, "folders", f"its shared folders cannot be looked at: a defect of Muster ({error!r})")
-
-    async def _watch_folders(self, way: Way) -> None:
-        name, argv = way.config.name, shared_folders.question(self._folders)
-        while way.link.is_up:  # the next connection begins anew
-            fault: str | None
-            try:
-                answer = await way.link.questions.ask(argv, timeout_s=shared_folders.CHECK_S)
-            except NodeUnreachableError as error:
-                fault = str(error)
-            else:
-                fault = shared_folders.fault(self._folders, answer)
-            if name not in self._engine.core.inventory.nodes:
-                return
-            self._cordon(name, "folders", fault)
-            await asyncio.sleep(shared_folders.AGAIN_MISSING_S if fault else shared_folders.AGAIN_S)
 
 
 def _keyed(way: Way) -> KeyedDriver:

@@ -23,11 +23,15 @@ T = TypeVar("T")
 SECRET_KEYS = frozenset({"proxy", "token", "urls"})
 """Values of these may hold a password: a message says that they are wrong, never what they are."""
 
+NOT_UTF8 = "not UTF-8: save it as that; `iconv -f GB18030 -t UTF-8` does it for what Windows wrote in Chinese"
+"""What is said of bytes that are no text of ours."""
+
 BOM = b"\xef\xbb\xbf"
 _FOUND_MAX = 60
 _AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>\$[^`]*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.(?P<key>[^.\[\]]+)|\[(?P<index>\d+)\]|\[(?P<any>\.\.\.)\]")
 _POSITION = re.compile(r"^not JSON: (?P<what>.*): line (?P<line>\d+) column (?P<column>\d+) \(char \d+\)$")
+_UNDECODABLE = re.compile(r"^not UTF-8 \(byte (?P<byte>\d+)\)$")
 _UNKNOWN = re.compile(r"unknown field `(?P<key>.*)`$")
 _MISSING = re.compile(r"missing required field `(?P<key>.*)`$")
 _WORDS = {
@@ -56,7 +60,7 @@ def parse(data: bytes, path: Path) -> Any:
     try:
         return strict_loads(data.removeprefix(BOM))
     except FrameError as error:
-        raise ConfigError(f"{path}: {_syntax(str(error), data.decode('utf-8', 'replace'))}") from None
+        raise ConfigError(f"{path}: {_syntax(str(error), data)}") from None
 
 
 def convert(value: Any, kind: type[T], path: Path, prefix: str = "") -> T:
@@ -78,12 +82,15 @@ def nearest(word: str, known: Iterable[str]) -> str:
     return f" (did you mean `{near[0]}`?)" if near else ""
 
 
-def _syntax(message: str, text: str) -> str:
+def _syntax(message: str, data: bytes) -> str:
+    if undecodable := _UNDECODABLE.match(message):
+        lines_before = data.count(b"\n", 0, int(undecodable["byte"]))
+        return f"line {lines_before + 1}: {NOT_UTF8}"
     match = _POSITION.match(message)
     if match is None:
         return message
     line, column = int(match["line"]), int(match["column"])
-    lines = text.split("\n")
+    lines = data.decode("utf-8", "replace").split("\n")
     rest = lines[line - 1][column - 1 :] if line <= len(lines) else ""
     hint = " (JSON has no comments)" if rest.startswith(("#", "//", "/*")) else ""
     return f"line {line}, column {column}: not JSON: {match['what']}{hint}"

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import random
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -27,12 +28,20 @@ from wire.framing import FrameError, LineDecoder, encode
 
 log = logging.getLogger("muster.link")
 
-BACKOFF_S = {"short": (0.1, 15.0), "long": (15.0, 600.0)}
+Patience = Literal["short", "long"]
+BACKOFF_S: dict[Patience, tuple[float, float]] = {"short": (0.1, 15.0), "long": (15.0, 600.0)}
 """The first pause after a failure and the longest, by the patience of the error; each pause is twice the one before,
 with up to half of it at random. Long: what only a person can mend, and where trying often does harm (a wrong password
 locks accounts)."""
 RETIRE_S = 5.0
 """An agent that was asked to end for a newer one and is still there after this long is kept as it is."""
+
+
+def pause_s(patience: Patience, failures: int, chance: float) -> float:
+    """Seconds from the last of so many failures in a row to the next try. `chance`: from 0 to 1."""
+    first, longest = BACKOFF_S[patience]
+    # Without the inner limit the power would be too large for a float, some hours after a node went away.
+    return min(first * 2.0 ** min(failures - 1, 32), longest) * (1 + chance / 2)
 
 
 class Identity(Protocol):
@@ -45,7 +54,7 @@ class Identity(Protocol):
 class CannotConnectError(Exception):
     """The driver cannot reach the agent; the message is for the admin, with the cure. `patience`: of BACKOFF_S."""
 
-    def __init__(self, message: str, patience: Literal["short", "long"] = "short") -> None:
+    def __init__(self, message: str, patience: Patience = "short") -> None:
         super().__init__(message)
         self.patience = patience
 
@@ -137,9 +146,11 @@ class Link:
 
     async def run(self) -> None:
         """Connect, talk, and when it breaks wait and connect again."""
-        failures, told = 0, ""
+        failures: Counter[Patience] = Counter()
+        told = ""
         while True:
-            state, patience = NodeState.UNREACHABLE, "short"
+            state: NodeState = NodeState.UNREACHABLE
+            patience: Patience = "short"
             began = time.monotonic()
             self._woken.clear()  # who wakes us while we try has us try once more
             try:
@@ -159,12 +170,16 @@ class Link:
             if awaited is not None:
                 state = awaited.away(self._heard_at)
             lasted = time.monotonic() - began > BACKOFF_S["short"][1]
-            failures = 0 if lasted and self._heard_at > began else failures + 1
+            if lasted and self._heard_at > began:
+                failures.clear()
+            # Each kind for itself: a machine that was off for a night and refuses log-ins while it boots is not left
+            # alone for ten minutes then.
+            failures[patience] += 1
             self._engine.event(partial(self._engine.core.node_state, self.node, state, why))
             log.log(logging.WARNING if why != told else logging.DEBUG, "node %s: %s", self.node, why)
             told = why
             if awaited is None or patience == "long":
-                await self._pause(patience, failures)
+                await self._pause(patience, failures[patience])
 
     @property
     def is_up(self) -> bool:
@@ -191,12 +206,10 @@ class Link:
             async with asyncio.timeout(RETIRE_S):
                 await self._closed.wait()
 
-    async def _pause(self, patience: str, failures: int) -> None:
-        first, longest = BACKOFF_S[patience]
-        pause = min(first * 2 ** min(max(failures - 1, 0), 32), longest)
+    async def _pause(self, patience: Patience, failures: int) -> None:
         with suppress(TimeoutError):
             # Not wait_for: in Python 3.11 that may swallow a cancel that comes together with what it waits for.
-            async with asyncio.timeout(pause * (1 + random.random() / 2)):  # noqa: S311  (jitter)
+            async with asyncio.timeout(pause_s(patience, failures, random.random())):  # noqa: S311  (jitter)
                 await self._woken.wait()
 
     async def _session(self) -> str:
@@ -302,7 +315,7 @@ class Link:
 
     def _sampled(self, line: bytes) -> None:
         core, sample = self._engine.core, heard.as_sample(line)
-        core.node_load(self.node, sample.load)
+        core.node_load(self.node, sample.load, sample.at - time.time())
         if self.sampling["gpus"] == "declared" or (sample.gpu_source == "none" and not sample.gpu_fault):
             self._engine.event(lambda: core.gpus_unseen(self.node))
         else:

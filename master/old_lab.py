@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from master import json_file, json_text, legacy, snapshot
-from master.config import ConfFile, Ports
+from master import json_file, json_text, legacy, passwords, snapshot
+from master.config import ConfFile, Places, Ports, typed
 from master.registry import COMMENT, NodeConfig, entries_of, parse_registry
 from master.task import QUEUED, Task
 from wire.errors import ConfigError
@@ -38,9 +38,9 @@ class OldConf(NamedTuple):
     notes: list[str]
 
     def place(self, key: str, base: Path | None = None) -> Path:
-        """The path that `key` holds; a relative one lies beneath `base`, by default conf.json's folder."""
-        path: str = getattr(self.typed, key)
-        return (base or self.path.parent) / Path(path).expanduser()
+        """The path that `key` holds; a relative one lies beneath `base`, by default conf.json's folder. Raises
+        ConfigError."""
+        return Places(self.path, self.typed).beneath(base or self.path.parent, key)
 
     @property
     def root(self) -> Path:
@@ -60,11 +60,14 @@ class OldRegistry(NamedTuple):
 
 
 class Secret(NamedTuple):
-    """The password file: where it should be, whether it is, and whether others may read it."""
+    """The password file: where it should be, whether it is, whether others may read it, and why log-ins with what it
+    holds would fail.
+    """
 
     path: Path
     present: bool
     readable: bool
+    unfit: str | None = None
 
 
 class OldQueues(NamedTuple):
@@ -103,7 +106,8 @@ def read(folder: Path) -> OldLab:
     conf = read_conf(find_conf(folder))
     check_folders(conf)
     registry = read_registry(conf.place("slaver_file"))
-    return OldLab(conf, registry, look_at_secret(conf.place("psw_file")), read_queues(conf))
+    secret = look_at_secret(conf.place("psw_file"), registry.nodes)
+    return OldLab(conf, registry, secret, read_queues(conf))
 
 
 def find_conf(folder: Path) -> Path:
@@ -111,7 +115,7 @@ def find_conf(folder: Path) -> Path:
     folder = folder.absolute()
     for path in (folder / "conf.json", folder / "master" / "conf.json"):
         if path.is_file():
-            return path.resolve()
+            return path.parent.resolve() / path.name  # a link stays one: the other paths lie beneath its own folder
     raise ConfigError(
         f"{folder}: there is neither a conf.json nor a master/conf.json in it; "
         "give the folder that holds the old system's main.py, or the one above"
@@ -136,7 +140,7 @@ def read_conf(path: Path) -> OldConf:
             notes.append(f"socket_info.{key}: the text {inner!r} became the number {number}")
             text = json_text.set_member(text, _at(text, "socket_info"), key, number)
     value = json_file.parse(text.encode(), path)
-    return OldConf(path, was, text, value, json_file.convert(value, ConfFile, path), unknown, notes)
+    return OldConf(path, was, text, value, typed(value, path), unknown, notes)
 
 
 def check_folders(conf: OldConf) -> None:
@@ -157,7 +161,6 @@ def check_folders(conf: OldConf) -> None:
 
 def read_registry(path: Path) -> OldRegistry:
     """Read the registry. Raises ConfigError with the entry and the key of what cannot be."""
-    path = path.resolve()
     was = json_file.read_bytes(path, cure="conf.json's `slaver_file` says where it lies")
     entries = entries_of(was, path)
     text, unknown, notes = _text(was), {}, []
@@ -180,18 +183,29 @@ def read_registry(path: Path) -> OldRegistry:
     return OldRegistry(path, was, text, nodes, unknown, notes)
 
 
-def look_at_secret(path: Path) -> Secret:
-    """Look at the password file, not into it. Raises ConfigError if its mode could not be changed."""
+def look_at_secret(path: Path, nodes: Iterable[NodeConfig]) -> Secret:
+    """Look at the password file. Raises ConfigError for what is no file, or if its mode could not be changed."""
     try:
         info = path.stat()
     except FileNotFoundError:
         return Secret(path, present=False, readable=False)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be looked at: {error.strerror}") from None
+    if not stat.S_ISREG(info.st_mode):
+        raise ConfigError(f"{path}: it is no file; conf.json's `psw_file` says where the passwords lie")
     readable = bool(stat.S_IMODE(info.st_mode) & 0o077)
     if readable and os.geteuid() not in (0, info.st_uid):
         raise ConfigError(f"{path}: others may read it, and it is not yours to change: run this as its owner")
-    return Secret(path, present=True, readable=readable)
+    return Secret(path, present=True, readable=readable, unfit=_unfit(path, nodes))
+
+
+def _unfit(path: Path, nodes: Iterable[NodeConfig]) -> str | None:
+    try:
+        table = passwords.read(path)
+    except ConfigError as error:
+        return str(error)
+    without = [node.name for node in nodes if node.driver == "ssh" and not (node.key_file or table.of(node))]
+    return f"{path}: it holds no password for {', '.join(without)}" if without else None
 
 
 def read_queues(conf: OldConf) -> OldQueues:

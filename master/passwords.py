@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -47,9 +48,16 @@ class Passwords:
 
 
 def load(path: Path) -> PasswordTable:
-    """Read the file; one that is missing holds no password. Raises ConfigError with the cure, never with a password."""
+    """Read the file if nobody else may; one that is missing holds no password. Raises ConfigError as `read` does."""
+    with suppress(OSError):  # `read` tells it
+        if stat.S_IMODE(path.stat().st_mode) & 0o077:
+            raise ConfigError(f"{path} holds passwords and others may read it: `chmod 600 {path}`")
+    return read(path)
+
+
+def read(path: Path) -> PasswordTable:
+    """Read the file, whoever else may. Raises ConfigError with the cure, never with a password."""
     try:
-        mode = path.stat().st_mode
         text = path.read_bytes().decode("utf-8").removeprefix(_BOM)
     except FileNotFoundError:
         return PasswordTable()
@@ -57,8 +65,6 @@ def load(path: Path) -> PasswordTable:
         raise ConfigError(f"the passwords in {path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: it holds characters that are not UTF-8: write it as UTF-8") from None
-    if stat.S_IMODE(mode) & 0o077:
-        raise ConfigError(f"{path} holds passwords and others may read it: `chmod 600 {path}`")
     lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     if len(lines) == 1:
         return PasswordTable({EVERYBODY: _of_all(path, lines[0][1].removesuffix("\r"))})

@@ -29,8 +29,8 @@ _PLAIN = re.compile(r"[^\s-]\S*")
 _HOST_KEY = re.compile(r"SHA256:[A-Za-z0-9+/]{43}=?|(?:ssh|ecdsa|sk)-\S+ [A-Za-z0-9+/]+={0,2}(?: .*)?")
 _PROXY = re.compile(r"socks5h?://(?:[^@/\s]*@)?[^@/:\s]+:\d+")
 
-Natural = Annotated[int, msgspec.Meta(ge=0)]
-Positive = Annotated[int, msgspec.Meta(ge=1)]
+Natural = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
 GpuCount = Annotated[int, msgspec.Meta(ge=0, le=1024)]
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
 

@@ -98,7 +98,7 @@ def _find(entries: list[Any], name: str) -> int:
 def _rewrite(path: Path, change: _Change, told: Told) -> Nodes:
     path = Path(os.path.realpath(path))
     try:
-        with TURN, _alone(path):
+        with _turn(path), _alone(path):
             before = json_file.read_bytes(path, cure=MISSING_CURE)
             after, nodes = _changed(path, before, change)
             if after != before:
@@ -121,6 +121,17 @@ def _changed(path: Path, before: bytes, change: _Change) -> tuple[bytes, Nodes]:
     except ConfigError as error:
         raise BadRequestError(str(error).removeprefix(f"{path}: ")) from None
     return after, nodes
+
+
+@contextmanager
+def _turn(path: Path) -> Iterator[None]:
+    """TURN, unless who has it hangs: reading a file on a network file system may never come back."""
+    if not TURN.acquire(timeout=LOCK_S):
+        raise StorageError(f"{path}: it does not come back from being read: does its disk, or its NFS server, answer?")
+    try:
+        yield
+    finally:
+        TURN.release()
 
 
 @contextmanager
@@ -169,7 +180,7 @@ def _replace(path: Path, before: bytes, after: bytes) -> None:
     beside = path.with_name(f".{path.name}.new")
     beside.unlink(missing_ok=True)
     try:
-        _write(beside, path.stat(), after)
+        _write(beside, path, after)
         if path.read_bytes() != before:
             raise ConflictError(f"{path} was changed by somebody else in this moment: look at it and try again")
         beside.replace(path)
@@ -178,16 +189,28 @@ def _replace(path: Path, before: bytes, after: bytes) -> None:
     _sync_folder(path.parent)
 
 
-def _write(path: Path, like: os.stat_result, data: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+def _write(draft: Path, path: Path, data: bytes) -> None:
+    like = path.stat()
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
-        own = os.fstat(fd)
-        if (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid):
-            os.fchown(fd, like.st_uid, like.st_gid)
+        _give_away(fd, like, path)
         os.fchmod(fd, stat.S_IMODE(like.st_mode))
         file.write(data)
         file.flush()
         os.fsync(fd)
+
+
+def _give_away(fd: int, like: os.stat_result, path: Path) -> None:
+    own = os.fstat(fd)
+    if (own.st_uid, own.st_gid) == (like.st_uid, like.st_gid):
+        return
+    try:
+        os.fchown(fd, like.st_uid, like.st_gid)
+    except PermissionError:
+        raise StorageError(
+            f"{path}: it belongs to user {like.st_uid}, group {like.st_gid}, and would not any more: change it with an "
+            "editor, or give it to the user who runs the master (`chown`)"
+        ) from None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from master import legacy
+from master.json_file import BOM, NOT_UTF8
 from master.task import ACTIVE, QUEUED, Task, TaskState
 from wire.errors import StoreCorruptError
 
@@ -85,12 +86,13 @@ def read_settled(data: bytes, path: Path) -> Settled:
 
 def read_queue(data: bytes, path: Path) -> Queue:
     """Parse a queue file, with our tasks and the old system's side by side. Raises StoreCorruptError."""
+    data = data.removeprefix(BOM)  # some editors put it there
     try:
         return Queue(_decode_tasks(data), [])
     except msgspec.ValidationError:
         return _read_mixed(data, path)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        what = f"it is not a JSON list ({error})" if data.strip() else "the file is empty; an empty queue is []"
+        what = f"it is not a JSON list ({_said(error)})" if data.strip() else "the file is empty; an empty queue is []"
         refuse(path, _line_of(data, error), what)
 
 
@@ -100,7 +102,7 @@ def _read_mixed(data: bytes, path: Path) -> Queue:
     try:
         raws = _decode_raws(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        refuse(path, _line_of(data, error), f"it is not a list of tasks ({error})")
+        refuse(path, _line_of(data, error), f"it is not a list of tasks ({_said(error)})")
     for number, raw in enumerate(raws, 1):
         try:
             value: Any = msgspec.json.decode(raw)
@@ -112,7 +114,7 @@ def _read_mixed(data: bytes, path: Path) -> Queue:
                 queue.tasks.append(_decode_task(raw))
         except (msgspec.DecodeError, UnicodeDecodeError, legacy.NotLegacyError) as error:
             line = data.count(b"\n", 0, data.find(bytes(raw))) + 1
-            refuse(path, line, f"entry {number} is not a task ({error})")
+            refuse(path, line, f"entry {number} is not a task ({_said(error)})")
     queue.tasks += queue.imported
     return queue
 
@@ -124,6 +126,10 @@ def refuse(path: Path, line: int | None, what: str) -> NoReturn:
         f"{where}: {what}. Nothing was changed. Repair the file or put it back from a backup, together with the "
         f"other files of {path.parent} from the same moment; to start empty, move the whole folder away"
     )
+
+
+def _said(error: Exception) -> str:
+    return NOT_UTF8 if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 def _line_of(data: bytes, error: Exception) -> int | None:

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 import paramiko
 
-from master.host_keys import HostKeys, OfferedKey
+from master.host_keys import HostKeys, Known, OfferedKey
 from master.link import CannotConnectError
 from master.local import state_name
 from master.passwords import Passwords
@@ -103,25 +103,31 @@ class SshDriver:
             await asyncio.wait(endings, timeout=ENDING_S)
 
     async def offered_key(self) -> OfferedKey:
-        """The host key that the machine shows, without logging in. Raises NodeUnreachableError."""
+        """The host key that the machine shows, without logging in; of several one that we know. Raises
+        NodeUnreachableError, and ConfigError where the known ones cannot be read."""
+        known = await asyncio.to_thread(self._known)
         try:
             async with self._gate.turn(self._node.ip, self._node.port):
                 sock = await self._socket()
                 return await _in_thread(
-                    f"key of {self._node.name}", lambda: ask_key(sock or connect_blocking(self._node), self._node)
+                    f"key of {self._node.name}",
+                    lambda: ask_key(sock or connect_blocking(self._node), self._node, known),
                 )
         except CannotConnectError as error:
             raise NodeUnreachableError(str(error)) from None
 
     def known_key(self) -> str | None:
         """The fingerprint that we expect, None if we know none. Raises ConfigError for a file that is unreadable."""
-        return self._keys.lookup(self._node.ip, self._node.port, self._node.host_key).fingerprint
+        return self._known().fingerprint
 
     def pin(self, key: OfferedKey) -> None:
         """Expect this key from now on. Raises OSError; ConflictError where the registry says which key it must be."""
         if self._node.host_key:
             raise ConflictError(f"the registry pins the key of {self._node.name}: change its `host_key` there")
         self._keys.pin(self._node.ip, self._node.port, key)
+
+    def _known(self) -> Known:
+        return self._keys.lookup(self._node.ip, self._node.port, self._node.host_key)
 
     async def _socket(self) -> socket.socket | None:
         return None if needs_thread(self._node) else await connect(self._node)
@@ -177,8 +183,8 @@ class _Connection:
     def begin(self, sock: socket.socket | None) -> None:
         """Start the thread. `sock`: the connection if there is one already."""
         self._sock = sock
-        self._begun = True
         self._thread.start()
+        self._begun = True
 
     def abandon(self) -> None:
         """Have it end soon, wherever it is; never blocks."""
@@ -189,7 +195,9 @@ class _Connection:
         elif sock is not None:
             with suppress(OSError):
                 sock.shutdown(socket.SHUT_RDWR)
-        if not self._begun:
+        if not self._begun:  # there was no connection, or no thread to be had
+            if sock is not None:
+                sock.close()
             _settle(self.ended, None)
 
     def _run(self) -> None:

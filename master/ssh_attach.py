@@ -23,6 +23,8 @@ MAX_CHATTER = 64 << 10
 NOT_FOUND = 127
 _PLAIN = re.compile(r"[A-Za-z0-9_./+~@%:,=-]+")
 _UNQUOTABLE = re.compile(r"['\\!\x00-\x1f\x7f]")
+_NOT_FOR_SHELLS = "muster-needs-python"
+"""A command that no shell knows. Python passes its line over; a shell that was put in Python's place says that word."""
 _MARK = re.compile(rb"muster-(bootstrap|agent) ([^\n]*)\n")
 _CLEAN_PATH = "import sys;sys.path[:]=[p for p in sys.path if p]"
 """`-c` puts the current folder in front; a `hashlib.py` in somebody's home shall not be ours."""
@@ -36,14 +38,16 @@ def command(python: str) -> str:
     if _UNQUOTABLE.search(python):
         raise CannotConnectError(f"`python` is {python!r}: such a path cannot be given to every shell; use a plain one")
     quoted = python if _PLAIN.fullmatch(python) else f"'{python}'"
-    return f"{quoted} -E -s -c 'import sys;exec(sys.stdin.readline())'"
+    return f"{quoted} -E -s -c 'import sys;sys.stdin.readline();exec(sys.stdin.readline())'"
 
 
 def order(digest: str, archive: bytes, folder: str) -> bytes:
-    """The line that the loader runs: the bootstrap, and what it is to do. `folder`: the agent's, of ASCII."""
+    """The line that the loader passes over, and the one that it runs: the bootstrap, and what it is to do. `folder`:
+    the agent's, of ASCII."""
     call = f"main({digest!r}, {len(archive)}, {hashlib.sha256(archive).hexdigest()!r}, {folder!r})\n"
     text = base64.b64encode(_bootstrap() + call.encode()).decode()
-    return f'{_CLEAN_PATH};import binascii;exec(binascii.a2b_base64("{text}"))\n'.encode()
+    line = f'{_CLEAN_PATH};import binascii;exec(binascii.a2b_base64("{text}"))'
+    return f"{_NOT_FOR_SHELLS};exit {NOT_FOUND}\n{line}\n".encode()
 
 
 @cache
@@ -115,6 +119,11 @@ class _Talk:
         status = self._pipe.exit_status()
         if status is None:
             return "the connection ended before the agent answered"
+        if _NOT_FOR_SHELLS in self._pipe.errors + self._data.decode("utf-8", "replace"):
+            return (
+                f"the node's log-in shell becomes another one instead of starting `{self._python}`: does its .bashrc "
+                "or .profile `exec` a shell? It may do so on a terminal only"
+            )
         said = self._last_words()
         if status == NOT_FOUND or "ommand not found" in said:
             return f"no `{self._python}` on the node: install Python 3.8 or newer, or set `python` in the registry"
@@ -126,7 +135,7 @@ class _Talk:
         said = self._last_words()
         return (
             f"the node's log-in shell does not come to our command within {ATTACH_S:.0f} s: does its .bashrc or "
-            f".profile wait for something?{f' It says: {said}' if said else ''}"
+            f".profile wait for something, or `exec` another shell?{f' It says: {said}' if said else ''}"
         )
 
     def _last_words(self) -> str:

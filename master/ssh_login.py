@@ -7,6 +7,7 @@ no descriptor. paramiko itself is kept quiet: it logs a traceback for every refu
 from __future__ import annotations
 
 import logging
+import shlex
 import socket
 import time
 from contextlib import suppress
@@ -49,11 +50,11 @@ def log_in(sock: socket.socket, node: NodeConfig, keys: HostKeys, passwords: Pas
     return transport
 
 
-def ask_key(sock: socket.socket, node: NodeConfig) -> OfferedKey:
-    """The key that the machine shows, without logging in. Raises CannotConnectError."""
+def ask_key(sock: socket.socket, node: NodeConfig, known: Known) -> OfferedKey:
+    """The key that the machine shows, without logging in; of several one that is known. Raises CannotConnectError."""
     transport: paramiko.Transport | None = None
     try:
-        transport = _exchange(sock, node, Known())
+        transport = _exchange(sock, node, known)
         return _shown(transport)
     finally:
         close(transport, sock)
@@ -131,7 +132,8 @@ def _check(shown: OfferedKey, known: Known, node: NodeConfig) -> None:
     if known.accepts(shown):
         return
     label = f"{shown.type} {shown.fingerprint}"
-    cure = f"`muster node trust {node.name}`" if not node.host_key else "correct `host_key` in the registry"
+    trust = f"`muster node trust {shlex.quote(node.name)}`"
+    cure = "correct `host_key` in the registry" if node.host_key else trust
     if shown.base64 in known.revoked:
         raise UntrustedError(f"{where(node)} shows a host key that is marked as revoked: {label}")
     if known.fingerprint is None:

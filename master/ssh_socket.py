@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
+import re
 import socket
 from urllib.parse import unquote, urlsplit
 
@@ -19,8 +20,10 @@ SILENT_MS = 10_000
 """After this long without an acknowledgement of what was sent the kernel gives the connection up."""
 KEEP_ALIVE_S = (10, 5)
 """Idle this long, the kernel asks; and then again this often."""
+_REPLY_CODE = re.compile(r"^0x[0-9a-f]{2}: ")
+"""What PySocks puts before the words that the code stands for."""
 _MEANINGS = {
-    errno.ECONNREFUSED: "refuses the connection: does sshd run there, on this `port`?",
+    errno.ECONNREFUSED: "refuses the connection: does {what} run there, on this {port}?",
     errno.EHOSTUNREACH: "cannot be reached: is the machine on?",
     errno.ENETUNREACH: "cannot be reached: there is no route to its network",
     errno.ETIMEDOUT: f"does not answer within {CONNECT_S:.0f} s: is the machine on, and no firewall between?",
@@ -66,8 +69,8 @@ def connect_blocking(node: NodeConfig) -> socket.socket:
         return _through_proxy(node, node.proxy)
     try:
         sock = socket.create_connection((node.ip, node.port), CONNECT_S)
-    except socket.gaierror as error:
-        raise CannotConnectError(f"the name {node.ip} cannot be looked up: {error.strerror}") from None
+    except (socket.gaierror, UnicodeError) as error:
+        raise CannotConnectError(_no_such_name(node, error)) from None
     except OSError as error:
         raise CannotConnectError(_meaning(where(node), error)) from None
     _prepare(sock)
@@ -94,9 +97,11 @@ def _through_proxy(node: NodeConfig, proxy: str) -> socket.socket:
         # PySocks wraps each send and receive; a plain socket from here on.
         sock = socket.socket(fileno=wrapped.detach())
     except socks.ProxyConnectionError as error:
-        raise CannotConnectError(_meaning(by, error.socket_err)) from None
+        raise CannotConnectError(_meaning(by, error.socket_err, what="a SOCKS proxy", port="port")) from None
     except socks.ProxyError as error:
         raise _refused(by, node, error.socket_err or error) from None
+    except UnicodeError as error:
+        raise CannotConnectError(_no_such_name(node, error)) from None
     except OSError as error:
         raise CannotConnectError(_meaning(f"{where(node)} through {by}", error)) from None
     finally:
@@ -108,9 +113,17 @@ def _through_proxy(node: NodeConfig, proxy: str) -> socket.socket:
 def _refused(by: str, node: NodeConfig, error: Exception) -> CannotConnectError:
     if "authentication" in str(error):
         return CannotConnectError(f"{by} refuses the user and the password of `proxy`", "long")
+    if isinstance(error, socket.gaierror):
+        return CannotConnectError(f"{_no_such_name(node, error)}; with `socks5h://` the proxy looks it up")
     if isinstance(error, TimeoutError):
         return CannotConnectError(_meaning(f"{by}, asked for {where(node)},", error))
-    return CannotConnectError(f"{by} cannot reach {where(node)}: {getattr(error, 'msg', None) or error}")
+    said = _REPLY_CODE.sub("", str(getattr(error, "msg", None) or error))
+    return CannotConnectError(f"{by} cannot reach {where(node)}: {said}")
+
+
+def _no_such_name(node: NodeConfig, error: Exception) -> str:
+    # Python refuses some names (`a..b`) before anybody is asked.
+    return f"the name {node.ip} cannot be looked up: {getattr(error, 'strerror', None) or 'no host can have it'}"
 
 
 def _prepare(sock: socket.socket) -> None:
@@ -125,7 +138,9 @@ def _prepare(sock: socket.socket) -> None:
         sock.setsockopt(level, name, value)
 
 
-def _meaning(peer: str, error: Exception) -> str:
+def _meaning(peer: str, error: Exception, *, what: str = "sshd", port: str = "`port`") -> str:
     number = errno.ETIMEDOUT if isinstance(error, TimeoutError) else getattr(error, "errno", None)
-    said = getattr(error, "strerror", None) or error
-    return f"{peer} {_MEANINGS.get(number or 0, f'cannot be reached: {said}')}"
+    meaning = _MEANINGS.get(number or 0)
+    if meaning is None:
+        return f"{peer} cannot be reached: {getattr(error, 'strerror', None) or error}"
+    return f"{peer} {meaning.format(what=what, port=port)}"

@@ -11,6 +11,7 @@ import ipaddress
 import os
 import socket
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -156,9 +157,9 @@ def _new_conf(conf: OldConf, wishes: Wishes, conda: Path | None) -> str:
 
 
 def _files(lab: OldLab, conf_text: str) -> list[NewFile]:
-    """Copies of both files, then the registry, then conf.json."""
+    """Copies of both files, then the registry, then conf.json. Links are followed, and copies lie beside the links."""
     pairs = [(lab.registry.path, lab.registry.was, lab.registry.text), (lab.conf.path, lab.conf.was, conf_text)]
-    new = [NewFile(path, text.encode(), path) for path, was, text in pairs if text.encode() != was]
+    new = [NewFile(path.resolve(), text.encode(), path) for path, was, text in pairs if text.encode() != was]
     if not new:
         return []
     copies = [copy for path, was, _ in pairs if (copy := _copy_of(path, was)) is not None]
@@ -168,9 +169,10 @@ def _files(lab: OldLab, conf_text: str) -> list[NewFile]:
 def _copy_of(path: Path, data: bytes) -> NewFile | None:
     """The copy to make beside it: none where there is one already. Nobody's copy is written over."""
     number, copy = 1, path.with_name(f"{path.name}.old")
-    while copy.exists():
-        if copy.read_bytes() == data:
-            return None
+    while os.path.lexists(copy):
+        with suppress(OSError):  # a folder, a dead link, one that we may not read: it is not ours
+            if copy.read_bytes() == data:
+                return None
         number += 1
         copy = path.with_name(f"{path.name}.old{number}")
     return NewFile(copy, data, path)
@@ -223,6 +225,8 @@ def _of_registry(lab: OldLab) -> Iterator[str]:
 def _of_secret(lab: OldLab) -> Iterator[str]:
     if not lab.secret.present and any(node.driver == "ssh" for node in lab.registry.nodes):
         yield f"there is no password file {lab.secret.path}: the nodes must let a key in, or write it (mode 0600)"
+    if lab.secret.unfit:
+        yield f"nodes cannot be logged in to: {lab.secret.unfit}"
 
 
 def _of_tasks(lab: OldLab) -> Iterator[str]:
@@ -253,7 +257,7 @@ def _of_task(task: Task, lab: OldLab, lost: set[int], circles: set[int]) -> Iter
     if any(after.id in lost for after in task.after):
         yield "waited for a task that ran under the old system: it waits no more"
     if task.id in circles:
-        yield "would wait for itself in the end: `muster edit ID after=` helps"
+        yield "would wait for ever, in a circle: `muster edit ID after=` helps"
 
 
 def _circles(waiting: dict[int, Task]) -> set[int]:

@@ -42,7 +42,7 @@ def lines(plan: Plan, *, dry_run: bool) -> Iterator[str]:
     room = max(len(name) for name, _ in rows)
     yield from (f"  {name:<{room}}  {text}".rstrip() for name, text in rows)
     for task in plan.lab.queues.running:
-        where = ", ".join(f"{part.node} GPU {part.gpus}" for part in task.allocation)
+        where = ", ".join(" ".join([part.node, *_gpus(part.gpus)]) for part in task.allocation)
         yield f"  lost: {task.id}  {where or '-'}  {_brief(str(task.command))}"
     notices = [f"{plan.whose_master} seems to run still: {'; '.join(plan.running)}"] if plan.running else []
     notices += plan.warnings
@@ -122,6 +122,10 @@ def _rows(plan: Plan) -> Iterator[tuple[str, str]]:
 
 def _networks(plan: Plan) -> list[str]:
     return list(plan.conf["desktop_client"].get("networks", []))
+
+
+def _gpus(indices: list[int]) -> list[str]:
+    return [f"GPU{'s' if len(indices) > 1 else ''} {', '.join(map(str, indices))}"] if indices else []
 
 
 def _until(question: str, reply: Callable[[str], str], check: Callable[[str], Any]) -> Any:

@@ -23,8 +23,8 @@ _DONE = {"stop": "stopped", "start": "started", "restart": "restarted"}
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    parser.add_argument("action", choices=list(_DONE), help="what to do")
-    parser.add_argument("nodes", nargs="*", metavar="NODE", help="whose agents (default: all)")
+    parser.add_argument("action", choices=list(_DONE), metavar="ACTION", help=", ".join(_DONE))
+    parser.add_argument("nodes", nargs="*", default=[], metavar="NODE", help="whose agents (default: all)")
 
 
 def run(context: Context) -> int:

@@ -7,6 +7,7 @@ from typing import Any
 from master.cordon import Note
 from master.core import Core
 from master.fleet import Fleet
+from master.gpu_models import mismatch
 from master.inventory import Node, NodeState
 
 
@@ -14,7 +15,9 @@ def node_view(node: Node, core: Core, fleet: Fleet) -> dict[str, Any]:
     """A node as clients see it. What no probe has told is null.
 
     `registry`: `ok`, `leaving` (it is not in the file any more and goes after its last task) or `changing` (the file
-    leads to another machine now, and is followed after its last task). `drained`: why, or null.
+    leads to another machine now, and is followed after its last task). `drained`: why, or null. `mismatch`: which GPUs
+    are not those that the registry says, or null. `clock_offset_s`: how far its clock is ahead of the master's, as its
+    last sample showed it.
     """
     config = fleet.configs.get(node.name)
     facts = node.facts
@@ -28,12 +31,14 @@ def node_view(node: Node, core: Core, fleet: Fleet) -> dict[str, Any]:
         "drained": core.notes.get(node.name, Note()).drained,
         "registry": _registry(node),
         "gpus": _gpus(node),
+        "mismatch": mismatch(node.spec.gpu_models, node.watch.newest),
         "cpus": node.cpus,
         "cpus_held": node.cpus_held,
         "slots": node.slots,
         "slots_held": node.slots_held,
         "memory_mib": facts.memory_mib if facts else None,
         "load": node.load,
+        "clock_offset_s": None if node.clock_offset is None else round(node.clock_offset, 1),
         "tasks": sorted(node.active),
         "hostname": facts.hostname if facts else None,
         "python": facts.python if facts else None,

@@ -34,7 +34,11 @@ def token(context: Context, params: NodeToken) -> dict[str, Any]:
             f"node {params.name} has the driver `{config.driver if config else 'none'}`: only an agent that dials in "
             f"needs a token (`muster node edit {params.name} driver=report`)"
         )
-    fingerprint = desk.tls.fingerprint()
+    if not desk.tls.is_on and params.action != "revoke":
+        raise BadRequestError(
+            f"{context.master.config.path} says `tls: off`, and agents dial in over TLS only: no token would open"
+        )
+    fingerprint = desk.tls.fingerprint() if desk.tls.is_on else None
     tokens = node_tokens.valid(desk.tokens(params.name), context.now)
     text, after = _after(context, params, tokens)
     context.engine.client_change(lambda: core.set_tokens(params.name, after), grows=params.action == "make")

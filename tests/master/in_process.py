@@ -217,7 +217,7 @@ class InProcess:
         self.engine = Engine(self.core, store, keep_history=1000)
         self.place = Place(self.folder)
         self.tls = Tls.of(self.place.config)
-        self.place.desk = Desk(self.core, self.tls, build())
+        self.place.desk = Desk(self.core, self.tls, build(), "c")
         self.hub = Hub(self.engine, self.place, self.limits, tls=self.tls, desk=self.place.desk)
         self.place.fleet = Fleet(self.engine, Us(), self.hub, SETTINGS, make_driver=lambda _node: Nowhere())
         self.engine.perform = self.effects.extend

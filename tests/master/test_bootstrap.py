@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -11,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from master import bootstrap
-from master.ssh_attach import order
+from master.ssh_attach import command, order
 
 CONTENT = b"import sys; print('attached', *sys.argv[1:], sys.flags.isolated)\n"
 DIGEST = "0123456789abcdef"
-LOADER = "import sys;exec(sys.stdin.readline())"
+LOADER = shlex.split(command("python3"))
 
 
 def boot(home: Path, line: bytes, archive: bytes = b"") -> tuple[int, bytes]:
     """Give it the order, and the archive when it asks; the exit status and all that it said."""
     process = subprocess.Popen(
-        [sys.executable, "-E", "-s", "-c", LOADER],
+        [sys.executable, *LOADER[1:]],
         env={"HOME": str(home), "PATH": os.environ["PATH"]},
         cwd=home,
         stdin=subprocess.PIPE,

@@ -137,7 +137,9 @@ def test_a_syntax_error_is_told_with_its_place(tmp_path: Path, text: str, said: 
 def test_bytes_that_are_no_utf_8_are_told(tmp_path: Path) -> None:
     path = tmp_path / "conf.json"
     path.write_bytes("{}".encode("utf-16"))
-    assert refusal(path) == "not UTF-8 (byte 0)"
+    assert refusal(path).startswith("line 1: not UTF-8: save it as that")
+    path.write_bytes('{\n  "root": "数据"\n}'.encode("gb18030"))
+    assert refusal(path).startswith("line 2: not UTF-8: save it as that")
 
 
 @pytest.mark.parametrize(

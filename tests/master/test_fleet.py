@@ -16,6 +16,7 @@ from master.fleet import Fleet
 from master.inventory import NodeState
 from master.leaving import LeavingNodes
 from master.link import UntrustedError
+from master.own_folders import OwnFolders
 from master.registry import NodeConfig
 from master.task import TaskState
 from wire.errors import BadRequestError, NodeUnreachableError, NotFoundError
@@ -146,7 +147,7 @@ class Field:
             self.master.hub,
             SETTINGS,
             make_driver=make,
-            folders=self.folders,
+            folders=OwnFolders(self.folders, lambda _: True),
             leaving=leaving,
         )
         return self.fleet
@@ -331,6 +332,20 @@ def test_a_node_without_a_shared_folder_says_so_and_takes_no_task_until_it_is_th
             assert "mount it there" in (await peer.call("task.show", id=1))["reason"]
             here.one.says = "ok"
             await here.running(1)
+
+    run(story())
+
+
+def test_folders_that_another_machine_lacked_do_not_close_the_masters_own(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path, ("/data",)) as here:
+            here.one.says = "missing"
+            here.fleet.apply((ssh("n"),))
+            await settled(lambda: "/data" in (here.node("n").closed_because or ""))
+            here.fleet.apply((ssh("n", "10.0.0.2", driver="local"),))
+            await here.online("n")
+            assert here.node("n").takes_tasks
+            assert "probe" not in here.two.ops()
 
     run(story())
 

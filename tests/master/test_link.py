@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
@@ -13,7 +14,7 @@ from master import link as link_module
 from master.effects import Kill, Start
 from master.inventory import NodeState
 from master.launching import launch_message
-from master.link import CannotConnectError, Link
+from master.link import CannotConnectError, Link, Patience, pause_s
 from master.task import TaskState
 from wire import agent as wire
 from wire.framing import encode, strict_loads
@@ -38,12 +39,13 @@ def _tries_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Agent:
-    """The other end, and the driver that leads to it. `refusal`: why it cannot be reached."""
+    """The other end, and the driver that leads to it. `refusal`: why it cannot be reached, with `patience`."""
 
     def __init__(self, folder: Path) -> None:
         self.path = str(folder / "agent.sock")
         self.version = "abc"
         self.refusal: str | None = None
+        self.patience: Patience = "short"
         self.trying: asyncio.Event | None = None
         self.tries = 0
         self.sessions: asyncio.Queue[Conversation] = asyncio.Queue()
@@ -54,7 +56,7 @@ class Agent:
         if self.trying is not None:
             await self.trying.wait()
         if self.refusal is not None:
-            raise CannotConnectError(self.refusal)
+            raise CannotConnectError(self.refusal, self.patience)
         await asyncio.get_running_loop().create_unix_connection(lambda: protocol, self.path)
 
     async def close(self) -> None:
@@ -195,6 +197,49 @@ def test_who_wakes_a_link_while_it_tries_has_it_try_once_more(tmp_path: Path, mo
     run(story())
 
 
+def test_each_pause_is_twice_the_one_before_up_to_a_limit_and_longer_at_random(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # as they are
+    pauses = [pause_s("short", failures, 0.0) for failures in (1, 2, 3, 8, 9, 10_000)]
+    assert pauses == pytest.approx([0.1, 0.2, 0.4, 12.8, 15.0, 15.0])
+    assert [pause_s("long", failures, 0.0) for failures in (1, 2, 6, 7, 10_000)] == [15, 30, 480, 600, 600]
+    assert [pause_s("long", 1, chance) for chance in (0.5, 1.0)] == [18.75, 22.5]
+
+
+def test_failures_that_need_a_person_are_counted_apart_and_all_anew_after_a_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Patience, int]] = []
+
+    def paused(patience: Patience, failures: int, chance: float) -> float:
+        assert 0 <= chance < 1
+        asked.append((patience, failures))
+        return 0.001
+
+    monkeypatch.setattr(link_module, "pause_s", paused)
+    monkeypatch.setattr(link_module, "BACKOFF_S", {"short": (0.0, 0.0)})  # every connection is a long one
+
+    async def tried(here: Linked, patience: Patience, count: int) -> None:
+        here.agent.refusal, here.agent.patience = "no", patience
+        await settled(lambda: asked and asked[-1][0] == patience and asked[-1][1] >= count)
+
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            await tried(here, "short", 3)
+            await tried(here, "long", 2)
+            assert asked[:3] == [("short", 1), ("short", 2), ("short", 3)]
+            assert [failures for patience, failures in asked if patience == "long"][:2] == [1, 2]
+            here.agent.refusal = None
+            agent = await here.session()
+            await agent.shake_hands()
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            asked.clear()
+            agent.writer.close()
+            await settled(lambda: asked)
+            assert asked[0] == ("short", 1)
+
+    run(story())
+
+
 def test_a_link_that_breaks_leaves_the_task_as_it_is_and_comes_back(tmp_path: Path) -> None:
     async def story() -> None:
         async with Linked(tmp_path) as here:
@@ -256,6 +301,7 @@ def test_what_a_newer_agent_says_is_ignored_where_it_is_not_understood(tmp_path:
             agent.say("horoscope", stars=5)
             agent.say("sample", at=1.0, load=[1.0, 2.0, 3.0], unheard_of=1)
             await settled(lambda: here.node.load == [1.0, 2.0, 3.0])
+            assert here.node.clock_offset == pytest.approx(1.0 - time.time(), abs=60)
             assert here.node.state is NodeState.ONLINE
 
     run(story())

@@ -23,7 +23,14 @@ SHOWN = OfferedKey(type="ssh-ed25519", base64="AAAA", fingerprint="SHA256:" + "n
 OTHER = "SHA256:" + "o" * 43
 
 
-class Keyed(Nowhere):
+class Waiting(Nowhere):
+    """A driver that is for ever about to connect: what a test says of its node's state stays true."""
+
+    async def connect(self, _protocol: asyncio.Protocol) -> None:
+        await asyncio.Event().wait()
+
+
+class Keyed(Waiting):
     """A driver to a machine with a host key. `known` is what we expect; a key that is None cannot be asked for."""
 
     shown: OfferedKey | None = SHOWN
@@ -51,7 +58,7 @@ class Lab(InProcess):
         await super().__aenter__()
         self.driver = Keyed()
         fleet = self.place.fleet
-        fleet._make_driver = lambda node: self.driver if node.driver == "ssh" else Nowhere()
+        fleet._make_driver = lambda node: self.driver if node.driver == "ssh" else Waiting()
         self.write(A)
         fleet.apply(load_registry(self.registry))
         return self
@@ -187,6 +194,22 @@ def test_a_busy_node_is_followed_to_its_new_address_after_its_last_task_and_the_
             assert (answer["deferred"], answer["tasks"]) == (True, [task_id])
             assert (answer["node"]["registry"], answer["node"]["schedulable"]) == ("changing", False)
             assert "ip and port changed" in answer["node"]["reason"]
+
+    run(story())
+
+
+def test_a_busy_node_whose_address_is_put_back_takes_tasks_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            task_id = await lab.busy(peer, gpus=1)
+            lab.write({**A, "ip": "10.0.0.2"})
+            lab.place.fleet.apply(load_registry(lab.registry))
+            assert not lab.core.node("a").takes_tasks
+            lab.write(A)
+            lab.place.fleet.apply(load_registry(lab.registry))
+            assert lab.core.node("a").takes_tasks
+            assert list(lab.core.node("a").active) == [task_id]
 
     run(story())
 
@@ -327,6 +350,7 @@ def test_agents_are_stopped_until_they_are_started_and_all_means_all(tmp_path: P
     async def story() -> None:
         async with Lab(tmp_path) as lab:
             peer = await lab.peer()
+            lab.place.fleet._make_driver = lambda _node: Nowhere()  # its refusal shows that it was asked
             await peer.call("node.add", node={**A, "name": "b"})
             assert await peer.call("agent.stop") == {"done": ["a", "b"], "refused": {}}
             assert all("agents start" in node["reason"] for node in await peer.call("node.list"))

@@ -97,6 +97,11 @@ def test_a_missing_file_is_told_with_its_cure(tmp_path: Path) -> None:
         (seed_but(driver="slurm"), '[0] (Slaver1).driver: found "slurm", expected "local" or "report" or "ssh"'),
         (seed_but(username="b"), "[0] (Slaver1): unknown key `username` (did you mean `user_name`?); allowed are name"),
         (seed_but(cpus=0), "[0] (Slaver1).cpus: found 0, expected a whole number >= 1"),
+        (
+            seed_but(cpus=10**20),
+            "[0] (Slaver1).cpus: found 100000000000000000000, expected a whole number <= 2147483648",
+        ),
+        (seed_but(slots=10**20), "[0] (Slaver1).slots: found 100000000000000000000, expected a whole number <= "),
         (seed_but(labels=["fast"]), '[0] (Slaver1).labels: found ["fast"], expected an object {…}'),
         (seed_but(name=""), '[0].name: found "", expected 1 to 64 characters'),
         (seed_but(name="a,b"), '[0] (a,b).name: found "a,b", expected 1 to 64 characters'),

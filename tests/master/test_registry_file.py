@@ -158,6 +158,21 @@ def test_mode_and_owner_stay_and_a_link_stays_a_link(path: Path, tmp_path: Path)
     assert len(load_registry(path)) == 3
 
 
+def test_a_file_of_somebody_else_is_left_to_him(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    own = path.stat()
+    his = os.stat_result((*own[:4], own.st_uid + 1, *own[5:]))
+    monkeypatch.setattr(os, "fchown", refuse)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", lambda _: his)
+        with pytest.raises(StorageError, match="change it with an editor, or give it"):
+            registry_file.add(path, ENTRY)
+    assert text(path) == BY_HAND
+    assert [child.name for child in path.parent.iterdir()] == [path.name]
+
+
 def test_a_reader_at_any_moment_sees_a_whole_file(path: Path) -> None:
     end, seen = threading.Event(), set()
 
@@ -204,6 +219,15 @@ def test_another_programs_lock_is_waited_for_and_then_told(path: Path, monkeypat
         release.join()
 
 
+def test_a_reader_that_hangs_does_not_leave_the_writer_without_an_answer(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry_file, "LOCK_S", 0.05)
+    with registry_file.TURN, pytest.raises(StorageError, match="does its disk, or its NFS server, answer"):
+        registry_file.add(path, ENTRY)
+    assert len(registry_file.add(path, ENTRY)) == 3
+
+
 def test_the_lock_of_a_file_that_was_just_replaced_is_no_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = threading.Semaphore(0)
     try_lock = registry_file._try_lock
@@ -232,8 +256,8 @@ def test_the_lock_of_a_file_that_was_just_replaced_is_no_lock(path: Path, monkey
 def test_an_editor_that_knows_no_locks_is_not_overwritten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine = registry_file._write
 
-    def write(beside: Path, like: os.stat_result, data: bytes) -> None:
-        mine(beside, like, data)
+    def write(beside: Path, place: Path, data: bytes) -> None:
+        mine(beside, place, data)
         path.write_text("[]", encoding="utf-8")
 
     monkeypatch.setattr(registry_file, "_write", write)

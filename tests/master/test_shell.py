@@ -28,14 +28,6 @@ DEADLINE_S = 30.0
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[RealSshd]:
-    made = RealSshd(tmp_path / "server")
-    made.start()
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def conf(server: RealSshd, make_lab: LabMaker) -> Path:
     """A lab whose node `far` is the server (by password), `near` is this machine."""
     far = registry_entry(server.node("far", key_file=None))

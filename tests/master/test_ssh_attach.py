@@ -9,7 +9,6 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,18 +23,10 @@ SHELLS = [path for name in ("bash", "dash", "fish", "tcsh", "zsh") if (path := s
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[RealSshd]:
-    made = RealSshd(tmp_path / "server")
-    made.start()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def site(tmp_path: Path, server: RealSshd) -> Site:
-    made = Site(tmp_path)
-    made.trust(server)
-    return made
+def site(site: Site, server: RealSshd) -> Site:
+    """It knows the server's key."""
+    site.trust(server)
+    return site
 
 
 def bashrc(server: RealSshd, text: str) -> None:
@@ -99,7 +90,7 @@ def test_a_bashrc_that_never_ends_is_named(server: RealSshd, site: Site, monkeyp
     bashrc(server, "echo 'waiting for the licence server'; sleep 1000 & wait")
     with nothing_left():
         refusal = str(run(site.refusal(server.node())))
-    assert "does its .bashrc or .profile wait for something?" in refusal
+    assert "does its .bashrc or .profile wait for something, or `exec` another shell?" in refusal
     assert refusal.endswith("It says: waiting for the licence server")
 
 
@@ -126,6 +117,15 @@ def test_a_bashrc_that_exits_is_told_with_its_last_words(text: str, words: str, 
         assert str(run(site.refusal(server.node()))) == words
 
 
+# Not fish, which reads all of its input before it does anything: that looks like waiting.
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if not shell.endswith("/fish")])
+def test_a_bashrc_that_becomes_another_shell_is_told_so(shell: str, server: RealSshd, site: Site) -> None:
+    bashrc(server, f"exec {shell} {'--norc' if shell.endswith('/bash') else ''}")
+    with nothing_left():
+        refusal = str(run(site.refusal(server.node())))
+    assert refusal.startswith("the node's log-in shell becomes another one instead of starting `python3`: ")
+
+
 def test_files_in_the_home_do_not_stand_for_modules(server: RealSshd, site: Site) -> None:
     for name in ("hashlib", "binascii", "json", "socket", "select"):
         (server.home / f"{name}.py").write_text("raise SystemExit('mine')", encoding="utf-8")
@@ -143,7 +143,8 @@ def fake_python(path: Path, line: str) -> str:
 
 
 def test_a_node_without_python_and_one_with_an_old_one_are_told(server: RealSshd, site: Site, tmp_path: Path) -> None:
-    as_old = "import sys; sys.version_info = (3, 6, 9); exec(sys.stdin.readline())"
+    loader = shlex.split(ssh_attach.command("python3"))[-1]
+    as_old = f"import sys; sys.version_info = (3, 6, 9); {loader}"
     old = fake_python(tmp_path / "python3", f"exec {sys.executable} -c {shlex.quote(as_old)}")
     broken = fake_python(tmp_path / "python4", "echo 'libpython4.so: cannot open shared object file' >&2; exit 127")
 
@@ -216,12 +217,12 @@ def test_a_folder_that_is_somebody_elses_is_not_used(server: RealSshd, site: Sit
     assert refusal == f"the agent cannot be put on the node: {base}/muster: File exists"
 
 
-def test_the_order_is_one_line_of_ascii_that_names_the_archive() -> None:
-    line = ssh_attach.order("0123456789abcdef", b"content", "c-%E8%8A%82")
-    assert line.isascii()
-    assert line.count(b"\n") == 1
-    assert line.endswith(b"\n")
-    assert hashlib.sha256(b"content").hexdigest().encode() not in line  # it is inside, encoded
+def test_the_order_is_two_lines_of_ascii_and_only_the_first_says_something_to_a_shell() -> None:
+    order = ssh_attach.order("0123456789abcdef", b"content", "c-%E8%8A%82")
+    assert order.isascii()
+    first, second, rest = order.split(b"\n")
+    assert (first, rest) == (b"muster-needs-python;exit 127", b"")
+    assert hashlib.sha256(b"content").hexdigest().encode() not in second  # it is inside, encoded
 
 
 @pytest.mark.parametrize("python", [path for path in (shutil.which("pypy3"),) if path])

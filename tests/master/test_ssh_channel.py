@@ -16,26 +16,25 @@ import pytest
 from master import ssh_channel
 from master.passwords import Passwords
 from master.ssh_channel import ChannelTransport, Pipe
-from master.ssh_login import close, log_in
+from master.ssh_login import POLL_S, close, log_in
 from master.ssh_socket import connect_blocking
+from tests.system.lab import until
 
 from .real_sshd import RealSshd
 from .ssh_story import Site, nothing_left, run, settled
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[RealSshd]:
-    made = RealSshd(tmp_path / "server")
-    made.start()
-    yield made
-    made.close()
+def site(site: Site, server: RealSshd) -> Site:
+    """It knows the server's key."""
+    site.trust(server)
+    return site
 
 
-@pytest.fixture
-def site(tmp_path: Path, server: RealSshd) -> Site:
-    made = Site(tmp_path)
-    made.trust(server)
-    return made
+WINDOW = 2 << 20
+"""Bytes that paramiko lets the other side send before we have taken any."""
+BLOCKED_S = 3.0
+"""Nothing ever reads there: who is blocked by that is so for longer than a busy test machine is slow."""
 
 
 class Ear(asyncio.Protocol):
@@ -129,10 +128,7 @@ def test_close_sends_what_waits_and_then_tells_the_end_once(server: RealSshd, si
 
     with nothing_left():
         run(story())
-        deadline = time.monotonic() + 10
-        while target.stat().st_size < 3_000_000 and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert target.stat().st_size == 3_000_000
+        until("all is there", lambda: target.stat().st_size == 3_000_000)
 
 
 def test_the_other_sides_end_comes_after_all_that_it_said(server: RealSshd, site: Site) -> None:
@@ -201,25 +197,41 @@ def test_a_node_that_takes_nothing_is_given_up_at_the_cap_and_never_blocks(
                 await asyncio.sleep(0)
             await ear.until(lambda: bool(ear.lost))
             assert [str(error) for error in ear.lost] == ["8 MiB wait to be sent and the node does not take them"]
-            assert longest < 0.5
+            assert longest < BLOCKED_S
 
     with nothing_left():
         run(story())
 
 
-def test_a_loop_that_is_busy_makes_the_other_side_wait(server: RealSshd, site: Site, tmp_path: Path) -> None:
+def count_what_waits(pipe: Pipe, ear: Ear) -> list[int]:
+    """Bytes that have come over the connection and that the loop has not taken yet, at each arrival."""
+    waiting, arrived, feed = [0], [0], pipe._feed
+
+    def counted(data: bytes) -> None:
+        arrived[0] += len(data)
+        waiting.append(arrived[0] - len(ear.heard))
+        feed(data)
+
+    pipe._channel.in_buffer = ssh_channel._Port(counted, pipe._end)
+    return waiting
+
+
+def test_a_loop_that_is_busy_makes_the_other_side_wait(server: RealSshd, site: Site) -> None:
     """What arrives is not piled up here: beyond the window the program itself is held back."""
-    written = tmp_path / "written"
-    program = f"for i in $(seq 100); do head -c 100000 /dev/zero; echo $i > {written}; done; echo; echo end"
 
     async def story() -> None:
-        with pipe_to(program, server, site) as pipe:
+        with pipe_to("cat; head -c 10000000 /dev/zero; echo; echo end", server, site) as pipe:
             ear = Ear()
-            ChannelTransport(pipe, ear).begin()
+            waiting = count_what_waits(pipe, ear)
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            pipe._channel.shutdown_write()
             await ear.until(lambda: bool(ear.heard))
-            time.sleep(1.0)  # noqa: ASYNC251  (the loop is busy: that is the point)
-            assert int(written.read_text(encoding="ascii")) < 60
+            nearly_full = WINDOW - ssh_channel.GIVE_BACK - ssh_channel.PIECE
+            until("the window is full", lambda: waiting[-1] >= nearly_full)  # the loop is busy: that is the point
             await ear.until(lambda: ear.heard.endswith(b"\nend\n"))
+            assert max(waiting) <= WINDOW
+            assert len(ear.heard) == 10_000_000 + 5
 
     with nothing_left():
         run(story())
@@ -240,47 +252,41 @@ def test_when_the_network_goes_it_is_told_so(server: RealSshd, site: Site) -> No
         run(story())
 
 
-def test_a_message_takes_well_under_a_millisecond(server: RealSshd, site: Site) -> None:
+def test_a_message_in_two_pieces_comes_at_once(server: RealSshd, site: Site) -> None:
+    """With Nagle's algorithm the second piece would wait for the answer to the first, which is 40 ms late."""
+
     async def story() -> list[float]:
         taken = []
-        with pipe_to("exec cat", server, site) as pipe:
+        with pipe_to("while read -r line; do echo; done", server, site) as pipe:
             ear = Ear()
             transport = ChannelTransport(pipe, ear)
             transport.begin()
-            for number in range(1, 201):
+            for number in range(1, 101):
                 began = time.perf_counter()
                 transport.write(b"x" * 100)
-                await ear.until(lambda number=number: len(ear.heard) == number * 100)  # type: ignore[misc]
+                while pipe.unsent:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+                transport.write(b"\n")
+                await ear.until(lambda number=number: len(ear.heard) == number)  # type: ignore[misc]
                 taken.append(time.perf_counter() - began)
         return taken
 
     with nothing_left():
         taken = sorted(run(story()))
-    # Half of them: 40 ms would be Nagle's algorithm, 5 ms a thread that waits for its turn.
-    assert taken[len(taken) // 2] < 0.004
+    assert taken[len(taken) // 10] < 0.03  # the fastest: a busy machine makes the others late
 
 
-def wake_ups() -> int:
-    """How often threads of this process have woken up from waiting."""
-    found = 0
-    for status in Path("/proc/self/task").glob("*/status"):
-        found += int(status.read_text(encoding="ascii").rpartition("\nvoluntary_ctxt_switches:")[2].split()[0])
-    return found
-
-
-def test_an_idle_connection_costs_next_to_nothing_and_still_ends_at_once(server: RealSshd, site: Site) -> None:
+def test_an_idle_connection_is_looked_at_rarely_and_still_ends_at_once(server: RealSshd, site: Site) -> None:
     async def story() -> None:
         with pipe_to("cat", server, site) as pipe:
             ear = Ear()
             transport = ChannelTransport(pipe, ear)
             transport.begin()
-            before = wake_ups()
-            await asyncio.sleep(1.0)
-            assert wake_ups() - before < 6  # paramiko by itself looks ten times a second
+            assert pipe._sock.gettimeout() == POLL_S  # paramiko by itself looks ten times a second
             began = time.monotonic()
             transport.abort()
             await ear.until(lambda: bool(ear.lost))
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < POLL_S / 2
 
     with nothing_left():
         run(story())

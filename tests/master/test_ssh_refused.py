@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -17,19 +16,6 @@ from wire.errors import NodeUnreachableError
 
 from .real_sshd import RealSshd, make_key
 from .ssh_story import Site, black_hole, descriptors, half, mute, nothing_left, run, threads
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[RealSshd]:
-    made = RealSshd(tmp_path / "server")
-    made.start()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    return Site(tmp_path)
 
 
 def test_a_wrong_password_or_key_is_told_with_the_cure_and_not_tried_again_soon(

@@ -6,9 +6,7 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -95,19 +93,11 @@ def read(peer: socket.socket, size: int) -> bytes:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[RealSshd]:
-    made = RealSshd(tmp_path / "server")
-    made.start()
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def site(tmp_path: Path, server: RealSshd) -> Site:
-    made = Site(tmp_path)
-    made.trust(server)
-    made.keys.pin("localhost", server.port, server.host_key)
-    return made
+def site(site: Site, server: RealSshd) -> Site:
+    """It knows the server's key, by number and by name."""
+    site.trust(server)
+    site.keys.pin("localhost", server.port, server.host_key)
+    return site
 
 
 def node(port: int, proxy: str | None = None, ip: str = "127.0.0.1") -> NodeConfig:
@@ -140,12 +130,12 @@ def test_an_agent_is_reached_through_a_proxy(scheme: str, password: str, server:
 def test_what_a_proxy_cannot_do_is_told_without_its_password(site: Site) -> None:
     proxy = Proxy(password=SECRET)
     nobody = free_ports(1)[0]
-    address = f"127.0.0.1:{proxy.port}"
+    address, there = f"127.0.0.1:{proxy.port}", f"127.0.0.1:{nobody}"
     cases = {
-        f"socks5://lab:gehe%3Aim%40@{address}": f"the proxy {address} cannot reach 127.0.0.1:{nobody}: ",
+        f"socks5://lab:gehe%3Aim%40@{address}": f"the proxy {address} cannot reach {there}: Connection refused",
         f"socks5://lab:wrong-secret@{address}": f"the proxy {address} refuses the user and the password of `proxy`",
         f"socks5://{address}": f"the proxy {address} refuses the user and the password of `proxy`",
-        f"socks5://x:y@127.0.0.1:{nobody}": f"the proxy 127.0.0.1:{nobody} refuses the connection",
+        f"socks5://x:y@{there}": f"the proxy {there} refuses the connection: does a SOCKS proxy run there",
     }
     try:
         for url, words in cases.items():
@@ -170,11 +160,28 @@ def test_a_node_may_have_a_name_and_a_wrong_one_is_told(server: RealSshd, site: 
         line = await site.connected(server.node(ip="localhost"))
         line.transport.abort()
         await line.end()
-        refusal = await site.refusal(node(22, ip="no-such-machine.invalid"))
-        assert str(refusal).startswith("the name no-such-machine.invalid cannot be looked up: ")
+        for name in ("no-such-machine.invalid", "a..b"):  # the second, Python itself refuses
+            refusal = await site.refusal(node(22, ip=name))
+            assert str(refusal).startswith(f"the name {name} cannot be looked up: ")
+            assert refusal.patience == "short"
 
     with nothing_left():
         run(story())
+
+
+def test_a_name_that_we_cannot_look_up_is_not_said_to_be_the_proxys_fault(site: Site) -> None:
+    proxy = Proxy()
+    url = f"socks5://127.0.0.1:{proxy.port}"
+    try:
+        with nothing_left():
+            refusal = run(site.refusal(node(22, url, ip="no-such-machine.invalid")))
+            assert str(refusal).startswith("the name no-such-machine.invalid cannot be looked up: ")
+            assert str(refusal).endswith("with `socks5h://` the proxy looks it up")
+            for scheme in ("socks5", "socks5h"):
+                refusal = run(site.refusal(node(22, url.replace("socks5", scheme), ip="a..b")))
+                assert str(refusal).startswith("the name a..b cannot be looked up: ")
+    finally:
+        proxy.close()
 
 
 def test_only_names_and_proxies_need_a_thread() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from master import old_lab, old_master, takeover, takeover_text
+from master import old_lab, old_master, takeover
 from master.__main__ import main
 from master.config import load_config
 from master.registry import load_registry
@@ -122,6 +122,13 @@ def test_the_queues_are_counted_and_left_alone(old: Path, capsys: pytest.Capture
     assert tree(old / "task_info") == before
 
 
+def test_what_windows_put_before_a_text_is_no_fault(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for path in (*old.glob("*.json"), *(old / "task_info").iterdir()):
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert told(old, capsys)["tasks"]["waiting"] == 6
+    assert load_registry(load_config(old / "conf.json").registry)
+
+
 def test_a_second_time_there_is_nothing_to_do(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert take_over(old, "--networks", "10.1.0.0/16") == 0
     before = tree(old.parent)
@@ -193,7 +200,7 @@ def test_tasks_that_will_wait_or_may_still_run_are_told(old: Path, capsys: pytes
     warnings = "\n".join(told(old, capsys)["warnings"])
     assert "task 26112106060112 asked for node Slaver9, which the registry does not hold" in warnings
     assert "task 26112106071501 asked for 8 GPUs, more than any node has" in warnings
-    assert "tasks 26112106053964, 26112106060112 would wait for itself in the end" in warnings
+    assert "tasks 26112106053964, 26112106060112 would wait for ever, in a circle" in warnings
     assert "task 26112106080000 waited for a task that ran" in warnings
     assert "tasks 26112105000010, 26112105000011 ran under the old system on Slaver1, Slaver2" in warnings
 
@@ -210,6 +217,59 @@ def test_who_cannot_come_in_is_told(
     old: Path, capsys: pytest.CaptureFixture[str], words: list[str], expected: str
 ) -> None:
     assert any(expected in warning for warning in told(old, capsys, *words)["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"hush", None),
+        (b"\xef\xbb\xbfhush \r\n\r\n", None),
+        (b"Slaver1:hush\n*:hush\n", None),
+        (b"", "it holds no password for Slaver1, Slaver2, 数据节点"),
+        (b"# passwords\nSlaver1:hush\n", "it holds no password for Slaver2, 数据节点"),
+        (b"hush:hush", "its only line may be the password of all"),
+        (b"gpulab\nhush\n", "line 1 is not `NAME:PASSWORD`"),
+        ("hush 密码".encode("gb18030"), "not UTF-8"),
+    ],
+)
+def test_passwords_that_will_not_do_are_told_and_never_shown(
+    old: Path, capsys: pytest.CaptureFixture[str], content: bytes, expected: str | None
+) -> None:
+    (old / "psw").write_bytes(content)
+    warnings = [line for line in told(old, capsys)["warnings"] if line.startswith("nodes cannot be logged in to")]
+    assert len(warnings) == (expected is not None)
+    assert all(str(expected) in line and "hush" not in line for line in warnings)
+
+
+def test_links_stay_links_and_the_folders_beside_them_count(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("conf.json", "gpu_slaver_info.json"):
+        (old / name).rename(old.parent / name)
+        (old / name).symlink_to(old.parent / name)
+    was = (old / "conf.json").read_bytes()
+    answer = told(old, capsys)
+    assert (answer["conf"], answer["tasks"]["waiting"]) == (str(old / "conf.json"), 6)
+    assert all((old / name).is_symlink() for name in ("conf.json", "gpu_slaver_info.json"))
+    assert (old / "conf.json.old").read_bytes() == was
+    assert load_registry(load_config(old / "conf.json").registry)[1].gpu_count == 2
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, lambda path: path.symlink_to("nowhere")], ids=["a folder", "a dead link"])
+def test_what_bears_the_name_of_a_copy_stays(old: Path, make: Callable[[Path], None]) -> None:
+    was = (old / "conf.json").read_bytes()
+    make(old / "conf.json.old")
+    assert take_over(old) == 0
+    assert not (old / "conf.json.old").is_file()
+    assert (old / "conf.json.old2").read_bytes() == was
+
+
+def test_nobody_reading_on_is_no_traceback(old: Path) -> None:
+    words = [sys.executable, "-m", "master", "init", "--from", str(old), "--dry-run"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
 
 
 def test_a_lab_without_password_file_or_tasks_is_told_so(old: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -234,6 +294,7 @@ def test_people_read_a_table_without_what_a_terminal_would_act_on(
     assert f"muster up --detach --conf {old / 'conf.json'}" in said
     assert "muster node trust --all" in said
     assert "\x1b" not in said
+    assert "26112105000010  Slaver1 GPUs 0, 1  printf" in said
     assert "x" * 100 not in said
 
 
@@ -248,6 +309,15 @@ def test_comments_after_values_are_told_with_line_and_column(old: Path, capsys: 
     assert "(JSON has no comments)" in said
 
 
+def _same_ports(conf: Path) -> None:
+    ports = json.loads(conf.read_text(encoding="utf-8"))["socket_info"]
+    edit_json(conf, socket_info={**ports, "train_state_port": ports["monitor_port"]})
+
+
+def _as_chinese_windows(path: Path) -> None:
+    path.write_bytes(path.read_text(encoding="utf-8").encode("gb18030"))
+
+
 @pytest.mark.parametrize(
     ("spoil", "expected"),
     [
@@ -255,6 +325,12 @@ def test_comments_after_values_are_told_with_line_and_column(old: Path, capsys: 
         (lambda old: edit_json(old / "conf.json", root="/home/xxx/"), "/home/xxx"),
         (lambda old: edit_json(old / "conf.json", visible_folders="data"), "visible_folders"),
         (lambda old: (old / "conf.json").write_text("[]", encoding="utf-8"), "expected an object"),
+        (lambda old: edit_json(old / "conf.json", root="~nobody-here/"), "there is no such user"),
+        (lambda old: edit_json(old / "conf.json", root="/a\0b"), "a path without NUL"),
+        (lambda old: edit_json(old / "conf.json", psw_file="./"), "it is no file; conf.json's `psw_file`"),
+        (lambda old: _same_ports(old / "conf.json"), "three different ports"),
+        (lambda old: _as_chinese_windows(old / "gpu_slaver_info.json"), "line 3: not UTF-8: save it as that"),
+        (lambda old: _as_chinese_windows(old / "task_info/hist_task.json"), "entry 1 is not a task (not UTF-8: save"),
         (lambda old: (old / "gpu_slaver_info.json").unlink(), "gpu_slaver_info.json: there is no such file"),
         (lambda old: (old / "gpu_slaver_info.json").write_text("{}", encoding="utf-8"), "expected a list"),
         (lambda old: (old / "task_info/hist_task.json").write_text("", encoding="utf-8"), "the file is empty"),
@@ -383,39 +459,6 @@ def test_a_main_py_of_somebody_else_is_not_it(old: Path, old_main: subprocess.Po
 
 def test_this_machines_address_towards_the_nodes_is_known_without_asking_them() -> None:
     assert old_master.own_addresses(["127.0.0.1", "127.1.2.3"]) == []
-
-
-# -- asking -----------------------------------------------------------------------------------------------------------
-
-
-class Replies:
-    """A person at the terminal; who is asked more often than expected fails the test."""
-
-    def __init__(self, *replies: str) -> None:
-        self.replies = list(replies)
-        self.asked: list[str] = []
-
-    def __call__(self, question: str) -> str:
-        self.asked.append(question)
-        return self.replies.pop(0)
-
-
-def test_what_no_option_says_is_asked_until_it_makes_sense(old: Path) -> None:
-    person = Replies("203.0.113.7", EVERYWHERE, "192.168.36.9/24", "192.168.36.0/24")
-    wishes = takeover_text.ask(old_lab.read(old), Wishes(), person)
-    assert wishes == Wishes(EVERYWHERE, ("192.168.36.0/24",))
-    assert "203.0.113.7 is no address of this machine" in person.asked[1]
-    assert "did you mean 192.168.36.0/24?" in person.asked[3]
-
-
-def test_an_empty_reply_takes_the_default_and_asks_no_more(old: Path) -> None:
-    assert takeover_text.ask(old_lab.read(old), Wishes(), Replies("")) == Wishes("127.0.0.1", None)
-
-
-def test_what_is_known_is_not_asked(old: Path) -> None:
-    assert takeover_text.ask(old_lab.read(old), Wishes(EVERYWHERE, ()), Replies()) == Wishes(EVERYWHERE, ())
-    assert take_over(old) == 0
-    assert takeover_text.ask(old_lab.read(old), Wishes(), Replies()) == Wishes()
 
 
 def test_the_frozen_lab_itself_names_folders_of_no_machine() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -140,6 +142,40 @@ def test_an_agent_that_is_killed_is_started_again_and_exits_are_kept(ssh_lab: Ss
     assert task_of(ssh_lab, number)["state"] == "running"
     door.open()
     assert ended(ssh_lab, number) == ("failed", 7)
+
+
+def test_an_agent_of_another_version_hands_its_tasks_over_to_ours(ssh_lab: SshLab) -> None:
+    ssh_lab.start_trusted()
+    name = ssh_lab.nodes[0]
+    door = Door(ssh_lab, "door", 6)
+    number = submit(ssh_lab, door.command, name)
+    until_running(ssh_lab, number)
+    ours, before = node_of(ssh_lab, name)["agent_version"], {one.pid for one in ssh_lab.attempts_alive()}
+    ssh_lab.kill_master()
+    _serve_another_version(ssh_lab, name)
+    ssh_lab.start()
+    ssh_lab.await_online([name])
+    assert f"node {name}: its agent is of version" in ssh_lab.server_log()
+    assert node_of(ssh_lab, name)["agent_version"] == ours
+    assert task_of(ssh_lab, number)["state"] == "running"
+    assert {one.pid for one in ssh_lab.attempts_alive()} >= before
+    door.open()
+    assert ended(ssh_lab, number) == ("failed", 6)
+
+
+def _serve_another_version(lab: SshLab, name: str) -> None:
+    """In the place of a node's agent, one of other bytes, as a master before this one would have left it."""
+    host, folder = lab.hosts[name], lab.agent_folder(name)
+    (ours,) = folder.parent.glob("agent-*.pyz")
+    other = folder.parent / "agent-0123456789abcdef.pyz"
+    shutil.copy(ours, other)
+    with zipfile.ZipFile(other, "a") as archive:
+        archive.writestr("agent/of_another_day.py", "")
+    os.chown(other, host.uid, host.uid)
+    assert lab.kill_agent(name)
+    until("the agent is gone", lambda: lab.agent_pid(name) is None)
+    base = f"/home/{host.user}/.local/state/muster"
+    host.run("python3", "-I", f"{base}/{other.name}", "serve", "--state", f"{base}/{folder.name}", user=host.user)
 
 
 def test_a_stopped_sshd_costs_nothing_but_the_time_that_it_is_stopped(ssh_lab: SshLab) -> None:
