@@ -123,6 +123,8 @@ def _clients(lab: Lab) -> Iterator[Connection]:
         if not ours.poll(60) or ours.recv() != "connected":
             raise BenchError("the desktop clients could not connect")
         yield ours
+        if not process.is_alive():
+            raise BenchError("the desktop clients ended before they were told to; what was measured is void")
     finally:
         with suppress(OSError):
             ours.send("close")
@@ -157,14 +159,15 @@ class Pushed:
             self._frame(data, now)
 
     def _frame(self, data: bytes, now: float) -> None:
-        if self.ends != 1:
+        if self.ends == 1:
+            # A node's row is small and comes whole; tables are not parsed, for that would be what is measured then.
+            key = json.loads(data[: -len(TERMINATOR)])["info"]["name"] if data.startswith(b'{"mode":"mon"') else ""
+            if key in self.at:
+                self.gaps.append(now - self.at[key])
+            self.at[key] = now
+            self.largest = max(self.largest, self.size)
+        else:
             self.unreadable += 1
-        # A node's row is small and comes whole; tables are not parsed here, for that would be what is measured then.
-        key = json.loads(data[: -len(TERMINATOR)])["info"]["name"] if data.startswith(b'{"mode":"mon"') else ""
-        if key in self.at:
-            self.gaps.append(now - self.at[key])
-        self.at[key] = now
-        self.largest = max(self.largest, self.size)
         self.tail, self.size, self.ends = b"", 0, 0
 
 
@@ -205,6 +208,7 @@ def run_clients(ports: dict[str, int], pipe: Connection) -> None:
 def _begin(reading: dict[str, list[Pushed]]) -> None:
     for one in (one for some in reading.values() for one in some):
         one.gaps.clear()
+        one.unreadable = 0  # while all of them were connected, one after the other, nobody read
 
 
 def _tell(pipe: Connection, reading: dict[str, list[Pushed]]) -> None:

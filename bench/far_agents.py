@@ -65,8 +65,15 @@ def gpu(index: int) -> dict[str, Any]:
     }
 
 
+def probed(probe: dict[str, Any]) -> dict[str, Any]:
+    """What a machine says that has all shared folders: the words after the script and its name are asked about."""
+    words = ["ok"] * (len(probe["argv"]) - 4)
+    answer = {"code": 0, "output": "\n".join(words), "truncated": False, "error": ""}
+    return {"op": "probed", "probe_id": probe["probe_id"], **answer}
+
+
 class Far(asyncio.Protocol):
-    """One agent: welcomes the master, answers pings, samples."""
+    """One agent: welcomes the master, answers its questions, samples."""
 
     def __init__(self, node: str, job: dict[str, Any], joined: asyncio.Semaphore) -> None:
         self._node = node
@@ -86,11 +93,14 @@ class Far(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Answer; what is asked is short and comes whole."""
         for line in data.splitlines():
-            op = json.loads(line)["op"]
+            message = json.loads(line)
+            op = message["op"]
             if op == "hello":
                 self._welcome()
             elif op == "ping":
                 self._say({"op": "pong"})
+            elif op == "probe":
+                self._say(probed(message))
             elif op == "refused":
                 sys.exit(f"{self._node}: {line.decode()}")
 

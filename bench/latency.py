@@ -49,13 +49,15 @@ def figures(subject: str, runs: list[tuple[float, float, float]], *, median_ms: 
 def _one(client: Client, changes: Session) -> tuple[float, float]:
     """Submit a task and wait for its end; milliseconds to the news that it runs, and to its own start.
 
-    It lives for a moment: of a task that is over at once, the first thing told may be its end.
+    It lives for a moment: of a task that is over at once, the first thing told may be its end. On a busy machine that
+    may be so all the same, and then it counts as the news.
     """
     wall, begun = time.time(), time.perf_counter()
     task_id = client.submit(["sleep", "0.02"])
-    running = _next_state(changes, task_id, {"running"})
+    running = _next_state(changes, task_id, ENDED | {"running"})
     heard = time.perf_counter() - begun
-    _next_state(changes, task_id, ENDED)
+    if running["state"] not in ENDED:
+        _next_state(changes, task_id, ENDED)
     return heard * _MS, (running["started_at"] - wall) * _MS
 
 

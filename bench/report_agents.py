@@ -47,18 +47,23 @@ class FarLab(Lab):
         with subprocess.Popen(
             command, cwd=ROOT, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as crowd:
-            if crowd.stdin is None or crowd.stdout is None:
-                raise BenchError("the agents cannot be talked to")
-            crowd.stdin.write(json.dumps(job) + "\n")
-            crowd.stdin.flush()
-            if crowd.stdout.readline() != "ready\n":
-                raise BenchError(f"the agents ended with {crowd.wait()}")
-            with self.client() as client:
-                eventually(lambda: client.info()["nodes"] == {"online": len(self._names) + 1}, "all nodes, online")
-            yield
-            if crowd.poll() is not None:
-                raise BenchError(f"the agents ended with {crowd.returncode}")
-            crowd.kill()
+            try:
+                self._connect(crowd, job)
+                yield
+                if crowd.poll() is not None:
+                    raise BenchError(f"the agents ended with {crowd.returncode}")
+            finally:
+                crowd.kill()  # also where something broke: they would be waited for without end
+
+    def _connect(self, crowd: subprocess.Popen[str], job: dict[str, Any]) -> None:
+        if crowd.stdin is None or crowd.stdout is None:
+            raise BenchError("the agents cannot be talked to")
+        crowd.stdin.write(json.dumps(job) + "\n")
+        crowd.stdin.flush()
+        if crowd.stdout.readline() != "ready\n":
+            raise BenchError(f"the agents ended with {crowd.wait()}")
+        with self.client() as client:
+            eventually(lambda: client.info()["nodes"] == {"online": len(self._names) + 1}, "all nodes, online")
 
     def _job(self) -> dict[str, Any]:
         with self.client() as client:

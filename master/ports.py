@@ -303,8 +303,7 @@ class Arrival(asyncio.Protocol):
 
     def _become_desktop_client(self) -> None:
         clients = self._hub.desktop
-        if not clients.may_come_from(self.peer.address):
-            clients.refuse(self.peer.address)
+        if not clients.lets_in(self._sock, self.peer.address):
             self.transport.close()
             return
         self.peer = Peer(self.peer.address, clients.user)

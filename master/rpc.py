@@ -244,7 +244,8 @@ class Connection(asyncio.Protocol):
             return None
         if self.peer.user is None:
             raise UnauthenticatedError(
-                "only the user who runs the master, on its own machine, may come in without a log-in"
+                "there are no log-ins yet: only the user who runs the master may come in, and root, from its own "
+                "machine (so from another one, `ssh` there)"
             )
         if request.method == "subscribe":
             return self._subscribe(_convert(request.params, Subscribe))

@@ -25,6 +25,10 @@ CLOSE = b"CLIEND_CLOSE"
 MAIN_UI = "main"
 MAX_TRIES = 64
 """How many terminators one frame may hold before it is taken for garbage."""
+LARGE = 1 << 20
+MOST_PARTS = 1000
+"""How many values a frame of more than LARGE bytes may hold, and roughly so: what is large in a request is one text,
+the content of a file. Parsing millions of small ones would hold everybody up for a second."""
 HEAD = 200
 """How much of a broken frame is kept for whoever wants to say something about it."""
 _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
@@ -171,6 +175,8 @@ def _read(frame: bytes) -> Event | None:
         return None
     if frame == CLOSE:
         return Closing()
+    if len(frame) > LARGE and sum(map(frame.count, (b",", b"[", b"{"))) > MOST_PARTS:
+        return Broken(frame[:HEAD], f"more than {MOST_PARTS} values in {len(frame)} bytes")
     try:
         value = strict_loads(frame)
     except FrameError as error:

@@ -21,13 +21,15 @@ Reply = tuple[str, Any]
 class Kind(msgspec.Struct, frozen=True):
     """One request of the client. `refuse(info, text)` is the reply that shows the text; `changes`: it is carried out
     although the client has left meanwhile; after `limit_s` seconds it is refused, whatever became of it. `rated`: the
-    verb whose rate it counts against, if it has one."""
+    verb whose rate it counts against, if it has one. `begins(context, info)`: whether it may be the first of several
+    that belong together, and are to be carried out at one instant."""
 
     handle: Callable[[Context, Any], Reply | Awaitable[Reply]]
     refuse: Callable[[Any, str], Reply]
     changes: bool = False
     limit_s: float = 30.0
     rated: str = ""
+    begins: Callable[[Context, Any], bool] | None = None
 
 
 def call(context: Context, verb: str, params: dict[str, Any]) -> Any:

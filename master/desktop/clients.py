@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import socket
 import time
 
 from master.config import DesktopClient
@@ -12,9 +13,10 @@ from master.desktop.outbox import Outbox
 from master.desktop.pushes import FIRST_S, NodePushes, Reader, TaskPushes
 from master.engine import Engine
 from master.heard import Passed
-from master.peer import Peer
+from master.peer import Peer, identify
 from master.rates import Rates
 from master.task import Task
+from master.tls import is_loopback
 from master.verbs.base import Context, Surroundings
 
 log = logging.getLogger("muster.desktop")
@@ -63,13 +65,18 @@ class DesktopClients:
         mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
         return any((mapped or ip) in network for network in self._networks)
 
-    def refuse(self, address: str) -> None:
-        """Say in the log that such a client was not let in."""
+    def lets_in(self, sock: socket.socket, address: str) -> bool:
+        """Whether a client may come in; the log says why not. On this machine the kernel tells who it is: its other
+        users are strangers, whichever dialect they speak."""
+        if not self.may_come_from(address):
+            why = "conf.json's desktop_client.networks does not name its network"
+        elif is_loopback(address) and _user(sock) is None:
+            why = "on this machine only the user who runs the master, and root, may"
+        else:
+            return True
         if self.seldom(address):
-            log.warning(
-                "a desktop client at %s was not let in: conf.json's desktop_client.networks does not name its network",
-                address,
-            )
+            log.warning("a desktop client at %s was not let in: %s", address, why)
+        return False
 
     def seldom(self, address: str) -> bool:
         """Whether there may be another line in the log about this address: one a minute."""
@@ -110,6 +117,13 @@ class DesktopClients:
         """No more pushes."""
         self._tasks.close()
         self._nodes.close()
+
+
+def _user(sock: socket.socket) -> str | None:
+    try:
+        return identify(sock).user
+    except OSError:
+        return None  # it is gone again
 
 
 class Subscription:

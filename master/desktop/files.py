@@ -21,6 +21,9 @@ from wire.errors import BadRequestError, LimitError
 MOST_SHOWN = 8 << 20
 """Bytes of a file that is opened: what is shown can be saved, so it is shown whole or not at all."""
 PIECE = 1 << 20
+LISTED_AT_ONCE = 10_000
+MOST_LISTED = 50_000
+"""Entries of a folder that are shown, hidden ones counted."""
 LIMIT_S = 40.0
 DELETE_LIMIT_S = 120.0
 
@@ -51,11 +54,16 @@ async def folder(context: Context, info: Any) -> Reply:
     path = _path(info)
     if not path:
         return _empty(info, "")
-    listing = await call(context, "file.list", {"path": path})
     kinds: dict[str, list[str]] = {"folder": [], "file": []}
-    for entry in listing.entries:
-        if entry.kind in kinds and not entry.hidden:
-            kinds[entry.kind].append(entry.name)
+    after = ""
+    for _ in range(0, MOST_LISTED, LISTED_AT_ONCE):
+        listing = await call(context, "file.list", {"path": path, "after": after, "limit": LISTED_AT_ONCE})
+        for entry in listing.entries:
+            if entry.kind in kinds and not entry.hidden:
+                kinds[entry.kind].append(entry.name)
+        if not (listing.truncated and listing.entries):
+            break
+        after = listing.entries[-1].name
     return "ret_folder", {**kinds, "curr_path": f"/{path}"}
 
 

@@ -11,14 +11,14 @@ import asyncio
 import os
 import re
 import shlex
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from master.desktop.calls import Kind, Reply
 from master.desktop.task_rows import id_text, read_id
-from master.task import QUEUED, TaskState
+from master.task import ENDED, QUEUED, TaskState
 from master.verbs.base import Context
 from wire.errors import BadRequestError, ConflictError, NotFoundError
 
@@ -48,6 +48,8 @@ async def train_log(context: Context, info: Any) -> Reply:
         # It is not made here: the node's account may be another one, and could not write into ours.
         return "ret_train_log_path", await _in_thread(context, _note, folder, "waiting")
     path = task.log_path or f"{folder}/{id_text(task.id)}.log"
+    if task.state in ENDED and task.reason:
+        await _in_thread(context, _say, path, f"muster: {task.reason}\n")
     return "ret_train_log_path", await _in_thread(context, _present, folder, path, f"{task.id}.log")
 
 
@@ -78,11 +80,24 @@ def _present(folder: Path, path: str, name: str) -> str:
 
 
 def _note(folder: Path, which: str) -> str:
-    path = folder / LINKS / f"{which}.txt"
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_NOT_THERE[which], encoding="utf-8")
-    return _plain(folder, str(path), f"{which}.txt")
+    name = f"{which}.txt"
+    with suppress(OSError), _own_folder(folder) as own:
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644, dir_fd=own)
+        with os.fdopen(fd, "w", encoding="utf-8") as note:
+            note.write(_NOT_THERE[which])
+    return _plain(folder, str(folder / LINKS / name), name)
+
+
+@contextmanager
+def _own_folder(folder: Path) -> Iterator[int]:
+    """The folder LINKS, open. Others may write into the log folder; a link that they put there is not followed."""
+    path = folder / LINKS
+    path.mkdir(parents=True, exist_ok=True)
+    fd = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
 
 
 def _make(path: str) -> None:
@@ -102,16 +117,28 @@ def _make(path: str) -> None:
         os.close(fd)
 
 
+def _say(path: str, text: str) -> None:
+    """Put why a task ended into a log that says nothing: the client's tables have no column for it."""
+    with suppress(ConflictError, OSError):
+        _make(path)
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if os.fstat(fd).st_size == 0:
+                os.write(fd, text.encode())
+        finally:
+            os.close(fd)
+
+
 def _plain(folder: Path, path: str, name: str) -> str:
     if PLAIN.fullmatch(path):
         return path
     link = folder / LINKS / name
     if not PLAIN.fullmatch(str(link)):
         return shlex.quote(path)
-    with suppress(OSError):
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.unlink(missing_ok=True)
-        link.symlink_to(path)
+    with suppress(OSError), _own_folder(folder) as own:
+        with suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=own)
+        os.symlink(path, name, dir_fd=own)
         return str(link)
     return shlex.quote(path)
 

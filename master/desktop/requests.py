@@ -31,7 +31,8 @@ async def answer(kind: Kind, context: Context, info: Any) -> Reply:
     except MusterError as error:
         return kind.refuse(info, str(error))
     except TimeoutError:
-        return kind.refuse(info, f"no answer within {kind.limit_s:g} s; try again, or look at `muster nodes`")
+        cure = "it may still happen: look before you ask again" if kind.changes else "try again, or see `muster nodes`"
+        return kind.refuse(info, f"no answer within {kind.limit_s:g} s; {cure}")
     except Exception:
         log.exception("a request of the desktop client at %s failed: %.300r", context.peer.address, info)
         return kind.refuse(info, "the master met a defect; its log has the details")

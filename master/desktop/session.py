@@ -24,7 +24,11 @@ from wire.errors import LimitError
 log = logging.getLogger("muster.desktop")
 
 MOST_REQUESTS = 64
-"""Beyond so many that wait for their turn, nothing more is read from the client."""
+"""Beyond so many that wait for their turn, or as many bytes as one may have, nothing more is read from the client until
+all of them were answered."""
+TOGETHER_S = 0.5
+"""What belongs together the client asks for 0.1 s apart."""
+MOST_TOGETHER = 1000
 _MODE = re.compile(rb'\s*\{\s*"mode"\s*:\s*"(\w{1,30})"(?:\s*,\s*"ui"\s*:\s*"(\w{1,30})")?')
 """How a request begins that the client has written, whatever is wrong with it further on."""
 
@@ -51,6 +55,8 @@ class DesktopSession(asyncio.Protocol):
         self._clients = clients
         self._decoder = wire.Decoder(clients.frame)
         self._waiting: deque[wire.Request | wire.Broken] = deque()
+        self._taken = 0
+        """Bytes that came in since nothing waited."""
         self._worker: asyncio.Task[None] | None = None
         self._subscription: Subscription | None = None
         self._gone = False
@@ -78,12 +84,13 @@ class DesktopSession(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Take the requests; drop what is none."""
+        self._taken += len(data)
         for event in self._decoder.feed(data):
             if isinstance(event, wire.Closing):
                 self.transport.close()
                 break
             self._waiting.append(event)
-        if len(self._waiting) > MOST_REQUESTS:
+        if len(self._waiting) > MOST_REQUESTS or (self._waiting and self._taken > self._clients.frame):
             self.transport.pause_reading()
         if self._waiting and self._worker is None:
             self._worker = asyncio.get_running_loop().create_task(self._work())
@@ -94,9 +101,7 @@ class DesktopSession(asyncio.Protocol):
         """Answer what waits, in order."""
         try:
             while self._waiting:
-                event = self._waiting.popleft()
-                if len(self._waiting) == MOST_REQUESTS and not self._gone:
-                    self.transport.resume_reading()
+                event = self._next()
                 if isinstance(event, wire.Broken):
                     self._drop(event)
                 else:
@@ -105,13 +110,37 @@ class DesktopSession(asyncio.Protocol):
         finally:
             self._worker = None
 
+    def _next(self) -> wire.Request | wire.Broken:
+        event = self._waiting.popleft()
+        if not self._waiting and not self._gone:
+            self._taken = 0
+            self.transport.resume_reading()
+        return event
+
     async def _answer(self, request: wire.Request) -> None:
         kind = REQUESTS.get(request.mode)
         if kind is None:
             log.debug("a desktop client at %s asked for %.40r", self.peer.address, request.mode)
         elif kind.changes or not self._gone:
-            mode, info = await self._reply(kind, request.info)
-            self._outbox.reply(wire.encode(mode, info, request.ui))
+            requests = [request]
+            if kind.begins is not None and kind.begins(self._clients.context(self.peer), request.info):
+                requests += await self._right_behind(request.mode)
+            # All begin in the same turn of the loop, and no task is started in the midst of it.
+            replies = await asyncio.gather(*(self._reply(kind, one.info) for one in requests))
+            for one, (mode, info) in zip(requests, replies, strict=True):
+                self._outbox.reply(wire.encode(mode, info, one.ui))
+
+    async def _right_behind(self, mode: str) -> list[wire.Request]:
+        """The requests of this mode that come next, until none came for TOGETHER_S."""
+        found: list[wire.Request] = []
+        before = -1
+        while before < len(found) < MOST_TOGETHER:
+            before = len(found)
+            await asyncio.sleep(TOGETHER_S)
+            while self._waiting and isinstance(one := self._waiting[0], wire.Request) and one.mode == mode:
+                self._next()
+                found.append(one)
+        return found
 
     async def _reply(self, kind: Kind, info: Any) -> Reply:
         try:

@@ -59,6 +59,16 @@ def delete(context: Context, info: Any) -> Reply:
     return "ret_del_task", {"task_id": id_text(task.id), "info": ""}
 
 
+def _has_successors(context: Context, info: Any) -> bool:
+    """The client deletes a task with its successors by a request each: they would start, one after the other, as soon
+    as nothing stands before them any more."""
+    try:
+        task_id = read_id(info)
+    except BadRequestError:
+        return False
+    return any(after.id == task_id for task in context.core.queue() for after in task.waits_for)
+
+
 def resubmit(context: Context, info: Any) -> Reply:
     """resub_task: the same again, as a new task."""
     task = _find(context, info)
@@ -145,7 +155,7 @@ _refuse_change = partial(_text, "ret_change_task")
 KINDS: dict[str, Kind] = {
     "add_task": Kind(add, partial(_text, "ret_add_task"), changes=True),
     "change_task": Kind(change, _refuse_change, changes=True),
-    "del_task": Kind(delete, _refuse_change, changes=True),
+    "del_task": Kind(delete, _refuse_change, changes=True, begins=_has_successors),
     "resub_task": Kind(resubmit, _refuse_change, changes=True),
     "stop_task": Kind(stop, _not_stopped, changes=True),
 }

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import os
 import shutil
+import signal
 import sys
 import tempfile
 from functools import partial
@@ -135,20 +137,30 @@ def _hex(word: str) -> str:
 
 def main() -> None:
     """Fuzz until the time given to libFuzzer (`-max_total_time=600`) is over."""
-    logs.AWAITED_S = 0.0
     with tempfile.TemporaryDirectory(prefix="muster-fuzz-") as name:
-        folder = Path(name)
-        corpus = folder / "corpus"
-        corpus.mkdir()
-        for number, seed in enumerate(SEEDS):
-            (corpus / str(number)).write_bytes(b"\0\x05" + seed)
-        place = folder / "place"
-        place.mkdir()
-        words = folder / "words"
-        words.write_text("".join(f'"{_hex(word)}"\n' for word in WORDS), encoding="ascii")
-        target = Target(place)
-        atheris.Setup([*sys.argv, f"-dict={words}", str(corpus)], target.take)
-        atheris.Fuzz()
+        # libFuzzer ends its process on the spot, so another one is left to tidy up.
+        child = os.fork()
+        if not child:
+            _fuzz(Path(name))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    sys.exit(code)
+
+
+def _fuzz(folder: Path) -> None:
+    """Does not return."""
+    logs.AWAITED_S = 0.0
+    corpus = folder / "corpus"
+    corpus.mkdir()
+    for number, seed in enumerate(SEEDS):
+        (corpus / str(number)).write_bytes(b"\0\x05" + seed)
+    place = folder / "place"
+    place.mkdir()
+    words = folder / "words"
+    words.write_text("".join(f'"{_hex(word)}"\n' for word in WORDS), encoding="ascii")
+    target = Target(place)
+    atheris.Setup([*sys.argv, f"-dict={words}", str(corpus)], target.take)
+    atheris.Fuzz()
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from master.desktop import files
 from tests.desktop.client import DesktopClient
 from tests.desktop.place import DesktopPlace, with_client
 
@@ -33,6 +34,22 @@ def test_the_tree_is_walked_as_the_client_walks_it(tmp_path: Path) -> None:
         assert deeper == {"folder": ["deep"], "file": ["y.py"], "curr_path": "/data/a"}
         assert client.ask("get_folder", "/data/a/..") == shown
         assert client.ask("get_folder", "/data/..")["curr_path"] == ""
+
+    with_client(tmp_path, story)
+
+
+def test_a_large_folder_is_shown_whole_up_to_a_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LISTED_AT_ONCE", 3)
+    monkeypatch.setattr(files, "MOST_LISTED", 9)
+
+    def story(client: DesktopClient, _master: DesktopPlace) -> None:
+        names = [f"{number:02}.jpg" for number in range(12)]
+        for name in names[:8]:
+            (tmp_path / "data" / name).touch()
+        assert client.ask("get_folder", "/data")["file"] == names[:8]
+        for name in names[8:]:
+            (tmp_path / "data" / name).touch()
+        assert client.ask("get_folder", "/data")["file"] == names[:9]
 
     with_client(tmp_path, story)
 

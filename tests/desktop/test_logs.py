@@ -23,8 +23,8 @@ def cat(path: str) -> str:
     return done.stdout
 
 
-def end(master: DesktopPlace, task_id: int) -> None:
-    in_loop(master, lambda: master.engine.client_change(lambda: master.core.cancel(task_id, 5.0)))
+def end(master: DesktopPlace, task_id: int, why: str | None = None) -> None:
+    in_loop(master, lambda: master.engine.client_change(lambda: master.core.cancel(task_id, 5.0, why)))
 
 
 def test_the_log_of_an_ended_task_is_there_even_if_it_never_ran(tmp_path: Path) -> None:
@@ -36,6 +36,21 @@ def test_the_log_of_an_ended_task_is_there_even_if_it_never_ran(tmp_path: Path) 
         assert cat(path) == ""
         (tmp_path / "logs/1.log").write_text("said\n", encoding="utf-8")
         assert cat(client.ask("get_train_log_path", "00000000000001")) == "said\n"
+
+    with_client(tmp_path, story)
+
+
+def test_why_a_task_ended_stands_in_a_log_that_would_be_empty(tmp_path: Path) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        client.add("one")
+        client.add("two")
+        why = "the folder /nowhere is missing"
+        end(master, 1, why)
+        end(master, 2, why)
+        (tmp_path / "logs/2.log").write_text("said\n", encoding="utf-8")
+        for _ in range(2):
+            assert cat(client.ask("get_train_log_path", "00000000000001")) == f"muster: {why}\n"
+        assert cat(client.ask("get_train_log_path", "00000000000002")) == "said\n"
 
     with_client(tmp_path, story)
 
@@ -119,5 +134,32 @@ def test_the_masters_own_log(tmp_path: Path) -> None:
         (tmp_path / "server.log").write_text("serving\n", encoding="utf-8")
         assert client.ask("get_server_log") == str(tmp_path / "server.log")
         assert client.ask("get_server_log", {"odd": 1}) == str(tmp_path / "server.log")
+
+    with_client(tmp_path, story)
+
+
+def test_what_others_put_into_the_log_folder_is_not_followed(tmp_path: Path) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        ours = tmp_path / "ours.txt"
+        ours.write_text("kept", encoding="utf-8")
+        links = tmp_path / "logs/desktop"
+        links.mkdir()
+        (links / "unknown.txt").symlink_to(ours)
+        client.ask("get_train_log_path", "77")
+        assert ours.read_text(encoding="utf-8") == "kept"
+
+        (links / "unknown.txt").unlink()
+        links.rmdir()
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "elsewhere/1.log").write_text("kept", encoding="utf-8")
+        links.symlink_to(tmp_path / "elsewhere")
+        real = tmp_path / "data/with blank.log"
+        real.write_text("said\n", encoding="utf-8")
+        in_loop(master, lambda: master.submit("one", log_path=str(real)))
+        end(master, 1)
+        assert cat(client.ask("get_train_log_path", "00000000000001")) == "said\n"
+        client.ask("get_train_log_path", "77")
+        assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["1.log"]
+        assert (tmp_path / "elsewhere/1.log").read_text(encoding="utf-8") == "kept"
 
     with_client(tmp_path, story)

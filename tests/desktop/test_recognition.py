@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from master import ports
+from master import peer, ports
 from tests.desktop.client import DesktopClient, Reader, form, request
 from tests.desktop.place import DesktopPlace, in_loop, with_client
 from tests.master.in_process import LIMITS, eof, run, settled
@@ -126,6 +126,30 @@ def test_the_networks_of_conf_json(tmp_path: Path, address: str, *, inside: bool
             assert master.hub.desktop.may_come_from(address) is inside
 
     run(story())
+
+
+def test_another_user_of_this_machine_is_not_let_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with DesktopPlace(tmp_path) as master:
+
+            def meet() -> None:
+                monkeypatch.setattr(peer, "_owner", lambda *_: 54321)
+                for port, said in (("data_port", request("add_task", form("echo"))), ("train_state_port", b"")):
+                    stranger = Reader(master.address(port))
+                    stranger.send(said)
+                    assert stranger.ended.wait(5)
+                    assert stranger.seen == []
+                    stranger.close()
+                assert rpc(master, "data_port", ASK)["error"]["data"]["code"] == "unauthenticated"
+                assert master.core.tasks == {}
+
+            await asyncio.to_thread(meet)
+
+    with caplog.at_level(logging.WARNING):
+        run(story())
+    assert "on this machine only the user who runs the master, and root, may" in caplog.text
 
 
 def test_tls_is_told_apart_and_refused(tmp_path: Path) -> None:

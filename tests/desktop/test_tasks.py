@@ -10,6 +10,7 @@ import pytest
 
 from master.attempt import Exit
 from master.desktop import task_rows
+from master.effects import Start
 from master.inventory import NodeState
 from master.task import Task, TaskState
 from tests.desktop.client import DesktopClient, Frame, form, request
@@ -247,6 +248,27 @@ def test_a_life_in_the_tables(tmp_path: Path) -> None:
         assert int(three) not in master.core.tasks
         assert client.ask("stop_task", one) == {"task_id": one, "info": "success"}
         assert client.tasks()["hist"][0]["state"] == "term"
+
+    with_client(tmp_path, story)
+
+
+def test_a_chain_that_is_deleted_task_by_task_does_not_start_meanwhile(tmp_path: Path) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        assert client.add("all GPUs", need_gpus="8") == ""
+        started(master)
+        for number in range(1, 6):
+            prev = {"prev": f"{number:014d}"} if number > 1 else {}
+            assert client.add("echo", need_gpus="8" if number == 1 else "0", **prev) == ""
+        for task_id in range(2, 7):
+            client.send("del_task", f"{task_id:014d}")
+            assert in_loop(master, lambda: len(master.core.active())) == 1
+        told = [client.data.next() for _ in range(5)]
+        assert [(one.mode, one.info["task_id"]) for one in told] == [
+            ("ret_del_task", f"{task_id:014d}") for task_id in range(2, 7)
+        ]
+        assert list(master.core.tasks) == [1]
+        assert {effect.task.id for effect in master.effects if isinstance(effect, Start)} == {1}
+        assert client.add("and on it goes") == ""
 
     with_client(tmp_path, story)
 

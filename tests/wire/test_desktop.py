@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wire.desktop import MAX_TRIES, TERMINATOR, Broken, Closing, Decoder, Event, Request, begins_dialect, encode
+from wire.desktop import LARGE, MAX_TRIES, TERMINATOR, Broken, Closing, Decoder, Event, Request, begins_dialect, encode
 
 LIMIT = 1 << 20
 END = TERMINATOR.decode()
@@ -141,6 +141,15 @@ def test_a_frame_beyond_the_cap_is_dropped_and_nothing_of_it_is_kept() -> None:
     assert events[0].head.startswith(b'{"mode": "save_file"')
     assert "100 bytes" in events[0].why
     assert events[1:] == [Request("get_root", "main", "")]
+
+
+def test_what_is_large_may_be_one_text_but_not_a_million_values() -> None:
+    content = {"path": "/data/a, [b].txt", "content": "A" * (2 * LARGE)}
+    events = decoded(frame("save_file", content) + frame("save_file", [[]] * LARGE) + frame("get_root", ""), 16 * LARGE)
+    assert events[0] == Request("save_file", "main", content)
+    assert isinstance(events[1], Broken)
+    assert "values" in events[1].why
+    assert events[2:] == [Request("get_root", "main", "")]
 
 
 def test_a_frame_of_exactly_the_cap_is_read() -> None:
