@@ -62,7 +62,7 @@ def _add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser])
 def _init(options: argparse.Namespace) -> int:
     if options.old is not None:
         return _take_over(options)
-    from master.setup_folder import init  # noqa: PLC0415  (the master itself has no use for it)
+    from master.init.setup_folder import init  # noqa: PLC0415  (the master itself has no use for it)
 
     for path in init(options.folder, force=options.force):
         print(path)
@@ -70,7 +70,7 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _take_over(options: argparse.Namespace) -> int:
-    from master import old_lab, takeover, takeover_text  # noqa: PLC0415  (see above)
+    from master.init import old_lab, takeover, takeover_text  # noqa: PLC0415  (see above)
 
     networks = None if options.networks is None else takeover.parse_networks(options.networks)
     wishes = takeover.Wishes(options.bind, networks)
@@ -102,8 +102,8 @@ def _deploy(options: argparse.Namespace) -> int:
 
 
 def _shell(conf: Path, node: str) -> int:
-    from master import shell  # noqa: PLC0415  (paramiko takes its time to load)
     from master.config import load_config  # noqa: PLC0415
+    from master.drivers import shell  # noqa: PLC0415  (paramiko takes its time to load)
 
     return shell.main(load_config(conf), node)
 

@@ -21,25 +21,25 @@ from typing import Any
 import msgspec
 
 from master.config import Config, make_folders
-from master.core import Core
-from master.disk import OsDisk
-from master.drivers import Drivers
+from master.core.core import Core
+from master.core.launching import LaunchSettings
+from master.core.task import Change
+from master.drivers.choice import Drivers
+from master.drivers.report import Desk
+from master.durable.disk import OsDisk
+from master.durable.legacy import Places
+from master.durable.store import Store
 from master.engine import Engine
-from master.files import Files
-from master.fleet import Fleet
-from master.idle_desk import IdleDesk
-from master.launching import LaunchSettings
-from master.leaving import LeavingNodes
-from master.legacy import Places
-from master.own_folders import OwnFolders
-from master.ports import Hub, PortLimits
-from master.registry import NodeConfig, load_registry
-from master.registry_watch import RegistryWatch
-from master.report import Desk
-from master.store import Store
-from master.task import Change
-from master.tls import Tls, listens_outside
-from master.tls_entrance import Listener
+from master.files.service import Files
+from master.nodes.fleet import Fleet
+from master.nodes.idle_desk import IdleDesk
+from master.nodes.leaving import LeavingNodes
+from master.nodes.own_folders import OwnFolders
+from master.nodes.registry import NodeConfig, load_registry
+from master.nodes.registry_watch import RegistryWatch
+from master.ports.hub import Hub, PortLimits
+from master.tls.entrance import Listener
+from master.tls.policy import Tls, listens_outside
 from wire import agent as wire
 from wire.errors import ConfigError
 

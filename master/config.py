@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from master import json_file
+from master.durable import json_file
 from wire.errors import ConfigError
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]

@@ -17,10 +17,10 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from master import failpoint
-from master.core import Core
-from master.effects import Ack, Effect, Start
-from master.store import Store, SyncFailedError
-from master.task import Change, Task
+from master.core.core import Core
+from master.core.effects import Ack, Effect, Start
+from master.core.task import Change, Task
+from master.durable.store import Store, SyncFailedError
 from wire.errors import MusterError, StoreUnavailableError
 
 log = logging.getLogger("muster.engine")

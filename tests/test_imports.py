@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -18,13 +19,11 @@ MAY_IMPORT = {
     "wire": {"wire"},
 }
 
-PURE = (
-    "attempt", "backlog", "cordon", "core", "dispatch", "doctor_finding", "effects", "gpu_watch", "inventory",
-    "ledger", "scheduler", "shared_folders", "task",
-)  # fmt: skip
+PURE = ("core", "doctor/finding.py", "nodes/shared_folders.py")
+"""Beneath `master`."""
 PURE_MAY_IMPORT = {
     "__future__", "abc", "bisect", "collections", "copy", "dataclasses", "enum", "functools", "heapq", "itertools",
-    "math", "msgspec", "operator", "shlex", "types", "typing", "wire.agent", "wire.errors",
+    "math", "msgspec", "operator", "re", "shlex", "types", "typing", "wire.agent", "wire.errors",
 }  # fmt: skip
 NODE_FILES = ("monitor/agent", "wire/framing.py", "wire/agent.py", "wire/pinning.py")
 NODE_MAY_IMPORT = set(sys.stdlib_module_names) - {"asyncio", "multiprocessing", "distutils", "tomllib", "zoneinfo"}
@@ -85,11 +84,21 @@ def test_the_product_imports_neither_tests_nor_the_demo_nor_the_benchmarks(packa
     assert breaches == []
 
 
-@pytest.mark.parametrize("module", PURE)
-def test_a_pure_module_imports_no_io_no_clock_and_no_asyncio(module: str) -> None:
-    path = ROOT / "master" / f"{module}.py"
-    allowed = PURE_MAY_IMPORT | {f"master.{other}" for other in PURE}
+@pytest.mark.parametrize("path", [path for name in PURE for path in sources(f"master/{name}")], ids=str)
+def test_a_pure_module_imports_no_io_no_clock_and_no_asyncio(path: Path) -> None:
+    allowed = PURE_MAY_IMPORT | {"master." + name.removesuffix(".py").replace("/", ".") for name in PURE}
     assert [told(path, line, name) for line, name in imports(path) if not is_one_of(name, allowed)] == []
+
+
+def test_the_packages_of_the_master_stand_one_on_the_other() -> None:
+    """No package, nor a file beside them, comes back to itself over what it imports."""
+    uses: dict[str, set[str]] = {}
+    for path in sources("master"):
+        ours = path.relative_to(ROOT / "master").parts[0].removesuffix(".py")
+        theirs = (name.split(".")[1] for _, name in imports(path) if name.startswith("master."))
+        uses.setdefault(ours, set()).update(set(theirs) - {ours})
+    circles = TopologicalSorter({name: used & uses.keys() for name, used in uses.items()})
+    assert list(circles.static_order())[-1] == "__main__"
 
 
 def test_what_travels_to_the_nodes_needs_only_the_standard_library_of_python_3_8() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from client.cli.main import COMMANDS
 from master.config import ConfFile, load_config
-from master.registry import NodeConfig
+from master.nodes.registry import NodeConfig
 from wire import errors
 
 ROOT = Path(__file__).parent.parent

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from master import json_file
 from master.config import Config
 from master.deploy.machine import Machine, Mount
-from master.registry import NodeConfig
+from master.durable import json_file
+from master.nodes.registry import NodeConfig
 from wire.errors import ConfigError
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")

@@ -11,7 +11,7 @@ from master.deploy import concerns, folder, monitoring, nfs, samba, steps, units
 from master.deploy.folder import Content
 from master.deploy.lab import Lab, Peer, gather
 from master.deploy.machine import Machine, look
-from master.registry import load_registry
+from master.nodes.registry import load_registry
 from wire.errors import ConflictError
 
 README = "README.md"

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from master.task import Task
+from master.core.task import Task
 from master.verbs.base import Context
 from master.verbs.table import VERBS
 from wire.errors import BadRequestError, ForbiddenError, MusterError

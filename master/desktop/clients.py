@@ -9,14 +9,14 @@ import socket
 import time
 
 from master.config import DesktopClient
+from master.core.heard import Passed
+from master.core.task import Task
 from master.desktop.outbox import Outbox
 from master.desktop.pushes import FIRST_S, NodePushes, Reader, TaskPushes
 from master.engine import Engine
-from master.heard import Passed
 from master.peer import Peer, identify
 from master.rates import Rates
-from master.task import Task
-from master.tls import is_loopback
+from master.tls.policy import is_loopback
 from master.verbs.base import Context, Surroundings
 
 log = logging.getLogger("muster.desktop")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 
-from master.core import Core
-from master.task import ENDED, Task
+from master.core.core import Core
+from master.core.task import ENDED, Task
 
 SHOWN = 100
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from master import environments
 from master.desktop.calls import Kind, Reply, call
+from master.nodes import environments
 from master.verbs.base import Context
 from wire.errors import BadRequestError
 

@@ -16,9 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from master.core.task import ENDED, QUEUED, TaskState
 from master.desktop.calls import Kind, Reply
 from master.desktop.task_rows import id_text, read_id
-from master.task import ENDED, QUEUED, TaskState
 from master.verbs.base import Context
 from wire.errors import BadRequestError, ConflictError, NotFoundError
 

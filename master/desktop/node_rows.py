@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from master.inventory import Node
+from master.core.inventory import Node
 
 UNKNOWN = "No data"
 MIB = 1024 * 1024

@@ -9,15 +9,15 @@ from __future__ import annotations
 import asyncio
 from itertools import islice
 
+from master.core.heard import Passed
+from master.core.inventory import NodeState
+from master.core.task import Task, TaskState
 from master.desktop.ended import NewestEnded
 from master.desktop.node_rows import gone_row
 from master.desktop.node_rows import row as node_row
 from master.desktop.outbox import Outbox
 from master.desktop.task_rows import row as task_row
 from master.engine import Engine
-from master.heard import Passed
-from master.inventory import NodeState
-from master.task import Task, TaskState
 from wire.desktop import encode, frame_of, json_of
 
 EVERY_S = 2.0

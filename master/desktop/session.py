@@ -34,7 +34,7 @@ _MODE = re.compile(rb'\s*\{\s*"mode"\s*:\s*"(\w{1,30})"(?:\s*,\s*"ui"\s*:\s*"(\w
 
 
 class Door(Protocol):
-    """The connection as `master.ports` sees it. `at`: the loop's time when it came in."""
+    """The connection as `master.ports.hub` sees it. `at`: the loop's time when it came in."""
 
     port: str
     peer: Peer

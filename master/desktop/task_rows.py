@@ -10,7 +10,7 @@ import os
 import shlex
 from typing import Any
 
-from master.task import QUEUED, Task, TaskState
+from master.core.task import QUEUED, Task, TaskState
 from wire.errors import BadRequestError
 
 ANY_NODE = "<默认>"

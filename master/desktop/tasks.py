@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from master.core.task import ACTIVE, ENDED, Task
 from master.desktop.calls import Kind, Reply, call, check_may_change
 from master.desktop.task_rows import CUT, NOTHING, folder_of, id_text, read_id, row
-from master.task import ACTIVE, ENDED, Task
 from master.verbs.base import Context
 from master.verbs.tasks import Submit
 from wire.errors import BadRequestError, ConflictError

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 import msgspec
 
 from master.config import Config
-from master.core import Core
+from master.core.core import Core
+from master.drivers.report import Desk
 from master.engine import Engine
-from master.files import Files
-from master.fleet import Fleet
+from master.files.service import Files
+from master.nodes.fleet import Fleet
 from master.peer import Peer
-from master.report import Desk
 
 
 class Surroundings(Protocol):

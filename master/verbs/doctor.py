@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master.doctor import examine
-from master.doctor_finding import Finding, worst
-from master.doctor_node import Lab
+from master.doctor.examine import examine
+from master.doctor.finding import Finding, worst
+from master.doctor.node import Lab
 from master.verbs.base import Context
 
 _under_way: set[asyncio.Task[list[dict[str, Any]]]] = set()

@@ -1,7 +1,7 @@
 """The verbs about Python environments, on any node: which there are, and what they hold.
 
 They answer within their time-outs whatever the node does. What is asked, and how an answer is read, is
-`master.environments`'s.
+`master.nodes.environments`'s.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from master import environments
-from master.inventory import NodeState
+from master.core.inventory import NodeState
+from master.nodes import environments
 from master.verbs.base import Context
 from wire.agent import Probed
 from wire.errors import ConflictError, NodeUnreachableError, NotFoundError

@@ -1,7 +1,7 @@
 """The verbs about files beneath the visible folders. Each is done in a thread: the loop never waits for a disk.
 
 Paths begin with a visible folder; content is base64. Owns what each verb takes and gives; what it may reach and how it
-is done is `master.jail`'s.
+is done is `master.files.jail`'s.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from master.files_upload import Begun
-from master.jail import MAX_ENTRIES, MAX_READ, Entry, Listing
+from master.files.jail import MAX_ENTRIES, MAX_READ, Entry, Listing
+from master.files.upload import Begun
 from master.verbs.base import Context, Nothing
 
 Path = Annotated[str, Meta(min_length=1, max_length=8192)]

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master.log_desk import LogDesk, Piece
-from master.task import ENDED
+from master.core.task import ENDED
+from master.files.log_desk import LogDesk, Piece
 from master.verbs.base import Context
 from wire.errors import BadRequestError
 

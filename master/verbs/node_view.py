@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from master.cordon import Note
-from master.core import Core
-from master.fleet import Fleet
-from master.gpu_models import mismatch
-from master.inventory import Node, NodeState
+from master.core.cordon import Note
+from master.core.core import Core
+from master.core.gpu_models import mismatch
+from master.core.inventory import Node, NodeState
+from master.nodes.fleet import Fleet
 
 
 def node_view(node: Node, core: Core, fleet: Fleet) -> dict[str, Any]:

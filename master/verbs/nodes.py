@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master import registry_file
-from master.cordon import Note
-from master.registry import NodeConfig, check_entry, check_keys
+from master.core.cordon import Note
+from master.nodes import registry_file
+from master.nodes.registry import NodeConfig, check_entry, check_keys
 from master.verbs.base import Context, Nothing
 from master.verbs.node_view import node_view, one_line
 from wire.errors import BadRequestError, ConfigError, ConflictError, NodeUnreachableError, StorageError
 
 if TYPE_CHECKING:
-    from master.host_keys import OfferedKey
+    from master.nodes.driver import OfferedKey
 
 Reason = Annotated[str, Meta(max_length=200)]
 Gpus = Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=1)]

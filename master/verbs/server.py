@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from master.task import TaskState
+from master.core.task import TaskState
 from master.verbs.base import Context, Nothing
 from wire.client import PROTOCOL_VERSION
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from master.activation import is_env_name
-from master.task import After, Task, TaskState
+from master.core.activation import is_env_name
+from master.core.task import After, Task, TaskState
 from master.verbs.base import Context
 from wire.errors import BadRequestError
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master.backlog import order_of
-from master.inventory import Request, request_of
-from master.scheduler import Room, details
-from master.task import ACTIVE, ENDED, QUEUED, Task, TaskState, TaskView
+from master.core.backlog import order_of
+from master.core.inventory import Request, request_of
+from master.core.scheduler import Room, details
+from master.core.task import ACTIVE, ENDED, QUEUED, Task, TaskState, TaskView
 from master.verbs.base import Context
 from master.verbs.spec import Spec, check_command, draft_of, edited_copy, log_path_of
 from wire.errors import BadRequestError, MusterError

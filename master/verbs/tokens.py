@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from master import node_tokens
-from master.cordon import Token
-from master.tls import listens_outside
+from master.core.cordon import Token
+from master.drivers import node_tokens
+from master.tls.policy import listens_outside
 from master.verbs.base import Context, Nothing
 from wire.errors import BadRequestError, ConflictError
 

@@ -154,7 +154,7 @@ def file_name(node: str) -> str:
 
 
 def state_base(mounts: str = "/proc/self/mountinfo") -> str:
-    """Where agents of this user keep their state: the same rule as for those that come by SSH (master/bootstrap.py)."""
+    """Where agents of this user keep their state: the same rule as in `master.drivers.bootstrap`."""
     configured = os.environ.get("XDG_STATE_HOME", "")
     if not os.path.isabs(configured):
         configured = os.path.join(os.path.expanduser("~"), ".local", "state")

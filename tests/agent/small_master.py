@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from master.archive import build
+from master.drivers.archive import build
 from wire.agent import MAX_FRAME
 from wire.framing import LineDecoder, encode, strict_loads
 

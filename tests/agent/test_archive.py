@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from master.archive import build
+from master.drivers.archive import build
 
 from .small_master import Node
 
@@ -42,7 +42,9 @@ def test_only_the_agent_and_its_files_of_wire_travel() -> None:
 
 
 def test_building_it_loads_nothing_of_monitor() -> None:
-    script = "import sys; from master.archive import build; build(); print([m for m in sys.modules if 'monitor' in m])"
+    script = (
+        "import sys; from master.drivers.archive import build; build(); print([m for m in sys.modules if 'moni' in m])"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"
 

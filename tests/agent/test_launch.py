@@ -71,13 +71,15 @@ def test_the_command_has_a_session_of_its_own_no_input_and_default_signals(node:
     assert [mask & ~(0b11 << 31) for mask in masks] == [0, 0]
 
 
+ANOTHER_FOLDER = "submit from a folder that the nodes share, or name one with --cwd"
+
+
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
         (
             {"cwd": "/no/such/folder"},
-            "the folder /no/such/folder does not exist on HOST: "
-            "submit from a folder that the nodes share, or name one with --cwd",
+            f"the folder /no/such/folder does not exist on HOST: {ANOTHER_FOLDER}",
         ),
         ({"cwd": "/bin/bash"}, "/bin/bash is not a folder on HOST"),
         ({"argv": ["/no/such/python"]}, "the program /no/such/python does not exist on HOST"),

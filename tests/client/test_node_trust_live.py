@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.master.real_sshd import USER, RealSshd
+from tests.master.drivers.real_sshd import USER, RealSshd
 from tests.system.lab import until
 from tests.wrong_input.mistakes import Lab8
 

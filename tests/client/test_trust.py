@@ -18,7 +18,7 @@ from client import address
 from client.api import Client
 from client.session import Session
 from client.trust import Trust
-from master.tls_files import OwnCertificates
+from master.tls.certificates import OwnCertificates
 from tests.system.lab import ROOT, Lab
 from wire.errors import BadRequestError, ConfigError, UnreachableError, UntrustedError
 from wire.pinning import fingerprint

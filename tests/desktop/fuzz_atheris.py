@@ -22,13 +22,13 @@ from typing import Any
 atheris: Any = importlib.import_module("atheris")
 
 with atheris.instrument_imports(
-    include=["wire", "master.desktop", "master.verbs", "master.jail", "master.files_beneath"]
+    include=["wire", "master.desktop", "master.verbs", "master.files.jail", "master.files.beneath"]
 ):
+    from master.core.task import ACTIVE
     from master.desktop import logs
     from master.desktop.pushes import TaskPushes
     from master.desktop.requests import REQUESTS, answer
     from master.peer import Peer
-    from master.task import ACTIVE
     from tests.desktop.client import REPLIES, TERMINATOR, form, request
     from tests.desktop.place import DesktopPlace
     from tests.desktop.test_fuzz import EVIL, SHAPES, Silent, is_text

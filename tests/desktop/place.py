@@ -12,9 +12,9 @@ from typing import Any, Self
 
 from master.config import DesktopClient as Access
 from master.config import load_config
+from master.core.task import Task
 from master.desktop.clients import DesktopClients
-from master.files import Files
-from master.task import Task
+from master.files.service import Files
 from tests.desktop.client import DesktopClient
 from tests.master.in_process import InProcess, run
 from wire.agent import Probed

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from master import environments
 from master.desktop import envs
 from master.desktop.requests import REQUESTS
+from master.nodes import environments
 from tests.desktop.client import DesktopClient
 from tests.desktop.place import DesktopPlace, in_loop, with_client
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from master.core.task import TaskState
 from master.desktop import logs
-from master.task import TaskState
 from tests.desktop.client import DesktopClient
 from tests.desktop.place import DesktopPlace, in_loop, with_client
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from master.core.heard import Passed
+from master.core.inventory import Facts, NodeSpec, NodeState
 from master.desktop import pushes
 from master.desktop.pushes import NodePushes, Reader
 from master.desktop.session import DesktopSession
-from master.heard import Passed
-from master.inventory import Facts, NodeSpec, NodeState
 from tests.desktop.client import TERMINATOR, DesktopClient
 from tests.desktop.client import Reader as ClientReader
 from tests.desktop.place import DesktopPlace, in_loop, with_client

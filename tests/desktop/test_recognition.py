@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from master import peer, ports
+from master import peer
+from master.ports import hub
 from tests.desktop.client import DesktopClient, Reader, form, request
 from tests.desktop.place import DesktopPlace, in_loop, with_client
 from tests.master.in_process import LIMITS, eof, run, settled
@@ -195,12 +196,12 @@ def test_what_was_asked_before_the_window_closed_still_happens(tmp_path: Path) -
 
 
 def test_silence_is_long_enough_for_our_own_clients() -> None:
-    assert ports.SILENT_S <= 1.5
+    assert hub.SILENT_S <= 1.5
 
 
 def test_a_window_is_told_as_soon_as_it_can_hear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its readers are connected to its tables about 0.3 s after it connected; its first request tells who it is."""
-    monkeypatch.setattr(ports, "SILENT_S", 100.0)
+    monkeypatch.setattr(hub, "SILENT_S", 100.0)
 
     def story(client: DesktopClient, master: DesktopPlace) -> None:
         half = Reader(master.address("train_state_port"))

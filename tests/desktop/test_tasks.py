@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from master.attempt import Exit
+from master.core.attempt import Exit
+from master.core.effects import Start
+from master.core.inventory import NodeState
+from master.core.task import Task, TaskState
 from master.desktop import task_rows
-from master.effects import Start
-from master.inventory import NodeState
-from master.task import Task, TaskState
 from tests.desktop.client import DesktopClient, Frame, form, request
 from tests.desktop.place import DesktopPlace, in_loop, with_client
 

@@ -15,22 +15,22 @@ from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from master.archive import build
 from master.config import load_config
-from master.core import Core
-from master.disk import OsDisk, SyncFailedError
-from master.effects import Effect
+from master.core.core import Core
+from master.core.effects import Effect
+from master.core.inventory import Facts, NodeSpec, NodeState
+from master.core.launching import LaunchSettings
+from master.drivers.archive import build
+from master.drivers.report import Desk
+from master.durable.disk import OsDisk, SyncFailedError
+from master.durable.store import Store
 from master.engine import Engine
-from master.files import Files
-from master.fleet import Fleet
-from master.inventory import Facts, NodeSpec, NodeState
-from master.launching import LaunchSettings
-from master.link import CannotConnectError
-from master.ports import NODES, TASKS, Connection, Hub, PortLimits
-from master.report import Desk
-from master.store import Store
-from master.tls import Tls
-from master.tls_entrance import Listener
+from master.files.service import Files
+from master.nodes.driver import CannotConnectError
+from master.nodes.fleet import Fleet
+from master.ports.hub import NODES, TASKS, Connection, Hub, PortLimits
+from master.tls.entrance import Listener
+from master.tls.policy import Tls
 from wire import agent as wire
 
 DATA = "data_port"

@@ -9,8 +9,8 @@ import pytest
 
 from master.app import LINEAGE_KEPT, Lineage, Master
 from master.config import load_config
-from master.disk import OsDisk
-from master.store import Store
+from master.durable.disk import OsDisk
+from master.durable.store import Store
 from tests.conftest import LabMaker
 from wire.errors import LockedError
 

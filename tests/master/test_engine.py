@@ -12,14 +12,13 @@ from types import SimpleNamespace
 import pytest
 
 from master import engine as engine_module
-from master.attempt import Exit
-from master.effects import Ack, Kill, Start
+from master.core.attempt import Exit
+from master.core.effects import Ack, Kill, Start
+from master.core.task import Task, TaskState
+from master.durable.store import RESERVE, Store
 from master.engine import EXIT_DEFECT, EXIT_SYNC_FAILED
-from master.store import RESERVE, Store
-from master.task import Task, TaskState
+from tests.master.in_process import InProcess, MoodyDisk, run, settled
 from wire.errors import MusterError
-
-from .in_process import InProcess, MoodyDisk, run, settled
 
 ROOT = Path(__file__).parents[2]
 REFUSALS = (errno.ENOSPC, errno.EROFS, errno.EDQUOT)
@@ -282,7 +281,7 @@ def test_planning_takes_at_most_a_fifth_of_the_time(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("defect", "status"),
     [
-        ("master.disk.sync_fails = True", EXIT_SYNC_FAILED),
+        ("master.durable.disk.sync_fails = True", EXIT_SYNC_FAILED),
         ("master.engine.store.commit = lambda: 1 / 0", EXIT_DEFECT),
     ],
 )

@@ -21,7 +21,7 @@ from urllib.parse import urlencode
 import urllib3
 from urllib3.exceptions import HTTPError
 
-from master.tls_files import OwnCertificates
+from master.tls.certificates import OwnCertificates
 from tests.system.lab import NeverError, free_ports, until
 
 _INFLUX_CONF = """

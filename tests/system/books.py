@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from master.disk import OsDisk
-from master.journal import read_journal
-from master.store import JOURNAL, Image, Store, StoreCorruptError
-from master.task import TRANSITIONS, Change, TaskState
+from master.core.task import TRANSITIONS, Change, TaskState
+from master.durable.disk import OsDisk
+from master.durable.journal import read_journal
+from master.durable.store import JOURNAL, Image, Store, StoreCorruptError
 from tests.system.lab import Lab, NeverError, until
 from tests.system.oracle import Job, Oracle
 

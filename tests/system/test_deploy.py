@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from tests.master.deploy_lab import LOCAL, NODES, write_lab
+from tests.master.deploy.deploy_lab import LOCAL, NODES, write_lab
 from tests.system.lab import free_ports, until
 
 ACCOUNT = "games"

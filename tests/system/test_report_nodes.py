@@ -311,7 +311,7 @@ def test_a_node_of_another_driver_has_no_token(far: FarNode) -> None:
 
 
 def test_agents_of_both_kinds_agree_where_their_state_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from master import bootstrap  # noqa: PLC0415
+    from master.drivers import bootstrap  # noqa: PLC0415
 
     monkeypatch.setenv("HOME", "/home/ann")
     line = "36 35 98:0 / {} rw - {} source rw\n"

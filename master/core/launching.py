@@ -1,0 +1,67 @@
+"""A task that was given a place -> the `launch` message that its agent gets. Pure.
+
+Everything runs under bash. The words of a command given as a list reach `exec "$@"` as positional parameters, so no
+quote or dollar in them is ever read by a shell; a command given as text is bash code and is meant to be read by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from master.core.activation import activation
+from master.core.task import Task
+from wire.agent import Launch
+
+
+class LaunchSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What of conf.json goes into a launch. `conda`: absolute prefix."""
+
+    conda: str
+    task_env: dict[str, str]
+    grace_s: float
+
+
+def launch_message(task: Task, settings: LaunchSettings, names: Mapping[int, str] | None = None) -> Launch:
+    """The message for the task's current attempt. Raises ValueError if it has none. `names`: see `environment`."""
+    if task.launch is None:
+        raise ValueError(f"task {task.id} has no attempt to launch")
+    return Launch(
+        op="launch",
+        launch_id=task.launch.launch_id,
+        argv=argv(task, settings.conda),
+        cwd=task.cwd,
+        env=environment(task, settings.task_env, names),
+        log_path=task.log_path,
+        grace_s=settings.grace_s,
+        time_limit_s=task.time_limit_s,
+    )
+
+
+def argv(task: Task, conda: str) -> list[str]:
+    """The command, in its environment, as bash's arguments."""
+    prelude = activation(task.env, conda) + (task.setup + "\n" if task.setup else "")
+    if isinstance(task.command, str):
+        return ["/bin/bash", "-c", prelude + task.command]
+    if prelude:
+        # A sourced script that is given no words sees those of who sources it, and conda's would take ours for its own.
+        prelude = f'words=("$@"); set --\n{prelude}set -- "${{words[@]}}"\n'
+    return ["/bin/bash", "-c", prelude + 'exec "$@"', "bash", *task.command]
+
+
+def environment(task: Task, task_env: dict[str, str], names: Mapping[int, str] | None = None) -> dict[str, str]:
+    """The variables of an attempt; what says which GPUs it may see wins over everything the user set. `names`: what to
+    call a GPU by its number, where that is not its number."""
+    gpus = [gpu for part in task.allocation for gpu in part.gpus]
+    return {
+        **task_env,
+        **task.variables,
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join((names or {}).get(gpu, str(gpu)) for gpu in gpus),
+        "MUSTER_TASK_ID": str(task.id),
+        "MUSTER_TASK_NAME": task.name,
+        "MUSTER_ATTEMPT": str(task.attempt),
+        "MUSTER_LAUNCH_ID": task.launch.launch_id if task.launch else "",
+        "MUSTER_NODE": task.launch.node if task.launch else "",
+    }

@@ -1,0 +1,229 @@
+"""Are the shared folders really shared: what is written on one side is read on the other. The master's side, in files,
+and the judgement.
+
+A mount point without its mount looks like a folder, and so does the mount of another server: only a word that was
+written a moment ago tells. Each side removes its own files. All calls here that touch a folder are made in threads
+that the master can do without; what asks the node is `doctor`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from master.doctor.finding import SHARED_FOLDERS, Finding, fault, ok, skipped, warning, word
+from master.doctor.scripts import FolderTold
+from master.files.threads import Threads
+from wire.errors import MusterError
+
+HERE_S = 4.0
+"""How long a folder here may take to answer."""
+PATIENCE_S = 3.0
+"""How long what was written on one side may take to be seen on the other: file systems of networks keep what they
+know of a folder for a while, but ask anew when it is opened."""
+AGAIN_S = 0.2
+SILENT = f"it does not answer on the master's machine within {HERE_S:.0f} s"
+_LONGEST = 200
+
+T = TypeVar("T")
+
+
+class Nonces:
+    """The files of one run here. `run`: a word that no other run has; it is in every name and every file."""
+
+    def __init__(self, threads: Threads, run: str) -> None:
+        self.run = run
+        self.name = f".muster-doctor-{run}"
+        self.refused: dict[str, str] = {}
+        """The folders that are there, and why nothing could be written into one; "" where it was."""
+        self.left: set[str] = set()
+        """Files of nodes that could not remove them themselves."""
+        self._threads = threads
+        self._over = False
+
+    def name_there(self, number: int) -> str:
+        """What the file of the node of this number is called."""
+        return f"{self.name}-{number}"
+
+    async def look(self, folders: Iterable[str]) -> None:
+        """Find out which of the folders are there; the others the lab does not have."""
+        wanted = list(folders)
+        found = await asyncio.gather(*(self._here(folder, Path(folder).is_dir) for folder in wanted))
+        for folder, (there, error) in zip(wanted, found, strict=True):
+            if there or error:
+                self.refused[folder] = error
+
+    async def lay(self) -> None:
+        """Write into each folder that answers."""
+        await asyncio.gather(*(self._lay(folder) for folder, error in list(self.refused.items()) if not error))
+
+    async def _lay(self, folder: str) -> None:
+        _, self.refused[folder] = await self._here(folder, partial(self._write, Path(folder, self.name)))
+
+    def _write(self, path: Path) -> None:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(fd, self.run.encode("ascii"))
+            os.fchmod(fd, 0o644)
+        finally:
+            os.close(fd)
+            if self._over:  # nobody waited for so slow a storage
+                path.unlink()
+
+    async def back(self, folder: str, number: int) -> str:
+        """Why what the node wrote cannot be read here; "" if it can."""
+        read = partial(_read_patiently, Path(folder, self.name_there(number)))
+        text, error = await self._here(folder, read, PATIENCE_S + HERE_S)
+        return error or ("" if text == self.run else "it reads something else here")
+
+    async def clear(self) -> None:
+        """Remove ours, and what nodes have left."""
+        self._over = True
+        by_folder = {folder: [Path(folder, self.name)] for folder, error in self.refused.items() if not error}
+        for left in map(Path, self.left):
+            by_folder.setdefault(str(left.parent), []).append(left)
+        await asyncio.gather(*(self._here(folder, partial(_remove, paths)) for folder, paths in by_folder.items()))
+
+    async def _here(self, folder: str, work: Callable[[], T], limit_s: float = HERE_S) -> tuple[T | None, str]:
+        """What `work` gives, and why it gave nothing."""
+        try:
+            async with asyncio.timeout(limit_s):
+                return await self._threads.call(folder, lambda _tick: work()), ""
+        except TimeoutError:
+            return None, SILENT
+        except OSError as error:
+            return None, error.strerror or str(error)
+        except MusterError as error:
+            return None, str(error)
+
+
+def _read_patiently(path: Path) -> str:
+    end = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return _read(path)
+        except FileNotFoundError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(AGAIN_S)
+
+
+def _read(path: Path) -> str:
+    with suppress(PermissionError):  # NFS asks its server what is new when a folder is opened
+        os.close(os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+    # The folder is everybody's: what lies there under the name may be a link to a secret, or a pipe.
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(fd, _LONGEST).decode("ascii", "replace")
+    finally:
+        os.close(fd)
+
+
+def _remove(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with suppress(OSError):  # it never came here, or may be removed by the node only
+            path.unlink()
+
+
+# -- the judgement (pure) -------------------------------------------------------------------------------------
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """One folder, from both sides. `refused`: why the master could not write there, "" if it could. `answer`: what
+    the script on the node told, None where it did not, because of `silence`. `back`: why what the node wrote was not
+    read here, "" if it was, None where nothing was written."""
+
+    folder: str
+    refused: str
+    answer: FolderTold | None
+    silence: str = ""
+    back: str | None = None
+
+
+def broken(run: str, seen: Iterable[Seen]) -> list[str]:
+    """The folders that are not there, do not answer, or are not the master's."""
+    return [one.folder for one in seen if _ill(run, one)]
+
+
+def shared(run: str, seen: Sequence[Seen], user: str) -> list[Finding]:
+    """All the folders of a node; those that are well in one finding, and those that lie in one that is not with it.
+    `run`: what the files hold."""
+    findings = []
+    well = []
+    for one in seen:
+        if any(_follows(run, one, other) for other in seen):
+            continue
+        finding = _one(run, one, user or "the account there")
+        if finding is None:
+            well.append(one.folder)
+        else:
+            findings.append(finding)
+    return findings + ([ok(SHARED_FOLDERS, f"the same here and there: {', '.join(well)}")] if well else [])
+
+
+def absent(folders: Iterable[str]) -> list[Finding]:
+    """Folders that conf.json names and that are not on the master's own machine: no node need have them."""
+    why = "is not there on the master's own machine, so no node is asked for it"
+    return [skipped(SHARED_FOLDERS, f"{folder} {why}") for folder in folders]
+
+
+def _lies_in(one: Seen, other: Seen) -> bool:
+    return one.folder != other.folder and Path(one.folder).is_relative_to(other.folder)
+
+
+def _follows(run: str, one: Seen, other: Seen) -> bool:
+    """Is `one` ill because it lies in `other`?"""
+    outer = _ill(run, other)
+    return outer != "" and _lies_in(one, other) and _ill(run, one) in (outer, "missing")
+
+
+def _ill(run: str, seen: Seen) -> str:
+    """In which way the folder is not the master's; "" if it is, or nobody knows."""
+    if seen.answer is None:
+        return "silent"
+    if not seen.answer.there:
+        return "missing"
+    return "other" if not seen.refused and not seen.answer.closed and seen.answer.read != run else ""
+
+
+def _one(run: str, seen: Seen, user: str) -> Finding | None:
+    """What is wrong with a folder; None if it is shared."""
+    folder, answer = seen.folder, seen.answer
+    mount = f"mount it there (`mount {word(folder)}`); tasks start by themselves once it is there"
+    if answer is None:
+        cure = f"is the file server up? `stat {word(folder)}` there hangs as long as it is not"
+        return fault(SHARED_FOLDERS, f"{folder} does not answer there: {seen.silence}", cure)
+    if not answer.there:
+        return fault(SHARED_FOLDERS, f"{folder} is not there", mount)
+    if answer.closed:
+        return fault(SHARED_FOLDERS, f"{user} may not enter {folder} there", "correct owner and mode of the folder")
+    if seen.refused == SILENT:
+        return fault(SHARED_FOLDERS, f"{folder}: {SILENT}", "look at `mount` and `dmesg` on the master's machine")
+    if not seen.refused:
+        return _from_here(run, seen, answer, user, mount)
+    if answer.wrote and seen.back == "":
+        return None
+    if answer.wrote:
+        told = f"{folder} is there, but what {user} writes there is not seen here: {seen.back}"
+        return fault(SHARED_FOLDERS, told, f"it is another folder of the same name, or not mounted: {mount}")
+    told = f"{folder} is there; whether it is the same could not be tried: neither the master nor {user} may write"
+    return skipped(SHARED_FOLDERS, f"{told} ({seen.refused}; {answer.write_error})")
+
+
+def _from_here(run: str, seen: Seen, answer: FolderTold, user: str, mount: str) -> Finding | None:
+    if answer.read != run:
+        why = answer.read_error or "it reads something else"
+        told = f"{seen.folder} is there, but not what the master writes into it ({why})"
+        return fault(SHARED_FOLDERS, told, f"it is another folder of the same name, or not mounted: {mount}")
+    if seen.back:
+        told = f"{seen.folder} is shared, but what {user} writes there is not seen here soon: {seen.back}"
+        return warning(SHARED_FOLDERS, told, "look at the caches of both mounts (`actimeo`, `lookupcache` for NFS)")
+    return None

@@ -1,0 +1,355 @@
+"""One node under the doctor: what is asked of it and of its machine, side by side, each within its time.
+
+A node that is not connected is asked nothing that needs its agent; what its link says is told instead. What an answer
+means is `way`'s, `machine`'s, `folders`'s and `gpus`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import Coroutine, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from master.config import Config
+from master.core import gpu_models
+from master.core.core import Core
+from master.core.inventory import Node, NodeState
+from master.doctor import folders, gpus, machine, scripts, way
+from master.doctor.finding import (
+    AGENT,
+    CLOCK,
+    CONDA,
+    GPUS,
+    HOST_KEY,
+    LOG_IN,
+    PYTHON,
+    REACHABLE,
+    SHARED_FOLDERS,
+    START,
+    Finding,
+    completed,
+    fault,
+    skipped,
+)
+from master.doctor.folders import Nonces, Seen
+from master.drivers.ssh_socket import connect_blocking, where
+from master.files.threads import Threads
+from master.nodes import environments
+from master.nodes.driver import CannotConnectError
+from master.nodes.fleet import Fleet
+from master.nodes.registry import NodeConfig
+from wire.agent import Probed
+from wire.errors import ConfigError, ConflictError, MusterError, NodeUnreachableError, NotFoundError
+
+T = TypeVar("T")
+
+PROBES_AT_A_TIME = 8
+"""Of one node, so that one that hangs keeps none from being asked."""
+TCP_S = 3.0
+KEY_S = 6.0
+MACHINE_S, GPUS_S, CONDA_S, FOLDER_S, START_S, REMOVE_S = 6.0, 8.0, 15.0, 8.0, 8.0, 3.0
+LATE_S = 3.0
+"""The agent answers a probe when its time is over and it was killed, for which it gives it a second; so much later we
+stop waiting for the answer."""
+_OUR_OWN = "it is a process of the master's own machine"
+_DIALS_IN = "it dials in by itself"
+
+
+class Lab(msgspec.Struct, frozen=True):
+    """What the doctor may look at."""
+
+    core: Core
+    fleet: Fleet
+    config: Config
+
+
+class Round(msgspec.Struct, frozen=True):
+    """One call of the doctor. `end`: the loop's time by which all is told."""
+
+    lab: Lab
+    nonces: Nonces
+    threads: Threads
+    end: float
+
+
+def online(node: Node | None) -> bool:
+    """Is it connected?"""
+    return node is not None and node.state is NodeState.ONLINE
+
+
+class Examination:
+    """One node. `number`: what its files in the shared folders go by."""
+
+    def __init__(self, this: Round, config: NodeConfig, node: Node, number: int) -> None:
+        self._this = this
+        self._config = config
+        self._node = node
+        self._number = number
+        self._fleet = this.lab.fleet
+        self._probes = asyncio.Semaphore(PROBES_AT_A_TIME)
+        self._silence = ""
+        """Why the agent does not answer."""
+        self._unreached = ""
+        """Why no connection could be made."""
+        self._broken: list[str] = []
+        """The folders that are not what the master has there."""
+        self._python = sys.executable if config.driver == "local" else config.python
+
+    async def run(self) -> list[Finding]:
+        """Every check."""
+        if self._node.state is not NodeState.ONLINE:
+            return completed(await self._from_outside(), "the node is not connected")
+        parts = await asyncio.gather(
+            self._in_time(REACHABLE, self._way()),
+            self._in_time(CLOCK, self._machine()),
+            self._in_time(SHARED_FOLDERS, self._folders()),
+            self._in_time(CONDA, self._conda()),
+            self._in_time(GPUS, self._gpus()),
+            self._in_time(START, self._start()),
+        )
+        found = [finding for part in parts for finding in part]
+        if any(one.check == PYTHON and one.verdict == "fault" for one in found):
+            found = self._without_python(found)
+        schedulable = self._node.spec.schedulable
+        found += machine.takes_tasks(self._node.name, self._node.cordons, schedulable=schedulable)
+        if self._silence:
+            found = self._without_agent(found)
+        return completed(map(self._unless_consequence, found), "its agent does not answer")
+
+    def _without_agent(self, found: list[Finding]) -> list[Finding]:
+        """The agent does not answer: told for all that was asked of it, unless the machine itself is away."""
+        if self._unreached:
+            away = way.reached(self._config, None, self._unreached, NodeState.UNREACHABLE)
+            return [away, *(one for one in found if one.check not in (REACHABLE, AGENT))]
+        return [machine.silent(AGENT, self._silence), *(one for one in found if one.check != AGENT)]
+
+    def _without_python(self, found: list[Finding]) -> list[Finding]:
+        """The folders were asked for with the Python that does not run: of them nothing is known."""
+        self._broken = []
+        blind = skipped(SHARED_FOLDERS, f"it is looked at with the node's Python, see {PYTHON}")
+        return [blind, *(one for one in found if one.check != SHARED_FOLDERS or one.verdict != "fault")]
+
+    async def _in_time(self, check: str, step: Coroutine[Any, Any, list[Finding]]) -> list[Finding]:
+        """What a step found. One that comes to no end has that as its finding; where the agent does not answer, that
+        is told once for all."""
+        try:
+            async with asyncio.timeout_at(self._this.end):
+                return await step
+        except TimeoutError:
+            return [machine.silent(check, "no answer in the time there was")]
+        except (NodeUnreachableError, NotFoundError) as error:
+            self._silence = str(error)
+            return []
+
+    def _unless_consequence(self, finding: Finding) -> Finding:
+        """A shared folder that is missing is one fault, whatever else fails for lack of it."""
+        config = self._this.lab.config
+        needed = {CONDA: [config.conda], START: [config.root, config.train_logs]}.get(finding.check, [])
+        missing = [folder for folder in self._broken if any(path.is_relative_to(folder) for path in needed)]
+        if finding.verdict != "fault" or not missing:
+            return finding
+        return skipped(finding.check, f"it needs {missing[0]}, see {SHARED_FOLDERS}")
+
+    # -- from outside -----------------------------------------------------------------------------------------
+
+    async def _from_outside(self) -> list[Finding]:
+        """A node that cannot be asked: what can be seen from here, and what its link says."""
+        config, node = self._config, self._node
+        found = await self._in_time(REACHABLE, self._way())
+        why = way.by_link(config, node.state, node.reason or "")
+        # What was tried just now is newer than what the link says of the same.
+        tried = {finding.check for finding in found if finding.verdict == "fault"}
+        if why.check in tried or (tried and node.state is NodeState.CONNECTING):
+            return found
+        return [*(one for one in found if one.check != why.check), why]
+
+    async def _way(self) -> list[Finding]:
+        if self._config.driver != "ssh":
+            why = _OUR_OWN if self._config.driver == "local" else _DIALS_IN
+            return [skipped(check, why) for check in (REACHABLE, HOST_KEY, *([LOG_IN] if online(self._node) else []))]
+        took_s, error = await self._connect()
+        self._unreached = error
+        found = [way.reached(self._config, took_s, error, self._node.state)]
+        found.append(await self._host_key(connects=took_s is not None))
+        if online(self._node):
+            found.append(way.logged_in(self._config))
+        return found
+
+    async def _connect(self) -> tuple[float | None, str]:
+        """How long a connection takes, or why there is none."""
+        config = self._config
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(TCP_S):
+                await self._this.threads.call(f"the way to {config.name}", lambda _: connect_blocking(config).close())
+        except TimeoutError:
+            return None, f"{where(config)} does not answer within {TCP_S:.0f} s"
+        except (CannotConnectError, MusterError) as error:
+            return None, str(error)
+        return time.monotonic() - began, ""
+
+    async def _host_key(self, *, connects: bool) -> Finding:
+        config = self._config
+        if not connects:
+            return skipped(HOST_KEY, "it shows none, since it cannot be reached")
+        try:
+            known = await self._fleet.known_key(config.name)
+            async with asyncio.timeout(KEY_S):
+                return way.host_key(config, await self._fleet.host_key(config.name), known)
+        except TimeoutError:
+            return way.no_host_key(f"{where(config)} shows no host key within {KEY_S:.0f} s")
+        except ConfigError as error:
+            return fault(HOST_KEY, str(error), "mend that file")
+        except MusterError as error:
+            return way.no_host_key(str(error))
+
+    # -- through the agent ------------------------------------------------------------------------------------
+
+    async def _ask(
+        self,
+        argv: list[str],
+        limit_s: float,
+        *,
+        stdin: str = "",
+        cwd: str = "/",
+        env: Mapping[str, str] | None = None,
+    ) -> Probed:
+        """Raises NodeUnreachableError."""
+        async with self._probes:
+            try:
+                async with asyncio.timeout(limit_s + LATE_S):
+                    return await self._fleet.probe(
+                        self._node.name, argv, cwd=cwd, env=env, stdin=stdin, timeout_s=limit_s
+                    )
+            except TimeoutError:
+                raise NodeUnreachableError(f"its agent did not answer within {limit_s + LATE_S:.0f} s") from None
+
+    async def _machine(self) -> list[Finding]:
+        """The answer of one script: Python, agent, clock and disks."""
+        facts = self._node.facts
+        if facts is None:
+            return [machine.silent(AGENT, "it is online and has not said what it is")]
+        paths = ["/tmp"]  # noqa: S108  (its room is what is asked for)
+        if self._config.driver == "local":  # elsewhere root may hang, and is asked for apart
+            paths.append(str(self._this.lab.config.root))
+        argv, stdin = scripts.python_question(self._python, scripts.MACHINE, {"paths": paths})
+        asked_at = time.time()
+        probed = await self._ask(argv, MACHINE_S, stdin=stdin)
+        answered_at = time.time()
+        told = scripts.answer_of(probed, scripts.MachineTold)
+        if told is None:
+            why = scripts.complaint(probed)
+            return [machine.silent(PYTHON, f"{self._python}: {why}"), self._agent(facts.version, None)]
+        return [
+            machine.python(facts.python),
+            self._agent(facts.version, told.age),
+            machine.clock(asked_at, told.now, answered_at),
+            *machine.disks(told.disks),
+        ]
+
+    def _agent(self, version: str, age_s: float | None) -> Finding:
+        ours = self._fleet.version(self._node.name)
+        return machine.agent(self._config, version, ours, age_s)
+
+    async def _conda(self) -> list[Finding]:
+        prefix = str(self._this.lab.config.conda)
+        if prefix not in self._this.nonces.refused:
+            return [machine.no_conda(prefix)]
+        argv = environments.question(environments.BASE, "python", prefix)
+        probed = await self._ask(argv, CONDA_S, env=self._this.lab.config.task_env)
+        try:
+            told = environments.read_answer(environments.BASE, self._node.name, probed)
+        except (NotFoundError, ConflictError, NodeUnreachableError) as error:
+            return [machine.conda(self._node.name, prefix, str(error), "")]
+        return [machine.conda(self._node.name, prefix, "", str(told.get("version")))]
+
+    async def _gpus(self) -> list[Finding]:
+        node = self._node
+        books = gpus.Books(
+            models=node.spec.gpu_models,
+            declared=self._config.gpu_probe == "declared",
+            seen=len(node.watch.newest),
+            aside=node.aside,
+            kept_back=node.kept_back,
+            mismatch=gpu_models.mismatch(node.spec.gpu_models, node.watch.newest),
+        )
+        smi = gpus.Smi()
+        if not books.declared:
+            smi = gpus.read_smi(await self._ask(gpus.SMI, GPUS_S))
+        return gpus.gpus(node.name, books, smi)
+
+    async def _start(self) -> list[Finding]:
+        config = self._this.lab.config
+        name = self._this.nonces.name_there(self._number) + "-log"
+        argv = ["/bin/bash", "-c", scripts.START, "bash", str(config.train_logs), name]
+        env = {**config.task_env, "CUDA_VISIBLE_DEVICES": "", "MUSTER_NODE": self._node.name}
+        probed = await self._ask(argv, START_S, cwd=str(config.root), env=env)
+        return [machine.start(str(config.root), str(config.train_logs), self._config.user_name, probed)]
+
+    # -- shared folders ---------------------------------------------------------------------------------------
+
+    async def _folders(self) -> list[Finding]:
+        if self._config.driver == "local":
+            return [skipped(SHARED_FOLDERS, _OUR_OWN)]
+        written: list[str] = []
+        try:
+            seen = await _all_settled([self._folder(folder, written) for folder in self._this.nonces.refused])
+        finally:
+            await self._remove(written)
+        self._broken = folders.broken(self._this.nonces.run, seen)
+        config = self._this.lab.config
+        absent = [one for one in config.shared_folders if one not in self._this.nonces.refused]
+        root = str(config.root)
+        room = [one.answer.disk for one in seen if one.folder == root and one.answer and one.answer.disk]
+        return [
+            *folders.shared(self._this.nonces.run, seen, self._config.user_name),
+            *folders.absent(one for one in absent if one != str(config.conda)),
+            *machine.disks(room),
+        ]
+
+    async def _folder(self, folder: str, written: list[str]) -> Seen:
+        """One folder from both sides; what the node may have written into it is noted in `written`."""
+        nonces = self._this.nonces
+        refused, mine = nonces.refused[folder], nonces.name_there(self._number)
+        words = {
+            "folder": folder,
+            "theirs": "" if refused else nonces.name,
+            "mine": mine,
+            "text": nonces.run,
+            "patience_s": folders.PATIENCE_S,
+        }
+        argv, stdin = scripts.python_question(self._python, scripts.FOLDER, words)
+        written.append(f"{folder}/{mine}")
+        probed = await self._ask(argv, FOLDER_S, stdin=stdin)
+        answer = scripts.answer_of(probed, scripts.FolderTold)
+        if answer is None:
+            return Seen(folder=folder, refused=refused, answer=None, silence=scripts.complaint(probed))
+        if not answer.wrote:
+            written.remove(f"{folder}/{mine}")
+            return Seen(folder=folder, refused=refused, answer=answer)
+        back = await nonces.back(folder, self._number)
+        return Seen(folder=folder, refused=refused, answer=answer, back=back)
+
+    async def _remove(self, paths: list[str]) -> None:
+        """Let the node remove its files; where it cannot any more, the master tries at the end."""
+        if not paths:
+            return
+        removed = False
+        try:
+            removed = (await self._ask([*scripts.REMOVE, *paths], REMOVE_S))["code"] == 0
+        except (NodeUnreachableError, NotFoundError):
+            pass  # the connection broke: the agent has ended our questions, and what they wrote is for the master
+        finally:
+            if not removed:
+                self._this.nonces.left.update(paths)
+
+
+async def _all_settled(steps: list[Coroutine[Any, Any, T]]) -> list[T]:
+    """Wait for all of them, then give what they gave, or raise what one of them raised."""
+    tasks = [asyncio.ensure_future(step) for step in steps]
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return [task.result() for task in tasks]

@@ -1,0 +1,98 @@
+"""The driver `local`: an agent on this machine, outliving the master, reached through a socket in its state folder.
+
+The agent is started from the same archive that other machines get, by the same command; only the way to its socket is
+shorter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+from master.drivers import bootstrap
+from master.nodes.driver import CannotConnectError
+
+START_TIMEOUT_S = 20.0
+LONGEST_NAME = 200
+"""Bytes of a folder's name; file systems allow 255."""
+
+
+def state_base() -> Path:
+    """Where agents of this user keep their state: on this machine's own disk, never where cleaners empty it."""
+    return Path(bootstrap.state_base())
+
+
+def state_name(cluster: str, node: str) -> str:
+    """What the folder of an agent is called, in ASCII. `cluster` keeps masters apart."""
+    name = f"{cluster}-{quote(node, safe='')}"
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:LONGEST_NAME]}-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+class LocalDriver:
+    """Connects to the agent of one node, starting it if nobody answers. `cluster` keeps masters apart."""
+
+    def __init__(self, node: str, cluster: str, archive: tuple[str, bytes], base: Path) -> None:
+        self.version = archive[0]
+        self._folder = base / state_name(cluster, node)
+        self._archive = base / f"agent-{archive[0]}.pyz"
+        self._content = archive[1]
+
+    async def connect(self, protocol: asyncio.Protocol) -> None:
+        """Connect `protocol`. Raises CannotConnectError."""
+        if await self._try(protocol):
+            return
+        await self._start()
+        if not await self._try(protocol):
+            raise CannotConnectError(f"the agent was started and does not answer; see {self._folder}/agent.log")
+
+    async def close(self) -> None:
+        """Nothing is left behind: the agent stays for the next master."""
+
+    async def _try(self, protocol: asyncio.Protocol) -> bool:
+        try:
+            folder = os.open(self._folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            # The name of a socket may have 107 bytes; through the descriptor the folder's depth does not count.
+            path = f"/proc/self/fd/{folder}/agent.sock"
+            await asyncio.get_running_loop().create_unix_connection(lambda: protocol, path)
+        except OSError:
+            return False
+        else:
+            return True
+        finally:
+            os.close(folder)
+
+    async def _start(self) -> None:
+        try:
+            self._write_archive()
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-I", str(self._archive), "serve", "--state", str(self._folder)),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except (OSError, bootstrap.RefusalError) as error:
+            raise CannotConnectError(f"the agent cannot be started: {error}") from None
+        try:
+            output, _ = await asyncio.wait_for(process.communicate(), START_TIMEOUT_S)
+        except TimeoutError:
+            process.kill()
+            raise CannotConnectError(f"the agent did not start within {START_TIMEOUT_S:.0f} s") from None
+        if process.returncode:
+            words = output.decode("utf-8", "replace").strip().splitlines()
+            raise CannotConnectError(f"the agent cannot be started: {words[-1] if words else 'it said nothing'}")
+
+    def _write_archive(self) -> None:
+        bootstrap.make_base(str(self._archive.parent))
+        checksum = bootstrap.digest_of(self._content)
+        if not bootstrap.has(str(self._archive), len(self._content), checksum):
+            bootstrap.keep(str(self._archive), self._content)

@@ -1,0 +1,251 @@
+"""The driver `report`: agents that dial in, because the master cannot reach their machines.
+
+The desk answers whoever begins with an `op` instead of a request: it gives out the authority's certificate and the
+agent's archive, which are no secrets, and checks the token of an agent that reports. From then on the connection is
+the same conversation as over SSH, and its link's: the driver of the node has been waiting for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import time
+from typing import Any
+
+import msgspec
+
+from master.core.cordon import Note, Token
+from master.core.core import Core
+from master.core.inventory import TOLD, NodeState
+from master.drivers.node_tokens import find
+from master.nodes.driver import CannotConnectError
+from master.tls.policy import Tls
+from wire.errors import ConfigError
+from wire.framing import FrameError, encode, strict_loads
+
+log = logging.getLogger("muster.report")
+
+CALL = b'{"op":'
+"""How the first line of whoever is no client begins."""
+HELD_S = 10.0
+"""An agent that reported is kept for so long for a link that is busy with what was before."""
+FINAL = "token"
+"""The refusal after which an agent ends; after any other it tries again."""
+
+
+class Report(msgspec.Struct):
+    """An agent's first line. `state_id` names its state folder, `version` the archive that it runs from; `stays`: it
+    has tried to take over ours and cannot."""
+
+    node: str
+    token: str
+    state_id: str
+    version: str
+    stays: bool = False
+
+
+class Call(asyncio.Protocol):
+    """A connection of an agent, from its report until a link takes it. What comes meanwhile is left unread."""
+
+    def __init__(self, transport: asyncio.Transport, report: Report, token: Token) -> None:
+        self.transport = transport
+        self.state_id = report.state_id
+        self.token_id = token.id
+
+    def hand_over(self, protocol: asyncio.Protocol) -> None:
+        """From here on it is `protocol`'s."""
+        self.transport.set_protocol(protocol)
+        protocol.connection_made(self.transport)
+        self.transport.resume_reading()
+
+
+class ReportDriver:
+    """Waits for the agent of one node. It is away from when the last word of it came; after `stale_s` seconds the node
+    is told to be unreachable."""
+
+    def __init__(self, node: str, desk: Desk, stale_s: float) -> None:
+        self.version = desk.version
+        self.heard_at = time.monotonic()
+        self._node = node
+        self._desk = desk
+        self._stale_s = stale_s
+        self._offer: Call | None = None
+        self._current: Call | None = None
+        self._came = asyncio.Event()
+        self._is_stale = False
+        self._timers: set[asyncio.TimerHandle] = set()
+        desk.drivers[node] = self
+
+    # -- the link's side --------------------------------------------------------------------------------------
+
+    async def connect(self, protocol: asyncio.Protocol) -> None:
+        """Wait for the agent and give its connection to `protocol`. Raises CannotConnectError, once, when it has been
+        away for too long; whoever calls again waits for as long as it takes."""
+        self._current = None
+        while (call := self._take()) is None:
+            patience = None if self._is_stale else self.heard_at + self._stale_s - time.monotonic()
+            self._came.clear()
+            try:
+                # Not wait_for, which in Python 3.11 forgets that it was cancelled when the agent comes just then.
+                async with asyncio.timeout(patience):
+                    await self._came.wait()
+            except TimeoutError:
+                self._is_stale = True
+                raise CannotConnectError(
+                    f"its agent has not been heard from for {self._stale_s:.0f} s; it dials in: does it run there?"
+                ) from None
+        self._is_stale = False
+        self._current = call
+        call.hand_over(protocol)
+
+    def _take(self) -> Call | None:
+        call, self._offer = self._offer, None
+        return None if call is None or call.transport.is_closing() else call
+
+    def away(self, heard_at: float) -> NodeState:
+        """What to say of the node while nobody has dialled in. `heard_at`: the last word of it, monotonic seconds."""
+        self.heard_at = max(self.heard_at, heard_at)
+        return NodeState.UNREACHABLE if self._is_stale else NodeState.CONNECTING
+
+    async def close(self) -> None:
+        """Nobody is waited for any more."""
+        for timer in self._timers:
+            timer.cancel()
+        for call in (self._offer, self._current):
+            if call is not None:
+                call.transport.abort()
+        if self._desk.drivers.get(self._node) is self:
+            del self._desk.drivers[self._node]
+
+    # -- the desk's side --------------------------------------------------------------------------------------
+
+    def objection(self, state_id: str) -> str | None:
+        """Why this agent may not take the place of the one that is connected; None if it may."""
+        for call in (self._current, self._offer):
+            if call is not None and not call.transport.is_closing() and call.state_id != state_id:
+                return f"another agent reports as node {self._node} just now, with the same token"
+        return None
+
+    def offer(self, call: Call) -> None:
+        """An agent came. It takes the place of its own connection before, which must be dead."""
+        for before in (self._current, self._offer):
+            if before is not None:
+                before.transport.abort()
+        self._offer = call
+        self._came.set()
+        self._later(HELD_S, lambda: self._give_up(call))
+        self.look_at_token()
+
+    def _give_up(self, call: Call) -> None:
+        if self._offer is call:
+            self._offer = None
+            call.transport.abort()
+
+    def look_at_token(self) -> None:
+        """Tokens changed, or one ends: whoever came in with one that opens nothing any more is put out."""
+        tokens = {token.id: token for token in self._desk.tokens(self._node)}
+        for call in (self._current, self._offer):
+            if call is None or call.transport.is_closing():
+                continue
+            token = tokens.get(call.token_id)
+            left = None if token is None or token.until is None else token.until - time.time()
+            if token is None or (left is not None and left <= 0):
+                log.warning("node %s: its agent's token opens nothing any more: it is put out", self._node)
+                call.transport.abort()
+            elif left is not None:
+                self._later(left, self.look_at_token)
+
+    def _later(self, seconds: float, what: Any) -> None:
+        def due() -> None:
+            self._timers.discard(timer)
+            what()
+
+        timer = asyncio.get_running_loop().call_later(seconds, due)
+        self._timers.add(timer)
+
+
+class Desk:
+    """Where all agents that dial in are received. `archive`: what they should run from, its digest and its bytes."""
+
+    def __init__(self, core: Core, tls: Tls, archive: tuple[str, bytes]) -> None:
+        self.drivers: dict[str, ReportDriver] = {}
+        self.version, self.archive = archive
+        self.sha256 = hashlib.sha256(self.archive).hexdigest()
+        self.tls = tls
+        self._core = core
+
+    def tokens(self, node: str) -> tuple[Token, ...]:
+        """Those that were made for the node, of now or of before."""
+        return self._core.notes.get(node, Note()).tokens
+
+    def receive(self, transport: asyncio.Transport, line: bytes, address: str, *, is_plain: bool) -> None:
+        """Answer the first line of a connection. Nothing may follow it before the answer."""
+        transport.set_protocol(asyncio.Protocol())  # whatever else is said is not heard
+        try:
+            message = strict_loads(line.rstrip(b"\r\n"))
+            op = message["op"]
+            if op == "authority":
+                self._tell(transport, {"op": "authority", "certificate": self.tls.authority()})
+            elif op == "archive":
+                transport.write(self.archive)
+                transport.close()
+            elif op == "report" and is_plain:
+                self._refuse(transport, "plain", "an agent must speak TLS")
+            elif op == "report":
+                self._report(transport, msgspec.convert(message, Report), address)
+            else:
+                self._refuse(transport, "unknown", f"nobody knows what {op!r:.40} means")
+        except (FrameError, KeyError, TypeError, msgspec.ValidationError) as error:
+            log.warning("%s said something unreadable instead of a report: %s", address, error)
+            self._refuse(transport, "unreadable", f"not a report: {error}")
+        except ConfigError as error:
+            self._refuse(transport, "no_certificate", str(error))
+
+    def _report(self, transport: asyncio.Transport, report: Report, address: str) -> None:
+        token = find(self.tokens(report.node), report.token, time.time())
+        driver = self.drivers.get(report.node)
+        if token is None:
+            log.warning("an agent at %s was refused: its token is not one of node %.80r", address, report.node)
+            self._refuse(transport, FINAL, f"this token is not, or no longer, one of a node {report.node!r:.80}")
+            return
+        if driver is None:
+            # It may have left the registry by mistake, and then it comes back; `node rm` forgets its token.
+            self._refuse(transport, "no_node", f"node {report.node} does not dial in, says the registry now")
+        elif self._core.notes.get(report.node, Note()).stopped is not None:
+            self._refuse(transport, "stopped", f"the agent was stopped: `muster agents start {report.node}`")
+        elif report.version != self.version and not report.stays:
+            size = len(self.archive)
+            self._tell(transport, {"op": "outdated", "version": self.version, "size": size, "sha256": self.sha256})
+        elif (objection := driver.objection(report.state_id) or self._stranger(report)) is not None:
+            log.warning("an agent at %s was refused: %s", address, objection)
+            self._refuse(transport, "busy", objection)
+        else:
+            log.info("node %s: its agent dialled in from %s", report.node, address)
+            transport.pause_reading()
+            call = Call(transport, report, token)
+            transport.set_protocol(call)
+            transport.write(encode({"op": "reported", "version": self.version}))
+            driver.offer(call)
+
+    def _stranger(self, report: Report) -> str | None:
+        """Why this cannot be the agent that has the node's tasks; None if it may be. There is no address by which to
+        tell two machines apart that have one token, and what the other does not know would be given up for nothing."""
+        node = self._core.inventory.nodes.get(report.node)
+        launches = {task_id: self._core.tasks[task_id].launch for task_id in sorted(node.active if node else ())}
+        there = [task_id for task_id, launch in launches.items() if launch and launch.state_id != report.state_id]
+        if not there:
+            return None
+        ids = ", ".join(map(str, there[:TOLD])) + ("…" if len(there) > TOLD else "")
+        return (
+            f"tasks {ids} of node {report.node} were started by an agent with another state folder: start that one, "
+            f"or give them up with `muster node lost {report.node}`"
+        )
+
+    def _refuse(self, transport: asyncio.Transport, code: str, message: str) -> None:
+        self._tell(transport, {"op": "refused", "code": code, "message": message, "final": code == FINAL})
+
+    @staticmethod
+    def _tell(transport: asyncio.Transport, message: dict[str, Any]) -> None:
+        transport.write(encode(message))
+        transport.close()

@@ -1,0 +1,146 @@
+"""What is said over a fresh channel until the agent's own lines begin: loader, bootstrap, archive, `attach`.
+
+Owns the command line, which every log-in shell must understand, and what it means when the agent does not come. The
+log-in shell may print whatever it likes before.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import time
+from functools import cache
+from pathlib import Path
+
+from master.drivers import bootstrap
+from master.drivers.ssh_channel import BROKEN, Pipe
+from master.drivers.ssh_login import one_line
+from master.nodes.driver import CannotConnectError
+
+ATTACH_S = 20.0
+MAX_CHATTER = 64 << 10
+NOT_FOUND = 127
+_PLAIN = re.compile(r"[A-Za-z0-9_./+~@%:,=-]+")
+_UNQUOTABLE = re.compile(r"['\\!\x00-\x1f\x7f]")
+_NOT_FOR_SHELLS = "muster-needs-python"
+"""A command that no shell knows. Python passes its line over; a shell that was put in Python's place says that word."""
+_MARK = re.compile(rb"muster-(bootstrap|agent) ([^\n]*)\n")
+_CLEAN_PATH = "import sys;sys.path[:]=[p for p in sys.path if p]"
+"""`-c` puts the current folder in front; a `hashlib.py` in somebody's home shall not be ours."""
+
+
+def command(python: str) -> str:
+    """The command line for the node's shell, be it bash, fish or tcsh. Raises CannotConnectError.
+
+    Not `-I`: an old Python would refuse it before it could say that it is old.
+    """
+    if _UNQUOTABLE.search(python):
+        raise CannotConnectError(f"`python` is {python!r}: such a path cannot be given to every shell; use a plain one")
+    quoted = python if _PLAIN.fullmatch(python) else f"'{python}'"
+    return f"{quoted} -E -s -c 'import sys;sys.stdin.readline();exec(sys.stdin.readline())'"
+
+
+def order(digest: str, archive: bytes, folder: str) -> bytes:
+    """The line that the loader passes over, and the one that it runs: the bootstrap, and what it is to do. `folder`:
+    the agent's, of ASCII."""
+    call = f"main({digest!r}, {len(archive)}, {hashlib.sha256(archive).hexdigest()!r}, {folder!r})\n"
+    text = base64.b64encode(_bootstrap() + call.encode()).decode()
+    line = f'{_CLEAN_PATH};import binascii;exec(binascii.a2b_base64("{text}"))'
+    return f"{_NOT_FOR_SHELLS};exit {NOT_FOUND}\n{line}\n".encode()
+
+
+@cache
+def _bootstrap() -> bytes:
+    return Path(bootstrap.__file__).read_bytes()
+
+
+def attach(pipe: Pipe, python: str, archive: tuple[str, bytes], folder: str) -> None:
+    """Talk until the agent's first line is next. Raises CannotConnectError."""
+    talk = _Talk(pipe, python)
+    try:
+        pipe.send(order(*archive, folder))
+        while True:
+            who, text = talk.next()
+            if who == "agent":
+                break
+            if text == "need":
+                pipe.send(archive[1])
+                talk.more_time()
+            elif text != "have":
+                raise CannotConnectError(_unable(text, python))
+    except BROKEN:
+        raise CannotConnectError(talk.why_ended()) from None
+    talk.hand_over()
+
+
+def _unable(text: str, python: str) -> str:
+    word, _, rest = text.partition(" ")
+    if word == "old":
+        return f"`{python}` on the node is Python {rest}; the agent needs 3.8 or newer: set `python` in the registry"
+    return f"the agent cannot be put on the node: {one_line(rest)}"
+
+
+class _Talk:
+    """Finds our lines among whatever is printed."""
+
+    def __init__(self, pipe: Pipe, python: str) -> None:
+        self._pipe = pipe
+        self._python = python
+        self._data = b""
+        self._deadline = 0.0
+        self.more_time()
+
+    def more_time(self) -> None:
+        """The other side has work to do."""
+        self._deadline = time.monotonic() + ATTACH_S
+
+    def next(self) -> tuple[str, str]:
+        """The next line of ours: who says it, and what. Raises CannotConnectError."""
+        while (found := _MARK.search(self._data)) is None:
+            if len(self._data) > MAX_CHATTER:
+                raise CannotConnectError(f"the node's log-in shell prints without end: {self._last_words()}")
+            try:
+                piece = self._pipe.take(self._deadline)
+            except TimeoutError:
+                raise CannotConnectError(self._why_silent()) from None
+            if not piece:
+                raise CannotConnectError(self.why_ended())
+            self._data += piece
+        self._data = self._data[found.end() :]
+        return found[1].decode(), found[2].decode("utf-8", "replace").strip()
+
+    def hand_over(self) -> None:
+        """What was read too far is the agent's."""
+        self._pipe.unread(self._data)
+
+    def why_ended(self) -> str:
+        """Why there is no agent, after the channel ended."""
+        status = self._pipe.exit_status()
+        if status is None:
+            return "the connection ended before the agent answered"
+        if _NOT_FOR_SHELLS in self._pipe.errors + self._data.decode("utf-8", "replace"):
+            return (
+                f"the node's log-in shell becomes another one instead of starting `{self._python}`: does its .bashrc "
+                "or .profile `exec` a shell? It may do so on a terminal only"
+            )
+        said = self._last_words()
+        if status == NOT_FOUND or "ommand not found" in said:
+            return f"no `{self._python}` on the node: install Python 3.8 or newer, or set `python` in the registry"
+        if said:
+            return f"the agent cannot be started: {said}"
+        return f"the node's log-in shell ended with {status} before the agent came: does its .bashrc or .profile exit?"
+
+    def _why_silent(self) -> str:
+        said = self._last_words()
+        return (
+            f"the node's log-in shell does not come to our command within {ATTACH_S:.0f} s: does its .bashrc or "
+            f".profile wait for something, or `exec` another shell?{f' It says: {said}' if said else ''}"
+        )
+
+    def _last_words(self) -> str:
+        for text in (self._pipe.errors, self._data.decode("utf-8", "replace")):
+            lines = [line for line in map(one_line, text.splitlines()) if line]
+            if lines:
+                return lines[-1]
+        return ""

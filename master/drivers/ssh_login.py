@@ -1,0 +1,213 @@
+"""The log-in to a node over a connected socket: key exchange, the host's key, ours or a password. It blocks.
+
+Owns what paramiko is told and what each of its failures means to an admin. Whatever fails, nothing is left: no thread,
+no descriptor. paramiko itself is kept quiet: it logs a traceback for every refused log-in.
+"""
+
+from __future__ import annotations
+
+import logging
+import shlex
+import socket
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import paramiko
+
+from master.drivers.host_keys import HostKeys, Known, offered
+from master.drivers.passwords import Passwords
+from master.drivers.ssh_socket import where
+from master.nodes.driver import CannotConnectError, OfferedKey, UntrustedError
+from master.nodes.registry import NodeConfig
+from wire.errors import ConfigError
+
+BANNER_S = 10.0
+EXCHANGE_S = 15.0
+AUTH_S = 20.0
+CHANNEL_S = 10.0
+POLL_S = 5.0
+"""paramiko's thread looks this often whether it should end, where it looks 10 times a second by itself: we wake it."""
+ENDING_S = 2.0
+_RSA = ("rsa-sha2-512", "rsa-sha2-256")
+
+logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
+
+
+def log_in(sock: socket.socket, node: NodeConfig, keys: HostKeys, passwords: Passwords) -> paramiko.Transport:
+    """Log in; the socket is closed if that fails. Raises CannotConnectError, UntrustedError."""
+    transport: paramiko.Transport | None = None
+    try:
+        credential = _credential(node, passwords)
+        known = _known(node, keys)
+        transport = _exchange(sock, node, known)
+        _check(_shown(transport), known, node)
+        _authenticate(transport, node, credential, passwords)
+        sock.settimeout(POLL_S)
+    except BaseException:
+        close(transport, sock)
+        raise
+    return transport
+
+
+def ask_key(sock: socket.socket, node: NodeConfig, known: Known) -> OfferedKey:
+    """The key that the machine shows, without logging in; of several one that is known. Raises CannotConnectError."""
+    transport: paramiko.Transport | None = None
+    try:
+        transport = _exchange(sock, node, known)
+        return _shown(transport)
+    finally:
+        close(transport, sock)
+
+
+def close(transport: paramiko.Transport | None, sock: socket.socket) -> None:
+    """End both and wait for paramiko's thread."""
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)  # wakes paramiko's thread, which then closes in its own time
+    if transport is not None:
+        if transport.is_alive():
+            transport.join(ENDING_S)
+        transport.packetizer.complete_handshake()  # else its timer is a thread for 15 s after a failed handshake
+        transport.close()
+    sock.close()
+
+
+def one_line(text: str, limit: int = 300) -> str:
+    """What somebody else said, fit for a message of ours."""
+    plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    return plain if len(plain) <= limit else plain[: limit - 1] + "…"
+
+
+# -- key exchange ---------------------------------------------------------------------------------------------
+
+
+def _known(node: NodeConfig, keys: HostKeys) -> Known:
+    try:
+        return keys.lookup(node.ip, node.port, node.host_key)
+    except ConfigError as error:
+        raise UntrustedError(str(error)) from None
+
+
+def _exchange(sock: socket.socket, node: NodeConfig, known: Known) -> paramiko.Transport:
+    began = time.monotonic()
+    transport = paramiko.Transport(sock)
+    try:
+        transport.banner_timeout = BANNER_S
+        transport.handshake_timeout = EXCHANGE_S
+        transport.auth_timeout = AUTH_S
+        transport.channel_timeout = CHANNEL_S
+        _prefer(transport, known.types)
+        transport.start_client(timeout=BANNER_S + EXCHANGE_S)
+        transport.get_remote_server_key()  # after a time-out start_client just returns
+    except Exception as error:  # noqa: BLE001  (whatever paramiko's thread met in what the other side sent)
+        close(transport, sock)
+        raise CannotConnectError(_exchange_failed(node, error, time.monotonic() - began)) from None
+    except BaseException:
+        close(transport, sock)
+        raise
+    return transport
+
+
+def _exchange_failed(node: NodeConfig, error: Exception, lasted_s: float) -> str:
+    text = str(error)
+    if lasted_s >= BANNER_S and ("banner" in text or "No existing session" in text):
+        return f"{where(node)} takes the connection and then says nothing: it is frozen, overloaded, or no sshd"
+    if "banner" in text:
+        return f"{where(node)} ends the connection at once: too many log-ins at a time, or no sshd"
+    return f"{where(node)}: the key exchange failed: {one_line(text) or 'the connection ended'}"
+
+
+def _prefer(transport: paramiko.Transport, types: tuple[str, ...]) -> None:
+    """Ask for a key of these types first: a machine has several, and we may know one of them."""
+    options = transport.get_security_options()
+    wanted = [name for kind in types for name in (_RSA if kind == "ssh-rsa" else (kind,)) if name in options.key_types]
+    options.key_types = (*wanted, *(name for name in options.key_types if name not in wanted))
+
+
+def _shown(transport: paramiko.Transport) -> OfferedKey:
+    return offered(transport.get_remote_server_key().asbytes())
+
+
+def _check(shown: OfferedKey, known: Known, node: NodeConfig) -> None:
+    if known.accepts(shown):
+        return
+    label = f"{shown.type} {shown.fingerprint}"
+    trust = f"`muster node trust {shlex.quote(node.name)}`"
+    cure = "correct `host_key` in the registry" if node.host_key else trust
+    if shown.base64 in known.revoked:
+        raise UntrustedError(f"{where(node)} shows a host key that is marked as revoked: {label}")
+    if known.fingerprint is None:
+        raise UntrustedError(f"the host key of {where(node)} is not known: {label}; if that is its key, {cure}")
+    raise UntrustedError(
+        f"the host key of {where(node)} has changed: it shows {label}, known is {known.fingerprint} ({known.place}); "
+        f"if the machine was set up anew, {cure}, else somebody may be in between"
+    )
+
+
+# -- authentication -------------------------------------------------------------------------------------------
+
+
+def _credential(node: NodeConfig, passwords: Passwords) -> paramiko.PKey | str:
+    if node.key_file:
+        return load_key(node.key_file)
+    try:
+        password = passwords.of(node)
+    except ConfigError as error:
+        raise CannotConnectError(str(error), "long") from None
+    if password is None:
+        cure = f"set `key_file` in the registry, or write the password into {passwords.path} (mode 0600)"
+        raise CannotConnectError(f"there is neither a key nor a password for {node.name}: {cure}", "long")
+    return password
+
+
+def load_key(name: str) -> paramiko.PKey:
+    """The private key in a file. Raises CannotConnectError with the cure."""
+    path = Path(name).expanduser()
+    if not path.is_absolute():
+        raise CannotConnectError(f"key_file {name}: write the whole path, or one that begins with ~/", "long")
+    try:
+        mode = path.stat().st_mode
+        text = path.read_bytes()
+    except OSError as error:
+        raise CannotConnectError(f"key_file {path} cannot be read: {error.strerror}", "long") from None
+    if b"PRIVATE KEY" not in text:
+        raise CannotConnectError(f"key_file {path} holds no private key (is it the public half?)", "long")
+    if mode & 0o077:
+        raise CannotConnectError(f"key_file {path} may be read by others: `chmod 600 {path}`", "long")
+    try:
+        return paramiko.PKey.from_path(path)
+    except Exception as error:  # noqa: BLE001  (cryptography has a dozen ways to say it)
+        if "ncrypted" in str(error) or "assword" in str(error):
+            cure = f"nobody is there to type its passphrase; `ssh-keygen -p -f {path}` takes it off"
+            raise CannotConnectError(f"key_file {path} is encrypted: {cure}", "long") from None
+        raise CannotConnectError(f"key_file {path} is no usable key: {one_line(str(error), 100)}", "long") from None
+
+
+def _authenticate(
+    transport: paramiko.Transport, node: NodeConfig, credential: paramiko.PKey | str, passwords: Passwords
+) -> None:
+    who = f"{where(node)} (as {node.user_name})"
+    try:
+        if isinstance(credential, str):
+            missing = transport.auth_password(node.user_name, credential)
+        else:
+            missing = transport.auth_publickey(node.user_name, credential)
+    except paramiko.BadAuthenticationType as error:
+        used = "a password" if isinstance(credential, str) else "a key"
+        raise CannotConnectError(
+            f"{who} takes no log-in with {used}, only {', '.join(error.allowed_types)}", "long"
+        ) from None
+    except Exception as error:  # noqa: BLE001  (see above)
+        if not transport.is_active():
+            raise CannotConnectError(f"{who} ended the connection during the log-in") from None
+        if not isinstance(error, paramiko.AuthenticationException) or "timeout" in str(error):
+            raise CannotConnectError(f"{who}: the log-in failed: {one_line(str(error))}") from None
+        raise CannotConnectError(_refused(who, node, passwords), "long") from None
+    if missing:
+        raise CannotConnectError(f"{who} wants more than one proof: {', '.join(missing)}; Muster has only one", "long")
+
+
+def _refused(who: str, node: NodeConfig, passwords: Passwords) -> str:
+    if node.key_file:
+        return f"{who} refuses the key {node.key_file}: add its public half to ~/.ssh/authorized_keys there"
+    return f"{who} refuses the password: correct it in {passwords.path}, or use `key_file`"

@@ -1,0 +1,145 @@
+"""Writing the queue files anew and cutting the journal, a slice at a time, while tasks go on being changed.
+
+Owns the order of those steps, which is the whole of its safety (see `Compaction`), and the temporary files. When to
+do it is the store's decision, and between two steps everything else goes on.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from master.durable import snapshot
+from master.durable.disk import Disk, write_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from master.core.task import Task
+    from master.durable.journal import Journal
+
+    Steps = Iterator[Callable[[], None] | None]
+
+TASKS_A_SLICE = 2_000
+ANSWERS_A_SLICE = 10_000
+BYTES_A_SLICE = 4 * 1024 * 1024
+LAST_BYTES = 256 * 1024
+"""The tail of the journal that is copied and synced while nothing else runs may be this long."""
+
+
+class Compaction:
+    """One run. Its steps, and why each stands where it does:
+
+    1. Remember where the journal ends. Whatever is recorded from here on stays in it.
+    2. Encode every task, in slices, in the state that it then has; a later state than that of step 1 does no harm,
+       because its record stays in the journal. The drafts are synced.
+    3. Commit. A draft may hold a change whose record is not on the disk yet; published without it, half of a record
+       could come back after a crash.
+    4. Rename the drafts, in any order and without a common moment: a task that did not change since the last cut is
+       in the same file in both generations, and of one that did the whole journal, still there, has the last word.
+    5. Sync the folder. Only now are the records before step 1 not needed.
+    6. Copy the journal from where step 1 saw its end, sync, rename it over the old one, sync the folder. The last of
+       this happens without a pause: a record written to the new file before its name is durable would be lost.
+    """
+
+    def __init__(self, disk: Disk, folder: Path, journal: Journal) -> None:
+        self.disk = disk
+        self.folder = folder
+        self.journal = journal
+        self.written = 0
+        self._drafts: dict[str, int] = {}
+        self._start = journal.size
+
+    def steps(self, tasks: Mapping[int, Task], settled: Callable[[], snapshot.Settled]) -> Steps:
+        """Run. Between steps the caller may do anything but hold a change to a task that it has not appended.
+
+        A yielded callable blocks for long and may run in a thread; the next step must wait for it. `settled` is asked
+        once, after the tasks were encoded. OSErrors and StoreUnavailableError leave all published files as they are.
+        """
+        try:
+            yield from self._write_queues(list(tasks.values()))
+            yield from self._write_settled(settled())
+            yield from self._sync_drafts()
+            self.journal.commit()
+            for name in (*snapshot.QUEUES, snapshot.STATE):
+                self._publish(name)
+            yield partial(self.disk.sync_folder, self.folder)
+            yield from self._cut_journal()
+        finally:
+            self._drop_drafts()
+
+    def _write_queues(self, tasks: list[Task]) -> Steps:
+        tasks.sort(key=lambda task: task.id)
+        separator = dict.fromkeys(snapshot.QUEUES, b"[\n")
+        for name in snapshot.QUEUES:
+            self._draft(name)
+        yield None
+        for first in range(0, len(tasks), TASKS_A_SLICE):
+            for name, lines in snapshot.encode_tasks(tasks[first : first + TASKS_A_SLICE]).items():
+                if lines:
+                    self._write(name, separator[name] + b",\n".join(lines))
+                    separator[name] = b",\n"
+            yield None
+        for name, before in separator.items():
+            self._write(name, snapshot.EMPTY_QUEUE if before == b"[\n" else b"\n]\n")
+
+    def _write_settled(self, settled: snapshot.Settled) -> Steps:
+        answers = list(settled.answered.items())[-snapshot.ANSWERS_KEPT :]
+        slices: list[bytes] = []
+        remaining = iter(answers)
+        while part := list(islice(remaining, ANSWERS_A_SLICE)):
+            slices.append(snapshot.encode_answered(part))
+            yield None
+        # The number goes in last: it must cover everything that the drafts of the queues hold.
+        data = snapshot.encode_settled(self.journal.seq, settled.next_id, settled.state, b",\n".join(slices))
+        self._draft(snapshot.STATE)
+        self._write(snapshot.STATE, data)
+
+    def _sync_drafts(self) -> Steps:
+        for fd in list(self._drafts.values()):
+            yield partial(self.disk.sync, fd)
+
+    def _cut_journal(self) -> Steps:
+        name = self.journal.path.name
+        self._draft(name)
+        copied = self._start
+        while self.journal.size - copied > LAST_BYTES:
+            copied += self._copy(copied)
+            yield None
+        yield partial(self.disk.sync, self._drafts[name])
+        self.journal.commit()
+        while copied < self.journal.size:
+            copied += self._copy(copied)
+        self.disk.sync(self._drafts[name])
+        self.disk.rename(self._draft_path(name), self.folder / name)
+        self.disk.sync_folder(self.folder)
+        self.journal.continue_in(self._drafts.pop(name), copied - self._start)
+
+    def _copy(self, offset: int) -> int:
+        size = min(BYTES_A_SLICE, self.journal.size - offset)
+        data = self.disk.read_at(self.journal.path, offset, size)
+        write_all(self.disk, self._drafts[self.journal.path.name], data)
+        return len(data)
+
+    def _draft_path(self, name: str) -> Path:
+        return self.folder / f"{name}.tmp"
+
+    def _draft(self, name: str) -> None:
+        self._drafts[name] = self.disk.create(self._draft_path(name))
+
+    def _write(self, name: str, data: bytes) -> None:
+        write_all(self.disk, self._drafts[name], data)
+        self.written += len(data)
+
+    def _publish(self, name: str) -> None:
+        self.disk.close(self._drafts.pop(name))
+        self.disk.rename(self._draft_path(name), self.folder / name)
+
+    def _drop_drafts(self) -> None:
+        names = list(self._drafts)
+        for name in names:
+            self.disk.close(self._drafts.pop(name))
+        for name in names:
+            self.disk.remove(self._draft_path(name))

@@ -1,0 +1,188 @@
+"""The journal: numbered records, appended, synced in groups, read back up to where a power cut left them.
+
+A record is one line, `CRC32 SEQ SYNCED JSON`: the checksum (8 hex digits) is over the rest of the line, SEQ counts
+from 1 without gaps, SYNCED is the number of the last record that was known to be on the disk when this one was
+written. The JSON is the store's business. This module knows lines and their file; it refuses to know tasks.
+
+Why SYNCED. The records of one commit go out in one write, and a power cut may keep any of the sectors of a write that
+was not synced: the third record of the last commit without the first. Nobody was answered for either, so that is a
+torn tail and is cut. A bad record which a later one names as synced is another matter: it was on the disk, somebody
+was answered, and the disk lost it. Then we refuse to go on. Without the mark the two cannot be told apart.
+"""
+
+from __future__ import annotations
+
+import errno
+from binascii import crc32
+from typing import TYPE_CHECKING, NamedTuple
+
+from master.durable.disk import Disk, SyncFailedError, write_all
+from wire.errors import StoreCorruptError, StoreUnavailableError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+REFUSED = FULL | {errno.EROFS}
+"""What a disk says that takes nothing now and may later. Anything else (EIO) means that it is broken."""
+
+
+class Record(NamedTuple):
+    """One line that was read: `body` is its JSON."""
+
+    seq: int
+    synced: int
+    body: bytes
+
+
+class Reading(NamedTuple):
+    """What a journal holds: the good records, and how many bytes they take; beyond is a torn tail."""
+
+    records: list[Record]
+    size: int
+
+
+def encode_record(seq: int, synced: int, body: bytes) -> bytes:
+    """One line of the journal."""
+    payload = b"%d %d %b" % (seq, synced, body)
+    return b"%08x %b\n" % (crc32(payload), payload)
+
+
+def decode_record(line: bytes) -> Record | None:
+    """Take a line without its newline apart; None if it is not what was once written."""
+    payload = line[9:]
+    try:
+        if line[8:9] != b" " or int(line[:8], 16) != crc32(payload):
+            return None
+        seq, synced, body = payload.split(b" ", 2)
+        return Record(int(seq), int(synced), body)
+    except ValueError:
+        return None
+
+
+def read_journal(data: bytes, path: Path, base: int) -> Reading:
+    """Find the good records of a journal's content. `base`: the last record that the other files already knew.
+
+    Raises StoreCorruptError, naming `path` and the line, when a record is bad or missing that had reached the disk.
+    """
+    lines = data.split(b"\n")
+    lines.pop()  # after the last newline: nothing, or a record that never got its own
+    records: list[Record] = []
+    size = 0
+    for number, line in enumerate(lines, 1):
+        record = decode_record(line)
+        if record is None:
+            _check_torn(lines, number, base, records[-1].seq if records else None, path)
+            break
+        if records and record.seq != records[-1].seq + 1:
+            raise _corrupt(path, number, f"record {record.seq} follows record {records[-1].seq}")
+        records.append(record)
+        size += len(line) + 1
+    if records and not records[0].seq - 1 <= base <= records[-1].seq:
+        first, last = records[0].seq, records[-1].seq
+        raise _corrupt(path, len(records), f"it holds the records {first} to {last}, the other files know {base}")
+    return Reading(records, size)
+
+
+def _check_torn(lines: list[bytes], number: int, base: int, last: int | None, path: Path) -> None:
+    """Raise StoreCorruptError if the bad line `number` (from 1) was on the disk before a later one was written.
+
+    `last` is the record before it. At the head of the file there is none; then a later record belongs to the same,
+    unsynced commit only if that commit began after `base`, and the bad line, counted back, too.
+    """
+    for distance, line in enumerate(lines[number:], 1):
+        later = decode_record(line)
+        if later is None:
+            continue
+        torn = later.synced <= last if last is not None else later.synced == base < later.seq - distance
+        if not torn:
+            raise _corrupt(path, number, f"the record is damaged, and record {later.seq} after it is good")
+
+
+def _corrupt(path: Path, number: int, what: str) -> StoreCorruptError:
+    return StoreCorruptError(
+        f"{path}, line {number}: {what}. Put the file back from a backup; or, to give up this record and all after "
+        f"it, keep a copy and cut the file: head -n {number - 1} {path.name} > cut && mv cut {path.name}"
+    )
+
+
+class Journal:
+    """The journal's open file and the records that wait to be written to it.
+
+    `seq` numbers the last record taken, `synced` the last one on the disk, `size` is the file's length in bytes up to
+    there. After a write that was refused, the records stay and the next `commit` tries again.
+    """
+
+    def __init__(self, disk: Disk, path: Path, *, seq: int, size: int) -> None:
+        self.disk = disk
+        self.path = path
+        self.seq = seq
+        self.synced = seq
+        self.size = size
+        self._waiting: list[bytes] = []
+        self._dirty = False
+        self._fd = disk.extend(path)
+
+    @property
+    def pending(self) -> int:
+        """How many records wait for a commit."""
+        return len(self._waiting)
+
+    def cut_tail(self) -> None:
+        """Cut the file to `size`, durably: what a power cut left behind it goes."""
+        self.disk.truncate(self._fd, self.size)
+        self.disk.sync(self._fd)
+
+    def append(self, body: bytes) -> int:
+        """Number a record and keep it for the next commit; its number."""
+        self.seq += 1
+        self._waiting.append(encode_record(self.seq, self.synced, body))
+        return self.seq
+
+    def commit(self) -> None:
+        """Write what waits, in one call, and sync it.
+
+        Raises StoreUnavailableError (from the OSError) when the disk takes nothing now: the file is as before and the
+        records still wait. Raises SyncFailedError when nobody can know what is on the disk.
+        """
+        if not self._waiting:
+            return
+        data = self._waiting[0] if len(self._waiting) == 1 else b"".join(self._waiting)
+        try:
+            self._cut_back()
+            self._dirty = True
+            write_all(self.disk, self._fd, data)
+        except OSError as error:
+            self._refused(error)
+        self.disk.sync(self._fd)
+        self._dirty = False
+        self._waiting.clear()
+        self.synced = self.seq
+        self.size += len(data)
+
+    def _cut_back(self) -> None:
+        """Take away what a refused write left: behind it, the next record would be unreadable."""
+        if self._dirty:
+            self.disk.truncate(self._fd, self.size)
+            self._dirty = False
+
+    def _refused(self, error: OSError) -> None:
+        if error.errno not in REFUSED:
+            raise SyncFailedError(f"cannot write {self.path}: {error.strerror}") from error
+        try:
+            self._cut_back()
+        except OSError as again:
+            if again.errno not in REFUSED:
+                raise SyncFailedError(f"cannot cut {self.path}: {again.strerror}") from again
+        raise StoreUnavailableError(f"cannot write {self.path}: {error.strerror}") from error
+
+    def continue_in(self, fd: int, size: int) -> None:
+        """Go on in another file, which has taken this one's name and holds its last `size` bytes, synced."""
+        self.disk.close(self._fd)
+        self._fd = fd
+        self.size = size
+        self._dirty = False
+
+    def close(self) -> None:
+        """Close the file; what waits is given up."""
+        self.disk.close(self._fd)

@@ -1,0 +1,137 @@
+"""The three queue files and state.json: their names, how they are written, how they are read back.
+
+Owns the formats (plain JSON lists, one task per line; one object with a line per answered request) and the refusal of
+whatever does not parse, with the file, the line and the way out. It knows nothing of the journal or of when to write.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
+
+from master.core.task import ACTIVE, QUEUED, Task, TaskState
+from master.durable import legacy
+from master.durable.json_file import BOM, NOT_UTF8
+from wire.errors import StoreCorruptError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+WAIT, EXEC, HIST = QUEUES = ("wait_task.json", "exec_task.json", "hist_task.json")
+STATE = "state.json"
+EMPTY_QUEUE = b"[\n]\n"
+ANSWERS_KEPT = 100_000
+"""How many answered requests are remembered, the newest: a retry comes within minutes, not after that many others."""
+
+FILE_OF: dict[TaskState, str] = {
+    state: WAIT if state in QUEUED else EXEC if state in ACTIVE else HIST for state in TaskState
+}
+
+_encode = msgspec.json.Encoder().encode
+_decode_tasks = msgspec.json.Decoder(list[Task]).decode
+_decode_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_decode_task = msgspec.json.Decoder(Task).decode
+
+
+class Settled(msgspec.Struct, forbid_unknown_fields=True):
+    """state.json: the last record that the files knew, the next id, and all that is not a task."""
+
+    seq: int
+    next_id: int
+    state: dict[str, msgspec.Raw] = {}
+    answered: dict[str, msgspec.Raw] = {}
+
+
+class Queue(msgspec.Struct):
+    """What one queue file held; `imported` are those of its tasks that the old system wrote."""
+
+    tasks: list[Task]
+    imported: list[Task]
+
+
+def encode_tasks(tasks: Iterable[Task]) -> dict[str, list[bytes]]:
+    """The line of each task (without its end), under the file that its state puts it into."""
+    lines: dict[str, list[bytes]] = {name: [] for name in QUEUES}
+    for task in tasks:
+        lines[FILE_OF[task.state]].append(_encode(task))
+    return lines
+
+
+def encode_settled(seq: int, next_id: int, state: Mapping[str, msgspec.Raw], answered: bytes) -> bytes:
+    """The whole of state.json; `answered` comes from `encode_answered`."""
+    pieces = b",\n".join(b"%b: %b" % (_encode(key), _encode(piece)) for key, piece in state.items())
+    parts = (b'"seq": %d' % seq, b'"next_id": %d' % next_id, _object(b"state", pieces), _object(b"answered", answered))
+    return b"{\n" + b",\n".join(parts) + b"\n}\n"
+
+
+def encode_answered(answered: Iterable[tuple[str, msgspec.Raw]]) -> bytes:
+    """Lines of `answered`, without a comma at the end."""
+    return b",\n".join(b"%b: %b" % (_encode(key), _encode(value)) for key, value in answered)
+
+
+def _object(name: bytes, lines: bytes) -> bytes:
+    return b'"%b": {\n%b\n}' % (name, lines) if lines else b'"%b": {}' % name
+
+
+def read_settled(data: bytes, path: Path) -> Settled:
+    """Parse state.json. Raises StoreCorruptError."""
+    try:
+        return msgspec.json.decode(data, type=Settled)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        refuse(path, _line_of(data, error), f"it is not what we wrote ({error})")
+
+
+def read_queue(data: bytes, path: Path) -> Queue:
+    """Parse a queue file, with our tasks and the old system's side by side. Raises StoreCorruptError."""
+    data = data.removeprefix(BOM)  # some editors put it there
+    try:
+        return Queue(_decode_tasks(data), [])
+    except msgspec.ValidationError:
+        return _read_mixed(data, path)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        what = f"it is not a JSON list ({_said(error)})" if data.strip() else "the file is empty; an empty queue is []"
+        refuse(path, _line_of(data, error), what)
+
+
+def _read_mixed(data: bytes, path: Path) -> Queue:
+    queue = Queue([], [])
+    seen: dict[int, Task] = {}
+    try:
+        raws = _decode_raws(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        refuse(path, _line_of(data, error), f"it is not a list of tasks ({_said(error)})")
+    for number, raw in enumerate(raws, 1):
+        try:
+            value: Any = msgspec.json.decode(raw)
+            if legacy.is_legacy(value):
+                task = legacy.to_task(value, path.name)
+                legacy.refuse_twin(task, seen)
+                queue.imported.append(task)
+            else:
+                queue.tasks.append(_decode_task(raw))
+        except (msgspec.DecodeError, UnicodeDecodeError, legacy.NotLegacyError) as error:
+            line = data.count(b"\n", 0, data.find(bytes(raw))) + 1
+            refuse(path, line, f"entry {number} is not a task ({_said(error)})")
+    queue.tasks += queue.imported
+    return queue
+
+
+def refuse(path: Path, line: int | None, what: str) -> NoReturn:
+    """Raise StoreCorruptError for one of these files, with the way out."""
+    where = str(path) if line is None else f"{path}, line {line}"
+    raise StoreCorruptError(
+        f"{where}: {what}. Nothing was changed. Repair the file or put it back from a backup, together with the "
+        f"other files of {path.parent} from the same moment; to start empty, move the whole folder away"
+    )
+
+
+def _said(error: Exception) -> str:
+    return NOT_UTF8 if isinstance(error, UnicodeDecodeError) else str(error)
+
+
+def _line_of(data: bytes, error: Exception) -> int | None:
+    found = re.search(r"byte (\d+)", str(error))
+    return data.count(b"\n", 0, int(found[1])) + 1 if found else None

@@ -1,0 +1,271 @@
+"""The way to a file beneath the visible folders, and to no other: paths become open folders, never strings again.
+
+Each part of a path is opened beneath the one before, so that whoever swaps a folder for a link meanwhile gains
+nothing. The kernel does it in one call (`openat2`, RESOLVE_BENEATH); where it cannot, and for links that lead from one
+visible folder into another, the parts are walked one by one without following links, and links are read and walked.
+Owns which places may be reached; what is done there is the jail's.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from master.files.errors import about, shown
+from wire.errors import BadRequestError, ConfigError, ForbiddenError, NotFoundError
+from wire.names import to_bytes
+
+FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+ITSELF = b"."
+"""The name in `Found` when the folder itself is meant."""
+MAX_LINKS = 40
+MAX_PATH = 4096
+MAX_NAME = 255
+
+_OPENAT2 = 437  # the same number on every architecture
+_RESOLVE = 0x08 | 0x02  # RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
+_AGAIN = 16
+_HERE = -100  # AT_FDCWD
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Spot(NamedTuple):
+    """A path, taken apart: the visible folder, and the names beneath it. `text` is the path in its plainest form."""
+
+    visible: str
+    names: tuple[bytes, ...]
+    text: str
+
+
+class Found(NamedTuple):
+    """A place: an open folder and a name in it (ITSELF: the folder). The name may belong to nothing yet."""
+
+    folder: int
+    name: bytes
+
+
+class _OutsideError(Exception):
+    """The way leads out of the visible folders."""
+
+
+class _How(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def openat2(folder: int, path: bytes, flags: int) -> int:
+    """Open `path` beneath `folder`. Raises OSError: EXDEV when it leads out, EAGAIN when the kernel cannot tell because
+    folders are being moved meanwhile, ENOSYS or EPERM where there is no such call."""
+    how = _How(flags, 0, _RESOLVE)
+    for _ in range(_AGAIN):
+        done: int = _libc.syscall(
+            ctypes.c_long(_OPENAT2),
+            ctypes.c_int(folder),
+            ctypes.c_char_p(path),
+            ctypes.byref(how),
+            ctypes.c_size_t(ctypes.sizeof(how)),
+        )
+        if done >= 0:
+            return done
+        number = ctypes.get_errno()
+        if number not in (errno.EAGAIN, errno.EINTR):
+            break
+    raise OSError(number, os.strerror(number))
+
+
+def kernel_can() -> bool:
+    """Whether the kernel has openat2 and lets us use it (older containers forbid it)."""
+    try:
+        os.close(openat2(_HERE, ITSELF, FOLDER))
+    except OSError:
+        return False
+    return True
+
+
+class Beneath:
+    """The visible folders beneath `root`. `by_kernel`: use openat2 (None: where there is one).
+
+    A visible folder may itself be a link of the admin's making. Raises ConfigError for a name that cannot be one.
+    """
+
+    def __init__(self, root: Path, visible: tuple[str, ...], *, by_kernel: bool | None = None) -> None:
+        self.root = root
+        self.visible = _plain_names(visible)
+        self._by_kernel = kernel_can() if by_kernel is None else by_kernel
+
+    def spot(self, path: str) -> Spot:
+        """Take a path apart, without looking at any disk. Raises BadRequestError, NotFoundError."""
+        names = _parts(path)
+        for visible in self.visible:
+            own = visible.split("/")
+            if names[: len(own)] == own:
+                rest = tuple(to_bytes(name) for name in names[len(own) :])
+                return Spot(visible, rest, "/".join(names))
+        raise NotFoundError(f"{shown(path)!r}: {self._choice()}")
+
+    @contextmanager
+    def find(self, spot: Spot, *, follow: bool) -> Iterator[Found]:
+        """Where a path leads; its last part need not exist. `follow`: if that is a link, where the link leads.
+
+        Errors of the system, inside too, come out as MusterErrors about this path; ForbiddenError if it leads out.
+        """
+        with about(spot.text):
+            try:
+                found = self._fast(spot, follow=follow) if self._by_kernel else None
+                found = found or _Walk(self, spot).find(follow=follow)
+            except _OutsideError:
+                raise ForbiddenError(f"{shown(spot.text)}: a link leads out of the visible folders") from None
+            try:
+                yield found
+            finally:
+                os.close(found.folder)
+
+    def open_visible(self, visible: str) -> int:
+        """A visible folder, links of the admin followed. Raises OSError, NotFoundError if it is not there."""
+        try:
+            return os.open(self.root / visible, FOLDER)
+        except (FileNotFoundError, NotADirectoryError):
+            raise NotFoundError(f"the visible folder {shown(visible)} is missing: make it in {self.root}") from None
+
+    def enter(self, names: list[bytes]) -> tuple[str, list[bytes]]:
+        """The visible folder in which an absolute path (of a link) lies, and the rest. Raises _OutsideError."""
+        for visible in self.visible:
+            configured = os.fsencode(self.root / visible)
+            for place in (configured, os.path.realpath(configured)):
+                own = place.strip(b"/").split(b"/")
+                if names[: len(own)] == own:
+                    return visible, names[len(own) :]
+        raise _OutsideError
+
+    def _fast(self, spot: Spot, *, follow: bool) -> Found | None:
+        """By the kernel; None when the walk has to decide."""
+        base = self.open_visible(spot.visible)
+        if not spot.names:
+            return Found(base, ITSELF)
+        *above, name = spot.names
+        try:
+            folder = openat2(base, b"/".join(above) or ITSELF, FOLDER)
+        except OSError as error:
+            if error.errno in (errno.EXDEV, errno.EAGAIN):
+                return None
+            raise
+        finally:
+            os.close(base)
+        if follow and _is_link(folder, name):
+            os.close(folder)
+            return None
+        return Found(folder, name)
+
+    def _choice(self) -> str:
+        if not self.visible:
+            return "no folder is visible; name some in `visible_folders` of conf.json"
+        return f"not in a visible folder ({', '.join(map(shown, self.visible))}), see `muster files roots`"
+
+
+class _Walk:
+    """The way to one spot, step by step. `_folders`: where we are and all above it up to the visible folder."""
+
+    def __init__(self, beneath: Beneath, spot: Spot) -> None:
+        self._beneath = beneath
+        self._visible = spot.visible
+        self._todo = list(reversed(spot.names))
+        self._links = 0
+        self._folders: list[int] = []
+
+    def find(self, *, follow: bool) -> Found:
+        """Go. Raises OSError, _OutsideError."""
+        try:
+            self._folders.append(self._beneath.open_visible(self._visible))
+            name = self._go(follow=follow)
+            return Found(self._folders.pop(), name)
+        finally:
+            for folder in self._folders:
+                os.close(folder)
+
+    def _go(self, *, follow: bool) -> bytes:
+        while self._todo:
+            name = self._todo.pop()
+            if name == b"..":
+                self._up()
+            elif not self._todo and not follow:
+                return name
+            elif _is_link(self._folders[-1], name):
+                self._take_link(name)
+            elif not self._todo:
+                return name
+            else:
+                self._folders.append(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=self._folders[-1]))
+        return ITSELF
+
+    def _up(self) -> None:
+        if len(self._folders) > 1:
+            os.close(self._folders.pop())
+            return
+        # Out of the visible folder: its real place says where that is. Allowed only if it ends in a visible one again.
+        here = os.path.realpath(os.fsencode(self._beneath.root / self._visible)).strip(b"/").split(b"/")[:-1]
+        while self._todo and self._todo[-1] == b"..":
+            self._todo.pop()
+            here = here[:-1]
+        self._jump([*here, *reversed(self._todo)])
+
+    def _take_link(self, name: bytes) -> None:
+        self._links += 1
+        if self._links > MAX_LINKS:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+        target = os.readlink(name, dir_fd=self._folders[-1])
+        names = [part for part in target.split(b"/") if part not in (b"", b".")]
+        if target.startswith(b"/"):
+            self._jump([*names, *reversed(self._todo)])
+        else:
+            self._todo += reversed(names)
+
+    def _jump(self, names: list[bytes]) -> None:
+        self._visible, rest = self._beneath.enter(names)
+        folder = self._beneath.open_visible(self._visible)
+        for old in self._folders:
+            os.close(old)
+        self._folders = [folder]
+        self._todo = list(reversed(rest))
+
+
+def _is_link(folder: int, name: bytes) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def _parts(path: str) -> list[str]:
+    if "\0" in path:
+        raise BadRequestError(f"{shown(path)}: a path cannot hold NUL")
+    if path.startswith("/"):
+        raise BadRequestError(f"{shown(path)}: paths begin with a visible folder and not with `/`, like data/run1")
+    try:
+        encoded = to_bytes(path)
+    except ValueError as error:
+        raise BadRequestError(f"{shown(path)}: {error}") from None
+    names = [name for name in path.split("/") if name not in ("", ".")]
+    if ".." in names:
+        raise BadRequestError(f"{shown(path)}: `..` is not allowed; write the folder's path")
+    if len(encoded) >= MAX_PATH or any(len(to_bytes(name)) > MAX_NAME for name in names):
+        raise BadRequestError(f"{shown(path[:60])}…: longer than file systems take ({MAX_NAME} bytes a name)")
+    return names
+
+
+def _plain_names(visible: tuple[str, ...]) -> tuple[str, ...]:
+    """Each visible folder's plainest form; one that lies in another is reached through that."""
+    found: list[str] = []
+    for name in visible:
+        parts = [part for part in name.split("/") if part not in ("", ".")]
+        if name.startswith("/") or not parts or ".." in parts or "\0" in name:
+            raise ConfigError(
+                f'conf.json: visible_folders: found {name!r}, expected folders in `root`, like "data" '
+                "(for a folder elsewhere make a link to it in `root`)"
+            )
+        found.append("/".join(parts))
+    return tuple(name for name in dict.fromkeys(found) if not any(name.startswith(f"{other}/") for other in found))

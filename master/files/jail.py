@@ -1,0 +1,292 @@
+"""Files beneath the visible folders, for people who may touch no others: list, read, write, make, move, copy, delete.
+
+Every path begins with a visible folder. Owns what each operation means and how much of it is allowed; how a place is
+found without leaving is `beneath`'s. All calls block, on a dead NFS for ever: the master makes them in threads
+(`files.Files`). Every one raises MusterErrors that name the path, and no others.
+"""
+
+from __future__ import annotations
+
+import errno
+import heapq
+import os
+import stat
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from master.files import place, tree
+from master.files.beneath import ITSELF, Beneath, Found, Spot
+from master.files.drafts import Drafts
+from master.files.errors import about, shown
+from master.files.tree import Tally, Tick, TreeCopy, open_regular
+from wire.errors import BadRequestError, ConflictError, LimitError, MusterError, NotFoundError
+from wire.names import to_bytes, to_text
+
+MAX_ENTRIES = 10_000
+MAX_SCANNED = 1_000_000
+MAX_READ = 1 << 20
+MAX_WRITE = 8 << 20
+"""Bytes of one write; what is larger is uploaded in pieces."""
+
+Kind = Literal["file", "folder", "other"]
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """Something in a folder. `size` in bytes (0 but for files), `mtime` in seconds since the epoch, `mode` its rights.
+
+    Of a link these are its target's; `other` is a device, pipe or socket, or a link that leads nowhere or out.
+    """
+
+    name: str
+    kind: Kind
+    size: int
+    mtime: float
+    mode: int
+    link: bool
+    hidden: bool
+
+
+class Listing(msgspec.Struct, frozen=True):
+    """A folder's entries in the order of their names. `truncated`: there are more; ask for those `after` the last."""
+
+    path: str
+    entries: list[Entry]
+    truncated: bool
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Bytes of a file from `offset`; `size`, `mtime_ns` and `mode` are the file's when they were read."""
+
+    offset: int
+    data: bytes
+    size: int
+    mtime_ns: int
+    mode: int
+
+
+def _no_tick() -> None:
+    """Nobody watches."""
+
+
+class Jail:
+    """The files beneath `root` in the folders `visible` (see `Beneath`, also for `by_kernel`). `drafts`: the book of
+    what is being made, so that what a dying master left behind is found."""
+
+    def __init__(
+        self, root: Path, visible: tuple[str, ...], *, by_kernel: bool | None = None, drafts: Drafts | None = None
+    ) -> None:
+        self.beneath = Beneath(root, visible, by_kernel=by_kernel)
+        self.drafts = drafts or Drafts(None)
+
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    def roots(self) -> list[tuple[str, bool]]:
+        """The visible folders, and whether each is there."""
+        root = self.beneath.root
+        return [(name, os.path.isdir(root / name)) for name in self.beneath.visible]  # noqa: PTH112  (never raises)
+
+    def list(self, path: str, *, after: str = "", limit: int = MAX_ENTRIES) -> Listing:
+        """What is in a folder: at most `limit` entries whose names come after `after`."""
+        spot = self.beneath.spot(path)
+        with self.beneath.find(spot, follow=True) as found:
+            _check_folder(found, spot)
+            fd = os.open(found.name, tree.FOLDER, dir_fd=found.folder)
+            try:
+                with os.scandir(fd) as entries:
+                    names = (to_text(os.fsencode(entry.name)) for entry in islice(entries, MAX_SCANNED))
+                    chosen = heapq.nsmallest(limit + 1, (name for name in names if name > after))
+                    if next(entries, None) is not None:
+                        raise LimitError(f"{shown(spot.text)} has more than {MAX_SCANNED:,} entries; none is listed")
+                shown_here = [self._entry(spot, fd, name) for name in chosen[:limit]]
+            finally:
+                os.close(fd)
+        return Listing(spot.text, [entry for entry in shown_here if entry is not None], len(chosen) > limit)
+
+    def stat(self, path: str) -> Entry:
+        """What a path leads to."""
+        spot = self.beneath.spot(path)
+        with self.beneath.find(spot, follow=True) as found:
+            info = os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
+        return _entry(spot.text.rpartition("/")[2], info, link=False)
+
+    def read(self, path: str, offset: int = 0, limit: int = MAX_READ) -> bytes:
+        """At most `limit` bytes (1 MiB) of a file from `offset`; a negative one counts from the end."""
+        return self.read_piece(path, offset, limit).data
+
+    def read_piece(self, path: str, offset: int = 0, limit: int = MAX_READ) -> Piece:
+        """The same, with where it lies in the file."""
+        spot = self.beneath.spot(path)
+        with self.beneath.find(spot, follow=True) as found:
+            fd = open_regular(found.folder, found.name, os.O_RDONLY, spot.text)
+            try:
+                info = os.fstat(fd)
+                start = max(info.st_size + offset, 0) if offset < 0 else offset
+                data = os.pread(fd, max(0, min(limit, MAX_READ)), start) if start < info.st_size else b""
+                return Piece(start, data, info.st_size, info.st_mtime_ns, stat.S_IMODE(info.st_mode))
+            finally:
+                os.close(fd)
+
+    # -- changing ---------------------------------------------------------------------------------------------
+
+    def write(
+        self, path: str, data: bytes, *, overwrite: bool = True, create: bool = True, mode: int | None = None
+    ) -> None:
+        """Write a file whole: readers see the old content or the new, never a part. Rights stay, links are followed.
+
+        `mode`: the rights of a file that is new, less what the master's umask takes away.
+        """
+        if len(data) > MAX_WRITE:
+            raise LimitError(f"{shown(path)}: {len(data):,} bytes at once; beyond {MAX_WRITE:,} upload it in pieces")
+        spot = self.beneath.spot(path)
+        with self.beneath.find(spot, follow=True) as found:
+            check_target(found, spot, overwrite=overwrite)
+            if not create and place.standing(found.folder, found.name) is None:
+                raise NotFoundError(f"{shown(spot.text)}: there is no such file")
+            place.replace_content(found.folder, found.name, data, overwrite=overwrite, mode=mode)
+
+    def make_folder(self, path: str, *, parents: bool = False) -> None:
+        """Make a folder. `parents`: with those above it, and one that is there already is fine."""
+        spot = self.beneath.spot(path)
+        steps = range(1, len(spot.names)) if parents else ()
+        for count in steps:
+            self._make_folder(_above(spot, count), exist_ok=True)
+        self._make_folder(spot, exist_ok=parents)
+
+    def make_file(self, path: str) -> None:
+        """Make an empty file; what is there already is left alone and refused."""
+        spot = self.beneath.spot(path)
+        with self.beneath.find(spot, follow=False) as found:
+            _not_itself(found, spot, errno.EEXIST)
+            os.close(os.open(found.name, tree.NEW, 0o666, dir_fd=found.folder))
+            tree.sync_folder(found.folder)
+
+    def move(self, source: str, target: str, *, overwrite: bool = False, tick: Tick = _no_tick) -> None:
+        """Give a file, link or folder another name, also in another folder or on another file system."""
+        old, new = self._pair(source, target)
+        with self.beneath.find(old, follow=False) as here, self.beneath.find(new, follow=False) as there:
+            _not_itself(here, old)
+            _not_itself(there, new, errno.EEXIST)
+            info = _check_there(here, old)
+            place.check_free(info, there.folder, there.name, new.text, overwrite=overwrite)
+            try:
+                place.put(here.folder, here.name, there.folder, there.name, overwrite=overwrite)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+            else:
+                return
+            tally = self._copy((here, old), (there, new), overwrite=overwrite, tick=tick, synced=True)
+            if tally.skipped:
+                raise ConflictError(
+                    f"{shown(old.text)} is copied to {shown(new.text)} and not deleted: {shown(tally.skipped[0])} is "
+                    "neither file, folder nor link, and does not go to another file system"
+                )
+            tree.delete(here.folder, here.name, old.text, tick)
+
+    def copy(self, source: str, target: str, *, overwrite: bool = False, tick: Tick = _no_tick) -> Tally:
+        """Copy a file or a folder with all in it; it appears under its new name when it is complete. Links in it are
+        copied as links."""
+        old, new = self._pair(source, target)
+        with self.beneath.find(old, follow=True) as here, self.beneath.find(new, follow=False) as there:
+            _not_itself(there, new, errno.EEXIST)
+            return self._copy((here, old), (there, new), overwrite=overwrite, tick=tick, synced=False)
+
+    def delete(self, path: str, recursive: bool = True, *, tick: Tick = _no_tick) -> int:  # noqa: FBT001, FBT002
+        """Delete a file, a link (not what it leads to) or a folder; how many entries went. Without `recursive` a folder
+        must be empty."""
+        spot = self.beneath.spot(path)
+        with self.beneath.find(spot, follow=False) as found:
+            _not_itself(found, spot)
+            if recursive:
+                return tree.delete(found.folder, found.name, spot.text, tick)
+            info = os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
+            remove = os.rmdir if stat.S_ISDIR(info.st_mode) else os.unlink
+            remove(found.name, dir_fd=found.folder)
+            return 1
+
+    # -- how ------------------------------------------------------------------------------------------------------
+
+    def _entry(self, folder: Spot, fd: int, name: str) -> Entry | None:
+        """An entry of an open folder; None if it is gone meanwhile."""
+        try:
+            info = os.stat(to_bytes(name), dir_fd=fd, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        if not stat.S_ISLNK(info.st_mode):
+            return _entry(name, info, link=False)
+        spot = Spot(folder.visible, (*folder.names, to_bytes(name)), f"{folder.text}/{name}")
+        try:
+            with self.beneath.find(spot, follow=True) as found:
+                target = os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
+        except MusterError:
+            return Entry(name, "other", 0, info.st_mtime, 0, link=True, hidden=name.startswith("."))
+        return _entry(name, target, link=True)
+
+    def _make_folder(self, spot: Spot, *, exist_ok: bool) -> None:
+        with self.beneath.find(spot, follow=exist_ok) as found:
+            info = place.standing(found.folder, found.name)
+            if info is not None and exist_ok and stat.S_ISDIR(info.st_mode):
+                return
+            _not_itself(found, spot, errno.EEXIST)
+            os.mkdir(found.name, dir_fd=found.folder)
+            tree.sync_folder(found.folder)
+
+    def _pair(self, source: str, target: str) -> tuple[Spot, Spot]:
+        old, new = self.beneath.spot(source), self.beneath.spot(target)
+        if new.text == old.text or new.text.startswith(f"{old.text}/"):
+            raise BadRequestError(f"{shown(old.text)} cannot go into itself ({shown(new.text)})")
+        return old, new
+
+    def _copy(
+        self, old: tuple[Found, Spot], new: tuple[Found, Spot], *, overwrite: bool, tick: Tick, synced: bool
+    ) -> Tally:
+        (here, source), (there, target) = old, new
+        place.check_free(_check_there(here, source), there.folder, there.name, target.text, overwrite=overwrite)
+        draft = place.draft_name("copy")
+        with self.drafts.noted(target.text, draft), place.removed_on_failure(there.folder, draft, tick):
+            tally = TreeCopy(source.text, tick, synced=synced).copy(here, Found(there.folder, draft))
+            place.put(there.folder, draft, there.folder, there.name, overwrite=overwrite)
+        return tally
+
+
+def check_target(found: Found, spot: Spot, *, overwrite: bool) -> None:
+    """Refuse to write where something else than a regular file stands, or anything without `overwrite`."""
+    info = place.standing(found.folder, found.name)
+    if info is None:
+        return
+    tree.check_regular(info, spot.text)
+    if not overwrite:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+
+
+def _above(spot: Spot, count: int) -> Spot:
+    """The first `count` names of a spot."""
+    names = spot.text.split("/")
+    return Spot(spot.visible, spot.names[:count], "/".join(names[: len(names) - len(spot.names) + count]))
+
+
+def _not_itself(found: Found, spot: Spot, number: int | None = None) -> None:
+    """A visible folder is the admin's: it is neither moved nor deleted nor made here."""
+    if found.name == ITSELF:
+        if number is not None:
+            raise OSError(number, os.strerror(number))
+        raise BadRequestError(f"{shown(spot.text)} is a visible folder itself; conf.json decides about those")
+
+
+def _check_folder(found: Found, spot: Spot) -> None:
+    if not stat.S_ISDIR(os.stat(found.name, dir_fd=found.folder, follow_symlinks=False).st_mode):
+        raise BadRequestError(f"{shown(spot.text)} is not a folder")
+
+
+def _check_there(found: Found, spot: Spot) -> os.stat_result:
+    with about(spot.text):
+        return os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
+
+
+def _entry(name: str, info: os.stat_result, *, link: bool) -> Entry:
+    kind: Kind = "folder" if stat.S_ISDIR(info.st_mode) else "file" if stat.S_ISREG(info.st_mode) else "other"
+    size = info.st_size if kind == "file" else 0
+    return Entry(name, kind, size, info.st_mtime, stat.S_IMODE(info.st_mode), link=link, hidden=name.startswith("."))

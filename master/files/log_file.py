@@ -1,0 +1,77 @@
+"""Opening a log to be read: a regular file, and for most people only where they may see files at all.
+
+A task's log lies where its owner wished, and whoever runs tasks may put a link in its place: so what the master's own
+user can read would be readable for everybody. Owns what may be opened; what is read of it is the desk's.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+
+from master.files.beneath import Beneath, Spot
+from wire.errors import ConflictError, ForbiddenError, MusterError, NotFoundError
+
+LOOK = os.O_PATH | os.O_CLOEXEC
+READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+
+
+@contextmanager
+def opened(path: str, within: tuple[str, ...] | None) -> Iterator[int | None]:
+    """A log, open to be read; None if there is none. `within`: the folders (absolute) that it must lie in, wherever
+    links lead; None: anywhere. Raises ConflictError, ForbiddenError, StorageError."""
+    try:
+        look = os.open(path, LOOK) if within is None else _look_within(path, within)
+    except (FileNotFoundError, NotFoundError):
+        yield None
+        return
+    except OSError as error:
+        raise ConflictError(f"the log {path} cannot be read: {error.strerror}") from None
+    try:
+        fd = _reopen(path, look)
+    finally:
+        os.close(look)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _look_within(path: str, within: tuple[str, ...]) -> int:
+    beneath = _beneath(within)
+    parts = [part for part in path.split("/") if part]
+    top = next((top for top in beneath.visible if parts[: top.count("/") + 1] == top.split("/")), None)
+    if top is None:
+        raise _outside(path)
+    names = tuple(os.fsencode(part) for part in parts[top.count("/") + 1 :])
+    try:
+        with beneath.find(Spot(top, names, path), follow=True) as found:
+            return os.open(found.name, LOOK | os.O_NOFOLLOW, dir_fd=found.folder)
+    except ForbiddenError:
+        raise _outside(path) from None
+
+
+@lru_cache(maxsize=4)
+def _beneath(within: tuple[str, ...]) -> Beneath:
+    return Beneath(Path("/"), tuple(folder.strip("/") for folder in within))
+
+
+def _outside(path: str) -> MusterError:
+    return ForbiddenError(
+        f"the log {path} lies neither in the log folder nor in a visible folder (`muster files roots`): read it on a "
+        "machine that has it"
+    )
+
+
+def _reopen(path: str, look: int) -> int:
+    """Only now that it is known what it is: opening a device may do something already, and a pipe would block."""
+    if not stat.S_ISREG(os.fstat(look).st_mode):
+        raise ConflictError(f"the log {path} is not a regular file")
+    try:
+        return os.open(f"/proc/self/fd/{look}", READ)
+    except OSError as error:
+        raise ConflictError(f"the log {path} cannot be read: {error.strerror}") from None

@@ -1,0 +1,69 @@
+"""The file service of a master: the jail, its uploads, and the threads in which both are called.
+
+What is quick and what may take hours have threads of their own, so that ten copies of data sets keep nobody from
+looking into a folder. Owns that; the operations are the jail's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from master.files.drafts import Drafts
+from master.files.jail import Jail
+from master.files.threads import Threads, Tick
+from master.files.upload import Uploads
+from wire.errors import MusterError
+
+log = logging.getLogger("muster.files")
+
+T = TypeVar("T")
+
+LONG_AT_ONCE = 4
+SWEEP_EVERY_S = 3600.0
+UPLOAD_BYTES = 16 << 30
+
+
+class Files:
+    """Everything about files beneath the visible folders. `book`: where drafts are noted, `upload_bytes`: of a file."""
+
+    def __init__(
+        self, root: Path, visible: tuple[str, ...], *, book: Path | None = None, upload_bytes: int = UPLOAD_BYTES
+    ) -> None:
+        drafts = Drafts(book)
+        self.root = root
+        self.jail = Jail(root, visible, drafts=drafts)
+        self.uploads = Uploads(self.jail, drafts, upload_bytes)
+        self.quick = Threads()
+        self.long = Threads(per_key=LONG_AT_ONCE)
+        self._next_sweep = 0.0
+        self._sweeping: asyncio.Future[None] | None = None
+
+    async def call(self, path: str, work: Callable[[], T]) -> T:
+        """Run something quick that touches `path`. Raises MusterError: its own, or that the storage hangs."""
+        return await self.quick.call(self._storage(path), lambda _tick: work())
+
+    async def call_long(self, path: str, work: Callable[[Tick], T]) -> T:
+        """Run something that may take hours and shows that it goes on by calling its argument."""
+        return await self.long.call(self._storage(path), work)
+
+    def sweep(self) -> None:
+        """Once in a while, remove what uploads left behind. Called by whoever changes something; waits for nothing."""
+        if time.monotonic() < self._next_sweep:
+            return
+        self._next_sweep = time.monotonic() + SWEEP_EVERY_S
+        self._sweeping = asyncio.ensure_future(self._sweep())
+
+    async def _sweep(self) -> None:
+        try:
+            await self.long.call("abandoned uploads", lambda _tick: self.uploads.sweep())
+        except MusterError as error:
+            log.warning("abandoned uploads are not removed: %s", error)
+
+    def _storage(self, path: str) -> str:
+        # A bad path is refused here already, without a thread.
+        return self.jail.beneath.spot(path).visible

@@ -1,0 +1,165 @@
+"""Uploads: a file that comes in pieces becomes a draft beside its place, and takes its place when it is complete.
+
+The draft's own size is the progress, so an upload goes on after a restart of the master. What is not finished within a
+day is removed. Owns the pieces; where files may lie is the jail's.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+
+import msgspec
+
+from master.files import place, tree
+from master.files.beneath import Found
+from master.files.drafts import ABANDONED_S, Draft, Drafts
+from master.files.errors import shown
+from master.files.jail import Entry, Jail, check_target
+from master.files.tree import NEW, open_regular, write_at
+from wire.errors import BadRequestError, ConflictError, LimitError, NotFoundError, StorageError
+
+MAX_PIECE = 1 << 20
+SYNC_EVERY = 64 << 20
+"""Bytes after which a piece waits for the disk, so that the end of an upload need not wait for all of it."""
+_ID = re.compile(r"[0-9a-f]{16}")
+_GIB = 1 << 30
+
+
+class Begun(msgspec.Struct, frozen=True):
+    """An upload: its id, how many bytes are there already, and how many one piece may have."""
+
+    upload: str
+    received: int
+    piece: int = MAX_PIECE
+
+
+class Uploads:
+    """The uploads into a jail. `limit`: bytes of a file."""
+
+    def __init__(self, jail: Jail, drafts: Drafts, limit: int) -> None:
+        self._jail = jail
+        self._drafts = drafts
+        self._limit = limit
+
+    def begin(
+        self, path: str, size: int, *, overwrite: bool = True, upload: str | None = None, mode: int | None = None
+    ) -> Begun:
+        """Begin a file of `size` bytes, or go on with the `upload` that was begun. What cannot end well is refused.
+
+        `mode`: the rights of a file that is new.
+        """
+        if size > self._limit:
+            raise LimitError(
+                f"{shown(path)}: {size:,} bytes; limits.upload_bytes in conf.json allows {self._limit:,} "
+                f"({self._limit / _GIB:.3g} GiB)"
+            )
+        spot = self._jail.beneath.spot(path)
+        with self._jail.beneath.find(spot, follow=True) as found:
+            check_target(found, spot, overwrite=overwrite)
+            if upload is not None:
+                return Begun(upload, _received(found, _draft(upload), spot.text))
+            room = os.statvfs(found.folder)
+            if size > room.f_bavail * room.f_frsize:
+                raise StorageError(
+                    f"{shown(spot.text)}: {size:,} bytes do not fit: the disk has "
+                    f"{room.f_bavail * room.f_frsize:,} left; delete what is not needed there"
+                )
+            draft = place.draft_name("upload")
+            self._drafts.note(spot.text, draft)
+            os.close(os.open(draft, NEW, place.new_mode(mode), dir_fd=found.folder))
+        return Begun(draft.decode().rpartition("-")[2], 0)
+
+    def piece(self, path: str, upload: str, offset: int, data: bytes) -> int:
+        """Take a piece; how many bytes are there then. The same piece twice is fine, a gap is not. A full disk ends the
+        upload and frees what it took."""
+        if len(data) > MAX_PIECE:
+            raise LimitError(f"a piece has at most {MAX_PIECE:,} bytes, not {len(data):,}")
+        if offset + len(data) > self._limit:
+            raise LimitError(f"{shown(path)}: beyond limits.upload_bytes in conf.json ({self._limit:,})")
+        spot = self._jail.beneath.spot(path)
+        draft = _draft(upload)
+        with self._jail.beneath.find(spot, follow=True) as found:
+            size = _received(found, draft, spot.text)
+            if offset > size:
+                raise ConflictError(f"{shown(spot.text)}: {size:,} bytes are here and the piece begins at {offset:,}")
+            fd = open_regular(found.folder, draft, os.O_WRONLY, spot.text)
+            try:
+                write_at(fd, data, offset)
+                if offset // SYNC_EVERY != (offset + len(data)) // SYNC_EVERY:
+                    os.fdatasync(fd)
+            except OSError:
+                self._remove(found, draft)
+                raise
+            finally:
+                os.close(fd)
+        return max(size, offset + len(data))
+
+    def commit(self, path: str, upload: str, size: int, *, overwrite: bool = True) -> Entry:
+        """Put the file in its place, if it is complete. Durable on return."""
+        spot = self._jail.beneath.spot(path)
+        draft = _draft(upload)
+        with self._jail.beneath.find(spot, follow=True) as found:
+            here = _received(found, draft, spot.text)
+            if here != size:
+                raise ConflictError(f"{shown(spot.text)}: {here:,} bytes are here, not {size:,}; send what is missing")
+            check_target(found, spot, overwrite=overwrite)
+            fd = open_regular(found.folder, draft, os.O_WRONLY, spot.text)
+            try:
+                place.settle(fd, place.standing(found.folder, found.name))
+            finally:
+                os.close(fd)
+            place.put(found.folder, draft, found.folder, found.name, overwrite=overwrite)
+            self._drafts.forget(draft)
+        return self._jail.stat(spot.text)
+
+    def cancel(self, path: str, upload: str) -> None:
+        """Forget an upload and free what it took; one that is gone is fine."""
+        spot = self._jail.beneath.spot(path)
+        draft = _draft(upload)
+        with self._jail.beneath.find(spot, follow=True) as found:
+            self._remove(found, draft)
+
+    def sweep(self) -> None:
+        """Remove the drafts, also those of copies, that nobody has worked on for a day."""
+        self._drafts.sweep(self._abandoned)
+
+    def _abandoned(self, draft: Draft) -> bool:
+        name = draft.name.encode()
+        if not place.DRAFT.fullmatch(name):
+            return True
+        try:
+            with self._jail.beneath.find(self._jail.beneath.spot(draft.path), follow=True) as found:
+                info = place.standing(found.folder, name)
+                if info is not None and not _is_old(info):
+                    return False
+                if info is not None:
+                    tree.delete(found.folder, name, draft.path, lambda: None)
+        except NotFoundError:
+            return True
+        return True
+
+    def _remove(self, found: Found, draft: bytes) -> None:
+        if place.standing(found.folder, draft) is not None:
+            os.unlink(draft, dir_fd=found.folder)
+        self._drafts.forget(draft)
+
+
+def _draft(upload: str) -> bytes:
+    if not _ID.fullmatch(upload):
+        raise BadRequestError(f"{shown(upload[:40])!r} is not the id of an upload (16 hexadecimal digits)")
+    return f".muster-upload-{upload}".encode()
+
+
+def _received(found: Found, draft: bytes, path: str) -> int:
+    info = place.standing(found.folder, draft)
+    if info is None:
+        raise NotFoundError(
+            f"{shown(path)}: this upload is over (done, given up, or left alone for a day); begin again"
+        )
+    return info.st_size
+
+
+def _is_old(info: os.stat_result) -> bool:
+    return info.st_mtime < time.time() - ABANDONED_S

@@ -1,0 +1,72 @@
+"""What a link asks of the way to its node, and how that may fail. The ways themselves are `master.drivers`."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal, Protocol, runtime_checkable
+
+import msgspec
+
+from master.core.inventory import NodeState
+
+Patience = Literal["short", "long"]
+
+
+class CannotConnectError(Exception):
+    """The driver cannot reach the agent; the message is for the admin, with the cure. `patience`: of BACKOFF_S."""
+
+    def __init__(self, message: str, patience: Patience = "short") -> None:
+        super().__init__(message)
+        self.patience = patience
+
+
+class UntrustedError(CannotConnectError):
+    """The machine's host key is not one that we know. Only a person may decide: `muster node trust`."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "long")
+
+
+class Driver(Protocol):
+    """How a connection to a node's agent is made. `version`: the digest of the archive that it starts agents from."""
+
+    version: str
+
+    async def connect(self, protocol: asyncio.Protocol) -> None:
+        """Connect, starting the agent if it does not run. Raises CannotConnectError."""
+
+    async def close(self) -> None:
+        """Give up what the last connection left behind; another `connect` may follow."""
+
+
+@runtime_checkable
+class AwaitedDriver(Protocol):
+    """A driver of an agent that comes by itself. There is nothing to try again, only somebody to wait for."""
+
+    def away(self, heard_at: float) -> NodeState:
+        """What to say of the node meanwhile. `heard_at`: when the last word of it came, monotonic seconds."""
+
+    def look_at_token(self) -> None:
+        """What opens the door to the agent has changed."""
+
+
+class OfferedKey(msgspec.Struct, frozen=True):
+    """A host key. `fingerprint`: `SHA256:…`, as `ssh-keygen -l` prints it."""
+
+    type: str
+    base64: str
+    fingerprint: str
+
+
+@runtime_checkable
+class KeyedDriver(Protocol):
+    """A driver to a machine that proves who it is with a host key."""
+
+    async def offered_key(self) -> OfferedKey:
+        """The key that the machine shows now. Raises NodeUnreachableError."""
+
+    def known_key(self) -> str | None:
+        """The fingerprint that we expect."""
+
+    def pin(self, key: OfferedKey) -> None:
+        """Expect this key from now on. Raises OSError."""

@@ -1,0 +1,167 @@
+"""Python environments: what they are called, what is asked of them on a node, and what the answers mean. Pure.
+
+An environment is the name of one in the shared conda prefix, or the absolute path of a virtual environment beneath
+`root`. It is asked as a task would meet it: activated by the same lines, with the same variables. A name reaches bash
+as a quoted word only, and only after it was checked; what is asked is Python of ours, given as one argument.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import msgspec
+
+from master.core.activation import CANNOT_START, activation, is_env_name
+from master.nodes.environment_scripts import LIST, MARK, PACKAGES, PYTHON, TENSORFLOW, TORCH
+from wire.agent import Probed
+from wire.errors import BadRequestError, ConflictError, NodeUnreachableError, NotFoundError
+
+BASE = "base"
+LIST_S, PYTHON_S, CUDA_S, PACKAGES_S = 15.0, 20.0, 90.0, 60.0
+"""Time-outs. The first import of a framework from a cold NFS takes half a minute."""
+OUTPUT_LIMIT = 512 << 10
+"""Bytes of an answer; more no agent keeps."""
+_SHOWN = 300
+"""Characters of an environment's own complaint that are told."""
+
+SCRIPTS = {"python": PYTHON, "torch": TORCH, "tensorflow": TENSORFLOW, "packages": PACKAGES}
+
+
+class Python(msgspec.Struct, frozen=True):
+    """An environment's Python. `own`: it lies in the environment, and is not one that was found elsewhere."""
+
+    version: str
+    executable: str
+    prefix: str
+    own: bool
+
+
+class Framework(msgspec.Struct, frozen=True):
+    """A framework, and the GPUs that it sees. `error`: why it cannot be imported, if it is not `installed`."""
+
+    installed: bool
+    own: bool
+    version: str | None = None
+    cuda: str | None = None
+    available: bool = False
+    gpus: tuple[str, ...] = ()
+    error: str | None = None
+
+
+class Packages(msgspec.Struct, frozen=True):
+    """What is installed: (name, version, `conda` or `pip`)."""
+
+    packages: tuple[tuple[str, str, str], ...]
+    own: bool
+
+
+ANSWERS: dict[str, type[msgspec.Struct]] = {
+    "python": Python,
+    "torch": Framework,
+    "tensorflow": Framework,
+    "packages": Packages,
+}
+"""Whoever may write into an environment decides what its Python says: it is believed only in these shapes."""
+
+
+def check_name(env: str, root: str) -> str:
+    """The environment, as activation takes it. Raises BadRequestError for what is neither a name nor beneath root."""
+    if env.startswith("/"):
+        path = os.path.normpath(env)
+        if path == root or not path.startswith(root.rstrip("/") + "/") or not path.isprintable():
+            raise BadRequestError(f"env: {env[:200]!r} does not lie beneath {root}")
+        return path
+    if not is_env_name(env):
+        raise BadRequestError(
+            f"env: {env[:200]!r} is neither the name of an environment nor an absolute path; `muster env list`"
+        )
+    return env
+
+
+def question(env: str, what: str, conda: str) -> list[str]:
+    """The argument list that asks an environment; `what` is a key of SCRIPTS."""
+    # A sourced script that is given no words sees those of who sources it, and conda's would take ours for its own.
+    lines = f'words=("$@"); set --\n{activation(env, conda)}set -- "${{words[@]}}"\nexec "$@"'
+    place = env if env.startswith("/") else conda if env == BASE else f"{conda}/envs/{env}"
+    return ["/bin/bash", "-c", lines, "bash", "python", "-c", SCRIPTS[what], place]
+
+
+def list_question(conda: str, root: str) -> list[str]:
+    """The argument list that asks a node which environments it sees."""
+    return ["/bin/sh", "-c", LIST, "sh", conda, root]
+
+
+def read_answer(env: str, node: str, probed: Probed, what: str = "python") -> dict[str, Any]:
+    """What the script SCRIPTS[what] said. Raises NotFoundError, ConflictError, NodeUnreachableError with what went
+    wrong."""
+    _check_ended(node, probed)
+    found = _marked(probed["output"])
+    if found is not None:
+        try:
+            answer: dict[str, Any] = msgspec.to_builtins(msgspec.convert(found, ANSWERS[what]))
+        except msgspec.ValidationError as error:
+            raise ConflictError(f"{env} on {node}: its Python answers something else than was asked: {error}") from None
+        return answer
+    lines = _complaint(probed["output"])
+    if probed["code"] == CANNOT_START:
+        # Conda says first what is wrong and then what to do about it.
+        said = " ".join(lines)[-_SHOWN:].rstrip(".")
+        raise NotFoundError(f"{env} could not be activated on {node}: {said}; see `muster env list`")
+    said = lines[-1][:_SHOWN] if lines else f"it ended with code {probed['code']}"
+    raise ConflictError(f"{env} on {node}: {said}")
+
+
+def read_list(conda: str, root: str, node: str, probed: Probed) -> list[dict[str, str]]:
+    """The environments that a node sees: `name` (as a task asks for it) and `path`, in order."""
+    _check_ended(node, probed)
+    found: dict[str, str] = {}
+    for line in probed["output"].split("\0"):
+        path = line.strip("\n")
+        name = _name_of(path, conda, root)
+        if name is not None:
+            found.setdefault(name, path)
+    return [{"name": name, "path": found[name]} for name in sorted(found, key=_order)]
+
+
+def _name_of(path: str, conda: str, root: str) -> str | None:
+    """What a task calls the environment at this path; None where it has no name that a task may use."""
+    if path == conda:
+        return BASE
+    folder, _, name = path.rpartition("/")
+    try:
+        return check_name(name if folder == f"{conda}/envs" else path, root) if path.startswith("/") else None
+    except BadRequestError:
+        return None
+
+
+def _order(name: str) -> tuple[bool, bool, str]:
+    return (name != BASE, name.startswith("/"), name)
+
+
+def _check_ended(node: str, probed: Probed) -> None:
+    if probed["error"]:
+        raise NodeUnreachableError(
+            f"node {node}: {probed['error']}; its storage or its Python may hang: try another node"
+        )
+    if probed["truncated"] and _marked(probed["output"]) is None:
+        raise ConflictError(f"node {node}: the answer has more than {OUTPUT_LIMIT:,} bytes")
+
+
+def _marked(output: str) -> dict[str, Any] | None:
+    """The line that our script printed, among whatever else the environment printed."""
+    for line in reversed(output.split("\n")):
+        if line.startswith(MARK):
+            try:
+                value = json.loads(line[len(MARK) :])
+            except ValueError:
+                return None
+            return value if isinstance(value, dict) else None
+    return None
+
+
+def _complaint(output: str) -> list[str]:
+    """The lines that somebody else than us wrote; ours if there are no others."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return [line for line in lines if not line.startswith("muster:")] or lines

@@ -1,0 +1,314 @@
+"""One line of conversation with the agent of a node: bytes to events, and the way back in after it broke.
+
+Owns the handshake, the heartbeat and the back-off. How a connection is made is the driver's (`Driver.connect`); what
+an event means is the core's. A broken link says nothing about the tasks on the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Protocol
+
+import msgspec
+
+from master import failpoint
+from master.core import heard
+from master.core.attempt import Seen
+from master.core.inventory import Facts, NodeState
+from master.engine import Engine
+from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, Patience, UntrustedError
+from master.nodes.questions import Questions
+from wire import agent as wire
+from wire.framing import FrameError, LineDecoder, encode
+
+log = logging.getLogger("muster.link")
+
+BACKOFF_S: dict[Patience, tuple[float, float]] = {"short": (0.1, 15.0), "long": (15.0, 600.0)}
+"""The first pause after a failure and the longest, by the patience of the error; each pause is twice the one before,
+with up to half of it at random. Long: what only a person can mend, and where trying often does harm (a wrong password
+locks accounts)."""
+RETIRE_S = 5.0
+"""An agent that was asked to end for a newer one and is still there after this long is kept as it is."""
+
+
+def pause_s(patience: Patience, failures: int, chance: float) -> float:
+    """Seconds from the last of so many failures in a row to the next try. `chance`: from 0 to 1."""
+    first, longest = BACKOFF_S[patience]
+    # Without the inner limit the power would be too large for a float, some hours after a node went away.
+    return min(first * 2.0 ** min(failures - 1, 32), longest) * (1 + chance / 2)
+
+
+class Identity(Protocol):
+    """Which master this is: what `hello` says."""
+
+    def hello(self) -> wire.Hello:
+        """The first line to every agent."""
+
+
+class SampleSink(Protocol):
+    """Where samples go."""
+
+    def sample(self, node: str, sample: heard.Passed) -> None:
+        """A sample of a node arrived."""
+
+
+class _Line(asyncio.Protocol):
+    """One connection of a link. What a connection says after the link has turned from it is not heard any more."""
+
+    def __init__(self, link: Link) -> None:
+        self.link: Link | None = link
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError(f"a stream was expected, not {transport!r}")
+        if self.link is None:
+            transport.abort()
+        else:
+            self.link.connected(transport)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self.link is not None:
+            self.link.disconnected(error)
+
+    def data_received(self, data: bytes) -> None:
+        if self.link is not None:
+            self.link.received(data)
+
+
+class Link:
+    """The link to one node. `run` keeps it up until it is cancelled; `send` drops what cannot be sent: the inventory
+    after the next handshake sets it right. `on_inventory` is called between the inventory and the node being online."""
+
+    def __init__(self, node: str, driver: Driver, engine: Engine, identity: Identity, samples: SampleSink) -> None:
+        self.node = node
+        self.driver = driver
+        self.on_inventory: Callable[[], None] = lambda: None
+        self.sampling = wire.Sampling(gpus="auto", folders=[])
+        self.questions = Questions(node, self.send)
+        self._engine = engine
+        self._identity = identity
+        self._samples = samples
+        self._transport: asyncio.Transport | None = None
+        self._decoder = LineDecoder(wire.MAX_FRAME)
+        self._ready = False
+        self._closed = asyncio.Event()
+        self._woken = asyncio.Event()
+        self._why_closed = ""
+        self._heard_at = 0.0
+        self._out: list[bytes] = []
+        self._asked_to_retire = ""
+        self._retire_by = 0.0
+        self._leaving = False
+
+    async def run(self) -> None:
+        """Connect, talk, and when it breaks wait and connect again."""
+        failures: Counter[Patience] = Counter()
+        told = ""
+        while True:
+            state: NodeState = NodeState.UNREACHABLE
+            patience: Patience = "short"
+            began = time.monotonic()
+            self._woken.clear()  # who wakes us while we try has us try once more
+            try:
+                why = await self._session()
+            except CannotConnectError as error:
+                why, patience = str(error), error.patience
+                state = NodeState.UNTRUSTED if isinstance(error, UntrustedError) else state
+            except Exception as error:  # whatever is wrong with one node, the others and the queue go on
+                log.exception("node %s: connecting met a defect", self.node)
+                why, patience = f"connecting met a defect of Muster ({error!r}); the server log has the details", "long"
+            if self._retire_by:
+                self._retire_by = 0.0
+                continue  # it ended because we asked for it: the new one is a connection away
+            if self._leaving:
+                return
+            awaited = self.driver if isinstance(self.driver, AwaitedDriver) else None
+            if awaited is not None:
+                state = awaited.away(self._heard_at)
+            lasted = time.monotonic() - began > BACKOFF_S["short"][1]
+            if lasted and self._heard_at > began:
+                failures.clear()
+            # Each kind for itself: a machine that was off for a night and refuses log-ins while it boots is not left
+            # alone for ten minutes then.
+            failures[patience] += 1
+            self._engine.event(partial(self._engine.core.node_state, self.node, state, why))
+            log.log(logging.WARNING if why != told else logging.DEBUG, "node %s: %s", self.node, why)
+            told = why
+            if awaited is None or patience == "long":
+                await self._pause(patience, failures[patience])
+
+    @property
+    def is_up(self) -> bool:
+        """Is the conversation with the agent under way?"""
+        return self._ready
+
+    def wake(self) -> None:
+        """Try again now, if it waits to try again."""
+        self._woken.set()
+
+    async def leave(self, *, retire: bool) -> None:
+        """Let out what is still to be said, close, and have `run` end. `retire`: the agent shall end, too; whatever
+        runs on the node runs on."""
+        self._leaving = True
+        self._woken.set()
+        if self._transport is None or not self._ready:
+            self._closed.set()
+            return
+        if retire:
+            self.send(wire.Retire(op="retire"))
+        self._flush()
+        self._transport.close()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RETIRE_S):
+                await self._closed.wait()
+
+    async def _pause(self, patience: Patience, failures: int) -> None:
+        with suppress(TimeoutError):
+            # Not wait_for: in Python 3.11 that may swallow a cancel that comes together with what it waits for.
+            async with asyncio.timeout(pause_s(patience, failures, random.random())):  # noqa: S311  (jitter)
+                await self._woken.wait()
+
+    async def _session(self) -> str:
+        """One connection from beginning to end; why it ended. Raises CannotConnectError."""
+        self._closed.clear()
+        self._decoder = LineDecoder(wire.MAX_FRAME)
+        self._why_closed = "the agent closed the connection"
+        line = _Line(self)
+        try:
+            await self.driver.connect(line)
+            self._heard_at = time.monotonic()
+            await self._keep_alive()
+        finally:
+            line.link = None
+            self._ready = False
+            if self._transport is not None:
+                self._transport.abort()
+                self._transport = None
+            self.questions.break_off(self._why_closed)
+        return self._why_closed
+
+    async def _keep_alive(self) -> None:
+        silence_s = 3 * wire.HEARTBEAT_S
+        while not self._closed.is_set():
+            patience = min(wire.HEARTBEAT_S, self._heard_at + silence_s - time.monotonic())
+            try:
+                async with asyncio.timeout(max(patience, 0.01)):
+                    await self._closed.wait()
+            except TimeoutError:
+                if time.monotonic() - self._heard_at >= silence_s:
+                    self._why_closed = f"the agent said nothing for {silence_s:.0f} s"
+                    return
+                if self._retire_by and time.monotonic() > self._retire_by:
+                    return
+                self.send({"op": "ping"})
+
+    # -- out --------------------------------------------------------------------------------------------------
+
+    def send(self, message: Any) -> bool:
+        """Send if the handshake is done, and say whether; messages of one turn of the loop go out together."""
+        if not self._ready:
+            return False
+        if not self._out:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._out.append(encode(message))
+        return True
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if self._transport is not None:
+            self._transport.write(b"".join(out))
+
+    # -- in ---------------------------------------------------------------------------------------------------
+
+    def connected(self, transport: asyncio.Transport) -> None:
+        """Say who we are."""
+        self._transport = transport
+        self._ready = False
+        self._out.clear()
+        hello = self._identity.hello()
+        hello["sampling"] = self.sampling
+        transport.write(encode(hello))
+
+    def disconnected(self, error: Exception | None) -> None:
+        """Wake `run`."""
+        if error is not None:
+            self._why_closed = f"the connection broke: {error}"
+        self._closed.set()
+
+    def received(self, data: bytes) -> None:
+        """Handle each line."""
+        self._heard_at = time.monotonic()
+        try:
+            for line in self._decoder.feed(data):
+                if not self._closed.is_set():
+                    self._handle(line)
+        except (FrameError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            log.warning("node %s: the agent sent something unreadable: %s", self.node, error)
+            self._why_closed = f"the agent sent something unreadable: {error}"
+            self._closed.set()
+
+    def _handle(self, line: bytes) -> None:
+        core, op = self._engine.core, heard.op_of(line).op
+        if op == "started":
+            started = heard.as_started(line)
+            failpoint.reach("started.received")
+            self._engine.event(lambda: core.started(self.node, started.launch_id, started.at))
+        elif op == "exit":
+            ended = heard.as_ended(line).exit()
+            failpoint.reach("exit.received")
+            self._engine.event(lambda: core.exited(self.node, ended, time.time()))
+        elif op == "sample":
+            self._sampled(line)
+        elif op == "welcome":
+            self._welcomed(heard.as_welcome(line).facts())
+        elif op == "inventory" and not self._retire_by:
+            self._reconcile([attempt.seen() for attempt in heard.as_inventory(line).attempts])
+        elif op == "probed":
+            self.questions.answered(heard.as_probed(line))
+        elif op == "refused":
+            refused = heard.as_refused(line)
+            self._why_closed = f"its agent refuses us ({refused.code}): {refused.message}"
+
+    def _sampled(self, line: bytes) -> None:
+        core, sample = self._engine.core, heard.as_sample(line)
+        core.node_load(self.node, sample.load, sample.at - time.time())
+        if self.sampling["gpus"] == "declared" or (sample.gpu_source == "none" and not sample.gpu_fault):
+            self._engine.event(lambda: core.gpus_unseen(self.node))
+        else:
+            self._engine.event(lambda: core.gpus_seen(self.node, sample.gpus, time.time(), sample.gpu_fault))
+        self._samples.sample(self.node, heard.Passed(line, sample.gpu_fault))
+
+    def _reconcile(self, seen: list[Seen]) -> None:
+        core = self._engine.core
+        self._ready = True
+        self._engine.event(lambda: core.reconcile(self.node, seen, time.time()))
+        if self.sampling["gpus"] != "declared":
+            self._engine.event(lambda: core.gpus_expected(self.node))
+        self.on_inventory()
+        self._engine.event(lambda: core.node_state(self.node, NodeState.ONLINE))
+
+    def _welcomed(self, facts: Facts) -> None:
+        core = self._engine.core
+        stranger = core.stranger(self.node, facts)
+        if stranger is not None:
+            self._why_closed = stranger
+            self._closed.set()
+        elif facts.version not in (self.driver.version, self._asked_to_retire):
+            self._retire(facts.version)
+        else:
+            self._engine.event(lambda: core.node_state(self.node, NodeState.CONNECTING, None, facts))
+
+    def _retire(self, version: str) -> None:
+        # Asked once only: an agent that does not know the word goes on as it is, and is understood.
+        log.info("node %s: its agent is of version %s and is asked to end for ours", self.node, version)
+        self._asked_to_retire = version
+        self._retire_by = time.monotonic() + RETIRE_S
+        if self._transport is not None:
+            self._transport.write(encode(wire.Retire(op="retire")))

@@ -1,0 +1,82 @@
+"""Short questions to a node: sent as probes over its link, answered once each, or broken off with it."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+from master.core.heard import Probed
+from wire import agent as wire
+from wire.errors import NodeUnreachableError
+
+ANSWER_BY_S = 5.0
+"""The agent answers a probe when it times out; should even that not come, it is given up this much later."""
+OUTPUT_LIMIT = 64 * 1024
+
+
+class Questions:
+    """The probes under way on one node. `send` takes a message for its agent and drops it while there is none."""
+
+    def __init__(self, node: str, send: Callable[[wire.Probe], bool]) -> None:
+        self._node = node
+        self._send = send
+        self._numbers = itertools.count(1)
+        self._open: dict[str, asyncio.Future[wire.Probed]] = {}
+
+    async def ask(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        timeout_s: float = 10.0,
+        output_limit: int = OUTPUT_LIMIT,
+    ) -> wire.Probed:
+        """Run a command on the node and give what it printed. Raises NodeUnreachableError when the node is not
+        connected, or breaks off before it answers."""
+        probe_id = f"q{next(self._numbers)}"
+        future: asyncio.Future[wire.Probed] = asyncio.get_running_loop().create_future()
+        message = wire.Probe(
+            op="probe",
+            probe_id=probe_id,
+            argv=list(argv),
+            cwd=cwd,
+            env=dict(env or {}),
+            stdin=stdin,
+            timeout_s=timeout_s,
+            output_limit=output_limit,
+        )
+        if not self._send(message):
+            raise NodeUnreachableError(f"node {self._node} is not connected; `muster nodes` says why")
+        self._open[probe_id] = future
+        try:
+            return await asyncio.wait_for(future, timeout_s + ANSWER_BY_S)
+        except TimeoutError:
+            raise NodeUnreachableError(
+                f"node {self._node} did not answer within {timeout_s + ANSWER_BY_S:.0f} s"
+            ) from None
+        finally:
+            self._open.pop(probe_id, None)
+
+    def answered(self, said: Probed) -> None:
+        """An answer came; one that nobody waits for any more is dropped."""
+        future = self._open.get(said.probe_id)
+        if future is not None and not future.done():
+            future.set_result(
+                wire.Probed(
+                    op="probed",
+                    probe_id=said.probe_id,
+                    code=said.code,
+                    output=said.output,
+                    truncated=said.truncated,
+                    error=said.error,
+                )
+            )
+
+    def break_off(self, why: str) -> None:
+        """The connection is gone, and with it the answers."""
+        for future in self._open.values():
+            if not future.done():
+                future.set_exception(NodeUnreachableError(f"node {self._node}: {why}"))

@@ -1,0 +1,169 @@
+"""gpu_slaver_info.json, typed: the machines that the master may use, in the file's order.
+
+Owns the keys of a node and what makes a registry wrong as a whole (two nodes of one name). It says what the file
+says; whether a node is there, and what it really has, is known elsewhere.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from master.core.inventory import NodeSpec
+from master.durable import json_file
+from wire.errors import BadRequestError, ConfigError
+
+MISSING_CURE = "`muster init` writes one with this machine in it; conf.json's `slaver_file` says where it lies"
+UNKNOWN_GPU = "GPU"
+"""The model of a GPU that the registry counts and does not name."""
+
+COMMENT = ("_", "#", "//")
+"""How keys begin that are for people: `"#": "the loud one"`. They are kept and mean nothing."""
+
+_NAME = re.compile(r"[^\s,/<>-](?:[^,/<>\n\r\t]{0,62}[^\s,/<>])?")
+_PLAIN = re.compile(r"[^\s-]\S*")
+_HOST_KEY = re.compile(r"SHA256:[A-Za-z0-9+/]{43}=?|(?:ssh|ecdsa|sk)-\S+ [A-Za-z0-9+/]+={0,2}(?: .*)?")
+_PROXY = re.compile(r"socks5h?://(?:[^@/\s]*@)?[^@/:\s]+:\d+")
+
+Natural = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
+GpuCount = Annotated[int, msgspec.Meta(ge=0, le=1024)]
+Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+
+
+class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry of the registry. `gpu_memory`: MiB, one number a GPU. `cpus`, `slots`: None means what the machine has.
+
+    `gpu_probe` `declared` means that the registry is believed and nothing is probed. `key_file` and `python` are
+    paths on the master and on the node.
+    """
+
+    name: str
+    gpu_count: GpuCount
+    ip: str = ""
+    user_name: str = ""
+    gpu_info: tuple[str, ...] = ()
+    driver: Literal["ssh", "local", "report"] = "ssh"
+    port: Port = 22
+    key_file: str | None = None
+    host_key: str | None = None
+    proxy: str | None = None
+    python: str = "python3"
+    gpu_memory: tuple[Positive, ...] | None = None
+    gpu_probe: Literal["auto", "nvml", "gputil", "declared"] = "auto"
+    cpus: Positive | None = None
+    slots: Natural | None = None
+    labels: dict[str, str] = {}
+    schedulable: bool = True
+
+    @property
+    def gpu_models(self) -> tuple[str, ...]:
+        """One name a GPU, `GPU` where the registry does not say."""
+        return self.gpu_info or (UNKNOWN_GPU,) * self.gpu_count
+
+    def spec(self) -> NodeSpec:
+        """The part of it that planning needs."""
+        return NodeSpec(
+            name=self.name,
+            # One that dials in has no place where it must be: its state folder alone says which machine it is.
+            address=f"{self.user_name}@{self.ip}:{self.port}" if self.driver == "ssh" else "",
+            gpu_models=self.gpu_models,
+            gpu_memory_mib=self.gpu_memory,
+            cpus=self.cpus,
+            slots=self.slots,
+            schedulable=self.schedulable,
+        )
+
+
+def load_registry(path: Path) -> tuple[NodeConfig, ...]:
+    """Read the registry. Raises ConfigError; a file with one mistake is refused whole."""
+    path = path.absolute()
+    return parse_registry(entries_of(json_file.read_bytes(path, cure=MISSING_CURE), path), path)
+
+
+def entries_of(data: bytes, path: Path) -> list[Any]:
+    """The entries of a registry as they stand, untyped; `path` is for the messages. Raises ConfigError."""
+    value = json_file.parse(data, path)
+    if not isinstance(value, list):
+        raise ConfigError(f"{path}: expected a list of nodes [{{…}}, …], found something else")
+    return value
+
+
+def parse_registry(entries: list[Any], path: Path) -> tuple[NodeConfig, ...]:
+    """Type the entries of a registry; `path` is for the messages. Raises ConfigError."""
+    nodes: list[NodeConfig] = []
+    places: dict[str, int] = {}
+    for index, entry in enumerate(entries):
+        node = _parse_entry(entry, path, _label(index, entry))
+        if node.name in places:
+            allowed = f"a name that no other node has (entry {places[node.name]} has it)"
+            raise json_file.wrong(path, f"[{index}].name", node.name, allowed)
+        places[node.name] = index
+        nodes.append(node)
+    return tuple(nodes)
+
+
+def check_entry(entry: dict[str, Any]) -> None:
+    """Raises BadRequestError for an entry that no registry may hold."""
+    try:
+        _parse_entry(entry, Path("node"), "")
+    except ConfigError as error:
+        raise BadRequestError(str(error)) from None
+
+
+def check_keys(changes: dict[str, Any]) -> None:
+    """Raises BadRequestError for keys that no entry has; what their values may be depends on the others."""
+    known = [field.encode_name for field in msgspec.structs.fields(NodeConfig)]
+    for key in changes:
+        if key not in known and not key.startswith(COMMENT):
+            near = json_file.nearest(key, known)
+            raise BadRequestError(f"changes: unknown key `{key}`{near}; allowed are {', '.join(known)}")
+
+
+def _parse_entry(entry: Any, path: Path, label: str) -> NodeConfig:
+    node = json_file.convert(_without_comments(entry), NodeConfig, path, label)
+    _check(node, path, label)
+    return node
+
+
+def _label(index: int, entry: Any) -> str:
+    """How a message names the entry: by its place, and by its name where it has one."""
+    name = entry.get("name") if isinstance(entry, dict) else None
+    if not isinstance(name, str) or not name:
+        return f"[{index}]"
+    return f"[{index}] ({name if name.isprintable() else json.dumps(name)})"
+
+
+def _without_comments(entry: Any) -> Any:
+    if not isinstance(entry, dict):
+        return entry
+    return {key: value for key, value in entry.items() if not key.startswith(COMMENT)}
+
+
+def _check(node: NodeConfig, path: Path, label: str) -> None:
+    def wrong(key: str, found: Any, allowed: str) -> ConfigError:
+        return json_file.wrong(path, f"{label}.{key}".lstrip("."), found, allowed)
+
+    if not _NAME.fullmatch(node.name) or not node.name.isprintable():
+        raise wrong("name", node.name, "1 to 64 characters without , / < >, not beginning with - or a blank")
+    for key, values in (("gpu_info", node.gpu_info), ("gpu_memory", node.gpu_memory)):
+        if values and len(values) != node.gpu_count:
+            raise wrong(key, values, f"as many entries as gpu_count says: {node.gpu_count}, not {len(values)}")
+    if node.driver == "ssh":
+        for key, value in (("ip", node.ip), ("user_name", node.user_name)):
+            if not value:
+                raise wrong(key, value, "an entry: the driver `ssh` needs it to log in")
+    for key, value in (("ip", node.ip), ("user_name", node.user_name)):
+        if value and not (_PLAIN.fullmatch(value) and value.isprintable()):
+            raise wrong(key, value, "one word without blanks, not beginning with -")
+    if not node.python.strip() or node.python.startswith("-") or not node.python.isprintable():
+        raise wrong("python", node.python, "the path of a Python on the node")
+    if node.host_key is not None and not _HOST_KEY.fullmatch(node.host_key):
+        allowed = "SHA256:… or a key as in a known_hosts file, without the host (ssh-ed25519 AAAA…)"
+        raise wrong("host_key", node.host_key, allowed)
+    if node.proxy is not None and not _PROXY.fullmatch(node.proxy):
+        raise wrong("proxy", node.proxy, "socks5://[USER:PASSWORD@]HOST:PORT")

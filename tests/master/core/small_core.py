@@ -1,0 +1,46 @@
+"""A core for a test: nodes that are online at once, and the usual things done to a task in one line."""
+
+from __future__ import annotations
+
+import itertools
+
+from master.core.attempt import Exit
+from master.core.core import Core
+from master.core.inventory import Facts, NodeSpec, NodeState
+from master.core.task import Task
+
+BOOT = Facts(boot_id="boot-1", state_id="state-1", cpus=4, memory_mib=1000)
+REBOOTED = Facts(boot_id="boot-2", state_id="state-1", cpus=4, memory_mib=1000)
+EIGHT = NodeSpec(name="a", gpu_models=("GPU",) * 8)
+
+
+def core_with(*specs: NodeSpec, online: bool = True, waiting_limit: int = 1000) -> Core:
+    """A core with these nodes (one with 8 GPUs), empty."""
+    numbers = itertools.count(1)
+    core = Core(
+        specs or (EIGHT,), lambda task, attempt: f"{task}.{attempt}.{next(numbers)}", waiting_limit=waiting_limit
+    )
+    for spec in specs or (EIGHT,):
+        if online:
+            core.node_state(spec.name, NodeState.ONLINE, None, BOOT)
+    core.take_outcome()
+    return core
+
+
+def submit(core: Core, **wants: object) -> Task:
+    """File one task."""
+    return core.submit([Task(id=0, command="true", **wants)], 1.0)[0]  # type: ignore[arg-type]
+
+
+def run(core: Core, task: Task, code: int = 0) -> None:
+    """Plan, start and end a task."""
+    core.plan()
+    assert task.launch is not None
+    core.started(task.launch.node, task.launch.launch_id, 2.0)
+    core.exited(task.launch.node, Exit(task.launch.launch_id, "exited", 3.0, code), 3.0)
+
+
+def launch_of(task: Task) -> str:
+    """The launch id of its attempt."""
+    assert task.launch is not None
+    return task.launch.launch_id

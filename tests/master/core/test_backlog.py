@@ -1,0 +1,60 @@
+"""The backlog against a plain sorted list, under any sequence of what can happen to it."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from master.core.backlog import Backlog, order_of
+from master.core.inventory import request_of
+from master.core.task import Task
+
+TASKS = st.builds(
+    Task,
+    id=st.integers(1, 8),
+    command=st.just("true"),
+    gpus=st.integers(0, 2),
+    node=st.sampled_from([None, "a"]),
+    priority=st.integers(-1, 1),
+    urgent=st.booleans(),
+    forced=st.booleans(),
+    position=st.sampled_from([None, 0.5, 3.5]),
+)
+STEPS = st.lists(st.one_of(TASKS, st.integers(1, 8), st.just("take")), max_size=60)
+
+
+@given(STEPS)
+def test_each_group_gives_its_tasks_in_the_order_of_the_queue(steps: list[Task | int | str]) -> None:
+    backlog = Backlog()
+    model: dict[int, Task] = {}
+    for step in steps:
+        if isinstance(step, Task):
+            backlog.add(step)
+            model[step.id] = step
+        elif isinstance(step, int):
+            backlog.discard(step)
+            model.pop(step, None)
+        elif model:
+            head = min(model.values(), key=order_of)
+            assert min(backlog.groups()) == (order_of(head), request_of(head))
+            assert backlog.take(request_of(head)) == head.id
+            del model[head.id]
+        heads = {request: order for order, request in backlog.groups()}
+        for request in {request_of(task) for task in model.values()}:
+            assert heads.pop(request) == min(order_of(t) for t in model.values() if request_of(t) == request)
+        assert not heads
+        assert len(backlog) == len(model)
+        assert all((number in backlog) == (number in model) for number in range(1, 9))
+
+
+def test_who_stands_before_whom() -> None:
+    tasks = [
+        Task(id=9, command="a", forced=True),
+        Task(id=8, command="a", urgent=True, priority=-5),
+        Task(id=7, command="a", priority=3),
+        Task(id=1, command="a"),
+        Task(id=6, command="a", position=1.5),
+        Task(id=2, command="a"),
+        Task(id=3, command="a", priority=-1),
+    ]
+    assert sorted(tasks, key=order_of) == tasks

@@ -1,0 +1,1 @@
+"""What `muster deploy` writes, read by those it is for."""

@@ -1,0 +1,269 @@
+"""From what machines answer to what people read: the verdict, the words, and a cure for whatever is not well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from master.core.inventory import NodeState
+from master.doctor import folders, machine, way
+from master.doctor.finding import CHECKS, Finding, completed, fault, ok, skipped, warning, worst
+from master.doctor.folders import SILENT, Seen
+from master.doctor.scripts import Disk, FolderTold, MachineTold, answer_of, complaint
+from master.nodes.driver import OfferedKey
+from master.nodes.registry import NodeConfig
+from wire.agent import Probed
+
+SHOWN = OfferedKey(type="ssh-ed25519", base64="AAAA", fingerprint="SHA256:" + "n" * 43)
+OLD = "SHA256:" + "o" * 43
+RUN = "0123456789abcdef"
+MIB = 1 << 20
+
+
+def ssh(**more: Any) -> NodeConfig:
+    return NodeConfig(**{"name": "n 1", "ip": "10.0.0.1", "user_name": "lab", "gpu_count": 0, **more})
+
+
+def probed(output: str = "", code: int | None = 0, error: str = "") -> Probed:
+    return Probed(op="probed", probe_id="q1", code=code, output=output, truncated=False, error=error)
+
+
+def only(findings: list[Finding]) -> Finding:
+    (finding,) = findings
+    return finding
+
+
+# -- the way ----------------------------------------------------------------------------------------------------
+
+
+def test_a_machine_that_answers_says_how_fast() -> None:
+    assert way.reached(ssh(), 0.0123, "", NodeState.ONLINE) == ok("reachable", "10.0.0.1:22 answers in 12 ms")
+    behind = ssh(ip="fe80::1", proxy="socks5://me:secret@gate:1080")
+    assert "[fe80::1]:22 answers through its proxy" in way.reached(behind, 0.5, "", NodeState.ONLINE).told
+
+
+def test_a_machine_that_does_not_answer_is_a_fault_unless_its_connection_stands() -> None:
+    config = ssh(proxy="socks5://me:secret@gate:1080")
+    found = way.reached(config, None, "connection refused", NodeState.UNREACHABLE)
+    assert (found.verdict, found.told) == ("fault", "connection refused")
+    assert "the proxy gate:1080" in found.cure
+    assert "secret" not in found.cure
+    assert "`muster node edit 'n 1' ip=…`" in found.cure
+    assert way.reached(config, None, "connection refused", NodeState.ONLINE).verdict == "warning"
+
+
+@pytest.mark.parametrize(
+    ("known", "verdict", "words"),
+    [
+        (SHOWN.fingerprint, "ok", "known: ssh-ed25519"),
+        (None, "fault", "not known yet"),
+        (OLD, "warning", f"known is {OLD}"),
+    ],
+)
+def test_a_host_key_is_known_or_new_or_another(known: str | None, verdict: str, words: str) -> None:
+    found = way.host_key(ssh(), SHOWN, known)
+    assert (found.verdict, words in found.told, SHOWN.fingerprint in found.told) == (verdict, True, True)
+    assert ("muster node trust 'n 1'" in found.cure) == (verdict != "ok")
+
+
+def test_a_key_that_the_registry_pins_is_changed_there() -> None:
+    assert "host_key=SHA256:" in way.host_key(ssh(host_key=OLD), SHOWN, OLD).cure
+
+
+@pytest.mark.parametrize(
+    ("reason", "check", "cure"),
+    [
+        # As `ssh_attach`, `ssh_login`, `ssh_socket`, `link` and `fleet` say it.
+        ("no `python3` on the node: install Python 3.8 or newer, or set `python` in the registry", "python", "install"),
+        (
+            "`python3` on the node is Python 2.7.18; the agent needs 3.8 or newer: set `python`",
+            "python",
+            "python=/path",
+        ),
+        ('`python` is "a\'b": such a path cannot be given to every shell; use a plain one', "python", "python=/path"),
+        (
+            "10.0.0.1:22 (as lab) refuses the key /k: add its public half to ~/.ssh/authorized_keys",
+            "log_in",
+            "key_file",
+        ),
+        ("10.0.0.1:22 (as lab) refuses the password: correct it in /lab/psw, or use `key_file`", "log_in", "psw_file"),
+        ("key_file /k may be read by others: `chmod 600 /k`", "log_in", "key_file"),
+        ("there is neither a key nor a password for n: set `key_file`", "log_in", "psw_file"),
+        ("the node's log-in shell ended with 1 before the agent came: does its .bashrc exit?", "log_in", ".bashrc"),
+        ("10.0.0.1:22 takes the connection and then says nothing: it is frozen", "reachable", "network"),
+        ("the agent said nothing for 15 s", "reachable", "network"),
+        ("the proxy gate:1080 cannot be reached: is the machine on?", "reachable", "network"),
+        ("the agent cannot be put on the node: /x: No space left on device", "agent", "make room"),
+        ("its agent refuses us (fenced): another master is obeyed", "agent", "another master"),
+        ("its agent was stopped by ada: `muster agents start n`", "agent", "agents start 'n 1'"),
+        ("", "agent", "logs --server"),
+    ],
+)
+def test_what_the_link_says_is_told_with_the_check_that_it_is_about(reason: str, check: str, cure: str) -> None:
+    found = way.by_link(ssh(), NodeState.UNREACHABLE, reason)
+    assert (found.check, found.verdict) == (check, "fault")
+    assert reason in found.told
+    assert cure in found.cure
+
+
+def test_untrusted_and_connecting_nodes_say_so() -> None:
+    found = way.by_link(ssh(), NodeState.UNTRUSTED, f"the host key has changed: known is {OLD}")
+    assert (found.check, found.verdict, OLD in found.told) == ("host_key", "fault", True)
+    assert "muster node trust" in found.cure
+    assert way.by_link(ssh(), NodeState.CONNECTING, "").verdict == "warning"
+
+
+# -- the machine ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict", "words"),
+    [
+        (1000.25, "ok", "0.0 s behind the master's (to within 0.2 s)"),
+        (1002.0, "ok", "1.8 s ahead of"),
+        (1002.6, "warning", "2.4 s ahead of"),
+        (940.0, "warning", "60.2 s behind"),
+    ],
+)
+def test_the_clock_is_compared_with_the_middle_of_the_question(told: float, verdict: str, words: str) -> None:
+    found = machine.clock(1000.0, told, 1000.5)
+    assert (found.verdict, words in found.told) == (verdict, True), found
+    assert bool(found.cure) == (verdict == "warning")
+
+
+def test_a_slow_answer_is_no_proof_of_a_wrong_clock() -> None:
+    assert machine.clock(1000.0, 1009.9, 1010.0).verdict == "ok"
+    assert machine.clock(1000.0, 1020.0, 1010.0).verdict == "warning"
+
+
+def test_an_agent_of_another_version_is_told_with_both() -> None:
+    assert machine.agent(ssh(name="n"), "a1", "a1", 7200.0) == ok("agent", "version a1, running for 2 h")
+    found = machine.agent(ssh(name="n"), "a1", "b2", None)
+    assert (found.verdict, "a1" in found.told, "b2" in found.told) == ("warning", True, True)
+    assert "`muster agents restart n`" in found.cure
+    assert "the agent's own log" in machine.agent(ssh(driver="report"), "a1", "b2", None).cure
+
+
+def test_a_disk_is_told_once_with_all_its_folders() -> None:
+    disks = [
+        Disk("/home/state", device=1, size=100 << 30, free=50 << 30),
+        Disk("/var/x", device=1, size=100 << 30, free=50 << 30),
+        Disk("/data", device=2, size=1 << 30, free=100 * MIB),
+        Disk("/full", device=3, size=1 << 30, free=MIB),
+        Disk("/many", device=4, size=1 << 40, free=1 << 39, files=1000, files_free=0),
+        Disk("/gone", error="No such file or directory"),
+    ]  # fmt: skip
+    found = machine.disks(disks)
+    assert [(one.verdict, one.told.split(":")[0]) for one in found] == [
+        ("fault", "/gone"), ("ok", "/home/state, /var/x"), ("warning", "/data"), ("fault", "/full"), ("fault", "/many"),
+    ]  # fmt: skip
+    assert found[1].told == "/home/state, /var/x: 50.0 GiB free of 100.0 GiB"
+    assert "inodes" in found[4].told
+    assert all(one.cure for one in found if one.verdict != "ok")
+
+
+def test_who_keeps_a_node_from_tasks_is_told_with_the_way_back() -> None:
+    cordons = {"drained": "drained by ada: fan", "folders": "the shared folder /data is not there"}
+    found = machine.takes_tasks("n", cordons, schedulable=False)
+    assert [one.verdict for one in found] == ["warning", "warning"]
+    assert "`muster node resume n`" in found[0].cure
+    assert "`muster node edit n schedulable=`" in found[1].cure
+    assert only(machine.takes_tasks("n", {}, schedulable=True)).verdict == "ok"
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "words", "cure"),
+    [
+        (probed("welcome\nmuster-doctor started in /root\n"), "ok", "/logs", ""),
+        (probed("muster-doctor no-folder\n"), "fault", "/logs, is not there", "mount /logs"),
+        (probed("muster-doctor no-file\n"), "fault", "no log can be made in /logs", "let lab write"),
+        (probed(code=None, error="/root: Permission denied"), "fault", "/root: Permission denied", "let lab enter"),
+        (probed(code=None, error="/bin/bash: No such file or directory"), "fault", "/bin/bash", "install bash"),
+        (probed(code=None, error="timed out after 8 s"), "fault", "timed out after 8 s", "dmesg"),
+        (probed("bash: cannot fork\n", 254), "fault", "cannot fork", "dmesg"),
+    ],
+)
+def test_a_task_could_start_or_why_not(answer: Probed, verdict: str, words: str, cure: str) -> None:
+    found = machine.start("/root", "/logs", "lab", answer)
+    assert (found.verdict, words in found.told) == (verdict, True), found
+    assert cure in found.cure
+
+
+def test_an_answer_is_found_among_whatever_is_printed_and_a_broken_one_is_none() -> None:
+    said = 'hello\nmuster-doctor {"now": 1.5, "age": null, "disks": []}\nbye\n'
+    assert answer_of(probed(said), MachineTold) == MachineTold(now=1.5, age=None, disks=[])
+    for broken in ("", "muster-doctor {", "muster-doctor []", 'muster-doctor {"now": "x", "age": 1, "disks": []}'):
+        assert answer_of(probed(broken), MachineTold) is None
+    assert complaint(probed("a\nlast words\n\n", 1)) == "last words"
+    assert complaint(probed("", 3)) == "it ended with code 3 and said nothing"
+
+
+# -- shared folders ---------------------------------------------------------------------------------------------
+
+
+def seen(folder: str = "/data", *, refused: str = "", back: str | None = None, **told: Any) -> Seen:
+    return Seen(folder=folder, refused=refused, answer=FolderTold(**{"there": True, **told}), back=back)
+
+
+def test_folders_that_are_read_from_both_sides_are_one_line() -> None:
+    both = [seen("/data", read=RUN, back=""), seen("/envs", read=RUN, write_error="Read-only file system")]
+    one_way = seen("/only-they-write", refused="Permission denied", back="")
+    assert folders.shared(RUN, [*both, one_way], "lab") == [
+        ok("shared_folders", "the same here and there: /data, /envs, /only-they-write")
+    ]
+    assert folders.broken(RUN, [*both, one_way]) == []
+
+
+@pytest.mark.parametrize(
+    ("one", "verdict", "words", "cure"),
+    [
+        (seen(there=False), "fault", "/data is not there", "mount /data"),
+        (seen(closed=True), "fault", "lab may not enter /data", "owner and mode"),
+        (seen(read_error="No such file or directory", back="No such file"), "fault", "not what the master", "mount"),
+        (seen(read="something else", back=""), "fault", "it reads something else", "another folder of the same name"),
+        (seen(read=RUN, back="No such file or directory"), "warning", "not seen here soon", "actimeo"),
+        (seen(refused="Permission denied", back="No such file"), "fault", "not seen here", "mount"),
+        (seen(refused="Permission denied", write_error="Read-only"), "skipped", "neither the master nor lab", ""),
+        (seen(refused=SILENT, back=""), "fault", "on the master's machine", "dmesg"),
+        (Seen(folder="/data", refused="", answer=None, silence="timed out after 8 s"), "fault", "timed out", "server"),
+    ],
+)
+def test_a_folder_that_is_not_shared_says_how_it_is_seen(one: Seen, verdict: str, words: str, cure: str) -> None:
+    found = only(folders.shared(RUN, [one], "lab"))
+    assert (found.verdict, words in found.told, "/data" in found.told) == (verdict, True, True), found
+    assert cure in found.cure
+    assert bool(found.cure) == (verdict != "skipped")
+
+
+def test_what_lies_in_a_missing_folder_is_not_told_again() -> None:
+    missing = [seen("/lab/logs", there=False), seen("/lab", there=False), seen("/labor", there=False)]
+    found = folders.shared(RUN, [*missing, seen("/lab/data", read=RUN, back="")], "lab")
+    assert [(one.verdict, one.told) for one in found] == [
+        ("fault", "/lab is not there"), ("fault", "/labor is not there"), ("ok", "the same here and there: /lab/data"),
+    ]  # fmt: skip
+
+
+def test_what_is_missing_in_another_folder_of_the_same_name_is_not_told_again() -> None:
+    other, within = seen("/lab", read_error="No such file or directory"), seen("/lab/logs", there=False)
+    (found,) = folders.shared(RUN, [other, within], "lab")
+    assert found.told.startswith("/lab is there, but not what the master writes into it")
+
+
+# -- together ---------------------------------------------------------------------------------------------------
+
+
+def test_every_check_is_told_in_its_order_and_the_worst_is_the_verdict() -> None:
+    found = completed([warning("start", "w", "c"), fault("python", "f", "c"), ok("python", "o")], "no time")
+    assert list(dict.fromkeys(one.check for one in found)) == list(CHECKS)
+    assert [one.verdict for one in found if one.check == "python"] == ["fault", "ok"]
+    assert found[0] == skipped("reachable", "no time")
+    assert worst(found) == "fault"
+    assert worst(found[:1]) == "ok"
+    assert worst([warning("start", "w", "c"), ok("python", "o")]) == "warning"
+
+
+def test_what_a_machine_says_stays_one_bearable_line() -> None:
+    told = machine.silent("start", "a\nb\r\n" + "x" * 9999).told
+    assert told.startswith("a b x")
+    assert len(told) <= 400

@@ -1,0 +1,151 @@
+"""GPUs: what the doctor makes of them, and setting one aside and returning it by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from master.core.cordon import RETURNED
+from master.core.gpu_watch import GpuReport
+from master.doctor.finding import Finding
+from master.doctor.gpus import Books, Smi, gpus, read_smi
+from tests.master.in_process import InProcess, run, settled
+from wire.agent import Probed
+
+LISTED = "GPU 0: NVIDIA H100 (UUID: GPU-1)\n  MIG 1g.5gb Device 0: (UUID: MIG-1)\nGPU 1: NVIDIA H100 (UUID: GPU-2)\n"
+
+
+def books(**more: Any) -> Books:
+    return Books(**{"models": ("A", "A"), "declared": False, "seen": 2, "aside": {}, "kept_back": {}, **more})
+
+
+def probed(output: str = "", code: int | None = 0, error: str = "") -> Probed:
+    return Probed(op="probed", probe_id="q1", code=code, output=output, truncated=False, error=error)
+
+
+@pytest.mark.parametrize(
+    ("answer", "smi"),
+    [
+        (probed(LISTED), Smi(2)),
+        (probed("No devices were found\n"), Smi(0)),
+        (probed(code=None, error="nvidia-smi: No such file or directory"), Smi()),
+        (probed(code=None, error="timed out after 8 s"), Smi(error="timed out after 8 s")),
+        (probed("NVIDIA-SMI has failed because …\n", 9), Smi(error="NVIDIA-SMI has failed because …")),
+    ],
+)
+def test_nvidia_smi_counts_is_not_there_or_fails(answer: Probed, smi: Smi) -> None:
+    assert read_smi(answer) == smi
+
+
+@pytest.mark.parametrize(
+    ("known", "smi", "verdict", "words", "cure"),
+    [
+        (books(), Smi(2), "ok", "2 GPUs, as the registry says: A", ""),
+        (books(), Smi(), "ok", "2 GPUs", ""),
+        (books(seen=0), Smi(2), "ok", "2 GPUs", ""),
+        (books(declared=True, seen=0), Smi(), "skipped", "believed", ""),
+        (books(models=(), seen=0), Smi(), "skipped", "none", ""),
+        (books(models=(), seen=0), Smi(1), "warning", "shows 1 GPU, the registry counts 0", "gpus=1"),
+        (books(seen=4), Smi(4), "warning", "shows 4 GPUs", "`muster node edit n gpus=4`"),
+        (books(mismatch="GPU 0 is 'H100' and …"), Smi(2), "warning", "GPU 0 is 'H100'", "gpu-model="),
+        (books(seen=1), Smi(1), "fault", "shows 1 GPU, the registry counts 2", "fell off"),
+        (books(seen=0), Smi(), "fault", "nvidia-smi is not there", "gpu-probe=declared"),
+        (books(seen=0), Smi(0), "fault", "shows none", "driver"),
+        (books(), Smi(error="timed out after 8 s"), "fault", "nvidia-smi fails: timed out", "reboot"),
+    ],
+)
+def test_the_driver_and_the_count(known: Books, smi: Smi, verdict: str, words: str, cure: str) -> None:
+    (found,) = gpus("n", known, smi)
+    assert (found.verdict, words in found.told) == (verdict, True), found
+    assert cure in found.cure
+    assert bool(found.cure) == (verdict in ("warning", "fault"))
+
+
+def test_a_driver_that_fails_is_told_once_and_what_ails_one_gpu_beside_it() -> None:
+    why = "its GPU driver cannot be asked: it hangs"
+    (found,) = gpus("n", books(kept_back={0: why, 1: why}), Smi(error="timed out after 8 s"))
+    assert "nvidia-smi fails" in found.told
+    assert len(gpus("n", books(kept_back={1: "used by bob (pid 7)"}), Smi(error="timed out after 8 s"))) == 2
+    assert len(gpus("n", books(kept_back={0: why, 1: why}), Smi(2))) == 2
+
+
+def test_gpus_that_get_no_tasks_are_told_by_their_reason() -> None:
+    aside = {0: "fell off the bus", 2: "fell off the bus"}
+    kept = {1: "used by bob (pid 7)", 0: "used by ann (pid 8)", 3: "the machine shows 3 GPUs and the registry counts 4"}
+    first, *closed = gpus("n", books(models=("A",) * 4, seen=4, aside=aside, kept_back=kept), Smi(4))
+    assert first.verdict == "ok"
+    assert closed == [
+        Finding("gpus", "warning", "GPUs 0, 2 get no tasks: fell off the bus",
+                "when it is mended: `muster node resume n --gpu 0,2`"),
+        Finding("gpus", "warning", "GPU 1 gets no tasks: used by bob (pid 7)", "tasks get it when they have ended"),
+    ]  # fmt: skip
+
+
+# -- by hand ----------------------------------------------------------------------------------------------------
+
+
+def health(node: dict[str, Any]) -> dict[int, str]:
+    return {gpu["index"]: gpu["health"] for gpu in node["gpus"] if gpu["health"] != "ok"}
+
+
+def test_a_gpu_is_set_aside_by_hand_its_task_runs_on_and_it_is_returned(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            master.online()
+            peer = await master.peer()
+            await peer.call("task.submit", command="true", gpu_ids=[1])
+            await settled(lambda: master.core.inventory.nodes["a"].active)
+            node = await peer.call("node.drain", name="a", gpus=[1, 3, 1], reason="too\nhot")
+            who = master.core.notes["a"].aside[1]
+            assert health(node) == {1: who, 3: who}
+            assert who.startswith("set aside by ")
+            assert who.endswith(": too hot")
+            assert (node["drained"], node["schedulable"], node["gpus"][1]["held_by"]) == (None, True, [1])
+            await peer.call("task.submit", command="true", gpu_ids=[3])
+            assert (await peer.call("task.show", id=2))["state"] == "waiting"
+            node = await peer.call("node.resume", name="a", gpus=[3])
+            assert health(node) == {1: who}
+            await settled(lambda: len(master.core.inventory.nodes["a"].active) == 2)
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("verb", "gpus", "code"),
+    [
+        ("node.drain", [0, 8], "not_found"),
+        ("node.drain", [], "bad_request"),
+        ("node.drain", [-1], "bad_request"),
+        ("node.resume", [1, 2], "conflict"),
+        ("node.resume", [1, 9], "not_found"),
+        ("node.resume", [], "bad_request"),
+    ],
+)
+def test_a_mistake_changes_nothing(tmp_path: Path, verb: str, gpus: list[int], code: str) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("node.drain", name="a", gpus=[1])
+            before = dict(master.core.notes)
+            assert (await peer.refusal(verb, name="a", gpus=gpus))[0] == code
+            assert master.core.notes == before
+
+    run(story())
+
+
+def test_what_is_still_broken_is_set_aside_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            reports = [GpuReport(index=index, fault="Xid 79" if index == 2 else "") for index in range(8)]
+            for _ in range(2):
+                master.engine.event(lambda: master.core.gpus_seen("a", reports, 1.0))
+                assert health(await peer.call("node.show", name="a")) == {2: "Xid 79"}
+                assert health(await peer.call("node.resume", name="a", gpus=[2])) == {2: RETURNED}
+            well = [GpuReport(index=index) for index in range(8)]
+            master.engine.event(lambda: master.core.gpus_seen("a", well, 2.0))
+            assert health(await peer.call("node.show", name="a")) == {}
+
+    run(story())

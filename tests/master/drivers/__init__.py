@@ -1,0 +1,1 @@
+"""The ways to a node, with a real sshd."""

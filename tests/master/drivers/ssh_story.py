@@ -1,0 +1,204 @@
+"""What the tests of the driver `ssh` share: drivers for a real sshd, and the master's end of a conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import socket
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from master.drivers.archive import build
+from master.drivers.host_keys import HostKeys
+from master.drivers.passwords import Passwords
+from master.drivers.ssh import LoginGate, SshDriver
+from master.nodes.driver import CannotConnectError
+from master.nodes.registry import NodeConfig
+from tests.master.drivers.real_sshd import PASSWORD, RealSshd
+from tests.system.lab import until
+from wire.agent import MAX_FRAME
+from wire.framing import LineDecoder, encode, strict_loads
+
+DEADLINE_S = 90.0
+Message = dict[str, Any]
+T = TypeVar("T")
+
+
+def run(story: Coroutine[Any, Any, T]) -> T:
+    """Run a test's coroutine to its end, within the deadline."""
+    return asyncio.run(asyncio.wait_for(story, DEADLINE_S))
+
+
+class Line(asyncio.Protocol):
+    """Says hello as a master does and keeps what it hears."""
+
+    def __init__(self, epoch: int = 1) -> None:
+        self.messages: list[Message] = []
+        self.lost: list[Exception | None] = []
+        self._epoch = epoch
+        self._decoder = LineDecoder(MAX_FRAME)
+        self._news = asyncio.Event()
+        self._transport: asyncio.Transport | None = None
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        assert self._transport is not None, "not connected"
+        return self._transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        lineage = [[epoch, "i"] for epoch in range(1, self._epoch + 1)]
+        self.send(op="hello", protocol=1, cluster="c", epoch=self._epoch, incarnation="i", lineage=lineage)
+
+    def data_received(self, data: bytes) -> None:
+        self.messages += [strict_loads(line) for line in self._decoder.feed(data)]
+        self._news.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost.append(error)
+        self._news.set()
+
+    def send(self, **message: Any) -> None:
+        self.transport.write(encode(message))
+
+    async def hear(self, op: str, **wanted: Any) -> Message:
+        """The first such message, whenever it came."""
+        while True:
+            for message in self.messages:
+                if message["op"] == op and wanted.items() <= message.items():
+                    return message
+            assert not self.lost, f"the connection was lost ({self.lost}) before {op} came"
+            self._news.clear()
+            await self._news.wait()
+
+    async def end(self) -> Exception | None:
+        """Wait until the connection is lost; why."""
+        while not self.lost:
+            self._news.clear()
+            await self._news.wait()
+        return self.lost[0]
+
+    def launch(self, launch_id: str, command: str, folder: Path) -> None:
+        """Have the agent start a bash line."""
+        log = str(folder / f"{launch_id}.log")
+        base = {"cwd": str(folder), "env": {}, "log_path": log, "grace_s": 5.0, "time_limit_s": None}
+        self.send(op="launch", launch_id=launch_id, argv=["/bin/bash", "-c", command], **base)
+
+
+class Site:
+    """A master's side: its host keys, its passwords, its gate. `trust` pins a server's key as an admin would."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.psw = folder / "psw"
+        self.psw.write_text(f"{PASSWORD}\n", encoding="utf-8")
+        self.psw.chmod(0o600)
+        self.keys = HostKeys(folder / "known_hosts")
+        self.gate = LoginGate()
+        self.archive = build()
+
+    def trust(self, server: RealSshd) -> None:
+        self.keys.pin("127.0.0.1", server.port, server.host_key)
+
+    def driver(self, node: NodeConfig) -> SshDriver:
+        return SshDriver(
+            node,
+            cluster="c",
+            archive=self.archive,
+            keys=self.keys,
+            passwords=Passwords(self.psw),
+            gate=self.gate,
+        )
+
+    async def refusal(self, node: NodeConfig) -> CannotConnectError:
+        """Connect in vain; why."""
+        driver = self.driver(node)
+        with pytest.raises(CannotConnectError) as caught:
+            await driver.connect(Line())
+        await driver.close()
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 500
+        return caught.value
+
+    async def connected(self, node: NodeConfig, epoch: int = 1) -> Line:
+        """A connection on which the agent has answered."""
+        line = Line(epoch)
+        await self.driver(node).connect(line)
+        await line.hear("inventory")
+        return line
+
+
+async def settled(condition: Callable[[], bool]) -> None:
+    """Wait for what has no event."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def threads() -> int:
+    """How many threads there are."""
+    return threading.active_count()
+
+
+def descriptors() -> int:
+    """How many descriptors are open, garbage aside."""
+    gc.collect()
+    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  (a Path a descriptor would be counted as well)
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """What is started inside is gone soon after."""
+    before = threads(), descriptors()
+    yield
+    until(f"threads and descriptors are {before} again", lambda: (threads(), descriptors()) == before, 10)
+
+
+@contextmanager
+def black_hole() -> Iterator[int]:
+    """A port that swallows packets: its queue of connections is full, and the kernel drops whatever comes."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        address = listener.getsockname()
+        for _ in range(4):
+            filler = stack.enter_context(socket.socket())
+            filler.setblocking(False)  # noqa: FBT003  (the standard library's signature)
+            filler.connect_ex(address)
+        yield address[1]
+
+
+@contextmanager
+def mute() -> Iterator[int]:
+    """A port where connections are taken and nothing is ever said."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(512)
+        yield listener.getsockname()[1]
+
+
+@contextmanager
+def half() -> Iterator[int]:
+    """A port where somebody says that he is an sshd, and goes."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    peer, _ = listener.accept()
+                    with peer:
+                        peer.sendall(b"SSH-2.0-half\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+    thread.join()

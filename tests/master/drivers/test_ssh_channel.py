@@ -1,0 +1,291 @@
+"""The bridge between paramiko's channel and asyncio, with small programs at the other end of a real sshd."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import paramiko
+import pytest
+
+from master.drivers import ssh_channel
+from master.drivers.passwords import Passwords
+from master.drivers.ssh_channel import ChannelTransport, Pipe
+from master.drivers.ssh_login import POLL_S, close, log_in
+from master.drivers.ssh_socket import connect_blocking
+from tests.master.drivers.real_sshd import RealSshd
+from tests.master.drivers.ssh_story import Site, nothing_left, run, settled
+from tests.system.lab import until
+
+
+@pytest.fixture
+def site(site: Site, server: RealSshd) -> Site:
+    """It knows the server's key."""
+    site.trust(server)
+    return site
+
+
+WINDOW = 2 << 20
+"""Bytes that paramiko lets the other side send before we have taken any."""
+BLOCKED_S = 3.0
+"""Nothing ever reads there: who is blocked by that is so for longer than a busy test machine is slow."""
+
+
+class Ear(asyncio.Protocol):
+    """Keeps what it is told; `on_data` may look at it."""
+
+    def __init__(self) -> None:
+        self.heard = bytearray()
+        self.lost: list[Exception | None] = []
+        self.after_loss = 0
+        self._news = asyncio.Event()
+
+    def data_received(self, data: bytes) -> None:
+        self.after_loss += len(self.lost)
+        self.heard += data
+        self._news.set()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.lost.append(error)
+        self._news.set()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._news.clear()
+            await asyncio.wait_for(self._news.wait(), 20)
+
+
+def serve(pipe: Pipe, transport: paramiko.Transport, sock: socket.socket) -> None:
+    pipe.serve()
+    close(transport, sock)
+
+
+@contextmanager
+def pipe_to(command: str, server: RealSshd, site: Site) -> Iterator[Pipe]:
+    """A pipe to a program, served by a thread as a connection does it."""
+    node = server.node()
+    sock = connect_blocking(node)
+    transport = log_in(sock, node, site.keys, Passwords(site.psw))
+    thread = None
+    try:
+        channel = transport.open_session(timeout=10)
+        pipe = Pipe(channel, sock)
+        channel.exec_command(command)
+        thread = threading.Thread(target=serve, args=(pipe, transport, sock))
+        thread.start()
+        yield pipe
+    finally:
+        pipe.abort()
+        assert thread is not None
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_ten_mebibytes_go_both_ways_whole_and_in_order(server: RealSshd, site: Site) -> None:
+    sent = b"".join(b"%09d\n" % number for number in range(1 << 20))
+
+    async def story() -> None:
+        with pipe_to("exec cat", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            for start in range(0, len(sent), 1 << 20):
+                transport.write(sent[start : start + (1 << 20)])
+            await ear.until(lambda: len(ear.heard) == len(sent))
+            assert bytes(ear.heard) == sent
+            assert transport.get_write_buffer_size() == 0
+            transport.abort()
+            await ear.until(lambda: bool(ear.lost))
+
+    with nothing_left():
+        run(story())
+
+
+def test_close_sends_what_waits_and_then_tells_the_end_once(server: RealSshd, site: Site, tmp_path: Path) -> None:
+    target = tmp_path / "received"
+
+    async def story() -> None:
+        with pipe_to(f"cat > {target}", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            transport.write(b"x" * 3_000_000)
+            transport.close()
+            assert transport.is_closing()
+            transport.write(b"too late")
+            await ear.until(lambda: bool(ear.lost))
+            transport.close()
+            transport.abort()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert ear.lost == [None]
+
+    with nothing_left():
+        run(story())
+        until("all is there", lambda: target.stat().st_size == 3_000_000)
+
+
+def test_the_other_sides_end_comes_after_all_that_it_said(server: RealSshd, site: Site) -> None:
+    async def story(command: str) -> Ear:
+        with pipe_to(command, server, site) as pipe:
+            ear = Ear()
+            ChannelTransport(pipe, ear).begin()
+            await ear.until(lambda: bool(ear.lost))
+        return ear
+
+    with nothing_left():
+        ear = run(story("head -c 4000000 /dev/zero; echo last words >&2; exit 3"))
+        assert (len(ear.heard), ear.after_loss) == (4_000_000, 0)
+        assert [str(error) for error in ear.lost] == ["last words"]
+        assert run(story("true")).lost == [None]
+
+
+def test_a_flood_on_stderr_stops_nothing_and_only_its_end_is_kept(server: RealSshd, site: Site) -> None:
+    async def story() -> None:
+        with pipe_to("head -c 5000000 /dev/zero >&2; echo the end >&2; echo done; cat", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            await ear.until(lambda: bytes(ear.heard) == b"done\n")
+            await settled(lambda: pipe.errors.endswith("the end\n"))  # two streams, no order between them
+            assert len(pipe.errors) <= ssh_channel.ERRORS_KEPT
+            transport.abort()
+            await ear.until(lambda: bool(ear.lost))
+
+    with nothing_left():
+        run(story())
+
+
+def test_both_sides_may_write_at_once_without_reading(server: RealSshd, site: Site) -> None:
+    """A program that reads only after it has written more than the window holds, while more is written to it."""
+    program = "head -c 6000000 /dev/zero; head -c 6000000 >/dev/null; echo; echo read"
+
+    async def story() -> None:
+        with pipe_to(program, server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            transport.write(b"x" * 6_000_000)
+            await ear.until(lambda: ear.heard.endswith(b"\nread\n"))
+            assert len(ear.heard) == 6_000_000 + 6
+
+    with nothing_left():
+        run(story())
+
+
+def test_a_node_that_takes_nothing_is_given_up_at_the_cap_and_never_blocks(
+    server: RealSshd, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh_channel, "MAX_UNSENT", 8 << 20)
+
+    async def story() -> None:
+        with pipe_to("sleep 1000", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            longest = 0.0
+            while not transport.is_closing():
+                began = time.monotonic()
+                transport.write(b"x" * (1 << 20))
+                longest = max(longest, time.monotonic() - began)
+                await asyncio.sleep(0)
+            await ear.until(lambda: bool(ear.lost))
+            assert [str(error) for error in ear.lost] == ["8 MiB wait to be sent and the node does not take them"]
+            assert longest < BLOCKED_S
+
+    with nothing_left():
+        run(story())
+
+
+def count_what_waits(pipe: Pipe, ear: Ear) -> list[int]:
+    """Bytes that have come over the connection and that the loop has not taken yet, at each arrival."""
+    waiting, arrived, feed = [0], [0], pipe._feed
+
+    def counted(data: bytes) -> None:
+        arrived[0] += len(data)
+        waiting.append(arrived[0] - len(ear.heard))
+        feed(data)
+
+    pipe._channel.in_buffer = ssh_channel._Port(counted, pipe._end)
+    return waiting
+
+
+def test_a_loop_that_is_busy_makes_the_other_side_wait(server: RealSshd, site: Site) -> None:
+    """What arrives is not piled up here: beyond the window the program itself is held back."""
+
+    async def story() -> None:
+        with pipe_to("cat; head -c 10000000 /dev/zero; echo; echo end", server, site) as pipe:
+            ear = Ear()
+            waiting = count_what_waits(pipe, ear)
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            pipe._channel.shutdown_write()
+            await ear.until(lambda: bool(ear.heard))
+            nearly_full = WINDOW - ssh_channel.GIVE_BACK - ssh_channel.PIECE
+            until("the window is full", lambda: waiting[-1] >= nearly_full)  # the loop is busy: that is the point
+            await ear.until(lambda: ear.heard.endswith(b"\nend\n"))
+            assert max(waiting) <= WINDOW
+            assert len(ear.heard) == 10_000_000 + 5
+
+    with nothing_left():
+        run(story())
+
+
+def test_when_the_network_goes_it_is_told_so(server: RealSshd, site: Site) -> None:
+    async def story() -> None:
+        with pipe_to("cat", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            assert transport.get_extra_info("peername") == ("127.0.0.1", server.port)
+            server.end_connections()
+            await ear.until(lambda: bool(ear.lost))
+            assert str(ear.lost[0]).startswith("the SSH connection ended")
+
+    with nothing_left():
+        run(story())
+
+
+def test_a_message_in_two_pieces_comes_at_once(server: RealSshd, site: Site) -> None:
+    """With Nagle's algorithm the second piece would wait for the answer to the first, which is 40 ms late."""
+
+    async def story() -> list[float]:
+        taken = []
+        with pipe_to("while read -r line; do echo; done", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            for number in range(1, 101):
+                began = time.perf_counter()
+                transport.write(b"x" * 100)
+                while pipe.unsent:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+                transport.write(b"\n")
+                await ear.until(lambda number=number: len(ear.heard) == number)  # type: ignore[misc]
+                taken.append(time.perf_counter() - began)
+        return taken
+
+    with nothing_left():
+        taken = sorted(run(story()))
+    assert taken[len(taken) // 10] < 0.03  # the fastest: a busy machine makes the others late
+
+
+def test_an_idle_connection_is_looked_at_rarely_and_still_ends_at_once(server: RealSshd, site: Site) -> None:
+    async def story() -> None:
+        with pipe_to("cat", server, site) as pipe:
+            ear = Ear()
+            transport = ChannelTransport(pipe, ear)
+            transport.begin()
+            assert pipe._sock.gettimeout() == POLL_S  # paramiko by itself looks ten times a second
+            began = time.monotonic()
+            transport.abort()
+            await ear.until(lambda: bool(ear.lost))
+        assert time.monotonic() - began < POLL_S / 2
+
+    with nothing_left():
+        run(story())

@@ -1,0 +1,1 @@
+"""What survives, on real disks and on a simulated one."""

@@ -1,0 +1,1 @@
+"""The visible folders and the logs."""

@@ -1,0 +1,156 @@
+"""A storage that hangs takes its callers' patience, four threads, and nobody else's time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from master.files.threads import PER_KEY, STUCK, TOTAL, Threads
+from tests.master.durable.storage import hanging
+from tests.master.in_process import run, settled
+from wire.errors import ConflictError, LimitError, StorageError
+
+Tick = Callable[[], None]
+PATIENT_S = 30.0
+HASTY_S = 0.2
+
+
+def test_what_a_call_gives_or_raises_comes_back() -> None:
+    async def story() -> None:
+        threads = Threads(patience_s=PATIENT_S)
+        assert await threads.call("data", lambda _tick: threading.current_thread().daemon) is True
+
+        def refuse(_tick: Tick) -> None:
+            raise ConflictError("data/x exists already")
+
+        with pytest.raises(ConflictError, match="data/x"):
+            await threads.call("data", refuse)
+        assert await asyncio.gather(*(threads.call("data", lambda _t, n=n: n) for n in range(100))) == [*range(100)]  # type: ignore[misc]
+        assert not threads._slots
+
+    run(story())
+
+
+def test_a_hanging_storage_is_told_after_a_while_then_at_once_and_others_go_on() -> None:
+    async def story() -> None:
+        threads = Threads(patience_s=HASTY_S)
+        first, hang = threading.Event(), threading.Event()
+        calls = [threads.call("nfs", lambda _tick: hang.wait()) for _ in range(STUCK - 1)]
+        calls.append(threads.call("nfs", lambda _tick: first.wait()))
+        for outcome in await asyncio.gather(*calls, return_exceptions=True):
+            assert isinstance(outcome, StorageError)
+            assert f"nfs: the storage has not answered for {HASTY_S} s" in str(outcome)
+        with pytest.raises(StorageError, match=f"{STUCK} calls hang"):
+            await threads.call("nfs", lambda _tick: 1)
+        assert await threads.call("data", lambda _tick: 2) == 2
+        first.set()
+        await settled(lambda: threads._running["nfs"] == STUCK - 1)
+        assert await threads.call("nfs", lambda _tick: 3) == 3, "it answers some"
+        hang.set()
+        await settled(lambda: not threads._running)
+        assert await threads.call("nfs", lambda _tick: 3) == 3
+
+    run(story())
+
+
+def test_a_call_that_shows_that_it_goes_on_may_take_as_long_as_it_likes() -> None:
+    async def story() -> None:
+        threads = Threads(patience_s=HASTY_S)
+
+        def slow(tick: Tick) -> str:
+            end = time.monotonic() + 6 * HASTY_S
+            while time.monotonic() < end:
+                tick()
+            return "done"
+
+        assert await threads.call("data", slow) == "done"
+
+    run(story())
+
+
+def test_there_are_only_so_many_threads_for_a_storage_and_altogether() -> None:
+    async def story() -> None:
+        threads = Threads(patience_s=PATIENT_S)
+        go = threading.Event()
+        keys = [f"storage{number}" for number in range(TOTAL // PER_KEY)]
+        calls = [
+            asyncio.ensure_future(threads.call(key, lambda _tick: go.wait(PATIENT_S)))
+            for key in keys
+            for _ in range(PER_KEY)
+        ]
+        await settled(lambda: threads._running.total() == TOTAL)
+        with pytest.raises(LimitError, match=f"{TOTAL} file operations"):
+            await threads.call("one more", lambda _tick: 1)
+        go.set()
+        assert all(await asyncio.gather(*calls))
+        impatient = Threads(patience_s=HASTY_S, per_key=1)
+        held = threading.Event()
+
+        def busy(tick: Tick) -> None:
+            while not held.wait(HASTY_S / 5):
+                tick()
+
+        first = asyncio.ensure_future(impatient.call("data", busy))
+        await settled(lambda: impatient._running["data"])
+        with pytest.raises(LimitError, match="try again"):
+            await impatient.call("data", lambda _tick: 1)
+        held.set()
+        await first
+        assert await impatient.call("data", lambda _tick: 1) == 1
+
+    run(story())
+
+
+def test_who_does_not_wait_any_more_leaves_the_books_right() -> None:
+    async def story() -> None:
+        threads = Threads(patience_s=PATIENT_S, per_key=1)
+        go = threading.Event()
+        first = asyncio.ensure_future(threads.call("data", lambda _tick: go.wait(PATIENT_S)))
+        await settled(lambda: threads._running["data"])
+        second = asyncio.ensure_future(threads.call("data", lambda _tick: 2))
+        third = asyncio.ensure_future(threads.call("data", lambda _tick: 3))
+        await asyncio.sleep(0)
+        first.cancel()
+        second.cancel()
+        go.set()
+        assert await third == 3
+        await settled(lambda: not threads._running)
+        assert not threads._slots
+
+    run(story())
+
+
+def test_a_hanging_thread_keeps_no_process_from_ending() -> None:
+    code = (
+        "import asyncio, threading\n"
+        "from master.files.threads import Threads\n"
+        "async def main():\n"
+        "    try:\n"
+        "        await Threads(patience_s=0.01).call('nfs', lambda tick: threading.Event().wait())\n"
+        "    except Exception as error:\n"
+        "        print(error)\n"
+        "asyncio.run(main())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
+    assert done.stdout.startswith("nfs: the storage has not answered")
+    assert done.stderr == ""
+
+
+def test_a_real_dead_mount_does_not_stop_the_loop(tmp_path: Path) -> None:
+    async def story() -> None:
+        threads = Threads(patience_s=HASTY_S)
+        with hanging(tmp_path / "nfs") as folder:
+            with pytest.raises(StorageError, match="has not answered"):
+                await threads.call("nfs", lambda _tick: os.open(folder, os.O_RDONLY))
+            assert threads._running["nfs"] == 1
+        await settled(lambda: not threads._running)
+
+    run(story())

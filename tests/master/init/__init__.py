@@ -1,0 +1,1 @@
+"""New labs and old ones."""

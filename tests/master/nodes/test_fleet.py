@@ -1,0 +1,453 @@
+"""The links of all nodes while the registry changes under them, with agents that are played by the test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from master.core.inventory import NodeState
+from master.core.task import TaskState
+from master.nodes import link as link_module
+from master.nodes import shared_folders
+from master.nodes.driver import UntrustedError
+from master.nodes.fleet import Fleet
+from master.nodes.leaving import LeavingNodes
+from master.nodes.own_folders import OwnFolders
+from master.nodes.registry import NodeConfig
+from tests.master.in_process import SETTINGS, InProcess, Us, run, settled
+from wire.errors import BadRequestError, NodeUnreachableError, NotFoundError
+from wire.framing import encode, strict_loads
+
+
+@pytest.fixture(autouse=True)
+def _tries_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_module, "BACKOFF_S", dict.fromkeys(("short", "long"), (0.001, 0.001)))
+
+
+def ssh(name: str, ip: str = "10.0.0.1", **more: Any) -> NodeConfig:
+    return NodeConfig(name=name, ip=ip, user_name="u", gpu_count=2, **more)
+
+
+class Agent:
+    """An agent at an address: it welcomes, owns nothing, starts what it is told and answers every probe with `says`."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self.path = str(folder / f"{address}.sock")
+        self.address = address
+        self.version = "new"
+        self.says = "ok"
+        self.heard: list[dict[str, Any]] = []
+        self.running: list[str] = []
+        self.writer: asyncio.StreamWriter | None = None
+        self.first: asyncio.StreamWriter | None = None
+        self.server: asyncio.Server | None = None
+
+    async def listen(self) -> None:
+        self.server = await asyncio.start_unix_server(self.talk, self.path)
+
+    async def talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.writer = writer
+        self.first = self.first or writer
+        with suppress(OSError, EOFError):
+            while line := await reader.readline():
+                message = strict_loads(line.rstrip(b"\n"))
+                self.heard.append(message)
+                self.answer(message)
+                if message["op"] == "retire":
+                    self.version = "new"
+                    break
+        writer.close()
+
+    def answer(self, message: dict[str, Any]) -> None:
+        op = message["op"]
+        if op == "hello":
+            facts = {"boot_id": "boot", "state_id": self.address, "cpus": 4, "memory_mib": 1000}
+            names = {"hostname": "h", "python": "3.11", "version": self.version}
+            self.say(op="welcome", **facts, **names)
+            running = [{"launch_id": one, "state": "running", "started_at": 1.0} for one in self.running]
+            self.say(op="inventory", attempts=running)
+            self.say(op="sample", at=1.0)
+        elif op == "launch":
+            self.running.append(message["launch_id"])
+            self.say(op="started", launch_id=message["launch_id"], pid=1, at=5.0)
+        elif op == "probe" and self.says:
+            self.say(
+                op="probed", probe_id=message["probe_id"], code=0, output=self.says + "\n", truncated=False, error=""
+            )
+
+    def say(self, **message: Any) -> None:
+        assert self.writer is not None
+        self.writer.write(encode(message))
+
+    def end(self, launch_id: str) -> None:
+        if launch_id in self.running:
+            self.running.remove(launch_id)
+        self.say(op="exit", launch_id=launch_id, code=0, cause="exited", error="", started_at=5.0, at=6.0)
+
+    def ops(self) -> list[str]:
+        return [message["op"] for message in self.heard]
+
+
+class To:
+    """The driver to the agent at an address."""
+
+    version = "new"
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.closed = 0
+
+    async def connect(self, protocol: asyncio.Protocol) -> None:
+        try:
+            await asyncio.get_running_loop().create_unix_connection(lambda: protocol, self.path)
+        except OSError as error:
+            raise UntrustedError(f"nobody there: {error.strerror}") from None
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+class Field:
+    """A fleet over two machines, 10.0.0.1 and 10.0.0.2."""
+
+    def __init__(self, folder: Path, folders: tuple[str, ...] = (), leaving: LeavingNodes | None = None) -> None:
+        self.master = InProcess(folder)
+        self.leaving = leaving
+        self.one, self.two = Agent(folder, "10.0.0.1"), Agent(folder, "10.0.0.2")
+        self.folder = folder
+        self.folders = folders
+
+    async def __aenter__(self) -> Self:
+        await self.master.__aenter__()
+        for agent in (self.one, self.two):
+            await agent.listen()
+        self.next_fleet(self.leaving)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.fleet.close()
+        for agent in (self.one, self.two):
+            if agent.server is not None:
+                agent.server.close()
+            if agent.writer is not None:
+                agent.writer.close()
+        await self.master.__aexit__()
+
+    def next_fleet(self, leaving: LeavingNodes | None) -> Fleet:
+        make: Callable[[NodeConfig], To] = lambda node: To(str(self.folder / f"{node.ip}.sock"))  # noqa: E731
+        self.fleet = Fleet(
+            self.master.engine,
+            Us(),
+            self.master.hub,
+            SETTINGS,
+            make_driver=make,
+            folders=OwnFolders(self.folders, lambda _: True),
+            leaving=leaving,
+        )
+        return self.fleet
+
+    def node(self, name: str) -> Any:
+        return self.master.core.inventory.nodes.get(name)
+
+    async def online(self, name: str) -> None:
+        await settled(lambda: self.node(name).state is NodeState.ONLINE)
+
+    async def running(self, task_id: int) -> str:
+        task = self.master.core.tasks[task_id]
+        await settled(lambda: task.state is TaskState.RUNNING)
+        assert task.launch is not None
+        return task.launch.launch_id
+
+
+def test_nodes_come_and_go_with_the_registry(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            await here.online("n")
+            here.fleet.apply((ssh("n"), ssh("m", "10.0.0.2")))
+            await here.online("m")
+            here.fleet.apply((ssh("m", "10.0.0.2"),))
+            assert here.node("n") is None
+            await settled(lambda: "retire" in here.one.ops())
+            with pytest.raises(NotFoundError, match="no node 'n'"):
+                here.fleet.wake("n")
+
+    run(story())
+
+
+def test_a_busy_node_leaves_when_its_last_task_has_ended_and_been_acknowledged(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1)
+            launch_id = await here.running(1)
+            here.fleet.apply(())
+            assert here.node("n").active
+            here.one.end(launch_id)
+            await settled(lambda: here.node("n") is None)
+            await settled(lambda: "retire" in here.one.ops())
+            assert here.one.ops().index("ack") < here.one.ops().index("retire")
+
+    run(story())
+
+
+def test_a_busy_node_whose_address_changes_goes_there_when_its_tasks_have_ended(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1)
+            launch_id = await here.running(1)
+            here.fleet.apply((ssh("n", "10.0.0.2"),))
+            assert "its ip changed" in here.node("n").closed_because
+            assert here.two.heard == []
+            here.one.end(launch_id)
+            await settled(lambda: here.two.heard)
+            await here.online("n")
+            assert here.node("n").takes_tasks
+
+    run(story())
+
+
+def test_an_unreachable_node_goes_to_its_new_address_at_once_and_a_stranger_there_gets_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1)
+            await here.running(1)
+            assert here.one.server is not None
+            assert here.one.writer is not None
+            here.one.server.close()
+            here.one.writer.close()
+            await settled(lambda: here.node("n").state is not NodeState.ONLINE)
+            here.fleet.apply((ssh("n", "10.0.0.2"),))
+            await settled(lambda: "is not where" in (here.node("n").reason or ""))
+            assert here.master.core.tasks[1].state is TaskState.RUNNING
+            assert set(here.two.ops()) == {"hello"}
+
+    run(story())
+
+
+def test_tasks_that_wait_are_not_planned_for_the_old_machine_while_the_way_changes(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            peer = await here.master.peer()
+            await peer.call("task.submit_batch", commands=["true"] * 3, gpus=2)
+            launch_id = await here.running(1)
+            here.fleet.apply((ssh("n", "10.0.0.2"),))
+            here.one.end(launch_id)
+            second = await here.running(2)
+            assert second in here.two.running
+            assert {task.state for task in here.master.core.tasks.values()} == {
+                TaskState.SUCCEEDED, TaskState.RUNNING, TaskState.WAITING,
+            }  # fmt: skip
+
+    run(story())
+
+
+def test_an_idle_node_with_a_queue_changes_its_way_without_losing_a_task(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            await here.online("n")
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1, hold=True)
+            here.master.engine.event(lambda: here.master.core.release(1))
+            here.fleet.apply((ssh("n", "10.0.0.2"),))
+            assert await here.running(1) in here.two.running
+
+    run(story())
+
+
+def test_no_node_has_a_word_in_the_attempts_of_another(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"), ssh("m", "10.0.0.2")))
+            await here.online("m")
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1, node="n")
+            launch_id = await here.running(1)
+            here.two.say(op="exit", launch_id=launch_id, code=0, cause="exited", error="", started_at=5.0, at=6.0)
+            await settled(lambda: "ack" in here.two.ops())
+            assert here.master.core.tasks[1].state is TaskState.RUNNING
+            assert here.node("n").gpu_holder == {0: 1}
+
+    run(story())
+
+
+def test_a_node_that_is_renamed_while_busy_gives_no_gpu_out_twice(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            peer = await here.master.peer()
+            await peer.call("task.submit_batch", commands=["true"] * 2, gpus=2)
+            launch_id = await here.running(1)
+            here.one.running.clear()  # the agent of another name knows nothing of it
+            here.fleet.apply((ssh("renamed"),))
+            await here.online("renamed")
+            assert "the machine that n was" in here.node("renamed").closed_because
+            assert here.master.core.tasks[2].state is TaskState.WAITING
+            newest, here.one.writer = here.one.writer, here.one.first
+            here.one.end(launch_id)
+            here.one.writer = newest
+            await settled(lambda: here.master.core.tasks[2].state is TaskState.RUNNING)
+
+    run(story())
+
+
+def test_an_agent_of_another_version_is_asked_once_to_end_for_ours(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.one.version = "old"
+            here.fleet.apply((ssh("n"),))
+            await here.online("n")
+            assert here.node("n").facts.version == "new"
+            assert here.one.ops()[:3] == ["hello", "retire", "hello"]
+
+    run(story())
+
+
+def test_a_node_without_a_shared_folder_says_so_and_takes_no_task_until_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_folders, "AGAIN_MISSING_S", 0.001)
+
+    async def story() -> None:
+        async with Field(tmp_path, ("/data",)) as here:
+            here.one.says = "missing"
+            here.fleet.apply((ssh("n"),))
+            await settled(lambda: "/data" in (here.node("n").closed_because or ""))
+            assert here.node("n").state is NodeState.ONLINE
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1)
+            assert "mount it there" in (await peer.call("task.show", id=1))["reason"]
+            here.one.says = "ok"
+            await here.running(1)
+
+    run(story())
+
+
+def test_folders_that_another_machine_lacked_do_not_close_the_masters_own(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path, ("/data",)) as here:
+            here.one.says = "missing"
+            here.fleet.apply((ssh("n"),))
+            await settled(lambda: "/data" in (here.node("n").closed_because or ""))
+            here.fleet.apply((ssh("n", "10.0.0.2", driver="local"),))
+            await here.online("n")
+            assert here.node("n").takes_tasks
+            assert "probe" not in here.two.ops()
+
+    run(story())
+
+
+def test_an_agent_that_is_stopped_stays_away_over_restarts_until_it_is_started(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            await here.online("n")
+            await here.fleet.stop_agent("n", "root")
+            assert "agents start n" in here.node("n").reason
+            hellos = here.one.ops().count("hello")
+            other = Fleet(here.master.engine, Us(), here.master.hub, SETTINGS, make_driver=lambda _: To("/nowhere"))
+            other.apply((ssh("n"),))
+            await other.close()
+            assert here.one.ops().count("hello") == hellos
+            here.fleet.start_agent("n")
+            await here.online("n")
+            assert here.node("n").takes_tasks
+            await here.fleet.restart_agent("n")
+            await settled(lambda: here.one.ops().count("retire") == 2)
+            await here.online("n")
+
+    run(story())
+
+
+def test_a_broken_registry_changes_nothing_and_is_told_until_it_is_mended(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            await here.online("n")
+            here.fleet.refuse("gpu_slaver_info.json: line 3: garbage")
+            assert here.fleet.registry_fault == "gpu_slaver_info.json: line 3: garbage"
+            assert here.node("n").takes_tasks
+            here.fleet.apply((ssh("n"),))
+            assert here.fleet.registry_fault is None
+            assert here.one.ops().count("hello") == 1
+
+    run(story())
+
+
+def test_a_question_is_answered_or_breaks_off_with_the_connection(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"), ssh("m", "10.0.0.9")))
+            await here.online("n")
+            assert (await here.fleet.probe("n", ["true"]))["output"] == "ok\n"
+            with pytest.raises(NodeUnreachableError, match="not connected"):
+                await here.fleet.probe("m", ["true"])
+            assert here.node("m").state is NodeState.UNTRUSTED
+            here.one.says = ""
+            question = asyncio.create_task(here.fleet.probe("n", ["true"]))
+            await settled(lambda: here.one.ops().count("probe") == 2)
+            assert here.one.writer is not None
+            here.one.writer.close()
+            with pytest.raises(NodeUnreachableError, match="node n"):
+                await question
+            with pytest.raises(BadRequestError, match="no host key"):
+                await here.fleet.host_key("n")
+
+    run(story())
+
+
+def test_the_next_master_still_finds_its_way_to_a_node_that_left_while_busy(tmp_path: Path) -> None:
+    path = tmp_path / "leaving_nodes.json"
+
+    async def story() -> None:
+        async with Field(tmp_path, leaving=LeavingNodes(path)) as here:
+            here.fleet.apply((ssh("n", proxy="socks5://me:secret@10.0.0.9:1080"),))
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1)
+            launch_id = await here.running(1)
+            here.fleet.apply(())
+            assert path.stat().st_mode & 0o077 == 0
+            await here.fleet.close()
+            here.next_fleet(LeavingNodes(path)).apply(())
+            await settled(lambda: here.fleet._ways["n"].link.is_up)
+            here.one.end(launch_id)
+            await settled(lambda: here.node("n") is None)
+            assert here.master.core.tasks[1].state is TaskState.SUCCEEDED
+            await settled(lambda: not LeavingNodes(path).entries)
+
+    run(story())
+
+
+def test_what_cannot_be_read_of_the_nodes_that_left_stops_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "leaving_nodes.json"
+    path.write_text('{"n": {"name": "n"}}')
+    assert LeavingNodes(path).entries == {}
+
+
+def test_stopping_and_starting_an_agent_at_once_leaves_it_as_was_said_last(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            await here.online("n")
+            stopping = asyncio.create_task(here.fleet.stop_agent("n", "root"))
+            await asyncio.sleep(0)
+            here.fleet.start_agent("n")
+            await stopping
+            await here.online("n")
+            await asyncio.gather(here.fleet.restart_agent("n"), here.fleet.restart_agent("n"))
+            await here.online("n")
+            assert here.node("n").takes_tasks
+
+    run(story())

@@ -1,0 +1,387 @@
+"""The link to an agent that is played by the test, over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from master.core.effects import Kill, Start
+from master.core.inventory import NodeState
+from master.core.launching import launch_message
+from master.core.task import TaskState
+from master.nodes import link as link_module
+from master.nodes.driver import CannotConnectError, Patience
+from master.nodes.link import Link, pause_s
+from tests.master.in_process import SETTINGS, InProcess, Us, run, settled
+from wire import agent as wire
+from wire.framing import encode, strict_loads
+
+WELCOME = {
+    "op": "welcome",
+    "boot_id": "boot",
+    "state_id": "state",
+    "cpus": 4,
+    "memory_mib": 1000,
+    "hostname": "here",
+    "python": "3.11",
+    "version": "abc",
+}
+
+
+@pytest.fixture(autouse=True)
+def _tries_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_module, "BACKOFF_S", dict.fromkeys(("short", "long"), (0.001, 0.001)))
+
+
+class Agent:
+    """The other end, and the driver that leads to it. `refusal`: why it cannot be reached, with `patience`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = str(folder / "agent.sock")
+        self.version = "abc"
+        self.refusal: str | None = None
+        self.patience: Patience = "short"
+        self.trying: asyncio.Event | None = None
+        self.tries = 0
+        self.sessions: asyncio.Queue[Conversation] = asyncio.Queue()
+        self.all: list[Conversation] = []
+
+    async def connect(self, protocol: asyncio.Protocol) -> None:
+        self.tries += 1
+        if self.trying is not None:
+            await self.trying.wait()
+        if self.refusal is not None:
+            raise CannotConnectError(self.refusal, self.patience)
+        await asyncio.get_running_loop().create_unix_connection(lambda: protocol, self.path)
+
+    async def close(self) -> None:
+        """The conversations are closed at the end of the test."""
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        conversation = Conversation(reader, writer)
+        self.all.append(conversation)
+        self.sessions.put_nowait(conversation)
+
+
+class Conversation:
+    """One connection, as the agent sees it."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    async def read(self) -> dict[str, Any]:
+        line = await self.reader.readline()
+        if not line:
+            raise EOFError
+        message: dict[str, Any] = strict_loads(line.rstrip(b"\n"))
+        return message
+
+    def say(self, op: str, **keys: Any) -> None:
+        self.writer.write(encode({"op": op, **keys}))
+
+    async def shake_hands(self, *attempts: dict[str, Any]) -> None:
+        assert (await self.read())["op"] == "hello"
+        self.writer.write(encode(WELCOME))
+        self.say("inventory", attempts=list(attempts))
+        self.say("sample", at=1.0)
+
+
+class Linked:
+    """A master in this process with a link to a played agent."""
+
+    def __init__(self, folder: Path) -> None:
+        self.master = InProcess(folder)
+        self.agent = Agent(folder)
+
+    async def __aenter__(self) -> Self:
+        await self.master.__aenter__()
+        self.server = await asyncio.start_unix_server(self.agent.accept, self.agent.path)
+        self.link = Link("a", self.agent, self.master.engine, Us(), self.master.hub)
+        self.master.engine.perform = self._perform
+        self.job = asyncio.create_task(self.link.run())
+        self.node = self.master.core.inventory.nodes["a"]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.job.cancel()
+        await asyncio.gather(self.job, return_exceptions=True)
+        self.server.close()
+        for conversation in self.agent.all:
+            conversation.writer.close()
+            with suppress(OSError):
+                await conversation.writer.wait_closed()
+        await self.master.__aexit__()
+
+    def _perform(self, effects: list[Any]) -> None:
+        for effect in effects:
+            if isinstance(effect, Start):
+                self.link.send(launch_message(effect.task, SETTINGS))
+            elif isinstance(effect, Kill):
+                self.link.send({"op": "kill", "launch_id": effect.launch_id})
+            else:
+                self.link.send({"op": "ack", "launch_ids": [effect.launch_id]})
+
+    async def session(self) -> Conversation:
+        return await self.agent.sessions.get()
+
+
+def test_a_node_is_online_after_welcome_and_inventory_and_its_task_goes_through(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1)
+            agent = await here.session()
+            await agent.shake_hands()
+            launch = await agent.read()
+            assert (launch["op"], launch["env"]["CUDA_VISIBLE_DEVICES"]) == ("launch", "0")
+            assert here.node.state is NodeState.ONLINE
+            assert here.node.facts is not None
+            assert here.node.facts.hostname == "here"
+            agent.say("started", launch_id=launch["launch_id"], pid=1, at=5.0)
+            agent.say("exit", launch_id=launch["launch_id"], code=3, cause="exited", error="", started_at=5.0, at=6.0)
+            assert await agent.read() == {"op": "ack", "launch_ids": [launch["launch_id"]]}
+            task = here.master.core.tasks[1]
+            assert (task.state, task.exit_code, task.started_at, task.ended_at) == (TaskState.FAILED, 3, 5.0, 6.0)
+
+    run(story())
+
+
+def test_nothing_is_sent_before_the_agent_said_what_it_has(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            agent = await here.session()
+            assert (await agent.read())["op"] == "hello"
+            here.link.send({"op": "kill", "launch_id": "early"})
+            agent.writer.write(encode(WELCOME))
+            agent.say("inventory", attempts=[])
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            here.link.send({"op": "kill", "launch_id": "late"})
+            assert (await agent.read())["launch_id"] == "late"
+
+    run(story())
+
+
+def test_an_attempt_that_nobody_owns_is_ended_and_one_that_ended_forgotten(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            agent = await here.session()
+            ended = {"code": 0, "cause": "exited", "error": "", "started_at": 1.0, "at": 2.0}
+            await agent.shake_hands(
+                {"launch_id": "9.1.x", "state": "running", "started_at": 1.0},
+                {"launch_id": "9.1.y", "state": "ended", **ended},
+            )
+            assert await agent.read() == {"op": "kill", "launch_id": "9.1.x"}
+            assert await agent.read() == {"op": "ack", "launch_ids": ["9.1.y"]}
+
+    run(story())
+
+
+def test_who_wakes_a_link_while_it_tries_has_it_try_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_module, "BACKOFF_S", dict.fromkeys(("short", "long"), (3600.0, 3600.0)))
+
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            here.agent.refusal = "its key is not known"
+            here.agent.trying = asyncio.Event()
+            await settled(lambda: here.agent.tries == 1)
+            here.link.wake()
+            here.agent.trying.set()
+            await settled(lambda: here.agent.tries == 2)
+
+    run(story())
+
+
+def test_each_pause_is_twice_the_one_before_up_to_a_limit_and_longer_at_random(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # as they are
+    pauses = [pause_s("short", failures, 0.0) for failures in (1, 2, 3, 8, 9, 10_000)]
+    assert pauses == pytest.approx([0.1, 0.2, 0.4, 12.8, 15.0, 15.0])
+    assert [pause_s("long", failures, 0.0) for failures in (1, 2, 6, 7, 10_000)] == [15, 30, 480, 600, 600]
+    assert [pause_s("long", 1, chance) for chance in (0.5, 1.0)] == [18.75, 22.5]
+
+
+def test_failures_that_need_a_person_are_counted_apart_and_all_anew_after_a_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Patience, int]] = []
+
+    def paused(patience: Patience, failures: int, chance: float) -> float:
+        assert 0 <= chance < 1
+        asked.append((patience, failures))
+        return 0.001
+
+    monkeypatch.setattr(link_module, "pause_s", paused)
+    monkeypatch.setattr(link_module, "BACKOFF_S", {"short": (0.0, 0.0)})  # every connection is a long one
+
+    async def tried(here: Linked, patience: Patience, count: int) -> None:
+        here.agent.refusal, here.agent.patience = "no", patience
+        await settled(lambda: asked and asked[-1][0] == patience and asked[-1][1] >= count)
+
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            await tried(here, "short", 3)
+            await tried(here, "long", 2)
+            assert asked[:3] == [("short", 1), ("short", 2), ("short", 3)]
+            assert [failures for patience, failures in asked if patience == "long"][:2] == [1, 2]
+            here.agent.refusal = None
+            agent = await here.session()
+            await agent.shake_hands()
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            asked.clear()
+            agent.writer.close()
+            await settled(lambda: asked)
+            assert asked[0] == ("short", 1)
+
+    run(story())
+
+
+def test_a_link_that_breaks_leaves_the_task_as_it_is_and_comes_back(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1)
+            agent = await here.session()
+            await agent.shake_hands()
+            launch_id = (await agent.read())["launch_id"]
+            agent.say("started", launch_id=launch_id, pid=1, at=5.0)
+            await settled(lambda: here.master.core.tasks[1].state is TaskState.RUNNING)
+            agent.writer.close()
+            again = await here.session()
+            assert here.node.state is NodeState.UNREACHABLE
+            assert here.master.core.tasks[1].state is TaskState.RUNNING
+            assert here.node.gpu_holder == {0: 1}
+            await again.shake_hands({"launch_id": launch_id, "state": "running", "started_at": 5.0})
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            assert here.master.core.tasks[1].launch.launch_id == launch_id  # type: ignore[union-attr]
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"garbage\n",
+        b"[]\n",
+        b'"text"\n',
+        b"{}\n",
+        b'{"op":"exit"}\n',
+        b'{"op":"welcome"}\n',
+        b'{"op":"inventory","attempts":[{}]}\n',
+        b"\xff\xfe\n",
+        b"x" * 70_000 + b"\n",
+    ],
+)
+def test_garbage_ends_the_connection_and_changes_nothing(tmp_path: Path, garbage: bytes) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1)
+            agent = await here.session()
+            await agent.shake_hands()
+            await agent.read()
+            before = here.master.core.tasks[1].state
+            agent.writer.write(garbage)
+            await here.session()
+            assert (here.node.reason or "").startswith("the agent sent something unreadable")
+            assert here.master.core.tasks[1].state is before
+
+    run(story())
+
+
+def test_what_a_newer_agent_says_is_ignored_where_it_is_not_understood(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            agent = await here.session()
+            await agent.shake_hands()
+            agent.say("horoscope", stars=5)
+            agent.say("sample", at=1.0, load=[1.0, 2.0, 3.0], unheard_of=1)
+            await settled(lambda: here.node.load == [1.0, 2.0, 3.0])
+            assert here.node.clock_offset == pytest.approx(1.0 - time.time(), abs=60)
+            assert here.node.state is NodeState.ONLINE
+
+    run(story())
+
+
+def test_an_agent_that_obeys_another_master_is_told_as_the_reason(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            agent = await here.session()
+            agent.say("refused", code="fenced", message="it obeys epoch 9", epoch=9, incarnation="z")
+            agent.writer.close()
+            await here.session()
+            assert here.node.state is NodeState.UNREACHABLE
+            assert here.node.reason == "its agent refuses us (fenced): it obeys epoch 9"
+
+    run(story())
+
+
+def test_why_an_agent_cannot_be_reached_is_told_as_the_reason(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            here.agent.refusal = "there is no python3 on it"
+            await settled(lambda: here.node.reason == "there is no python3 on it")
+            here.agent.refusal = None
+            await (await here.session()).shake_hands()
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+
+    run(story())
+
+
+def test_an_agent_that_falls_silent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "HEARTBEAT_S", 0.01)
+
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            agent = await here.session()
+            await agent.shake_hands()
+            assert (await agent.read())["op"] == "ping"
+            await here.session()
+            assert "said nothing" in (here.node.reason or "")
+
+    run(story())
+
+
+HOSTILE = (
+    b'{"op":"exit","launch_id":"L","code":"zero","cause":"exited","error":"","started_at":5.0,"at":6.0}',
+    b'{"op":"exit","launch_id":"L","code":0,"cause":"exited","error":"\\ud800","started_at":5.0,"at":6.0}',
+    b'{"op":"exit","launch_id":"L","code":0,"cause":"exited","error":"","started_at":5.0,"at":1e400}',
+    b'{"op":"exit","launch_id":"L","code":0,"cause":["exited"],"error":"","at":6.0}',
+    b'{"op":"started","launch_id":"L","pid":1,"at":"now"}',
+    b'{"op":"started","launch_id":"L","pid":1,"at":NaN}',
+    b'{"op":"welcome","boot_id":"boot","state_id":"state","cpus":"8","memory_mib":1}',
+    b'{"op":"inventory","attempts":[{"launch_id":7,"state":"running"}]}',
+    b'{"op":"inventory","attempts":{}}',
+    b'{"op":"probed","probe_id":"q1"}',
+    b'{"op":"sample","at":1,"load":["a"],"gpus":[{"index":"0"}],"gpu_source":"nvml"}',
+    b'{"op":"sample","at":1,"cpu_percent":"much"}',
+    b'{"op":["exit"]}',
+    b"[]",
+    b"7",
+    b"[" * 200_000,
+    b"\xff\xfe",
+)
+
+
+@pytest.mark.parametrize("line", HOSTILE, ids=lambda line: line[:60].decode("ascii", "replace"))
+def test_what_an_agent_may_not_say_is_not_believed_and_not_written_down(line: bytes, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1)
+            agent = await here.session()
+            await agent.shake_hands()
+            launch_id = (await agent.read())["launch_id"]
+            before = here.master.core.tasks[1].seq
+            agent.writer.write(line.replace(b'"L"', f'"{launch_id}"'.encode()) + b"\n")
+            agent = await here.session()
+            await agent.shake_hands({"launch_id": launch_id, "state": "running", "started_at": 5.0})
+            await settled(lambda: here.master.core.tasks[1].state is TaskState.RUNNING)
+            assert here.master.core.tasks[1].seq == before + 1
+            assert (await peer.call("task.list"))["total"] == 1
+
+    run(story())

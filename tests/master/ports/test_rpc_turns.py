@@ -1,0 +1,135 @@
+"""One connection that asks for a great deal at once: it is answered in order, costs no more memory than its buffer may
+hold, and does not keep the others waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from master.ports import rpc
+from master.ports.hub import Connection
+from master.verbs.base import Context, Nothing, Verb
+from master.verbs.table import VERBS
+from tests.master.in_process import LIMITS, InProcess, run, settled
+
+TASKS = 1000
+
+
+def asks(numbers: range, method: str = "task.list") -> bytes:
+    lines = ({"jsonrpc": "2.0", "id": number, "method": method} for number in numbers)
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
+async def fill(master: InProcess) -> int:
+    """Queue tasks; the size of a list of them in bytes."""
+    peer = await master.peer()
+    await peer.call("task.submit_batch", commands=[f"echo {number}" for number in range(TASKS)])
+    peer.ask("task.list")
+    return len(await peer.reader.readline())
+
+
+def held(master: InProcess, sock: socket.socket) -> int:
+    """What of its answers lies in the master."""
+    one = master.connection_of(sock)
+    return one._unsent + sum(map(len, one._out)) + one.transport.get_write_buffer_size()
+
+
+def test_lists_by_the_thousand_are_made_only_as_they_are_read(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            size = await fill(master)
+            other = await master.peer()
+            sock = master.raw(receive=4096)
+            sock.sendall(asks(range(2000)))
+            await settled(lambda: any(isinstance(one, Connection) and one._waiting for one in master.hub.connections))
+            most = 0
+            for _ in range(50):
+                began = time.monotonic()
+                await other.call("server.info")
+                assert time.monotonic() - began < 1.0
+                most = max(most, held(master, sock))
+            assert most < 2 * LIMITS.outbox + 2 * size
+            waiting = len(master.connection_of(sock)._waiting)
+            assert 1900 < waiting < 2000
+            gone = master.connection_of(sock)
+            numbers = await asyncio.to_thread(read_ids, sock, 200)
+            assert numbers == list(range(200))
+            assert len(master.connection_of(sock)._waiting) < waiting
+            sock.close()
+            began = time.monotonic()
+            await settled(lambda: not gone._waiting)
+            assert time.monotonic() - began < 2.0, "nobody is there any more whom these lists would tell something"
+
+    run(story())
+
+
+def read_ids(sock: socket.socket, count: int) -> list[int]:
+    lines = sock.makefile("rb")
+    return [json.loads(next(lines))["id"] for _ in range(count)]
+
+
+def test_order_is_kept_and_nothing_is_lost_across_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rpc, "TURN_S", 0.0)
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            numbers = [peer.ask("task.submit", command=f"echo {number}") for number in range(300)]
+            numbers += [peer.ask("task.show", id=number) for number in range(1, 301)]
+            answers = [await peer.read() for _ in numbers]
+            assert [one["id"] for one in answers] == numbers
+            assert [one["result"]["id"] for one in answers] == [*range(1, 301)] * 2
+
+    run(story())
+
+
+def test_what_was_asked_for_in_turns_to_come_still_happens_when_the_peer_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rpc, "TURN_S", 0.0)
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            sock = master.raw()
+            frame = b'{"jsonrpc":"2.0","method":"task.submit","params":{"command":"true"}}\n'
+            sock.sendall(frame * 200)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+            await settled(lambda: master.core.tasks)
+            sock.close()
+            await settled(lambda: len(master.core.tasks) == 200)
+
+    run(story())
+
+
+def test_so_many_slow_requests_of_one_connection_run_at_a_time_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running: list[asyncio.Future[None]] = []
+
+    async def slow(_context: Context, _params: Any) -> None:
+        running.append(asyncio.get_running_loop().create_future())
+        await running[-1]
+
+    monkeypatch.setitem(VERBS, "test.slow", Verb(Nothing, slow))
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            peer.send(asks(range(200), "test.slow") + asks(range(200, 201)))
+            await settled(lambda: len(running) == rpc.MOST_JOBS)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert len(running) == rpc.MOST_JOBS
+            for number in range(200):
+                await settled(partial(lambda number: len(running) > number, number))
+                running[number].set_result(None)
+            assert sorted([(await peer.read())["id"] for _ in range(201)]) == list(range(201))
+
+    run(story())

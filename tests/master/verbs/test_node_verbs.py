@@ -1,0 +1,387 @@
+"""The verbs that change nodes: the file, the fleet and the queue agree afterwards, and the answer says what is still
+to come."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from master.core.gpu_watch import GpuReport, Holder
+from master.core.inventory import NodeState
+from master.nodes.driver import OfferedKey
+from master.nodes.registry import NodeConfig, load_registry
+from tests.master.in_process import InProcess, Nowhere, Peer, run, settled
+from wire.errors import NodeUnreachableError
+
+A: dict[str, Any] = {"name": "a", "driver": "local", "gpu_count": 8}
+SSH: dict[str, Any] = {"name": "远", "ip": "10.0.0.1", "user_name": "lab", "gpu_count": 2, "gpu_info": ["A100", "A100"]}
+SHOWN = OfferedKey(type="ssh-ed25519", base64="AAAA", fingerprint="SHA256:" + "n" * 43)
+OTHER = "SHA256:" + "o" * 43
+
+
+class Waiting(Nowhere):
+    """A driver that is for ever about to connect: what a test says of its node's state stays true."""
+
+    async def connect(self, _protocol: asyncio.Protocol) -> None:
+        await asyncio.Event().wait()
+
+
+class Keyed(Waiting):
+    """A driver to a machine with a host key. `known` is what we expect; a key that is None cannot be asked for."""
+
+    shown: OfferedKey | None = SHOWN
+    known: str | None = None
+    disk_full = False
+
+    async def offered_key(self) -> OfferedKey:
+        if self.shown is None:
+            raise NodeUnreachableError("connection refused")
+        return self.shown
+
+    def known_key(self) -> str | None:
+        return self.known
+
+    def pin(self, key: OfferedKey) -> None:
+        if self.disk_full:
+            raise OSError(28, "No space left on device", "known_hosts")
+        self.known = key.fingerprint
+
+
+class Lab(InProcess):
+    """The master in process with a registry on the disk and the fleet that follows it."""
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        self.driver = Keyed()
+        fleet = self.place.fleet
+        fleet._make_driver = lambda node: self.driver if node.driver == "ssh" else Waiting()
+        self.write(A)
+        fleet.apply(load_registry(self.registry))
+        return self
+
+    @property
+    def registry(self) -> Path:
+        return self.place.config.registry
+
+    def write(self, *entries: dict[str, Any]) -> None:
+        self.registry.write_text(json.dumps(entries, ensure_ascii=False), encoding="utf-8")
+
+    def in_file(self) -> list[str]:
+        return [node.name for node in load_registry(self.registry)]
+
+    def in_queue(self) -> list[str]:
+        return list(self.core.inventory.nodes)
+
+    def config(self, name: str) -> NodeConfig:
+        return self.place.fleet.configs[name]
+
+    async def busy(self, peer: Peer, gpus: int = 8) -> int:
+        """Have a task on `a`; its id."""
+        self.online()
+        task_id: int = (await peer.call("task.submit", command="true", gpus=gpus))["id"]
+        await settled(lambda: self.core.inventory.nodes["a"].active)
+        return task_id
+
+
+def test_an_added_node_is_in_the_file_in_the_fleet_and_in_the_queue_when_the_answer_comes(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            answer = await peer.call("node.add", node={**SSH, "#": "new"})
+            assert (answer["node"]["name"], answer["node"]["driver"], answer["needs_trust"]) == ("远", "ssh", True)
+            assert lab.in_file() == lab.in_queue() == list(lab.place.fleet.configs) == ["a", "远"]
+            assert '"#": "new"' in lab.registry.read_text(encoding="utf-8")
+            lab.driver.known = SHOWN.fingerprint
+            assert not (await peer.call("node.add", node={**SSH, "name": "b"}))["needs_trust"]
+            assert not (await peer.call("node.add", node={**A, "name": "c"}))["needs_trust"]
+            assert [node["name"] for node in await peer.call("node.list")] == ["a", "远", "b", "c"]
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("verb", "params", "code", "said"),
+    [
+        ("node.add", {"node": {**A, "name": "b", "gpu_count": -1}}, "bad_request", "node: gpu_count: found -1"),
+        ("node.add", {"node": {**A, "name": "b", "gpus": 1}}, "bad_request", "node: unknown key `gpus`"),
+        ("node.add", {"node": {**SSH, "user_name": ""}}, "bad_request", "node: user_name: found"),
+        ("node.add", {"node": A}, "conflict", "there is a node 'a' already"),
+        ("node.edit", {"name": "a", "changes": {}}, "bad_request", "changes: expected at least one key"),
+        ("node.edit", {"name": "a", "changes": {"gpu": 1}}, "bad_request", "unknown key `gpu`"),
+        ("node.edit", {"name": "a", "changes": {"gpu_count": "8"}}, "bad_request", 'gpu_count: found "8"'),
+        ("node.edit", {"name": "a", "changes": {"name": "b"}}, "bad_request", "keeps its name"),
+        ("node.edit", {"name": "a", "changes": {"driver": "ssh"}}, "bad_request", "needs it to log in"),
+        ("node.edit", {"name": "x", "changes": {"port": 1}}, "not_found", "no node 'x'"),
+        ("node.remove", {"name": "x"}, "not_found", "no node 'x'"),
+        ("node.drain", {"name": "x"}, "not_found", "no node 'x'"),
+        ("node.drain", {"name": "a", "reason": "x" * 201}, "bad_request", "reason"),
+        ("node.resume", {"name": "a"}, "conflict", "not drained"),
+        ("node.trust", {"name": "a"}, "bad_request", "no host key"),
+        ("node.trust", {"name": "x"}, "not_found", "no node 'x'"),
+        ("node.lost", {"name": "x"}, "not_found", "no node 'x'"),
+        ("agent.stop", {"nodes": ["a", "x"]}, "not_found", "no node 'x'"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_and_nothing_changes(
+    tmp_path: Path, verb: str, params: dict[str, Any], code: str, said: str
+) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            before = lab.registry.read_bytes()
+            refused, message = await (await lab.peer()).refusal(verb, **params)
+            assert (refused, said in message) == (code, True), message
+            assert lab.registry.read_bytes() == before
+            assert lab.in_queue() == ["a"]
+            assert not lab.core.notes
+
+    run(story())
+
+
+def test_a_broken_file_is_not_changed_and_the_fault_is_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            lab.registry.write_text("[", encoding="utf-8")
+            code, message = await (await lab.peer()).refusal("node.add", node=SSH)
+            assert (code, str(lab.registry) in message) == ("config", True)
+            assert lab.registry.read_text(encoding="utf-8") == "["
+
+    run(story())
+
+
+def test_many_changes_at_once_all_take_effect(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peers = [await lab.peer() for _ in range(8)]
+            names = [f"n{number}" for number in range(8)]
+            await asyncio.gather(*(
+                peer.call("node.add", node={**A, "name": name}) for peer, name in zip(peers, names, strict=True)
+            ))  # fmt: skip
+            assert sorted(lab.in_file()) == ["a", *names]
+            assert lab.in_file() == lab.in_queue()
+            await asyncio.gather(*(
+                peer.call("node.remove", name=name) for peer, name in zip(peers, names, strict=True)
+            ))  # fmt: skip
+            assert lab.in_file() == lab.in_queue() == ["a"]
+
+    run(story())
+
+
+def test_an_edit_takes_effect_at_once_where_nothing_is_lost_by_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            await lab.busy(peer, gpus=1)
+            changes = {"gpu_count": 9, "labels": {"room": "二楼"}, "slots": 3}
+            answer = await peer.call("node.edit", name="a", changes=changes)
+            assert (len(answer["node"]["gpus"]), answer["node"]["slots"], answer["deferred"]) == (9, 3, False)
+            assert (await peer.call("node.show", name="a"))["labels"] == {"room": "二楼"}
+            answer = await peer.call("node.edit", name="a", changes={"slots": None})
+            assert (lab.config("a").slots, answer["node"]["slots"]) == (None, 4)
+
+    run(story())
+
+
+def test_a_busy_node_is_followed_to_its_new_address_after_its_last_task_and_the_answer_says_so(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            task_id = await lab.busy(peer, gpus=1)
+            answer = await peer.call("node.edit", name="a", changes={"ip": "10.0.0.2", "port": 2222})
+            assert (answer["deferred"], answer["tasks"]) == (True, [task_id])
+            assert (answer["node"]["registry"], answer["node"]["schedulable"]) == ("changing", False)
+            assert "ip and port changed" in answer["node"]["reason"]
+
+    run(story())
+
+
+def test_a_busy_node_whose_address_is_put_back_takes_tasks_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            task_id = await lab.busy(peer, gpus=1)
+            lab.write({**A, "ip": "10.0.0.2"})
+            lab.place.fleet.apply(load_registry(lab.registry))
+            assert not lab.core.node("a").takes_tasks
+            lab.write(A)
+            lab.place.fleet.apply(load_registry(lab.registry))
+            assert lab.core.node("a").takes_tasks
+            assert list(lab.core.node("a").active) == [task_id]
+
+    run(story())
+
+
+def test_an_idle_node_is_gone_at_once_and_a_busy_one_after_its_last_task(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            await peer.call("node.add", node={**A, "name": "idle"})
+            assert await peer.call("node.remove", name="idle") == {"name": "idle", "leaving": False, "tasks": []}
+            task_id = await lab.busy(peer)
+            assert await peer.call("node.remove", name="a") == {"name": "a", "leaving": True, "tasks": [task_id]}
+            (node,) = await peer.call("node.list")
+            assert (node["registry"], node["schedulable"], node["tasks"]) == ("leaving", False, [task_id])
+            assert "left the registry" in node["reason"]
+            await peer.call("node.add", node=A)
+            (node,) = await peer.call("node.list")
+            assert (node["registry"], node["schedulable"]) == ("ok", True)
+
+    run(story())
+
+
+def test_a_gpu_that_left_the_registry_is_shown_while_a_task_holds_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            task_id = await lab.busy(peer)
+            node = (await peer.call("node.edit", name="a", changes={"gpu_count": 1}))["node"]
+            assert [gpu["held_by"] for gpu in node["gpus"]] == [[task_id]] * 8
+            assert [gpu["health"] for gpu in node["gpus"]] == ["ok"] + ["not in the registry"] * 7
+
+    run(story())
+
+
+def test_a_gpu_shows_what_the_last_sample_told_and_why_it_is_not_given_out(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            stranger = Holder(pid=7, user="alice", memory_mib=500)
+            report = GpuReport(
+                index=0, memory_total_mib=24576, memory_used_mib=500, utilization=97.0, processes=(stranger,)
+            )
+            node = lab.core.inventory.nodes["a"]
+            node.kept_back = node.watch.look([report], 1, (), 0.0).kept_back
+            first, second = (await peer.call("node.show", name="a"))["gpus"][:2]
+            assert (first["memory_mib"], first["memory_used_mib"], first["utilization"]) == (24576, 500, 97.0)
+            assert first["health"] == "used by alice (pid 7)"
+            assert first["foreign"] == [{"pid": 7, "user": "alice", "memory_mib": 500}]
+            assert (second["health"], second["utilization"], second["foreign"]) == ("ok", None, [])
+
+    run(story())
+
+
+def test_a_drained_node_says_who_and_why_until_it_is_resumed(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            lab.online()
+            node = await peer.call("node.drain", name="a", reason="new\n\tfan  please")
+            assert (node["drained"], node["schedulable"], node["state"]) == ("new fan please", False, "online")
+            assert "new fan please" in node["reason"]
+            shown = await peer.call("node.show", name="a")
+            assert shown["drained_by"]
+            assert shown["drained_at"] > 0
+            node = await peer.call("node.resume", name="a")
+            assert (node["drained"], node["schedulable"], node["reason"]) == (None, True, None)
+
+    run(story())
+
+
+def test_a_node_that_the_registry_keeps_closed_is_not_opened_by_resume(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            await peer.call("node.edit", name="a", changes={"schedulable": False})
+            code, message = await peer.refusal("node.resume", name="a")
+            assert code == "conflict"
+            assert "`muster node edit a schedulable=`" in message
+
+    run(story())
+
+
+def test_a_node_is_given_up_only_when_it_is_away(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            task_id = await lab.busy(peer)
+            code, message = await peer.refusal("node.lost", name="a")
+            assert (code, "is online" in message) == ("conflict", True)
+            lab.engine.event(lambda: lab.core.node_state("a", NodeState.UNREACHABLE, "gone"))
+            assert await peer.call("node.lost", name="a") == {"lost": [task_id]}
+            assert (await peer.call("task.show", id=task_id))["state"] == "lost"
+
+    run(story())
+
+
+def test_trust_shows_both_fingerprints_and_pins_only_the_one_that_was_looked_at(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            lab.driver.known = OTHER
+            peer = await lab.peer()
+            await peer.call("node.add", node=SSH)
+            told = {"name": "远", "offered": {"type": "ssh-ed25519", "fingerprint": SHOWN.fingerprint}, "known": OTHER}
+            assert await peer.call("node.trust", name="远") == {**told, "pinned": False}
+            code, message = await peer.refusal("node.trust", name="远", fingerprint=OTHER)
+            assert code == "conflict"
+            assert f"shows {SHOWN.fingerprint}, not {OTHER}: nothing was pinned" in message
+            assert lab.driver.known == OTHER
+            assert await peer.call("node.trust", name="远", fingerprint=SHOWN.fingerprint) == {**told, "pinned": True}
+            assert lab.driver.known == SHOWN.fingerprint
+            again = await peer.call("node.trust", name="远")
+            assert (again["known"], again["pinned"]) == (SHOWN.fingerprint, True)
+
+    run(story())
+
+
+def test_trust_that_cannot_be_says_why(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            await peer.call("node.add", node=SSH)
+            lab.driver.disk_full = True
+            code, message = await peer.refusal("node.trust", name="远", fingerprint=SHOWN.fingerprint)
+            assert (code, "known_hosts" in message) == ("storage", True)
+            lab.driver.shown = None
+            code, message = await peer.refusal("node.trust", name="远")
+            assert (code, "connection refused" in message) == ("conflict", True)
+            lab.driver.shown, lab.driver.known = SHOWN, OTHER
+            await peer.call("node.edit", name="远", changes={"host_key": OTHER})
+            code, message = await peer.refusal("node.trust", name="远", fingerprint=SHOWN.fingerprint)
+            assert (code, f"host_key={SHOWN.fingerprint}" in message) == ("conflict", True)
+            assert lab.driver.known == OTHER
+
+    run(story())
+
+
+def test_agents_are_stopped_until_they_are_started_and_all_means_all(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            lab.place.fleet._make_driver = lambda _node: Nowhere()  # its refusal shows that it was asked
+            await peer.call("node.add", node={**A, "name": "b"})
+            assert await peer.call("agent.stop") == {"done": ["a", "b"], "refused": {}}
+            assert all("agents start" in node["reason"] for node in await peer.call("node.list"))
+            assert await peer.call("agent.start", nodes=["b", "b"]) == {"done": ["b"], "refused": {}}
+            await settled(lambda: "no agent in this test" in str(lab.core.inventory.nodes["b"].reason))
+            assert (await peer.call("node.show", name="a"))["reason"].startswith("its agent was stopped")
+            assert await peer.call("agent.restart", nodes=["a"]) == {"done": ["a"], "refused": {}}
+            await settled(lambda: "no agent in this test" in str(lab.core.inventory.nodes["a"].reason))
+
+    run(story())
+
+
+def test_a_restart_is_brought_to_its_end_when_who_asked_for_it_leaves(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            half, gone, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+            async def restart(_name: str) -> None:
+                half.set()
+                await gone.wait()
+                done.set()
+
+            monkeypatch.setattr(lab.place.fleet, "restart_agent", restart)
+            peer = await lab.peer()
+            peer.ask("agent.restart", nodes=["a"])
+            await half.wait()
+            peer.writer.close()
+            await settled(lambda: not lab.hub.connections)
+            gone.set()
+            await done.wait()
+
+    run(story())

@@ -1,0 +1,351 @@
+"""Every verb of the table with parameters that are wrong: an error with a stable code, and nothing changed."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import socket
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+
+from client.api import whole_tasks
+from master.verbs.spec import ALL_BYTES, WORD_BYTES
+from master.verbs.table import VERBS
+from tests.master.in_process import InProcess, Peer, run, settled
+from wire.errors import MusterError, from_code
+
+WRONG: tuple[Any, ...] = ({"no": {"such": []}}, [[]], "\0", 1.5, -(2**70), True, None)
+CODES = {"bad_request", "not_found", "conflict", "impossible", "limit", "config", "node_unreachable"}
+
+
+class Case(NamedTuple):
+    """A verb and one of its parameters."""
+
+    verb: str
+    field: str
+
+
+CASES = [Case(name, field.encode_name) for name, verb in VERBS.items() for field in msgspec.structs.fields(verb.params)]
+
+
+def _required(verb: str) -> dict[str, Any]:
+    """What the verb cannot do without, right."""
+    right = {"id": 1, "command": "true", "commands": ["true"], "position": 1, "changes": {"name": "x"}, "name": "a"}
+    right["node"] = {"name": "b", "driver": "local", "gpu_count": 0}
+    right.update(
+        {"path": "data/x", "from": "data/x", "to": "data/y", "kind": "folder", "content": "", "size": 1, "offset": 0}
+    )
+    right.update({"upload": "0123456789abcdef", "env": "base"})
+    fields = msgspec.structs.fields(VERBS[verb].params)
+    return {field.encode_name: right[field.encode_name] for field in fields if field.required}
+
+
+async def _refused_or_fine(peer: Peer, verb: str, params: dict[str, Any]) -> str | None:
+    """Call; the code of the error or None. That the master met a defect is never an answer."""
+    message = await peer.answer(peer.ask(verb, **params))
+    if "error" not in message:
+        return None
+    code = message["error"]["data"]["code"]
+    assert code in CODES, message
+    assert type(from_code(code, "")) is not MusterError
+    assert "\n" not in message["error"]["message"]
+    assert "Traceback" not in message["error"]["message"]
+    return str(code)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[".".join(case) for case in CASES])
+def test_a_parameter_of_the_wrong_kind_is_refused(tmp_path: Path, case: Case) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("task.submit", command="true", name="kept")
+            params = {**_required(case.verb), case.field: WRONG[0]}
+            assert await _refused_or_fine(peer, case.verb, params) == "bad_request"
+            for value in WRONG[1:]:
+                await _refused_or_fine(peer, case.verb, {**_required(case.verb), case.field: value})
+            await peer.call("server.info")
+
+    run(story())
+
+
+@pytest.mark.parametrize("verb", list(VERBS))
+def test_a_parameter_that_does_not_exist_or_is_missing_is_named(tmp_path: Path, verb: str) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            code, message = await peer.refusal(verb, **_required(verb), nonsense=1)
+            assert (code, "nonsense" in message) == ("bad_request", True)
+            for name in _required(verb):
+                params = {key: value for key, value in _required(verb).items() if key != name}
+                code, message = await peer.refusal(verb, **params)
+                assert (code, name in message) == ("bad_request", True)
+            assert not master.place.stopped
+            assert not master.core.tasks
+
+    run(story())
+
+
+@pytest.mark.parametrize("verb", [name for name in VERBS if "id" in _required(name)])
+def test_a_task_that_does_not_exist_is_not_found(tmp_path: Path, verb: str) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            for number in (1, 2**40, 2**70):
+                code, message = await peer.refusal(verb, **{**_required(verb), "id": number})
+                assert (code, str(number) in message) == ("not_found", True)
+
+    run(story())
+
+
+def test_a_verb_that_does_not_exist_is_told_from_those_that_do(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            code, message = await peer.refusal("task.sumbit", command="true")
+            assert code == "unknown_method"
+            assert "task.submit" in message
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"command": ""}, "command"),
+        ({"command": []}, "command"),
+        ({"command": [" ", "\t"]}, "command"),
+        ({"command": "a\0b"}, "command"),
+        ({"command": ["a", 1]}, "command"),
+        ({"command": "x" * (WORD_BYTES + 1)}, "command"),
+        ({"command": ["中" * (WORD_BYTES // 3)] * (ALL_BYTES // WORD_BYTES + 2)}, "command"),
+        ({"command": "true", "setup": "x" * WORD_BYTES}, "command"),
+        ({"gpus": 9}, "GPU"),
+        ({"gpus": -1}, "gpus"),
+        ({"gpus": True}, "gpus"),
+        ({"gpus": "1"}, "gpus"),
+        ({"gpu_ids": []}, "gpu_ids"),
+        ({"gpu_ids": [1, 1]}, "gpu_ids"),
+        ({"gpu_ids": [8]}, "GPU 8"),
+        ({"gpu_ids": [1], "gpus": 2}, "gpu_ids"),
+        ({"cpus": 0}, "cpus"),
+        ({"node": "nowhere"}, "nowhere"),
+        ({"after": [{"id": 99}]}, "99"),
+        ({"after": [{"id": 1, "on": "maybe"}]}, "after"),
+        ({"after": [1]}, "after"),
+        ({"priority": 10**9}, "priority"),
+        ({"time_limit_s": 0}, "time_limit_s"),
+        ({"time_limit_s": 1e300}, "time_limit_s"),
+        ({"env": "a; rm -rf /"}, "env"),
+        ({"env": "$(id)"}, "env"),
+        ({"cwd": "/\0"}, "cwd"),
+        ({"log": "\0"}, "log"),
+        ({"name": "x" * 201}, "name"),
+        ({"variables": {"1A": "x"}}, "variables"),
+        ({"variables": {"A;B": "x"}}, "variables"),
+        ({"variables": {"A": "\0"}}, "variables"),
+        ({"variables": {"A": 1}}, "variables"),
+        ({"variables": {"CUDA_VISIBLE_DEVICES": "0"}}, "CUDA_VISIBLE_DEVICES"),
+        ({"variables": {"MUSTER_LAUNCH_ID": "x"}}, "MUSTER_LAUNCH_ID"),
+        ({"variables": {"A": "x" * (WORD_BYTES + 1)}}, "variables"),
+    ],
+)
+def test_a_task_that_cannot_be_is_refused_whether_submitted_or_edited(
+    tmp_path: Path, spec: dict[str, Any], words: str
+) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            for verb in ("task.submit", "task.submit_batch"):
+                params = {"command": "true", **spec}
+                if verb == "task.submit_batch":
+                    params["commands"] = [params.pop("command")]
+                code, message = await peer.refusal(verb, **params)
+                assert code in {"bad_request", "not_found", "impossible"}
+                assert words in message or verb == "task.submit_batch"
+            assert master.core.next_id == 1
+            await peer.call("task.submit", command="kept")
+            await peer.refusal("task.edit", id=1, changes=spec)
+            task = await peer.call("task.show", id=1)
+            assert (task["command"], task["gpus"], task["state"]) == ("kept", 0, "waiting")
+
+    run(story())
+
+
+def test_a_batch_with_one_bad_command_files_none(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            assert (await peer.refusal("task.submit_batch", commands=["true", " "]))[0] == "bad_request"
+            assert (await peer.refusal("task.submit_batch", commands=[]))[0] == "bad_request"
+            assert (await peer.refusal("task.submit_batch", commands=["true"], log="x"))[0] == "bad_request"
+            assert not master.core.tasks
+
+    run(story())
+
+
+def test_chinese_names_and_every_quote_come_back_as_they_went(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            command = ["训练 \"a\" 'b' `c` $d \\ \n😀"]
+            sent = {"command": command, "name": "名字", "project": "项目", "variables": {"A": "“值”"}, "cwd": "数据 1"}
+            await peer.call("task.submit", **sent)
+            task = await peer.call("task.show", id=1)
+            assert {key: task[key] for key in ("command", "name", "project", "variables")} == {
+                key: sent[key] for key in ("command", "name", "project", "variables")
+            }
+            assert task["cwd"] == str(tmp_path / "数据 1")
+            assert (await peer.call("task.list", search="名字"))["total"] == 1
+        async with InProcess(tmp_path) as master:
+            assert master.core.tasks[1].command == command
+
+    run(story())
+
+
+def test_a_preview_files_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            waits = await peer.call("task.submit", command="true", gpus=1, dry_run=True)
+            assert waits["placement"] is None
+            master.online()
+            fits = await peer.call("task.submit", command="true", gpus=1, dry_run=True)
+            assert fits == {"placement": {"node": "a", "gpus": [0]}, "reason": None}
+            never = await peer.call("task.submit", command="true", gpus=9, dry_run=True)
+            assert never["reason"].startswith("can never start")
+            assert not master.core.tasks
+
+    run(story())
+
+
+def test_cancel_tells_apart_what_it_did(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            master.online()
+            for gpus in (8, 8, 8):
+                await peer.call("task.submit", command="true", gpus=gpus)
+            await settled(lambda: master.effects)
+            answer = await peer.call("task.cancel", ids=[1, 2, 2, 99])
+            assert (answer["cancelled"], answer["signalled"], list(answer["refused"])) == ([2], [1], ["99"])
+            assert (await peer.refusal("task.cancel"))[0] == "bad_request"
+            assert (await peer.call("task.cancel", mine=True))["cancelled"] == [3]
+
+    run(story())
+
+
+def test_lists_are_paged_filtered_and_counted(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("task.submit_batch", commands=[f"echo {number}" for number in range(10)])
+            await peer.call("task.cancel", ids=[1, 2])
+            page = await peer.call("task.list", limit=3, offset=2)
+            assert ([task["id"] for task in page["tasks"]], page["total"]) == ([5, 6, 7], 8)
+            ended = await peer.call("task.list", active=False, ended=True)
+            assert [task["id"] for task in ended["tasks"]] == [2, 1]
+            assert (await peer.call("task.list", states=["cancelled"], search="ECHO 1"))["total"] == 1
+            assert (await peer.call("task.list", user="nobody else"))["total"] == 0
+            assert (await peer.call("task.list", ids=[1, 5]))["total"] == 2
+            assert (await peer.refusal("task.list", states=["done"]))[0] == "bad_request"
+
+    run(story())
+
+
+# -- logs -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_log_is_read_in_ranges_from_either_end(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("task.submit", command="true", log="out.log")
+            assert (await peer.call("log.read", id=1))["size"] == 0
+            (tmp_path / "out.log").write_bytes(bytes(range(256)) * 10)
+            for offset, limit, expected in ((0, 4, b"\0\1\2\3"), (-2, 9, b"\xfe\xff"), (-(1 << 60), 1, b"\0")):
+                piece = await peer.call("log.read", id=1, offset=offset, limit=limit)
+                assert base64.b64decode(piece["data"]) == expected
+            beyond = await peer.call("log.read", id=1, offset=1 << 62)
+            assert (beyond["data"], beyond["ended"]) == ("", False)
+            for params in ({"offset": 1 << 63}, {"offset": -(1 << 70)}, {"limit": (1 << 20) + 1}, {"limit": -1}):
+                assert (await peer.refusal("log.read", id=1, **params))[0] == "bad_request"
+            assert (await peer.refusal("log.read"))[0] == "bad_request"
+
+    run(story())
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "socket", "loop", "long"])
+def test_a_log_that_is_no_file_is_refused_and_blocks_nobody(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / ("x" * 300 if kind == "long" else "log")
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.bind(f"/proc/self/fd/{(folder := os.open(tmp_path, os.O_PATH))}/log")
+            os.close(folder)
+    elif kind == "loop":
+        path.symlink_to(path)
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("task.submit", command="true", log=path.name)
+            code, message = await asyncio.wait_for(peer.refusal("log.read", id=1), 5)
+            assert (code, str(path) in message) == ("conflict", True)
+
+    run(story())
+
+
+def test_the_masters_own_log_can_be_read(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            (tmp_path / "server.log").write_text("hello", encoding="utf-8")
+            peer = await master.peer()
+            assert base64.b64decode((await peer.call("log.read", server=True))["data"]) == b"hello"
+
+    run(story())
+
+
+def test_the_answer_to_stop_leaves_before_the_end(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            assert await peer.call("server.stop") == {}
+            assert master.place.stopped
+
+    run(story())
+
+
+def test_nodes_are_shown_by_name(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            node = await peer.call("node.show", name="a")
+            assert (len(node["gpus"]), node["state"]) == (8, "connecting")
+            code, message = await peer.refusal("node.show", name="b")
+            assert (code, "a" in message) == ("not_found", True)
+
+    run(story())
+
+
+def test_a_sparse_list_says_the_same_as_a_whole_one_in_fewer_words(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("task.submit_batch", commands=["true"] * 20, gpus=1)
+            held = await peer.call("task.submit", command="true", hold=True)
+            await peer.call("task.submit", command="true", after=[{"id": held["id"], "on": "any"}])
+            await peer.call("task.cancel", ids=[3])
+            whole = await peer.call("task.list", ended=True)
+            sparse = await peer.call("task.list", ended=True, sparse=True)
+            assert whole_tasks(sparse) == whole["tasks"]
+            assert sparse["total"] == whole["total"] == 22
+            assert len(str(sparse)) < len(str(whole)) / 2
+
+    run(story())
