@@ -30,19 +30,24 @@ CALL = b'{"op":'
 """How the first line of whoever is no client begins."""
 HELD_S = 10.0
 """An agent that reported is kept for so long for a link that is busy with what was before."""
+GIVING_S = 300.0
+"""How long fetching the archive may take."""
+GIVINGS = 64
+"""So many may fetch it at a time: nobody knows who they are."""
 FINAL = "token"
 """The refusal after which an agent ends; after any other it tries again."""
 
 
 class Report(msgspec.Struct):
-    """An agent's first line. `state_id` names its state folder, `version` the archive that it runs from; `stays`: it
-    has tried to take over ours and cannot."""
+    """An agent's first line. `state_id` names its state folder, `boot_id` the run of its machine ("" of agents before
+    it), `version` the archive that it runs from; `stays`: it has tried to take over ours and cannot."""
 
     node: str
     token: str
     state_id: str
     version: str
     stays: bool = False
+    boot_id: str = ""
 
 
 class Call(asyncio.Protocol):
@@ -50,7 +55,7 @@ class Call(asyncio.Protocol):
 
     def __init__(self, transport: asyncio.Transport, report: Report, token: Token) -> None:
         self.transport = transport
-        self.state_id = report.state_id
+        self.who = (report.state_id, report.boot_id)
         self.token_id = token.id
 
     def hand_over(self, protocol: asyncio.Protocol) -> None:
@@ -58,6 +63,22 @@ class Call(asyncio.Protocol):
         self.transport.set_protocol(protocol)
         protocol.connection_made(self.transport)
         self.transport.resume_reading()
+
+
+class Giving(asyncio.Protocol):
+    """A connection over which somebody fetches the archive, and which he closes when he has it. Closing it here would
+    be too early on a slow line: TLS waits for seconds only. One that is left open is cut."""
+
+    def __init__(self, transport: asyncio.Transport, all_: set[Giving]) -> None:
+        self._all = all_
+        self._all.add(self)
+        self._timer = asyncio.get_running_loop().call_later(GIVING_S, transport.abort)
+        transport.set_protocol(self)
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """He has it, or gave up."""
+        self._timer.cancel()
+        self._all.discard(self)
 
 
 class ReportDriver:
@@ -120,10 +141,12 @@ class ReportDriver:
 
     # -- the desk's side --------------------------------------------------------------------------------------
 
-    def objection(self, state_id: str) -> str | None:
-        """Why this agent may not take the place of the one that is connected; None if it may."""
+    def objection(self, report: Report) -> str | None:
+        """Why this agent may not take the place of the one that is connected; None if it may. Nor may one with a copy
+        of its state folder; of a machine that restarted, the connection before is soon found to be dead."""
+        who = (report.state_id, report.boot_id)
         for call in (self._current, self._offer):
-            if call is not None and not call.transport.is_closing() and call.state_id != state_id:
+            if call is not None and not call.transport.is_closing() and call.who != who:
                 return f"another agent reports as node {self._node} just now, with the same token"
         return None
 
@@ -166,14 +189,17 @@ class ReportDriver:
 
 
 class Desk:
-    """Where all agents that dial in are received. `archive`: what they should run from, its digest and its bytes."""
+    """Where all agents that dial in are received. `archive`: what they should run from, its digest and its bytes;
+    `cluster` names this lab: each has an agent of its own, should a machine belong to two."""
 
-    def __init__(self, core: Core, tls: Tls, archive: tuple[str, bytes]) -> None:
+    def __init__(self, core: Core, tls: Tls, archive: tuple[str, bytes], cluster: str) -> None:
         self.drivers: dict[str, ReportDriver] = {}
         self.version, self.archive = archive
         self.sha256 = hashlib.sha256(self.archive).hexdigest()
         self.tls = tls
         self._core = core
+        self._cluster = cluster
+        self._givings: set[Giving] = set()
 
     def tokens(self, node: str) -> tuple[Token, ...]:
         """Those that were made for the node, of now or of before."""
@@ -185,11 +211,13 @@ class Desk:
         try:
             message = strict_loads(line.rstrip(b"\r\n"))
             op = message["op"]
-            if op == "authority":
-                self._tell(transport, {"op": "authority", "certificate": self.tls.authority()})
+            if not self.tls.is_on:
+                self._refuse(transport, "plain", "this master speaks no TLS (conf.json: tls), so no agent can dial in")
+            elif op == "authority":
+                told = {"certificate": self.tls.authority(), "cluster": self._cluster}
+                self._tell(transport, {"op": "authority", **told})
             elif op == "archive":
-                transport.write(self.archive)
-                transport.close()
+                self._give(transport)
             elif op == "report" and is_plain:
                 self._refuse(transport, "plain", "an agent must speak TLS")
             elif op == "report":
@@ -201,6 +229,13 @@ class Desk:
             self._refuse(transport, "unreadable", f"not a report: {error}")
         except ConfigError as error:
             self._refuse(transport, "no_certificate", str(error))
+
+    def _give(self, transport: asyncio.Transport) -> None:
+        if len(self._givings) >= GIVINGS:
+            self._refuse(transport, "busy", f"{GIVINGS} others fetch the archive just now")
+            return
+        Giving(transport, self._givings)
+        transport.write(self.archive)
 
     def _report(self, transport: asyncio.Transport, report: Report, address: str) -> None:
         token = find(self.tokens(report.node), report.token, time.time())
@@ -217,7 +252,7 @@ class Desk:
         elif report.version != self.version and not report.stays:
             size = len(self.archive)
             self._tell(transport, {"op": "outdated", "version": self.version, "size": size, "sha256": self.sha256})
-        elif (objection := driver.objection(report.state_id) or self._stranger(report)) is not None:
+        elif (objection := driver.objection(report) or self._stranger(report)) is not None:
             log.warning("an agent at %s was refused: %s", address, objection)
             self._refuse(transport, "busy", objection)
         else:

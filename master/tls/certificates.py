@@ -26,7 +26,7 @@ AUTHORITY_DAYS = 30 * 365
 """It cannot be renewed without telling everybody, so it outlives the lab."""
 CERTIFICATE_DAYS = 397
 RENEW_DAYS = 132
-"""With a third of its life to go. A master runs for months; it looks once a day."""
+"""With a third of its life to go. A master runs for months; `tls` looks every hour."""
 _BACKDATED = timedelta(days=2)
 _SECRET = 0o600
 

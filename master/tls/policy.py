@@ -1,7 +1,7 @@
 """Which connections are encrypted, and with what certificate: `tls` of conf.json, made usable.
 
-Owns the policy and the context of the three ports; the files that the master makes for itself are `certificates`'. Nothing
-is made or loaded before somebody comes who speaks TLS, or could: a lab of one machine never pays for it.
+Owns the policy and the context of the three ports; what the master makes for itself is `certificates`'. Nothing is made
+or loaded before somebody comes who speaks TLS, or could: a lab of one machine never pays for it.
 """
 
 from __future__ import annotations

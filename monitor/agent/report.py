@@ -1,87 +1,107 @@
 """`report`: dials the master again and again, and lets it talk to the agent here, which it starts when needed.
 
 A process of its own beside the agent, so that neither OpenSSL nor the token is in the process whose forks become tasks.
-It owns when to call again, when to give up, and how an archive of another version is taken over; what runs here runs
-on whatever becomes of it.
+It owns when to call again and when to give up; what runs here runs on whatever becomes of it.
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
-import hashlib
 import os
 import random
-import shutil
 import socket
 import subprocess
 import sys
 import time
-from typing import Callable, List, NoReturn, Optional
+from typing import Callable, List, NoReturn
 
-from .daemon import detach
+from . import report_archive as archives
+from . import report_lock
+from .daemon import Log, detach
 from .folder import Folder, FolderError
-from .report_call import CallError, OutdatedError, RefusedError, carry, fetch_archive, fetch_certificate, report
+from .report_call import CallError, OutdatedError, RefusedError, carry, fetch_archive, learn_master, report
 from .report_settings import TOKEN_VARIABLE, Settings, SettingsError, make_base, read_token, state_base
+from .report_unit import agent_words, unit
+from .server import boot_id
 
-EXIT_CONFIG, EXIT_REFUSED, EXIT_GAVE_UP = 78, 77, 69
-"""Exit statuses, as sysexits.h numbers them: EX_CONFIG, EX_NOPERM, EX_UNAVAILABLE."""
+EXIT_CONFIG, EXIT_REFUSED, EXIT_BUSY, EXIT_GAVE_UP, EXIT_INTERRUPTED = 78, 77, 75, 69, 130
+"""Exit statuses, as sysexits.h numbers them: EX_CONFIG, EX_NOPERM, EX_TEMPFAIL, EX_UNAVAILABLE; and the shells' one."""
+REFUSED = "the token is refused: `muster node token` makes one; --new-token takes it"
+BUSY = "another process reports as this node from here already"
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 LASTED_S = 30.0
-"""A conversation that lasted for so long was one: the next failure is a first one."""
+"""A conversation that lasted for so long was one: the next pause is a first one."""
 START_S = 20.0
-STABLE_NAME = "muster-agent.pyz"
-_UNIT = """[Unit]
-Description=Muster: node {node}
-After=network-online.target
-Wants=network-online.target
 
-[Service]
-ExecStart={command}
-Restart=always
-RestartSec=10
-RestartPreventExitStatus={refused} {config}
-# Tasks run on when this ends; the next one takes them over.
-KillMode=process
-{account}
-[Install]
-WantedBy={target}
-"""
+
+class EndError(Exception):
+    """There is no use in calling again."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def main(words: List[str], version_of: Callable[[str], str]) -> int:
     """Run the command; gives the exit status."""
     options = _parser().parse_args(words)
+    try:
+        return _main(options, version_of)
+    except (SettingsError, FolderError) as error:
+        return _fail(str(error), EXIT_CONFIG)
+    except EndError as error:
+        return _fail(str(error), error.status)
+    except KeyboardInterrupt:
+        os.write(2, b"\n")
+        return EXIT_INTERRUPTED
+
+
+def _main(options: argparse.Namespace, version_of: Callable[[str], str]) -> int:
     archive = os.path.abspath(sys.argv[0])
     version = version_of(archive)
     if version == "source":
         return _fail("this works from the archive only: `muster node token NAME` says where to get it", EXIT_CONFIG)
     base = os.path.abspath(options.state) if options.state else state_base()
+    make_base(base)
+    settings = Settings(base, options.node)
+    if options.unit:
+        started = agent_words(os.path.join(base, archives.STABLE_NAME), options.node, base)
+        sys.stdout.write(unit(options.unit, options.node, started, (EXIT_REFUSED, EXIT_CONFIG)))
+        return 0
+    is_told = _take_what_is_said(options, settings)
     try:
-        make_base(base)
-        settings = Settings(base, options.node)
-        if options.unit:
-            return _print_unit(options, settings)
-        settings.point_to(options.master, options.authority)
-        if options.token_file or options.new_token or TOKEN_VARIABLE in os.environ or not settings.token:
-            settings.token = read_token(options.token_file)
-        settings.save()
-        own = _settle(archive, version, base)
-    except (SettingsError, FolderError) as error:
-        return _fail(str(error), EXIT_CONFIG)
+        own = archives.settle(archive, version, base)
+        is_busy = report_lock.is_taken(settings.lock)
     except OSError as error:
         return _fail(f"{error.filename or base}: {error.strerror}", EXIT_CONFIG)
+    if is_busy and is_told:
+        say(f"{BUSY}: it takes the new token at its next call")
+        return 0
+    if is_busy:
+        return _fail(BUSY, EXIT_BUSY)
     if own != archive or _shows_token():
         _become(own, options)
-    start = _detached if options.detach else _run
-    return start(options, settings, version, own)
+    if options.detach:
+        return _detached(options, settings, version, own)
+    return Reporter(options, settings, version, own).run()
+
+
+def _take_what_is_said(options: argparse.Namespace, settings: Settings) -> bool:
+    """Remember what the command says of the master; whether a token was among it. Raises SettingsError."""
+    settings.point_to(options.master, options.authority)
+    is_told = bool(options.token_file or options.new_token or TOKEN_VARIABLE in os.environ)
+    if is_told or not settings.token:
+        settings.token = read_token(options.token_file)
+    settings.save()
+    return is_told
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="agent report",
         description="Let the master run tasks on this machine, by dialling it. What is said once is remembered.",
-        epilog=f"Exit status {EXIT_REFUSED}: token refused; {EXIT_GAVE_UP}: given up; {EXIT_CONFIG}: set up wrongly.",
+        epilog=f"Exit status {EXIT_REFUSED}: token refused; {EXIT_GAVE_UP}: given up; {EXIT_BUSY}: another process "
+        f"reports as this node; {EXIT_CONFIG}: set up wrongly.",
     )
     parser.add_argument("--node", required=True, metavar="NAME", help="the node's name in the registry")
     parser.add_argument("--master", metavar="HOST:PORT", help="the master's data port")
@@ -90,30 +110,35 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--new-token", action="store_true", help="ask for the token, although one is remembered")
     parser.add_argument("--state", metavar="DIR", help="where to keep things (default: ~/.local/state/muster)")
     parser.add_argument("--give-up-after", type=int, metavar="N", help="end after N failures in a row (default: never)")
-    parser.add_argument("--detach", action="store_true", help="go on in the background")
+    parser.add_argument("--detach", action="store_true", help="go on in the background after the first call")
     parser.add_argument("--unit", choices=("user", "system"), help="print a systemd unit that does this, and end")
     parser.add_argument("--stays", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--logged", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 
-def _run(options: argparse.Namespace, settings: Settings, version: str, archive: str) -> int:
-    try:
-        return Reporter(options, settings, version, archive).run()
-    except FolderError as error:
-        return _fail(str(error), EXIT_CONFIG)
-
-
 def _detached(options: argparse.Namespace, settings: Settings, version: str, archive: str) -> int:
-    log = os.path.join(settings.base, f"{os.path.basename(settings.folder)}.log")
+    """Go on in the background, once it is known how the first call went."""
+    options.detach, options.logged = False, True
+    is_ready: List[bool] = []
 
     def serve(ready: Callable[[], None]) -> None:
-        options.detach = False
-        Reporter(options, settings, version, archive).run(ready)
+        def tell() -> None:
+            is_ready.append(True)
+            ready()
 
-    problem = detach(log, serve)
+        try:
+            Reporter(options, settings, version, archive).run(tell)
+        except EndError as error:
+            if not is_ready:
+                raise FolderError(str(error)) from None
+            Log(settings.log).say(str(error))
+
+    problem = detach(settings.log, serve)
     if problem:
-        return _fail(problem, EXIT_CONFIG)
-    say(f"reporting as node {settings.node} in the background; see {log}")
+        return _fail(problem, {REFUSED: EXIT_REFUSED, BUSY: EXIT_BUSY}.get(problem, EXIT_CONFIG))
+    say(f"node {settings.node}, in the background from here on: {_last_line(settings.log)}")
+    say(f"its log: {settings.log}")
     return 0
 
 
@@ -125,131 +150,113 @@ class Reporter:
         self._settings = settings
         self._version = version
         self._archive = archive
-        self._folder = Folder(settings.folder)
+        self._say = Log(settings.log).say if options.logged else say
         self._stays = bool(options.stays)
-        self._lock: Optional[int] = None
+        self._ready: Callable[[], None] = _nothing
 
-    def run(self, ready: Callable[[], None] = lambda: None) -> int:
-        """Until the token is refused, or the patience is at its end; the exit status. Raises FolderError."""
-        self._folder.make()
-        self._take_lock()
-        ready()
-        failures = 0
+    def run(self, ready: Callable[[], None] = lambda: None) -> NoReturn:
+        """Until the token is refused, or the patience is at its end; `ready` is called once the first call was heard
+        or failed. Raises EndError."""
+        lock = report_lock.take(self._settings.lock)
+        if lock is None:
+            raise EndError(BUSY, EXIT_BUSY)
+        self._ready = ready
+        failures = pauses = 0
         while True:
             began = time.monotonic()
             try:
-                say(self._one_call())
-                failures = 0 if time.monotonic() - began > LASTED_S else failures + 1
-                counts = False
-            except RefusedError as error:
-                say(f"refused: {error}")
-                if error.final:
-                    return _fail(
-                        "the token is refused: `muster node token` makes one; --new-token takes it", EXIT_REFUSED
-                    )
-                failures, counts = failures + 1, True
-            except CallError as error:
-                say(str(error))
-                failures, counts = failures + 1, True
-            if counts and self._options.give_up_after and failures >= self._options.give_up_after:
-                return _fail(f"given up after {failures} failures", EXIT_GAVE_UP)
-            longest = min(FIRST_PAUSE_S * 2 ** min(max(failures - 1, 0), 16), LONGEST_PAUSE_S)
+                self._say(self._one_call())
+                failures, pauses = 0, 0 if time.monotonic() - began > LASTED_S else pauses + 1
+            except (CallError, SettingsError, FolderError, OSError) as error:
+                self._say(f"refused: {error}" if isinstance(error, RefusedError) else str(error))
+                if isinstance(error, RefusedError) and error.final and not self._has_another_token():
+                    raise EndError(REFUSED, EXIT_REFUSED) from None
+                failures, pauses = failures + 1, pauses + 1
+            self._tell_ready()
+            if self._options.give_up_after and failures >= self._options.give_up_after:
+                raise EndError(f"given up after {failures} failures", EXIT_GAVE_UP)
+            longest = min(FIRST_PAUSE_S * 2 ** min(max(pauses - 1, 0), 16), LONGEST_PAUSE_S)
             time.sleep(longest * (0.5 + random.random() / 2))  # noqa: S311  (jitter)
 
     def _one_call(self) -> str:
-        """From dialling to the end of the conversation; how it ended. Raises CallError."""
-        if not self._settings.certificate:
-            fetch_certificate(self._settings)
+        """From dialling to the end of the conversation; how it ended. Raises CallError, SettingsError, FolderError,
+        OSError."""
+        self._settings = settings = self._remembered()
+        if not settings.certificate:
+            learn_master(settings)
+        folder = Folder(settings.folder)
+        folder.make()
+        who = {"state_id": folder.state_id(), "boot_id": boot_id(), "version": self._version, "stays": self._stays}
         try:
-            master = report(self._settings, self._folder.state_id(), self._version, stays=self._stays)
+            master = report(settings, who)
         except OutdatedError as wanted:
+            self._tell_ready()
             self._follow(wanted)
             return f"staying at version {self._version}"
-        with master:
-            say(f"reporting to {self._settings.master} as node {self._settings.node}, version {self._version}")
-            with self._agent() as agent:
-                try:
-                    return carry(master, agent)
-                except OSError as error:
-                    return f"the connection broke: {error.strerror or error}"
+        with master, self._agent(folder) as agent:
+            self._say(f"reporting to {settings.master} as node {settings.node}, version {self._version}")
+            self._tell_ready()
+            try:
+                return carry(master, agent)
+            except OSError as error:
+                return f"the connection broke: {error.strerror or error}"
 
-    def _agent(self) -> socket.socket:
+    def _remembered(self) -> Settings:
+        """What the file says now: a token that was given meanwhile counts from the next call on."""
+        try:
+            settings = Settings(self._settings.base, self._settings.node)
+            settings.point_to(None, None)
+        except SettingsError:  # somebody removed or spoilt the file: what we know still holds
+            return self._settings
+        return settings
+
+    def _has_another_token(self) -> bool:
+        """Was one given while this one was being refused?"""
+        return self._remembered().token != self._settings.token
+
+    def _tell_ready(self) -> None:
+        ready, self._ready = self._ready, _nothing
+        ready()
+
+    def _agent(self, folder: Folder) -> socket.socket:
         """A connection to the agent, which is started where there is none. Raises CallError."""
         try:
-            return self._folder.connect()
+            return folder.connect()
         except OSError:
-            words = [sys.executable, "-I", self._archive, "serve", "--state", self._folder.path]
+            words = [sys.executable, "-I", self._archive, "serve", "--state", folder.path]
         try:
             done = subprocess.run(
                 words, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=START_S, check=False, close_fds=True
             )
             if done.returncode:
                 raise CallError(f"the agent cannot be started: {done.stderr.decode('utf-8', 'replace').strip()}")
-            return self._folder.connect()
+            return folder.connect()
         except (OSError, subprocess.TimeoutExpired) as error:
             raise CallError(f"the agent cannot be started: {error}") from None
 
     def _follow(self, wanted: OutdatedError) -> None:
-        """Become the version that the master has; or stay, if that one does not run here. Raises CallError."""
-        path = os.path.join(self._settings.base, f"agent-{wanted.version}.pyz")
-        if not _is_whole(path, wanted.sha256):
-            say(f"fetching version {wanted.version} of the agent")
-            _write(path, fetch_archive(self._settings, wanted))
-        tried = subprocess.run(
-            [sys.executable, "-I", path, "version"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False
-        )
-        if tried.returncode or tried.stdout.decode("utf-8", "replace").strip() != wanted.version:
-            say(f"version {wanted.version} of the agent does not run on this Python: staying at {self._version}")
+        """Become the version that the master has; or stay, if that one does not run here. Raises CallError, OSError."""
+        path = archives.path_of(self._settings.base, wanted.version)
+        if not archives.is_whole(path, wanted.sha256):
+            self._say(f"fetching version {wanted.version} of the agent")
+            archives.write(path, fetch_archive(self._settings, wanted))
+        if not archives.runs_here(path, wanted.version):
+            self._say(f"version {wanted.version} of the agent does not run on this Python: staying at {self._version}")
             self._stays = True
             return
-        _keep_stable(path, self._settings.base)
+        archives.keep_stable(path, self._settings.base)
         self._options.stays = False
         _become(path, self._options)
 
-    def _take_lock(self) -> None:
-        """One caller a node: two would put each other out without end."""
-        fd = os.open(os.path.join(self._folder.path, "report.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(fd)
-            raise FolderError(f"somebody reports as node {self._settings.node} from here already") from None
-        self._lock = fd
+
+def _nothing() -> None:
+    """Nobody waits to be told."""
 
 
-def _settle(archive: str, version: str, base: str) -> str:
-    """Where the running archive lies for good; the one that somebody fetched may be removed. Raises OSError."""
-    own = os.path.join(base, f"agent-{version}.pyz")
-    if archive != own and not os.path.exists(own):
-        with open(archive, "rb") as file:
-            _write(own, file.read())
-    _keep_stable(own, base)
-    return own
-
-
-def _keep_stable(archive: str, base: str) -> None:
-    """The name by which units start whatever version was the last one."""
-    stable = os.path.join(base, STABLE_NAME)
-    draft = f"{stable}.{os.getpid()}.tmp"
-    shutil.copyfile(archive, draft)
-    os.replace(draft, stable)
-
-
-def _write(path: str, data: bytes) -> None:
-    draft = f"{path}.{os.getpid()}.tmp"
-    with open(draft, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(draft, path)
-
-
-def _is_whole(path: str, sha256: str) -> bool:
-    try:
-        with open(path, "rb") as file:
-            return hashlib.sha256(file.read()).hexdigest() == sha256
-    except FileNotFoundError:
-        return False
+def _last_line(log: str) -> str:
+    """What was said last, without the time."""
+    with open(log, encoding="utf-8", errors="replace") as file:
+        return (file.read().splitlines() or [""])[-1][len("2026-01-01 00:00:00 ") :]
 
 
 def _shows_token() -> bool:
@@ -265,34 +272,9 @@ def _become(archive: str, options: argparse.Namespace) -> NoReturn:
     words += ["--give-up-after", str(options.give_up_after)] if options.give_up_after else []
     words += ["--detach"] if options.detach else []
     words += ["--stays"] if options.stays else []
+    words += ["--logged"] if options.logged else []
     sys.stdout.flush()
     os.execv(sys.executable, words)  # noqa: S606  (no shell is wanted)
-
-
-def _print_unit(options: argparse.Namespace, settings: Settings) -> int:
-    words = [sys.executable, "-I", os.path.join(settings.base, STABLE_NAME), "report", "--node", settings.node]
-    words += ["--state", settings.base]
-    system = options.unit == "system"
-    import getpass  # noqa: PLC0415
-
-    account = f"User={getpass.getuser()}\n" if system else ""
-    sys.stdout.write(
-        _UNIT.format(
-            node=settings.node.replace("%", "%%"),
-            command=" ".join(_quoted(word) for word in words),
-            refused=EXIT_REFUSED,
-            config=EXIT_CONFIG,
-            account=account,
-            target="multi-user.target" if system else "default.target",
-        )
-    )
-    return 0
-
-
-def _quoted(word: str) -> str:
-    """As systemd reads it."""
-    word = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
-    return f'"{word}"' if " " in word or "'" in word or '"' in word else word
 
 
 def say(text: str) -> None:

@@ -51,15 +51,18 @@ class OutdatedError(Exception):
         self.sha256 = sha256
 
 
-def fetch_certificate(settings: Settings) -> None:
-    """Ask for the authority's certificate and keep it if it is the pinned one. Raises CallError."""
+def learn_master(settings: Settings) -> None:
+    """Ask for the authority's certificate, keep it if it is the pinned one, and then ask the master, who has proved to
+    be it, for its lab. Raises CallError, SettingsError."""
     with _dial(settings, unverified()) as sock:
-        answer = _ask(sock, {"op": "authority"})
-    if not settings.take_certificate(str(answer.get("certificate", ""))):
+        pem = str(_ask(sock, {"op": "authority"}).get("certificate", ""))
+    if not settings.is_pinned(pem):
         raise CallError(
             f"what answers at {settings.master} does not show the authority {settings.authority}: it is another "
             "master, or somebody stands in between"
         )
+    with _dial(settings, pinned(pem)) as sock:
+        settings.learned(pem, str(_ask(sock, {"op": "authority"}).get("cluster", "")))
 
 
 def fetch_archive(settings: Settings, wanted: OutdatedError) -> bytes:
@@ -68,27 +71,29 @@ def fetch_archive(settings: Settings, wanted: OutdatedError) -> bytes:
     with _dial(settings, pinned(settings.certificate)) as sock:
         try:
             sock.sendall(encode({"op": "archive"}))
-            while True:
+            while len(data) < min(wanted.size, MAX_ARCHIVE):
                 piece = sock.recv(65536)
-                data += piece
-                if not piece or len(data) > min(wanted.size, MAX_ARCHIVE):
+                if not piece:
                     break
+                data += piece
         except OSError as error:
             raise CallError(f"the archive did not arrive: {_why(error)}") from None
+    if data.startswith(b"{"):
+        raise CallError(f"the archive did not arrive: {bytes(data).decode('utf-8', 'replace').strip()}")
     if hashlib.sha256(data).hexdigest() != wanted.sha256:
         raise CallError("the archive arrived damaged")
     return bytes(data)
 
 
-def report(settings: Settings, state_id: str, version: str, *, stays: bool) -> ssl.SSLSocket:
-    """Dial in. Gives the connection over which the master is about to begin the conversation.
+def report(settings: Settings, who: Dict[str, Any]) -> ssl.SSLSocket:
+    """Dial in. Gives the connection over which the master is about to begin the conversation. `who`: what a report
+    tells besides node and token (docs/wire.md).
 
     Raises CallError, RefusedError, OutdatedError.
     """
     sock = _dial(settings, pinned(settings.certificate))
-    who = {"node": settings.node, "token": settings.token, "state_id": state_id, "version": version, "stays": stays}
     try:
-        _check(_ask(sock, {"op": "report", **who}))
+        _check(_ask(sock, {"op": "report", "node": settings.node, "token": settings.token, **who}))
     except BaseException:
         sock.close()
         raise

@@ -1,7 +1,8 @@
 """What an agent that dials in knows: its master, the authority to believe, its node's name and its token.
 
-Owns one file of mode 0600 beneath the state's base, and where that base lies. The token comes from a file, from
-MUSTER_NODE_TOKEN or from stdin, never from the command line, where everybody on the machine could read it.
+Owns one file of mode 0600 beneath the state's base, how what lies beside it is called, and where that base lies. The
+token comes from a file, from MUSTER_NODE_TOKEN or from stdin, never from the command line, where everybody on the
+machine could read it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ NETWORK_FILE_SYSTEMS = ("nfs", "nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "ceph
 LONGEST_NAME = 160
 """Bytes of a node's name within a folder's; file systems allow 255."""
 MAX_PORT = 65535
+_KEPT = ("master", "authority", "certificate", "cluster", "token")
 
 
 class SettingsError(Exception):
@@ -30,15 +32,18 @@ class SettingsError(Exception):
 
 
 class Settings:
-    """`base` is the folder of all agents of this user. `path` is the file, made by `save`."""
+    """`base` is the folder of all agents of this user. `path` is the file, made by `save`; `log` and `lock` are for who
+    goes by it. `cluster` is the master's own name for its lab, the same whatever authority and address it has."""
 
     def __init__(self, base: str, node: str) -> None:
         self.base = base
         self.node = node
-        self.path = os.path.join(base, f"report-{file_name(node)}.json")
+        self._stem = os.path.join(base, f"report-{file_name(node)}")
+        self.path, self.log, self.lock = (f"{self._stem}.{kind}" for kind in ("json", "log", "lock"))
         self.master = ""
         self.authority = ""
         self.certificate = ""
+        self.cluster = ""
         self.token = ""
         self._load()
 
@@ -53,8 +58,9 @@ class Settings:
 
     @property
     def folder(self) -> str:
-        """Of the agent's state. Another authority is another master, which must not find what is this one's."""
-        return os.path.join(self.base, f"report-{file_name(self.node)}-{self.authority[7:15]}")
+        """Of the agent's state. Another lab's master must not find what is this one's; a master that only has another
+        certificate must. One that does not tell its lab is known by its authority."""
+        return f"{self._stem}-{self.cluster or self.authority[7:15]}"
 
     def point_to(self, master: Optional[str], authority: Optional[str]) -> None:
         """Take over what was said now. Raises SettingsError when something is still missing."""
@@ -73,20 +79,22 @@ class Settings:
             )
         self.place  # noqa: B018  (it raises)
 
-    def take_certificate(self, pem: str) -> bool:
-        """Keep the authority's certificate; False if it is not the one that was pinned."""
+    def is_pinned(self, pem: str) -> bool:
+        """Is this the certificate of the authority to believe?"""
         try:
-            if fingerprint(pem) != self.authority:
-                return False
+            return fingerprint(pem) == self.authority
         except ValueError:
             return False
-        self.certificate = pem
+
+    def learned(self, certificate: str, cluster: str) -> None:
+        """Keep what the master says of itself. Raises SettingsError."""
+        self.certificate = certificate
+        self.cluster = cluster if re.fullmatch(r"[0-9A-Za-z]{1,64}", cluster) else ""
         self.save()
-        return True
 
     def save(self) -> None:
         """Write the file. Raises SettingsError."""
-        told = {key: getattr(self, key) for key in ("master", "node", "authority", "certificate", "token")}
+        told = {"node": self.node, **{key: getattr(self, key) for key in _KEPT}}
         try:
             write_synced(self.path, json.dumps(told, indent=1).encode() + b"\n")
         except OSError as error:
@@ -103,8 +111,10 @@ class Settings:
             raise SettingsError(f"{self.path} cannot be read ({error}); remove it and give the token again") from None
         if mode & 0o077:
             raise SettingsError(f"{self.path} holds a secret and others may read it: chmod 600 {self.path}")
-        for key in ("master", "authority", "certificate", "token"):
+        for key in _KEPT:
             setattr(self, key, str(known.get(key, "")))
+        if not self.is_pinned(self.certificate):
+            self.certificate = ""  # nothing of it, or damaged: it is asked for again
 
 
 def read_token(path: Optional[str]) -> str:

@@ -143,12 +143,15 @@ class Story:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *turns: Any) -> None:
         self.turns = list(turns)
+        self.calls = 0
         self.tokens: list[str] = []
         self.pauses: list[float] = []
         monkeypatch.setattr(Reporter, "_one_call", lambda caller: self.next(caller))  # noqa: PLW0108  (bound to a caller)
         monkeypatch.setattr("monitor.agent.report.time.sleep", self.pauses.append)
 
     def next(self, caller: Reporter) -> str:
+        self.calls += 1
+        assert self.calls < 20, "it goes on for ever"
         caller._settings = caller._remembered()
         self.tokens.append(caller._settings.token)
         turn = self.turns.pop(0) if self.turns else RefusedError("no", final=True)

@@ -20,6 +20,18 @@ NAME = "far"
 ENTRY = {"name": NAME, "driver": "report", "gpu_count": 2, "gpu_probe": "declared", "slots": 4}
 
 
+class Steps:
+    """What `muster node token NAME` prints: the token, and the lines to type on the machine; after a rotation there is
+    nothing to fetch."""
+
+    def __init__(self, printed: str) -> None:
+        lines = [line.strip() for line in printed.splitlines()]
+        self.token = next(line for line in lines if line.count(".") == 1 and " " not in line)
+        self.fetch = next((line for line in lines if line.startswith("python3 -c")), "")
+        self.report = printed[printed.index("python3 muster-agent.pyz report") :].partition("\n\n")[0]
+        self.units = [line for line in lines if "--unit" in line]
+
+
 class FarNode:
     """Node `far` of a lab. `said`: what its caller wrote so far."""
 
@@ -80,6 +92,28 @@ class FarNode:
                 stderr=out,
             )
         return self.process
+
+    def type_steps(self) -> None:
+        """Do on the machine what `muster node token` prints, as it stands."""
+        port = self.lab.keys["socket_info"]["data_port"]
+        steps = Steps(self.muster("node", "token", NAME, "--at", f"127.0.0.1:{port}"))
+        self._type(steps.fetch)
+        self._type(steps.report, steps.token + "\n")
+
+    def _type(self, line: str, said: str = "") -> None:
+        there = self.lab.folder / "home"
+        there.mkdir(exist_ok=True)
+        subprocess.run(
+            ["/bin/sh", "-c", line], cwd=there, check=True, env=self.lab.environment(), input=said, text=True,
+            capture_output=True,
+        )  # fmt: skip
+
+    def end_callers(self) -> int:
+        """End whatever dials in the background; how many those were."""
+        callers = [process.pid for process in self.lab.processes() if "report --node" in process.command]
+        for pid in callers:
+            os.kill(pid, signal.SIGTERM)
+        return len(callers)
 
     def await_state(self, state: str) -> dict[str, Any]:
         """Wait until the master says so of the node."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -21,7 +22,7 @@ from monitor.agent.report_settings import state_base
 from tests.system.far_node import ENTRY, NAME, FarNode
 from tests.system.lab import Lab, until
 
-REFUSED, GAVE_UP, BAD_SETUP = 77, 69, 78
+REFUSED, BUSY, GAVE_UP, BAD_SETUP = 77, 75, 69, 78
 
 
 @pytest.fixture
@@ -135,6 +136,60 @@ def test_a_rotated_token_opens_and_the_old_connection_goes_on(far: FarNode) -> N
     assert json.loads((far.base / f"report-{NAME}.json").read_text(encoding="utf-8"))["token"] == told["token"]
 
 
+def test_a_token_that_is_given_while_the_agent_reports_is_taken_when_the_old_one_ends(far: FarNode) -> None:
+    far.make_token()
+    first = far.start()
+    far.await_state("online")
+    far.make_token("--rotate")
+    assert ended(far.start("--new-token")) == 0
+    assert "takes the new token at its next call" in far.said
+    far.make_token("--rotate")  # the first one opens nothing any more, and whoever came in with it is put out
+    until("it dials in again", lambda: far.lab.server_log().count("its agent dialled in") == 2)
+    far.await_state("online")
+    assert first.poll() is None
+    far.process = first
+
+
+def test_in_the_background_a_refused_token_is_told_where_it_was_typed(far: FarNode) -> None:
+    far.make_token()
+    assert ended(far.start("--detach", token="abcd.wrong")) == REFUSED  # noqa: S106  (it opens nothing)
+    assert "the token is refused" in far.said
+    far.make_token("--revoke")
+    far.type_steps()  # as they are printed for a machine that remembers a token of before
+    far.await_state("online")
+    far.end_callers()
+
+
+def test_a_new_authority_of_the_same_lab_finds_its_tasks_again(far: FarNode) -> None:
+    far.make_token()
+    far.start()
+    far.await_state("online")
+    with far.lab.client() as client:
+        task = client.submit(["sleep", "1000"], gpus=2)
+        client.wait([task], 20, until="started")
+    far.hang_up()
+    far.lab.kill_master()
+    shutil.rmtree(far.lab.task_info / "tls")
+    far.lab.start()
+    before = far.authority
+    far.make_token("--rotate")
+    assert far.authority != before
+    far.start("--new-token")
+    far.await_state("online")
+    with far.lab.client() as client:
+        assert client.show(task)["state"] == "running"
+        assert client.show(task)["attempt"] == 1
+
+
+def test_ctrl_c_ends_it_without_a_traceback(far: FarNode) -> None:
+    far.make_token()
+    process = far.start()
+    far.await_state("online")
+    process.send_signal(signal.SIGINT)
+    assert ended(process) == 130
+    assert "Traceback" not in far.said
+
+
 def test_it_gives_up_after_as_many_failures_as_it_was_told(far: FarNode) -> None:
     far.make_token()
     with socket.socket() as nobody:
@@ -171,8 +226,9 @@ def test_two_callers_of_one_node_do_not_put_each_other_out(far: FarNode) -> None
     far.make_token()
     first = far.start()
     far.await_state("online")
-    assert ended(far.start_again()) == BAD_SETUP
-    assert "reports as node far from here already" in far.said
+    assert ended(far.start_again()) == BUSY
+    assert ended(far.start_again("--detach")) == BUSY
+    assert far.said.count("reports as this node from here already") == 2
     far.process = first
     far.await_state("online")
 
@@ -231,12 +287,9 @@ def test_in_the_background_it_returns_at_once_and_goes_on(far: FarNode) -> None:
     assert ended(process) == 0
     assert "in the background" in far.said
     far.await_state("online")
-    log = next(far.base.glob("report-far-*.log")).read_text(encoding="utf-8")
-    assert "reporting to" in log
-    callers = [process.pid for process in far.lab.processes() if "report --node" in process.command]
-    for pid in callers:
-        os.kill(pid, signal.SIGTERM)
-    assert len(callers) == 1
+    assert "reporting to" in (far.base / "report-far.log").read_text(encoding="utf-8")
+    assert "reporting to" in far.said
+    assert far.end_callers() == 1
 
 
 def test_a_node_whose_machine_is_frozen_is_unreachable_and_keeps_its_gpus(
@@ -279,23 +332,48 @@ def test_the_unit_that_it_prints_is_one(far: FarNode) -> None:
         assert "token" not in unit.lower()
 
 
-def test_what_the_command_prints_can_be_typed_as_it_stands(far: FarNode, tmp_path: Path) -> None:
-    port = far.lab.keys["socket_info"]["data_port"]
-    printed = far.muster("node", "token", NAME, "--at", f"127.0.0.1:{port}")
-    lines = [line.strip() for line in printed.splitlines()]
-    fetch = next(line for line in lines if line.startswith("python3 -c"))
-    subprocess.run(["/bin/sh", "-c", fetch], cwd=tmp_path, check=True, env=far.lab.environment())
-    far.archive = tmp_path / "muster-agent.pyz"
-    report = printed[printed.index("python3 muster-agent.pyz report") :].split("\n\n")[0]
-    token = next(line for line in lines if line.count(".") == 1 and " " not in line and line)
-    subprocess.run(
-        ["/bin/sh", "-c", report], cwd=tmp_path, check=True, env=far.lab.environment(), input=token + "\n", text=True,
-        capture_output=True,
-    )  # fmt: skip
+def test_what_the_command_prints_can_be_typed_as_it_stands(far: FarNode) -> None:
+    far.type_steps()
     far.await_state("online")
-    for process in far.lab.processes():
-        if "report --node" in process.command:
-            os.kill(process.pid, signal.SIGTERM)
+    far.end_callers()
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        ("gate.example.org", "gate.example.org:{}"),
+        ("gate.example.org:7", "gate.example.org:7"),
+        ("fe80::1", "[fe80::1]:{}"),
+        ("[fe80::1]:7", "[fe80::1]:7"),
+        ("7:8", "7:8"),
+    ],
+)
+def test_how_the_machine_reaches_the_master_may_be_said(far: FarNode, at: str, told: str) -> None:
+    known = far.lab.keys["socket_info"]["data_port"]
+    assert json.loads(far.muster("node", "token", NAME, "--json", "--at", at))["master"] == told.format(known)
+    far.make_token("--revoke")
+    steps = far.muster("node", "token", NAME, "--at", at)
+    assert f"--master {shlex.quote(told.format(known))} " in steps
+
+
+@pytest.mark.parametrize("at", [":7", "gate:seven", "gate:70000"])
+def test_a_place_that_is_none_makes_no_token(far: FarNode, at: str) -> None:
+    done = far.lab.muster("node", "token", NAME, f"--at={at}")
+    assert (done.returncode, "is not HOST" in done.stderr) == (1, True)
+    with far.lab.client() as client:
+        assert client.node_token(NAME)["token"]
+
+
+def test_without_tls_there_is_no_token_and_nothing_is_made(make_system_lab: Callable[..., Lab]) -> None:
+    lab = make_system_lab(nodes=0)
+    lab.write_conf(tls="off")
+    lab.write_registry([ENTRY])
+    lab.start()
+    done = lab.muster("node", "token", NAME)
+    assert (done.returncode, "`tls: off`" in done.stderr) == (1, True)
+    assert not (lab.task_info / "tls").exists()
+    with lab.client() as client:
+        assert "`tls`" in str(client.node(NAME)["reason"])
 
 
 def test_a_node_of_another_driver_has_no_token(far: FarNode) -> None:

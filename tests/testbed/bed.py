@@ -20,7 +20,13 @@ from tests.testbed.host import BOOT_S, Host, Room
 from tests.testbed.network import Network
 
 SOCKS_PORT = 1080
-_NEEDED = {"ip": "iproute2", "sshd": "openssh-server", "ssh-keygen": "openssh-client", "unshare": "util-linux"}
+_NEEDED = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "sshd": "openssh-server",
+    "ssh-keygen": "openssh-client",
+    "unshare": "util-linux",
+}
 _REPOSITORY = Path(__file__).parents[2]
 
 

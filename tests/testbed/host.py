@@ -160,15 +160,16 @@ class Host:
 
     # -- inside -----------------------------------------------------------------------------------------------
 
-    def run(self, *command: str, user: str = "root", check: bool = True) -> str:
-        """Run a command inside and give its stdout. Raises TestbedError when it fails, unless not `check`."""
+    def run(self, *command: str, user: str = "root", check: bool = True, said: str = "") -> str:
+        """Run a command inside, with `said` on its stdin, and give its stdout. Raises TestbedError when it fails,
+        unless not `check`."""
         identity = [] if user == "root" else ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
         entered = ["nsenter", f"--target={self.init}", "--net", "--mount", "--uts", "--pid", "--wd=/"]
         home = {"HOME": "/root" if user == "root" else f"/home/{user}"}
         done = subprocess.run(
             [*entered, "--", *identity, *command],
             env={**_ENVIRONMENT, **home},
-            stdin=subprocess.DEVNULL,
+            input=said,
             capture_output=True,
             text=True,
             check=False,
@@ -221,6 +222,10 @@ class Host:
         """Lose what this machine sends to it, until `heal`; it is still heard."""
         self._refuse_inner()
         self._network.lose_from_master(self.number)
+
+    def shut_out(self) -> None:
+        """Put it behind a firewall, until the next boot: nobody can open a connection to it, it can open any."""
+        self._network.shut_out(self.number)
 
     def heal(self) -> None:
         """The wire is whole again."""

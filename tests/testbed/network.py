@@ -2,7 +2,7 @@
 
 All of it is called after the run's number, so that two runs stand side by side and what a dead one left is known by
 its name. A kernel without netem and iptables is enough: a cut wire is a link that is down, a lost direction is a
-neighbour entry that names a card nobody has.
+neighbour entry that names a card nobody has, a firewall is a small program for the kernel's packet filter.
 """
 
 from __future__ import annotations
@@ -19,6 +19,19 @@ NOBODY = "02:00:00:00:de:ad"
 """The card of nobody: what is sent to it is swallowed."""
 _GATEWAY, _SWALLOWED, _MASTER = "127.1", "127.253", "127.254"
 _INNER_GATEWAY = "255.254"
+_PASS, _DROP = 0xFFFFFFFF, 2
+_FIREWALL = (
+    (0x28, 0, 0, 12),  # what protocol is it?
+    (0x15, 5, 0, 0x0806),  # ARP passes
+    (0x15, 0, 5, 0x0800),  # what is not IPv4 does not
+    (0x30, 0, 0, 23),
+    (0x15, 0, 3, 6),  # nor what is not TCP
+    (0x30, 0, 0, 47),
+    (0x45, 0, 1, 0x14),  # nor, of that, what neither acknowledges nor resets: the beginning of a connection
+    (0x06, 0, 0, _PASS),
+    (0x06, 0, 0, _DROP),
+)
+"""Classic BPF, as `tc` takes it: operation, jump if so, jump if not, operand; offsets begin at the card's header."""
 
 
 def ip(*lines: str, namespace: str = "") -> None:
@@ -27,6 +40,14 @@ def ip(*lines: str, namespace: str = "") -> None:
     done = subprocess.run(words, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise TestbedError(f"ip {'; '.join(lines)}: {' '.join(done.stderr.split())}")
+
+
+def tc(*lines: str, namespace: str) -> None:
+    """Let iproute2 do all the lines. Raises TestbedError at the first that fails."""
+    words = ["tc", "-n", namespace, "-batch", "-"]
+    done = subprocess.run(words, input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise TestbedError(f"tc {'; '.join(lines)}: {' '.join(done.stderr.split())}")
 
 
 def _told(*words: str) -> list[dict[str, Any]]:
@@ -171,6 +192,15 @@ class Network:
     def lose_from_master(self, host: int) -> None:
         """Lose what this machine sends to an outer host; the other direction works."""
         ip(f"neigh replace {self.address(host, inner=False)} lladdr {NOBODY} dev {self.bridge} nud permanent")
+
+    def shut_out(self, host: int) -> None:
+        """Let only those answers into a host that it asked for. Its namespace has this until it is forgotten."""
+        program = f"{len(_FIREWALL)}," + ",".join(" ".join(map(str, line)) for line in _FIREWALL)
+        tc(
+            "qdisc add dev eth0 ingress",
+            f'filter add dev eth0 ingress bpf direct-action bytecode "{program}"',
+            namespace=self.namespace(host),
+        )
 
     def heal(self, host: int, *, inner: bool) -> None:
         """Undo `cut` and both kinds of loss."""

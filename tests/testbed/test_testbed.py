@@ -179,6 +179,28 @@ def test_what_is_sent_to_a_host_can_be_lost_alone(bed: Testbed, host: Host) -> N
     assert (_hears(host), _is_heard(bed, host)) == (True, True)
 
 
+def test_a_host_behind_a_firewall_takes_answers_and_nothing_else(bed: Testbed, host: Host) -> None:
+    banner(host).close()
+    with banner(host) as before:
+        host.shut_out()
+        before.sendall(b"SSH-2.0-test\r\n")
+        assert before.recv(1)  # a connection that it took goes on
+    with pytest.raises(TimeoutError):
+        socket.create_connection((host.address, host.port), SILENCE_S)
+    assert (_hears(host), _is_heard(bed, host)) == (False, True)
+    with socket.create_server((bed.master_address, 0)) as server:
+        server.settimeout(SOON_S)
+        ask = f"exec 3<>/dev/tcp/{bed.master_address}/{server.getsockname()[1]}; echo hello >&3; cat <&3"
+        asking = subprocess.Popen(["nsenter", f"--target={host.init}", "--net", "bash", "-c", ask], stdout=-1)
+        with server.accept()[0] as taken:
+            taken.settimeout(SOON_S)
+            assert taken.recv(64) == b"hello\n"
+            taken.sendall(b"x" * 100_000)
+        assert len(asking.communicate()[0]) == 100_000
+    host.renew()
+    banner(host).close()
+
+
 def _hears(host: Host) -> bool:
     """Does a datagram reach the host? Its kernel counts those that nobody waits for."""
     before = _unwanted(host)

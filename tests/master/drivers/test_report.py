@@ -18,8 +18,10 @@ from master.core.cordon import Note
 from master.core.inventory import NodeSpec, NodeState
 from master.core.task import Task, TaskState
 from master.drivers import node_tokens, report
-from master.drivers.report import ReportDriver
+from master.drivers.report import Report, ReportDriver
 from master.nodes.link import Link
+from master.ports import hub
+from master.tls.policy import Tls
 from tests.master.in_process import LIMITS, InProcess, Us, run, settled
 from wire.framing import encode, strict_loads
 from wire.pinning import fingerprint, pinned
@@ -169,13 +171,67 @@ def test_anybody_may_have_the_certificate_and_the_archive_which_are_no_secrets(t
     async def story() -> None:
         async with Reporting(tmp_path) as far:
             answers = []
-            for op in ("authority", "archive"):
+            for op, size in (("authority", -1), ("archive", len(far.desk.archive))):
                 agent = Far(*await asyncio.open_connection(*far.master.address())) if plain else await far.dial()
                 agent.send(op)
-                answers.append(await agent.reader.read())
+                answers.append(await (agent.reader.read() if size < 0 else agent.reader.readexactly(size)))
                 agent.writer.close()
-            assert fingerprint(json.loads(answers[0])["certificate"]) == far.master.tls.fingerprint()
+            told = json.loads(answers[0])
+            assert fingerprint(told["certificate"]) == far.master.tls.fingerprint()
+            assert told["cluster"] == "c"
             assert hashlib.sha256(answers[1]).hexdigest() == far.desk.sha256
+            await settled(lambda: not far.desk._givings)
+
+    run(story())
+
+
+def test_the_archive_arrives_whole_over_a_line_slower_than_a_close_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "SHUTDOWN_S", 1e-6)
+
+    async def story() -> None:
+        async with Reporting(tmp_path) as far:
+            far.desk.archive = b"x" * (16 << 20)  # more than the kernel keeps on the way
+            agent = await far.dial()
+            agent.send("archive")
+            assert await agent.reader.readexactly(len(far.desk.archive)) == far.desk.archive
+
+    run(story())
+
+
+def test_who_never_takes_the_archive_is_cut_off_and_there_are_never_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "GIVING_S", 0.2)
+    monkeypatch.setattr(report, "GIVINGS", 1)
+
+    async def story() -> None:
+        async with Reporting(tmp_path) as far:
+            first, second = await far.dial(), await far.dial()
+            first.send("archive")
+            await settled(lambda: far.desk._givings)
+            second.send("archive")
+            assert (await second.read())["code"] == "busy"
+            with suppress(ConnectionError):
+                await first.reader.read()
+            assert not far.desk._givings
+
+    run(story())
+
+
+@pytest.mark.parametrize("op", ["authority", "archive", "report"])
+def test_a_master_without_tls_receives_nobody_and_makes_no_certificate(tmp_path: Path, op: str) -> None:
+    async def story() -> None:
+        async with Reporting(tmp_path) as far:
+            far.desk.tls = Tls.of(msgspec.structs.replace(far.master.place.config, tls="off"))
+            agent = Far(*await asyncio.open_connection(*far.master.address()))
+            agent.send(op)
+            answer = await agent.read()
+            assert (answer["code"], answer["final"]) == ("plain", False)
+            assert "tls" in answer["message"]
+            agent.writer.close()
+            assert not (tmp_path / "task_info" / "tls").exists()
 
     run(story())
 
@@ -294,6 +350,23 @@ def test_of_two_agents_with_one_token_the_one_that_is_connected_stays(tmp_path: 
             _, answer = await far.call(token, state_id="s2")
             assert (answer["code"], answer["final"]) == ("busy", False)
             assert far.node.state is NodeState.ONLINE
+
+    run(story())
+
+
+def test_a_machine_with_a_copy_of_the_state_folder_does_not_put_the_first_one_out(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Reporting(tmp_path) as far:
+            token = far.new_token()
+            first, _ = await far.call(token, boot_id="boot")
+            _, answer = await far.call(token, boot_id="another")
+            assert (answer["code"], answer["final"]) == ("busy", False)
+            again, answer = await far.call(token, boot_id="boot")  # the same one, whose connection broke
+            assert answer["op"] == "reported"
+            await first.gone()
+            again.writer.transport.abort()  # it restarts, and that its connection is dead has been noticed
+            await settled(lambda: far.driver.objection(Report("a", "", "s1", "v", boot_id="another")) is None)
+            assert (await far.call(token, boot_id="another"))[1]["op"] == "reported"
 
     run(story())
 
