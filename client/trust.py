@@ -98,11 +98,17 @@ class Trust:
 
     def _keep(self, pem: str) -> None:
         path = self._path()
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         draft = f"{path}.{os.getpid()}.new"
-        with open(draft, "w", encoding="ascii") as file:
-            file.write(pem)
-        os.replace(draft, path)
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            with open(draft, "w", encoding="ascii") as file:
+                file.write(pem)
+            os.replace(draft, path)
+        except OSError as error:
+            from wire.errors import ConfigError
+
+            # Not as it is: whoever dials would take it for the network's.
+            raise ConfigError(f"{error.filename}: the authority cannot be remembered: {error.strerror}") from None
 
     def _untrusted(self, why: str) -> Exception:
         from wire.errors import UntrustedError

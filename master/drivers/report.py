@@ -64,6 +64,11 @@ class Call(asyncio.Protocol):
         protocol.connection_made(self.transport)
         self.transport.resume_reading()
 
+    def put_out(self, why: str) -> None:
+        """End it, telling whoever has it now why."""
+        self.transport.get_protocol().connection_lost(ConnectionAbortedError(why))
+        self.transport.abort()
+
 
 class Giving(asyncio.Protocol):
     """A connection over which somebody fetches the archive, and which he closes when he has it. Closing it here would
@@ -175,7 +180,7 @@ class ReportDriver:
             left = None if token is None or token.until is None else token.until - time.time()
             if token is None or (left is not None and left <= 0):
                 log.warning("node %s: its agent's token opens nothing any more: it is put out", self._node)
-                call.transport.abort()
+                call.put_out(f"its agent's token opens nothing any more; `muster node token {self._node}` makes one")
             elif left is not None:
                 self._later(left, self.look_at_token)
 

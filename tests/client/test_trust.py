@@ -106,6 +106,17 @@ def test_another_fingerprint_than_the_one_that_was_given_is_refused(lab: Lab, tm
         ask(lab, trust)
 
 
+def test_an_authority_that_cannot_be_remembered_is_no_fault_of_the_network(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
+    trust = Trust("queue:1")
+    trust.wanted = authority(lab)
+    with pytest.raises(ConfigError, match=r"file/muster: the authority cannot be remembered: Not a directory"):
+        ask(lab, trust)
+
+
 def test_a_master_that_is_not_the_pinned_one_is_told_nothing(lab: Lab, tmp_path: Path) -> None:
     other = OwnCertificates(tmp_path / "other", ["x"])
     other.ensure()

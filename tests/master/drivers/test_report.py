@@ -403,6 +403,7 @@ def test_a_revoked_token_puts_the_agent_out_and_its_tasks_stay_in_the_books(tmp_
             far.driver.look_at_token()
             await agent.gone()
             await settled(lambda: far.node.state is NodeState.CONNECTING)
+            assert "token opens nothing any more; `muster node token a` makes one" in (far.node.reason or "")
             _, answer = await far.call(token)
             assert answer["final"] is True
             assert far.core.notes == {}
