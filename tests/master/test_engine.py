@@ -281,7 +281,7 @@ def test_planning_takes_at_most_a_fifth_of_the_time(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("defect", "status"),
     [
-        ("master.durable.disk.sync_fails = True", EXIT_SYNC_FAILED),
+        ("master.disk.sync_fails = True", EXIT_SYNC_FAILED),
         ("master.engine.store.commit = lambda: 1 / 0", EXIT_DEFECT),
     ],
 )
