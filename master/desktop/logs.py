@@ -33,6 +33,7 @@ _LOOK_EVERY_S = 0.1
 _NOT_THERE = {
     "unknown": "There is no such task any more.\n",
     "waiting": "The task has not started yet, so there is no log of it.\n",
+    "elsewhere": "The log of this task was to lie outside of the log folder, and it is not there.\n",
 }
 
 
@@ -48,6 +49,8 @@ async def train_log(context: Context, info: Any) -> Reply:
         # It is not made here: the node's account may be another one, and could not write into ours.
         return "ret_train_log_path", await _in_thread(context, _note, folder, "waiting")
     path = task.log_path or f"{folder}/{id_text(task.id)}.log"
+    if Path(path).parent != folder:
+        return "ret_train_log_path", await _in_thread(context, _present_other, folder, path, f"{task.id}.log")
     if task.state in ENDED and task.reason:
         await _in_thread(context, _say, path, f"muster: {task.reason}\n")
     return "ret_train_log_path", await _in_thread(context, _present, folder, path, f"{task.id}.log")
@@ -77,6 +80,11 @@ def _present(folder: Path, path: str, name: str) -> str:
     """A path of the log that can be put into a command. Raises ConflictError where there can be no file."""
     _make(path)
     return _plain(folder, path, name)
+
+
+def _present_other(folder: Path, path: str, name: str) -> str:
+    """Likewise where the owner wished the log to be. Nothing is made there: the master may write where he may not."""
+    return _plain(folder, path, name) if Path(path).is_file() else _note(folder, "elsewhere")
 
 
 def _note(folder: Path, which: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,5 +162,24 @@ def test_what_others_put_into_the_log_folder_is_not_followed(tmp_path: Path) -> 
         client.ask("get_train_log_path", "77")
         assert [path.name for path in (tmp_path / "elsewhere").iterdir()] == ["1.log"]
         assert (tmp_path / "elsewhere/1.log").read_text(encoding="utf-8") == "kept"
+
+    with_client(tmp_path, story)
+
+
+def test_no_file_is_made_where_a_task_wished_its_log_to_be(tmp_path: Path) -> None:
+    """The master may write where the task's owner may not."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    wishes = [f"{elsewhere}/1.log", f"{tmp_path}/logs/../elsewhere/2.log", f"{tmp_path}/logs/link/3.log"]
+
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        (tmp_path / "logs/link").symlink_to(elsewhere)
+        for number, path in enumerate(wishes, start=1):
+            in_loop(master, partial(master.submit, "one", log_path=path))
+            end(master, number, "it could not start")
+            assert "it is not there" in cat(client.ask("get_train_log_path", f"{number:014}"))
+        assert list(elsewhere.iterdir()) == []
+        (elsewhere / "1.log").write_text("said\n", encoding="utf-8")
+        assert cat(client.ask("get_train_log_path", "00000000000001")) == "said\n"
 
     with_client(tmp_path, story)

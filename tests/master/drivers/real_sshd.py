@@ -184,15 +184,15 @@ class RealSshd:
             todo += [pid for pid, _ in below]
         return found
 
-    # -- agents -----------------------------------------------------------------------------------------------
+    # -- what the account left --------------------------------------------------------------------------------
 
-    def agents(self) -> list[int]:
-        """The pids of agents with a state in the account's home, in a mount namespace that only they can see."""
+    def _left(self) -> list[int]:
+        """The pids of the account's log-in shells, of what they wait for, and of its agents."""
+        mark = b"\0HOME=%b\0" % bytes(self.home)
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                words = (entry / "cmdline").read_bytes().split(b"\0")
-                if any(word.startswith(bytes(self.home)) for word in words) and b"--state" in words:
+                if mark in b"\0" + (entry / "environ").read_bytes():
                     found.append(int(entry.name))
         return found
 
@@ -200,7 +200,7 @@ class RealSshd:
         """Leave nothing."""
         self.stop()
         deadline = time.monotonic() + 10
-        while (left := self.agents()) and time.monotonic() < deadline:
+        while (left := self._left()) and time.monotonic() < deadline:
             for pid in left:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
