@@ -10,7 +10,8 @@ import argparse
 import sys
 
 from client.cli.context import terminal_width
-from client.cli.text import harmless, moment
+from client.cli.files_place import into, needs_r, remote
+from client.cli.text import harmless, moment, size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ ACTIONS: dict[str, tuple[int, int, str, str]] = {
     "rm": (1, SEVERAL, "PATH…", "rf"),
 }
 _FLAGS = {"l": "long", "a": "all", "r": "recursive", "f": "force", "p": "parents"}
-_UNITS = ("B", "K", "M", "G", "T", "P")
-_STEP = 1024
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,33 +83,6 @@ def run(context: Context) -> int:
     return code
 
 
-def remote(path: str) -> str:
-    """A path of the master as it was typed, as it is on the wire."""
-    if path.isascii() or not any("\ud800" <= char <= "\udfff" for char in path):
-        return path
-    import os
-
-    from wire.names import to_text
-
-    return to_text(os.fsencode(path))
-
-
-def into(context: Context, sources: list[str], target: str) -> Callable[[str], str]:
-    """Where each source goes: into `target` if that is a folder, else (a single one) it becomes `target`. Raises
-    BadRequestError when several are to become one."""
-    from wire.errors import BadRequestError, NotFoundError
-
-    try:
-        folder = context.client.files.stat(target)["kind"] == "folder"
-    except NotFoundError:
-        folder = False
-    if folder:
-        return lambda source: f"{target.rstrip('/')}/{source.rstrip('/').rpartition('/')[2]}"
-    if len(sources) > 1 or target.endswith("/"):
-        raise BadRequestError(f"{target} is not a folder; make it first: muster files mkdir {target}")
-    return lambda _source: target
-
-
 def each(context: Context, paths: list[str], do: Callable[[str], Any]) -> tuple[int, list[Any]]:
     """Do it for each path, also after a refusal: 1 if one was refused, and what the others gave."""
     from wire.errors import MusterError, UnreachableError
@@ -125,16 +97,6 @@ def each(context: Context, paths: list[str], do: Callable[[str], Any]) -> tuple[
             context.note(f"error: {error.code}: {harmless(str(error))}")
             code = 1
     return code, results
-
-
-def size_text(size: int) -> str:
-    """Bytes as people read them: 999B, 1.5K, 20M."""
-    value = float(size)
-    for unit in _UNITS:
-        if value < _STEP or unit == _UNITS[-1]:
-            break
-        value /= _STEP
-    return f"{size}B" if unit == "B" else f"{value:.1f}{unit}" if value < 10 else f"{value:.0f}{unit}"  # noqa: PLR2004
 
 
 def _paths(context: Context) -> list[str]:
@@ -275,10 +237,3 @@ def _done(context: Context, outcome: tuple[int, list[Any]]) -> int:
     if context.json:
         context.print_json(results)
     return code
-
-
-def needs_r(path: str) -> Exception:
-    """What a folder gets that is named without -r."""
-    from wire.errors import BadRequestError
-
-    return BadRequestError(f"{path} is a folder; with -r it goes with all that is in it")

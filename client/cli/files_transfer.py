@@ -9,8 +9,8 @@ import os
 import sys
 import time
 
-from client.cli.files import into, needs_r, remote, size_text
-from client.cli.text import cut, duration, harmless
+from client.cli.files_place import into, needs_r, remote
+from client.cli.text import cut, duration, harmless, size_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

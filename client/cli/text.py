@@ -6,6 +6,7 @@ import time
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _GIB = 1024
+_STEP, _UNITS = 1024, ("B", "K", "M", "G", "T", "P")
 
 
 def harmless(text: str) -> str:
@@ -101,3 +102,13 @@ def mib(value: float | None) -> str:
     return (
         f"{value / _GIB:.0f}G" if value >= 10 * _GIB else f"{value / _GIB:.1f}G" if value >= _GIB else f"{value:.0f}M"
     )
+
+
+def size_text(size: int) -> str:
+    """Bytes as people read them: 999B, 1.5K, 20M."""
+    value = float(size)
+    for unit in _UNITS:
+        if value < _STEP or unit == _UNITS[-1]:
+            break
+        value /= _STEP
+    return f"{size}B" if unit == "B" else f"{value:.1f}{unit}" if value < 10 else f"{value:.0f}{unit}"  # noqa: PLR2004
