@@ -19,11 +19,11 @@ MAY_IMPORT = {
     "wire": {"wire"},
 }
 
-PURE = ("core", "doctor/finding.py", "nodes/shared_folders.py")
+PURE = ("core", "doctor/finding.py", "explain.py", "nodes/shared_folders.py")
 """Beneath `master`."""
 PURE_MAY_IMPORT = {
-    "__future__", "abc", "bisect", "collections", "copy", "dataclasses", "enum", "functools", "heapq", "itertools",
-    "math", "msgspec", "operator", "re", "shlex", "types", "typing", "wire.agent", "wire.errors",
+    "__future__", "abc", "bisect", "collections", "copy", "dataclasses", "difflib", "enum", "functools", "heapq",
+    "itertools", "json", "math", "msgspec", "operator", "re", "shlex", "types", "typing", "wire.agent", "wire.errors",
 }  # fmt: skip
 NODE_FILES = ("monitor/agent", "wire/framing.py", "wire/agent.py", "wire/pinning.py")
 NODE_MAY_IMPORT = set(sys.stdlib_module_names) - {"asyncio", "multiprocessing", "distutils", "tomllib", "zoneinfo"}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from master.core.task import ENDED, FIRST_FOREIGN_ID, QUEUED, After, Allocation, Task, TaskState
+from master.explain import explain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -170,7 +171,7 @@ def _read(value: dict[str, Any]) -> Entry:
     try:
         entry = msgspec.convert(value, Entry)
     except msgspec.ValidationError as error:
-        raise NotLegacyError(str(error)) from error
+        raise NotLegacyError(explain(str(error), value, Entry)) from error
     for key in ("exec", "path", "envs", "slaver"):
         if "\0" in (getattr(entry, key) or ""):
             raise NotLegacyError(f"`{key}` holds a NUL character")

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from master.config import TASK_ENV, DesktopClient
 from master.core.task import Task
 from master.durable import json_file, json_text
+from master.explain import nearest
 from master.init import old_master
 from master.init.old_lab import OldConf, OldLab
 from master.init.setup_folder import NewFile, put
@@ -192,7 +193,7 @@ def _close(path: Path) -> None:
 def _of_conf(lab: OldLab, conf: dict[str, Any], conda: Path | None) -> Iterator[str]:
     for key in lab.conf.unknown:
         known = lab.conf.typed.socket_info if "." in key else lab.conf.typed
-        near = json_file.nearest(key.rpartition(".")[2], known.__struct_fields__)
+        near = nearest(key.rpartition(".")[2], known.__struct_fields__)
         yield f"conf.json: Muster has no key `{key}`{near}: it is left out, and kept in the copy of the old file"
     yield from (f"conf.json: {note}" for note in lab.conf.notes)
     networks = [ipaddress.ip_network(_network(text)) for text in conf["desktop_client"].get("networks", ())]

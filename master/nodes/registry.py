@@ -15,6 +15,7 @@ import msgspec
 
 from master.core.inventory import NodeSpec
 from master.durable import json_file
+from master.explain import nearest
 from wire.errors import BadRequestError, ConfigError
 
 MISSING_CURE = "`muster init` writes one with this machine in it; conf.json's `slaver_file` says where it lies"
@@ -120,7 +121,7 @@ def check_keys(changes: dict[str, Any]) -> None:
     known = [field.encode_name for field in msgspec.structs.fields(NodeConfig)]
     for key in changes:
         if key not in known and not key.startswith(COMMENT):
-            near = json_file.nearest(key, known)
+            near = nearest(key, known)
             raise BadRequestError(f"changes: unknown key `{key}`{near}; allowed are {', '.join(known)}")
 
 

@@ -21,6 +21,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from master.explain import explain
 from master.peer import Peer
 from master.ports.streams import NODES, TASKS, Streams
 from master.verbs.base import Context
@@ -316,8 +317,7 @@ def _convert(params: dict[str, Any], kind: type[Any]) -> Any:
     try:
         return msgspec.convert(params, kind)
     except msgspec.ValidationError as error:
-        text = str(error).replace("Object contains unknown field", "there is no parameter").replace("$.", "")
-        raise BadRequestError(text) from None
+        raise BadRequestError(explain(str(error), params, kind)) from None
 
 
 def _error_frame(request_id: int | str | None, error: MusterError) -> bytes:

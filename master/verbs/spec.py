@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from master.core.activation import is_env_name
 from master.core.task import After, Task, TaskState
+from master.explain import explain
 from master.verbs.base import Context
 from wire.errors import BadRequestError
 
@@ -123,10 +124,11 @@ def edited_copy(task: Task, changes: dict[str, Any], context: Context) -> Task:
     }
     if changes.get("gpu_ids") is not None and "gpus" not in changes:
         now["gpus"] = None
+    wanted = {**now, **changes}
     try:
-        spec = msgspec.convert({**now, **changes}, Editable)
+        spec = msgspec.convert(wanted, Editable)
     except msgspec.ValidationError as error:
-        raise BadRequestError(str(error)) from None
+        raise BadRequestError(explain(str(error), wanted, Editable)) from None
     edited = draft_of(spec, spec.command, context)
     edited.id = task.id
     edited.log_path = log_path_of(spec.log, task.id, context) if "log" in changes else task.log_path
