@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from master.peer import identify, user_name
+from tests.testbed.bed import Testbed
 
 NOBODY = 65534
 CALLER = """
@@ -59,21 +60,11 @@ def test_the_user_who_runs_the_master_is_known_without_a_log_in(family: int) -> 
         assert identify(sock).user == pwd.getpwuid(os.geteuid()).pw_name
 
 
-def _own_address() -> str:
-    """One that others may reach us at. Nothing is sent: it is only asked which way it would go."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            pytest.skip("this machine is on no network")
-        return str(probe.getsockname()[0])
-
-
 def test_whoever_calls_this_machine_by_its_address_is_known_as_on_loopback() -> None:
-    with _called(host=_own_address()) as sock:
-        assert identify(sock).user == pwd.getpwuid(os.geteuid()).pw_name
-    if os.geteuid() == 0:
-        with _called(host=_own_address(), uid=NOBODY) as sock:
+    with Testbed(1) as bed:
+        with _called(host=bed.master_address) as sock:
+            assert identify(sock).user == pwd.getpwuid(os.geteuid()).pw_name
+        with _called(host=bed.master_address, uid=NOBODY) as sock:
             assert identify(sock).user is None
 
 

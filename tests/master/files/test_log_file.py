@@ -60,9 +60,10 @@ def test_a_log_elsewhere_is_refused_wherever_links_lead(tmp_path: Path, name: st
 def test_what_is_no_file_is_not_opened(tmp_path: Path, kind: str, *, confined: bool) -> None:
     path = tmp_path / "log"
     if kind == "device":
-        if os.geteuid() != 0:
-            pytest.skip("only root makes devices")
-        os.mknod(path, 0o600 | 0o020000, os.makedev(10, 255))  # nobody's: to open it would be another error
+        if os.geteuid() == 0:
+            os.mknod(path, 0o600 | 0o020000, os.makedev(10, 255))  # nobody's: to open it would be another error
+        else:
+            path = Path(os.devnull)
     elif kind == "pipe":
         os.mkfifo(path)
     elif kind == "folder":
@@ -70,7 +71,7 @@ def test_what_is_no_file_is_not_opened(tmp_path: Path, kind: str, *, confined: b
     else:
         path.symlink_to(path)
     with pytest.raises(MusterError, match="not a regular file" if kind != "circle" else "symbolic links|circle"):
-        content(path, *([tmp_path] if confined else []))
+        content(path, *([path.parent] if confined else []))
 
 
 def test_a_file_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

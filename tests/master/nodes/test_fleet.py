@@ -157,6 +157,11 @@ class Field:
     async def online(self, name: str) -> None:
         await settled(lambda: self.node(name).state is NodeState.ONLINE)
 
+    async def busy(self) -> str:
+        """Let the first task run on the only GPU; its launch id."""
+        await (await self.master.peer()).call("task.submit", command="true", gpus=1)
+        return await self.running(1)
+
     async def running(self, task_id: int) -> str:
         task = self.master.core.tasks[task_id]
         await settled(lambda: task.state is TaskState.RUNNING)
@@ -184,9 +189,7 @@ def test_a_busy_node_leaves_when_its_last_task_has_ended_and_been_acknowledged(t
     async def story() -> None:
         async with Field(tmp_path) as here:
             here.fleet.apply((ssh("n"),))
-            peer = await here.master.peer()
-            await peer.call("task.submit", command="true", gpus=1)
-            launch_id = await here.running(1)
+            launch_id = await here.busy()
             here.fleet.apply(())
             assert here.node("n").active
             here.one.end(launch_id)
@@ -201,9 +204,7 @@ def test_a_busy_node_whose_address_changes_goes_there_when_its_tasks_have_ended(
     async def story() -> None:
         async with Field(tmp_path) as here:
             here.fleet.apply((ssh("n"),))
-            peer = await here.master.peer()
-            await peer.call("task.submit", command="true", gpus=1)
-            launch_id = await here.running(1)
+            launch_id = await here.busy()
             here.fleet.apply((ssh("n", "10.0.0.2"),))
             assert "its ip changed" in here.node("n").closed_because
             assert here.two.heard == []
@@ -219,9 +220,7 @@ def test_an_unreachable_node_goes_to_its_new_address_at_once_and_a_stranger_ther
     async def story() -> None:
         async with Field(tmp_path) as here:
             here.fleet.apply((ssh("n"),))
-            peer = await here.master.peer()
-            await peer.call("task.submit", command="true", gpus=1)
-            await here.running(1)
+            await here.busy()
             assert here.one.server is not None
             assert here.one.writer is not None
             here.one.server.close()
@@ -414,9 +413,7 @@ def test_the_next_master_still_finds_its_way_to_a_node_that_left_while_busy(tmp_
     async def story() -> None:
         async with Field(tmp_path, leaving=LeavingNodes(path)) as here:
             here.fleet.apply((ssh("n", proxy="socks5://me:secret@10.0.0.9:1080"),))
-            peer = await here.master.peer()
-            await peer.call("task.submit", command="true", gpus=1)
-            launch_id = await here.running(1)
+            launch_id = await here.busy()
             here.fleet.apply(())
             assert path.stat().st_mode & 0o077 == 0
             await here.fleet.close()
