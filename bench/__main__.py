@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import signal
 import sys
 import time
@@ -20,6 +21,7 @@ from bench import (
     latency,
     listing,
     over_ssh,
+    readers,
     report_agents,
     restart,
     submits,
@@ -36,6 +38,7 @@ SUBJECTS: dict[str, Callable[[Path, Scale], list[Figure]]] = {
     "latency": latency.measure,
     "throughput": throughput.measure,
     "listing": listing.measure,
+    "readers": readers.measure,
     "restart": restart.measure,
     "idle": idle.measure,
     "ssh": over_ssh.measure,
@@ -43,6 +46,8 @@ SUBJECTS: dict[str, Callable[[Path, Scale], list[Figure]]] = {
     "desktop": desktop_clients.measure,
     "influx": database.measure,
 }
+NEEDS = {"ssh": ("sshd", "ip"), "influx": ("influxd",)}
+"""Programs of the system's without which a subject cannot be measured; `make programs` installs them."""
 
 
 def main(arguments: list[str]) -> int:
@@ -53,7 +58,7 @@ def main(arguments: list[str]) -> int:
     try:
         with workshop() as folder:
             machine = _machine(folder, any_disk=options.quick)
-            figures = _measure(options.names or list(SUBJECTS), folder, scale)
+            figures = _measure(options.names or _possible(), folder, scale)
     except (BenchError, MusterError, TestbedError) as error:
         print(f"error: bench: {error}", file=sys.stderr)
         return 1
@@ -81,6 +86,19 @@ def _subject(name: str) -> str:
     if name not in SUBJECTS:
         raise argparse.ArgumentTypeError(f"there is no benchmark {name!r}; there are {', '.join(SUBJECTS)}")
     return name
+
+
+def _possible() -> list[str]:
+    """Every subject but those whose programs are not here, which are told: who names one gets its error instead."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    lacking = {
+        name: [program for program in programs if shutil.which(program, path=path) is None]
+        for name, programs in NEEDS.items()
+    }
+    for name, programs in lacking.items():
+        if programs:
+            print(f"{name}: not measured, for it needs {', '.join(programs)} (make programs)", file=sys.stderr)
+    return [name for name in SUBJECTS if not lacking.get(name)]
 
 
 def _measure(names: list[str], folder: Path, scale: Scale) -> list[Figure]:

@@ -1,8 +1,8 @@
 """A folder with a master of its own, and the bench's way of starting, killing and watching it.
 
 The folder lies beneath `build/` of the folder in which the bench runs, on the same disk as a task_info there. Whatever
-was started from it (master, agents, tasks) carries the folder's name in XDG_STATE_HOME; that is how all of it is found
-and ended, by pid.
+was started from it carries the folder's name in XDG_STATE_HOME (master and agents inherit it, tasks get it from
+conf.json); that is how all of it is found and ended, by pid.
 """
 
 from __future__ import annotations
@@ -183,7 +183,8 @@ class Lab:
 
     def _write(self) -> None:
         (self.folder / "gpu_slaver_info.json").write_text(json.dumps(self._registry()), encoding="utf-8")
-        self.conf.write_text(json.dumps({"socket_info": self._ports, **self._keys()}), encoding="utf-8")
+        mark = {"task_env": {"XDG_STATE_HOME": str(self.folder)}}
+        self.conf.write_text(json.dumps({"socket_info": self._ports, **mark, **self._keys()}), encoding="utf-8")
 
     def _registry(self) -> list[dict[str, Any]]:
         return [{"name": "here", "ip": "127.0.0.1", "driver": "local", **self._counts()}]

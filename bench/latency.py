@@ -9,8 +9,9 @@ from typing import Any
 
 from bench.lab import DEADLINE_S, BenchError, Lab, Scale
 from bench.report import Figure, at_most, percentile
-from client.api import ENDED, Client
+from client.api import Client
 from client.session import Session
+from client.states import ENDED
 
 SUBJECT = "submit to start, idle node"
 TASKS = 300

@@ -69,7 +69,7 @@ def muster() -> list[str]:
     script = Path(sys.executable).with_name("muster")
     if script.exists():
         return [str(script)]
-    return [sys.executable, "-c", "import sys; from client.cli.main import main; sys.exit(main())"]
+    return [sys.executable, "-c", "import sys; from client.cli.begin import main; sys.exit(main())"]
 
 
 def _ratio(name: str, over: tuple[float, ...], under: tuple[float, ...], target: Target | None = None) -> Figure:

@@ -1,4 +1,7 @@
-"""The chaos run at full size: `python -m bench.soak`, with progress on stderr and a report on stdout.
+"""The chaos runs: `python -m bench.soak`, with progress on stderr and a report on stdout.
+
+Without options kills everywhere, on agents of this machine; `--ssh` on four machines, with outages; `--full`
+everything at once on sixteen, with the audit that knows nothing of our code.
 
 Owns the options and the report; what happens and what must hold is told in `tests/system`.
 """
@@ -15,10 +18,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from tests.storm import report as telling
+from tests.storm import run as storm
+from tests.storm.plan import Counts
 from tests.system import chaos, ssh_chaos
 
 OUTAGES = ("cut:20", "power:10", "sshd:30", "frozen:8", "deaf:20", "mute:20")
@@ -29,14 +36,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Run it; 0 when everything held."""
     options = _options(arguments)
     seed = random.randrange(1 << 32) if options.seed is None else options.seed
+    if options.full:
+        return _full(options, seed)
     plan = _plan(options, seed)
     where = "four machines over SSH" if options.ssh else "agents of this machine"
     print(f"seed {seed}: {plan.tasks} tasks on {where}, {plan.kills} kills of the master", file=sys.stderr)
-    began = time.monotonic()
-
-    def say(line: str) -> None:
-        print(f"{time.monotonic() - began:7.1f} s  {line}", file=sys.stderr, flush=True)
-
+    say = _speaker()
     folder = Path(tempfile.mkdtemp(prefix="muster-soak-"))
     report = (ssh_chaos.run_over_ssh if options.ssh else chaos.run)(folder, plan, say)
     if report.problems:
@@ -49,6 +54,35 @@ def main(arguments: list[str] | None = None) -> int:
     for problem in problems:
         print(f"PROBLEM: {problem}", file=sys.stderr)
     return 1 if problems else 0
+
+
+def _full(options: argparse.Namespace, seed: int) -> int:
+    """Everything at once, at the size that `--scale` says."""
+    counts = Counts().scaled(options.scale)
+    master = f"{counts.kills} + {counts.failpoint_kills} kills of the master"
+    print(f"seed {seed}: {counts.tasks} tasks on {counts.hosts} hosts, {master}", file=sys.stderr)
+    folder = Path(tempfile.mkdtemp(prefix="muster-storm-"))
+    outcome = storm.run(folder, counts, seed, _speaker())
+    print(json.dumps(telling.figures(outcome)) if options.json else telling.text(outcome))
+    if options.report:
+        options.report.write_text(telling.page(outcome), encoding="utf-8")
+    if not outcome.problems:
+        shutil.rmtree(folder)
+        return 0
+    print(f"everything is kept in {folder}", file=sys.stderr)
+    for problem in outcome.problems:
+        print(f"PROBLEM: {problem}", file=sys.stderr)
+    return 1
+
+
+def _speaker() -> Callable[[str], None]:
+    """Prints a line with the seconds since now."""
+    began = time.monotonic()
+
+    def say(line: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} s  {line}", file=sys.stderr, flush=True)
+
+    return say
 
 
 def _fuzz(cases: int) -> list[str]:
@@ -76,6 +110,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--ssh", action="store_true", help="on four machines over SSH, with a link cut, a power loss, …"
     )
+    parser.add_argument("--full", action="store_true", help="everything at once on sixteen machines over SSH")
+    parser.add_argument("--scale", type=float, default=1.0, help="with --full: this part of it (1.0)")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="with --full: also write the report, as Markdown")
     parser.add_argument("--seed", type=int, help="repeat the run of this seed")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--fuzz", type=int, default=50_000, help="afterwards, so many broken requests (50000; 0: none)")

@@ -1,1 +1,1 @@
-"""The client side: a synchronous Python API (`client.api.connect`) and the `muster` command. Knows only the wire."""
+"""The client side: a synchronous Python API (`muster.connect`) and the `muster` command. Knows only the wire."""

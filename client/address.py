@@ -14,6 +14,7 @@ MAX_PORT = 65535
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 PLAIN = "plain://"
 """In front of HOST[:PORT]: the master there does not speak TLS (`tls: off` in its conf.json)."""
+_CONF = "conf.json"
 _PORTS = ("data_port", "train_state_port", "monitor_port")
 
 
@@ -37,7 +38,7 @@ class Address:
 
 
 def find(conf: str | None = None, master: str | None = None) -> Address:
-    """The address that was asked for; else MUSTER_MASTER, MUSTER_CONF, ./conf.json, in that order.
+    """The address that was asked for; else MUSTER_MASTER, MUSTER_CONF, conf.json here or above, in that order.
 
     Raises ConfigError when none of them is there or the one that is makes no sense.
     """
@@ -51,16 +52,98 @@ def find(conf: str | None = None, master: str | None = None) -> Address:
 
 
 def conf_path(conf: str | None = None) -> str:
-    """The conf.json in use: the one given, MUSTER_CONF, or ./conf.json. Raises ConfigError when there is none."""
+    """The conf.json in use: the one given, MUSTER_CONF, or the nearest conf.json of this folder and those above.
+
+    One that was named is obeyed whoever wrote it; one that was found only if nobody else can have written it. Raises
+    ConfigError for one that is not obeyed, and where there is none.
+    """
     chosen = conf or os.environ.get("MUSTER_CONF")
     if chosen:
         return chosen
-    if os.path.exists("conf.json"):
-        return "conf.json"
+    if os.path.lexists(_CONF):
+        _check_ours(_CONF)
+        return _CONF
+    found = _above()
+    if found is not None:
+        return found
     raise _config_error(
-        "there is no conf.json here: give --conf FILE or --master HOST[:PORT] "
+        "there is no conf.json here or in a folder above: give --conf FILE or --master HOST[:PORT] "
         "(or set MUSTER_CONF or MUSTER_MASTER), or make one with `muster init`"
     )
+
+
+def _above() -> str | None:
+    """The nearest conf.json of the folders above that is one of ours: many programs call theirs so."""
+    try:
+        folder = os.getcwd()
+    except FileNotFoundError:
+        return None  # this folder was deleted
+    while folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+        path = os.path.join(folder, _CONF)
+        if os.path.lexists(path):
+            _check_ours(path)
+            if "socket_info" in load(path):
+                return path
+    return None
+
+
+def _check_ours(path: str) -> None:
+    """Raise ConfigError unless the file, and the folders in which it and its link lie, are the user's or root's and
+    writable by nobody else: `muster up` runs what a conf.json says, as whoever typed it."""
+    real = os.path.realpath(path)
+    for one in dict.fromkeys((os.path.dirname(os.path.abspath(path)), path, os.path.dirname(real), real)):
+        try:
+            why = _why_foreign(one) or (_whose(os.lstat(one)) if one == path else "")
+        except OSError as error:
+            raise _config_error(f"{one}: {error.strerror}") from None
+        if why:
+            which = one if one in (path, real) else f"{one}, where {_CONF} lies,"
+            raise _config_error(
+                f"{which} {why}, so what it says is not obeyed unasked: --conf {os.path.abspath(path)} obeys it"
+            )
+
+
+def _why_foreign(path: str) -> str:
+    """What makes it somebody else's; "" if nothing does."""
+    state = os.stat(path)
+    mode = state.st_mode
+    if whose := _whose(state):
+        return whose
+    if mode & 0o1000 and os.path.isdir(path):
+        return ""  # as /tmp: what lies there is changed by its owner only
+    if mode & 0o002:
+        return f"can be written by everybody (`chmod o-w` it, mode {mode & 0o777:o})"
+    if mode & 0o020 and not _is_private(state.st_gid):
+        return f"can be written by a group (`chmod g-w` it, mode {mode & 0o777:o})"
+    return ""
+
+
+def _whose(state: os.stat_result) -> str:
+    return "" if state.st_uid in (0, os.geteuid()) else f"belongs to {_name_of(state.st_uid)}"
+
+
+def _is_private(group: int) -> bool:
+    """Is it root's, or the one of the user's own name in which nobody else is?"""
+    if group == 0:
+        return True
+    import grp
+    import pwd
+
+    try:
+        me, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return (found.gr_gid, found.gr_name) == (me.pw_gid, me.pw_name) and set(found.gr_mem) <= {me.pw_name}
+
+
+def _name_of(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
 
 
 def parse(text: str) -> Address:

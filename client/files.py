@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any, BinaryIO
 
-    from client.api import Client
+    from client.caller import Caller
 
     Progress = Callable[[int, int], None]
 
@@ -30,12 +30,13 @@ HOURS_S = 24 * 3600.0
 class Files:
     """The files that a master shows."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._under_way: dict[str, Any] | None = None
 
     def roots(self) -> list[str]:
         """The visible folders: what every path begins with."""
-        return [folder["name"] for folder in self._client.call("file.roots", {})["folders"]]
+        return [folder["name"] for folder in self._caller.call("file.roots", {})["folders"]]
 
     def list(self, path: str) -> list[dict[str, Any]]:
         """What is in a folder, in the order of names: name, kind (file, folder, other), size, mtime, mode, link,
@@ -46,7 +47,7 @@ class Files:
         """The same, one by one, however many there are."""
         after = ""
         while True:
-            page = self._client.call("file.list", {"path": path, "after": after})
+            page = self._caller.call("file.list", {"path": path, "after": after})
             yield from page["entries"]
             if not page["truncated"]:
                 return
@@ -55,12 +56,12 @@ class Files:
 
     def stat(self, path: str) -> dict[str, Any]:
         """What a path leads to, with the keys of `list`."""
-        found: dict[str, Any] = self._client.call("file.stat", {"path": path})
+        found: dict[str, Any] = self._caller.call("file.stat", {"path": path})
         return found
 
     def read(self, path: str, offset: int, limit: int = PIECE) -> tuple[bytes, dict[str, Any]]:
         """At most `limit` bytes (1 MiB) from `offset` (negative: from the end), and {offset, size, mtime_ns}."""
-        reply = self._client.call("file.read", {"path": path, "offset": offset, "limit": limit})
+        reply = self._caller.call("file.read", {"path": path, "offset": offset, "limit": limit})
         return base64.b64decode(reply.pop("data")), reply
 
     def pieces(self, path: str) -> Iterator[bytes]:
@@ -77,15 +78,15 @@ class Files:
         params = {"path": path, "content": base64.b64encode(content).decode("ascii"), "overwrite": overwrite}
         if mode is not None:
             params["mode"] = mode
-        self._client.call("file.write", params, repeatable=overwrite)
+        self._caller.call("file.write", params, repeatable=overwrite)
 
     def make_folder(self, path: str, *, parents: bool = False) -> None:
         """Make a folder. `parents`: with those above it, and one that is there is fine."""
-        self._client.call("file.make", {"path": path, "kind": "folder", "parents": parents}, repeatable=parents)
+        self._caller.call("file.make", {"path": path, "kind": "folder", "parents": parents}, repeatable=parents)
 
     def make_file(self, path: str) -> None:
         """Make an empty file."""
-        self._client.call("file.make", {"path": path, "kind": "file"}, repeatable=False)
+        self._caller.call("file.make", {"path": path, "kind": "file"}, repeatable=False)
 
     def move(self, source: str, target: str, *, overwrite: bool = False) -> None:
         """Give a file or folder the path `target`."""
@@ -122,9 +123,9 @@ class Files:
     def _upload(
         self, source: BinaryIO, size: int, path: str, how: dict[str, Any], progress: Progress | None
     ) -> dict[str, Any]:
-        call = self._client.call
+        call = self._caller.call
         upload = call("file.upload_begin", {"path": path, "size": size, **how}, repeatable=False)["upload"]
-        which = {"path": path, "upload": upload}
+        which = self._under_way = {"path": path, "upload": upload}
         try:
             offset = 0
             while data := source.read(min(PIECE, size - offset)):
@@ -136,19 +137,26 @@ class Files:
             last = {**which, "size": size, "overwrite": how["overwrite"]}
             found: dict[str, Any] = call("file.upload_commit", last, repeatable=False)
         except BaseException:
-            self._cancel(which)
+            self.abandon_upload()
             raise
+        self._under_way = None
         return found
 
-    def _cancel(self, which: dict[str, Any]) -> None:
+    def abandon_upload(self) -> None:
+        """Let the master remove what it has of an upload that is under way. For whoever ends the process; an exception
+        in the midst of `upload` does it by itself."""
         from wire.errors import MusterError
 
+        if self._under_way is None:
+            return
         # The answer to the call that was interrupted may still come: a new connection knows nothing of it.
-        self._client.session.close()
+        self._caller.session.close()
         try:
-            self._client.call("file.upload_cancel", which, repeatable=False)
+            self._caller.call("file.upload_cancel", self._under_way, repeatable=False)
         except MusterError:
             return  # the master removes it within a day; what went wrong first is what is told
+        finally:
+            self._under_way = None
 
     def download(self, path: str, local: str, *, progress: Progress | None = None) -> bool:
         """Fetch a file to the path `local`, where it appears when it is complete. What an earlier try has fetched of
@@ -178,7 +186,7 @@ class Files:
         return bool(state["mtime_ns"] == version)
 
     def _long(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        result: dict[str, Any] = self._client.session.call(method, params, timeout=HOURS_S, repeatable=False)
+        result: dict[str, Any] = self._caller.session.call(method, params, timeout=HOURS_S, repeatable=False)
         return result
 
 

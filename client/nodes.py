@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from client.caller import Caller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from client.shapes import AgentsDone, Node, NodeAdded, NodeEdited, NodePage, NodeRemoved, Trust
 
 
-class NodeVerbs:
+class NodeVerbs(Caller):
     """What a Client can do with nodes."""
-
-    def call(self, method: str, params: dict[str, Any], *, repeatable: bool = True) -> Any:
-        """Any verb by its name on the wire. `repeatable`: asking twice does no harm."""
-        raise NotImplementedError
 
     def nodes(self) -> list[Node]:
         """All nodes, in the registry's order."""

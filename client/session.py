@@ -126,7 +126,18 @@ class Session:
             return
         self._socket = self._dial() if self.trust is None else self.trust.secure(self._dial, self.host)
         if self.token:
+            self._log_in()
+
+    def _log_in(self) -> None:
+        from wire.errors import BadRequestError, MusterError
+
+        try:
             self._exchange("auth.login", {"token": self.token}, time.monotonic() + CONNECT_TIMEOUT_S)
+        except MusterError as error:
+            self.close()
+            if error.code != "unknown_method":
+                raise
+            raise BadRequestError("this master knows no log-ins: leave --token and MUSTER_TOKEN away") from None
 
     def _dial(self) -> socket.socket:
         # As bytes where that is possible: for a str the interpreter loads its idna codec, which is felt at each start.

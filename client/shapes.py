@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import NotRequired, TypedDict
 
 
 class After(TypedDict):
@@ -19,8 +19,17 @@ class Allocation(TypedDict):
     gpus: list[int]
 
 
+class Unstarted(TypedDict):
+    """A node that could not start a task, and what it said."""
+
+    node: str
+    why: str
+
+
 class Task(TypedDict):
-    """A task as `queue --json` shows it. Times are seconds since the epoch, None where it has not happened."""
+    """A task as `queue --json` shows it. Times are seconds since the epoch, None where it has not happened.
+    `unstarted`: nodes that could not start it, and why. `unsaved`: its newest change could not be written yet, and is
+    taken back if the master ends before."""
 
     id: int
     name: str
@@ -29,10 +38,15 @@ class Task(TypedDict):
     state: str
     reason: str | None
     warning: str | None
+    unsaved: bool
     command: list[str] | str
     cwd: str
     env: str
+    setup: str
+    variables: dict[str, str]
     gpus: int
+    gpu_ids: list[int] | None
+    cpus: int | None
     gpu_memory_mib: int | None
     share: bool
     node: str | None
@@ -48,24 +62,36 @@ class Task(TypedDict):
     log_path: str
     cancel_requested: bool
     allocation: list[Allocation]
+    unstarted: list[Unstarted]
+
+
+class Foreign(TypedDict):
+    """A process on a GPU that is none of our tasks'. Memory in MiB, None where nobody knows."""
+
+    pid: int
+    user: str
+    memory_mib: int | None
 
 
 class Gpu(TypedDict):
-    """One GPU of a node. Memory in MiB, `utilization` in percent; None where nothing is known."""
+    """One GPU of a node. Memory in MiB, `utilization` in percent; None where nothing is known. `health` is `ok` or why
+    it gets no tasks; `condition` is that in one word: `ok busy clearing aside broken unknown`."""
 
     index: int
     model: str | None
     memory_mib: int | None
     memory_used_mib: int | None
     utilization: float | None
-    health: str | None
+    condition: str
+    health: str
     held_by: list[int]
-    foreign: list[dict[str, Any]]
+    foreign: list[Foreign]
 
 
 class Node(TypedDict):
     """A node as `nodes --json` shows it. `registry` is `ok`, `leaving` or `changing`; `drained` is why, or None;
-    `mismatch`: which GPUs are not those that the registry says, or None."""
+    `sick`: why it was set aside by itself (it could start nothing), or None; `mismatch`: which GPUs are not those that
+    the registry says, or None."""
 
     name: str
     driver: str | None
@@ -74,6 +100,7 @@ class Node(TypedDict):
     schedulable: bool
     reason: str | None
     drained: str | None
+    sick: str | None
     registry: str
     gpus: list[Gpu]
     mismatch: str | None
@@ -82,7 +109,7 @@ class Node(TypedDict):
     slots: int | None
     slots_held: int
     memory_mib: int | None
-    load: Any
+    load: list[float] | None
     clock_offset_s: float | None
     tasks: list[int]
     hostname: str | None
@@ -147,13 +174,14 @@ class AgentsDone(TypedDict):
 
 
 class Why(TypedDict):
-    """The answer to `why`."""
+    """The answer to `why`. `brief`: the reason without what `details` tell; of a task in the history there is none."""
 
     id: int
     state: str
     reason: str | None
+    brief: NotRequired[str | None]
     warning: str | None
-    blocked_by: list[Any]
+    blocked_by: list[int]
     details: list[str]
 
 

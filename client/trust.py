@@ -42,7 +42,7 @@ class Trust:
 
         from wire.pinning import pinned
 
-        self._pem = self._pem or self._known() or self._learn(dial, host)
+        self._pem = self._pem or self.known() or self._learn(dial, host)
         try:
             return _shake_hands(dial(), pinned(self._pem), host)
         except ssl.SSLCertVerificationError as error:
@@ -51,7 +51,8 @@ class Trust:
                 f"somebody stands in between. If you know that it is right, remove {self._path()}"
             ) from None
 
-    def _known(self) -> str:
+    def known(self) -> str:
+        """The certificate of the authority that is trusted already, PEM; empty if there is none."""
         for path in (self._lies_at, self._path()):
             try:
                 with open(path or "", encoding="ascii") as file:

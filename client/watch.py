@@ -11,35 +11,36 @@ from client.session import ConnectionLostError, Session
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Literal
+    from typing import Any
 
-    from client.api import Client
+    from client.caller import Caller, What
 
 SILENCE_S = 20.0
 """After so long without news the master is asked whether it is there."""
-_PORTS = {"tasks": "train_state_port", "nodes": "monitor_port"}
 
 
-def watch(client: Client, what: Literal["tasks", "nodes"], silence_s: float = SILENCE_S) -> Iterator[dict[str, Any]]:
+def watch(caller: Caller, what: What, silence_s: float = SILENCE_S) -> Iterator[dict[str, Any]]:
     """First {"method": "snapshot", "params": {"tasks" or "nodes": […]}}, then the notifications as they come.
 
     Raises UnreachableError when the connection breaks: what changed meanwhile is in the next watch's snapshot.
     """
-    where = client.address
-    session = Session(where.host, _port(client, what), client.token, patience=0, trust=where.trust)
+    where = caller.address
+    session = Session(where.host, caller.push_port(what), caller.token, patience=0, trust=where.trust)
     try:
         yield {"method": "snapshot", "params": session.call("subscribe", {}, repeatable=False)}
-        while True:
-            yield from session.notifications(silence_s)
-            session.call("server.info", {}, timeout=silence_s, repeatable=False)
+        yield from changes(session, silence_s)
     except ConnectionLostError as error:
         from wire.errors import UnreachableError
 
-        raise UnreachableError(f"the connection to the master at {client.address} broke ({error})") from None
+        raise UnreachableError(f"the connection to the master at {caller.address} broke ({error})") from None
     finally:
         session.close()
 
 
-def _port(client: Client, what: Literal["tasks", "nodes"]) -> int:
-    known = client.address.train_state if what == "tasks" else client.address.monitor
-    return known if known is not None else int(client.info()["ports"][_PORTS[what]])
+def changes(session: Session, silence_s: float) -> Iterator[dict[str, Any]]:
+    """The notifications of a session that has subscribed; whoever is silent for so long is asked whether it is there.
+
+    Raises ConnectionLostError, UnreachableError."""
+    while True:
+        yield from session.notifications(silence_s)
+        session.call("server.info", {}, timeout=silence_s, repeatable=False)

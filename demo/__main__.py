@@ -30,7 +30,7 @@ What to try next, in this clone:
   source .venv/bin/activate             muster and its tools on your PATH
   muster up --detach                    the same for good: conf.json here works as it is
   muster submit -- echo hello           the words after -- stay the words of the command
-  muster run -- python -c 'print(42)'   submit, watch, and end with the task's exit code
+  muster run -- python3 -c 'print(42)'  submit, watch, and end with the task's exit code
   muster queue --all                    what waits, what runs, what was
   muster why ID                         why a task waits
   docs/getting-started.md               your own machines, GPUs and environments

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 TIMEOUT_S = 120.0
+STREAM_S = 600.0
 _BOLD, _PLAIN = ("\033[1m", "\033[0m") if sys.stdout.isatty() and "NO_COLOR" not in os.environ else ("", "")
 
 
@@ -65,13 +66,20 @@ class Terminal:
         return self._run(words, capture=True).returncode
 
     def stream(self, *words: str) -> Iterator[str]:
-        """Type a command and give each line of its output at the moment that it is shown, for TIMEOUT_S at most."""
+        """Type a command and give each line of its output at the moment that it is shown. Raises DemoError if it has
+        not ended after STREAM_S."""
         self._prompt(words)
+        late = threading.Event()
         with subprocess.Popen(
             [self._muster, *words], cwd=self._folder, env=self._environ, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, text=True,
         ) as process:  # fmt: skip
-            alarm = threading.Timer(TIMEOUT_S, process.kill)
+
+            def end() -> None:
+                late.set()
+                process.kill()
+
+            alarm = threading.Timer(STREAM_S, end)
             alarm.start()
             try:
                 for line in process.stdout or ():
@@ -81,6 +89,11 @@ class Terminal:
                 alarm.cancel()
                 process.terminate()
                 process.wait()
+        if late.is_set():
+            raise DemoError(
+                f"`muster {shlex.join(words)}` had not ended after {STREAM_S:.0f} s: this machine is slow, or busy "
+                "with other things; try again when it is quiet"
+            )
 
     def _prompt(self, words: tuple[str, ...]) -> None:
         print(f"\n{_BOLD}$ muster {shlex.join(words)}{_PLAIN}", flush=True)

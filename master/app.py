@@ -16,36 +16,57 @@ import resource
 import secrets
 import signal
 import time
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
 
 import msgspec
 
+from master import failpoint
 from master.config import Config, make_folders
 from master.core.core import Core
 from master.core.launching import LaunchSettings
 from master.core.task import Change
+from master.desktop.news import News, news_path
 from master.drivers.choice import Drivers
-from master.drivers.report import Desk
+from master.drivers.report import ReportServer
 from master.durable.disk import OsDisk
 from master.durable.legacy import Places
-from master.durable.store import Store
+from master.durable.private import close_to_others
+from master.durable.salvage import START_OVER
+from master.durable.store import Permit, Store
 from master.engine import Engine
+from master.executors.agents import Agents
+from master.executors.executor import Executor
+from master.files.log_reader import LogReader
+from master.files.needed import Needed
 from master.files.service import Files
+from master.inline_secrets import check_conf, check_registry
+from master.log_rights import give_folder_to_group, group_of
 from master.nodes.fleet import Fleet
-from master.nodes.idle_desk import IdleDesk
 from master.nodes.leaving import LeavingNodes
-from master.nodes.own_folders import OwnFolders
 from master.nodes.registry import NodeConfig, load_registry
-from master.nodes.registry_watch import RegistryWatch
+from master.nodes.same_account import check_company, company_of
+from master.ports.arrival import Speaks
 from master.ports.hub import Hub, PortLimits
+from master.ports.places import PlaceLimits
 from master.tls.entrance import Listener
 from master.tls.policy import Tls, listens_outside
+from master.verbs.about import About, TlsInfo
+from master.visible_secrets import check_not_visible
+from master.watchers.folder_watcher import FolderWatcher
+from master.watchers.idle_watcher import IdleWatcher
+from master.watchers.own_folders import OwnFolders
+from master.watchers.registry_watcher import RegistryWatcher
 from wire import agent as wire
 from wire.errors import ConfigError
 
 log = logging.getLogger("muster")
 
 LINEAGE_KEPT = 64
+EPOCHS_SKIPPED = 10_000
+"""More starts than can have been in what was lost of a journal."""
+DESCRIPTORS_KEPT = 512
+"""So many open files, or half of all where there are few, are for the journal, logs, uploads and nodes."""
 LEAVING = "leaving_nodes.json"
 """In `task_info`: how to get to the nodes that left the registry and still have tasks."""
 DRAFTS = "drafts.json"
@@ -67,6 +88,12 @@ class Lineage(msgspec.Struct):
         last = self.epochs[-1][0] if self.epochs else 0
         self.epochs = [*self.epochs, (last + 1, secrets.token_hex(8))][-LINEAGE_KEPT:]
 
+    def start_over(self) -> None:
+        """Begin an epoch after some that nobody knows any more: far beyond them, and without ancestors, so that agents
+        which obeyed one of them obey this."""
+        last = self.epochs[-1][0] if self.epochs else 0
+        self.epochs = [(last + EPOCHS_SKIPPED, secrets.token_hex(8))]
+
     def hello(self) -> wire.Hello:
         """What every agent is told first."""
         epoch, incarnation = self.epochs[-1]
@@ -85,44 +112,55 @@ class Master:
     """One master, from its configuration to its end."""
 
     fleet: Fleet
-    desk: Desk
+    reports: ReportServer
+    logs: LogReader
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, permit: Permit | None = None) -> None:
         self.config = config
+        self._permit = permit or Permit()
         self.root = str(config.root)
         self.conda = str(config.conda)
         self.log_folder = str(config.train_logs)
         self.server_log = str(config.server_log)
+        self.news_log = str(news_path(config.server_log))
         self.files = Files(
             config.root,
             config.visible_folders,
             book=config.task_info / DRAFTS,
             upload_bytes=config.limits.upload_bytes,
+            needed=_needed(config),
         )
         self._version = importlib.metadata.version("muster")
         self._started_at = time.time()
         self._stopping = asyncio.Event()
         self._settings = LaunchSettings(
-            conda=self.conda, task_env=dict(config.task_env), grace_s=config.scheduler.grace_s
+            conda=self.conda,
+            task_env=dict(config.task_env),
+            grace_s=config.scheduler.grace_s,
+            roots=tuple(dict.fromkeys((self.root, self.log_folder))),
+            log_folder=self.log_folder,
+            log_bytes=config.scheduler.log_bytes,
         )
 
     # -- what verbs use ---------------------------------------------------------------------------------------
 
-    def info(self) -> dict[str, Any]:
+    def about(self) -> About:
         """The part of `server.info` that is known here."""
-        return {
-            "version": self._version,
-            "pid": os.getpid(),
-            "started_at": self._started_at,
-            "conf": str(self.config.path),
-            "task_info": str(self.config.task_info),
-            "root": self.root,
-            "visible_folders": [str(self.config.root / name) for name in self.config.visible_folders],
-            "bind": self.config.bind,
-            "ports": self.config.ports.all,
-            "registry_fault": self.fleet.registry_fault,
-            "tls": self.desk.tls.told(),
-        }
+        config, desktop = self.config, self.config.desktop_client.ports
+        return About(
+            version=self._version,
+            pid=os.getpid(),
+            started_at=self._started_at,
+            conf=str(config.path),
+            task_info=str(config.task_info),
+            root=self.root,
+            visible_folders=[str(config.root / name) for name in config.visible_folders],
+            bind=config.bind,
+            ports=config.ports.all,
+            desktop_ports=None if desktop is None else desktop.all,
+            registry_fault=self.fleet.registry_fault,
+            tls=TlsInfo(mode=self.reports.tls.mode, authority=self.reports.tls.told()["authority"]),
+        )
 
     def stop(self) -> None:
         """End soon; tasks run on."""
@@ -133,38 +171,58 @@ class Master:
     async def run(self) -> None:
         """Start, serve until `stop` or a signal, end. Raises MusterError if it cannot start."""
         nodes = load_registry(self.config.registry)
+        check_conf(self.config)
+        self._check(nodes)
         make_folders(self.config)
+        give_folder_to_group(self.config)
+        self._close_task_info()
         _raise_descriptor_limit()
-        store = Store(self.config.task_info, OsDisk(), old_places=Places(self.root, self.log_folder))
+        store = Store(
+            self.config.task_info, OsDisk(), old_places=Places(self.root, self.log_folder), permit=self._permit
+        )
         image = store.open()
-        for note in store.notes:
-            log.info("%s", note)
+        failpoint.reach("start.loaded")
+        for loss in store.damage:
+            log.warning("not seen by anybody yet: %s", loss.what)
         core = Core(tuple(node.spec() for node in nodes), _launch_id, waiting_limit=self.config.limits.waiting_tasks)
         core.load(image.tasks, image.answered, image.next_id, image.state)
         # What was loaded lives long: looking through it at each collection would only cost.
         gc.collect()
         gc.freeze()
         lineage = _begin_epoch(store, image.state)
+        for note in store.notes:
+            log.info("%s", note)
+        failpoint.reach("start.numbered")
         engine = Engine(core, store, keep_history=self.config.scheduler.keep_history)
         tls = self._tls()
         drivers = Drivers(self.config, lineage.cluster, core, tls)
-        self.desk = drivers.desk
-        hub = Hub(engine, self, self._limits(), self.config.desktop_client, tls=tls, desk=drivers.desk)
+        self.reports = drivers.reports
+        self.logs = LogReader(engine)
+        hub = Hub(engine, self, self._limits(), self.config.desktop_client, tls=tls, reports=drivers.reports)
+        news = News(engine, Path(self.news_log), group_of(self.config))
+        hub.desktop.news = news
         idle_after_s = self.config.scheduler.idle_after_s
-        samples = IdleDesk(engine, hub, idle_after_s) if idle_after_s else hub
+        samples = IdleWatcher(engine, hub, idle_after_s) if idle_after_s else hub
         self.fleet = Fleet(
             engine,
             lineage,
             samples,
-            self._settings,
             make_driver=drivers.make,
-            folders=OwnFolders(self.config.shared_folders),
+            folders=self.config.shared_folders,
+            watchers=(FolderWatcher(engine, OwnFolders(self.config.shared_folders)),),
             leaving=LeavingNodes(self.config.task_info / LEAVING),
+            objection=lambda facts: company_of(facts, self.config.desktop_client),
         )
+        executor: Executor = Agents(engine, self._settings, self.fleet.send)
+        engine.perform = executor.perform
         try:
+            news.say(f"服务端已启动（版本 {self._version}）")
             await self._serve(engine, hub, nodes)
+            news.say("服务端已停止，运行中的任务继续运行")
         finally:
+            executor.close()
             await engine.close()
+            news.close()
 
     def _tls(self) -> Tls:
         """Where others can come in, a certificate that cannot be used should be told before anybody does."""
@@ -175,13 +233,18 @@ class Master:
 
     async def _serve(self, engine: Engine, hub: Hub, nodes: tuple[NodeConfig, ...]) -> None:
         servers = await self._listen(hub)
+        failpoint.reach("start.listening")
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
         self.fleet.apply(nodes)
-        watch = RegistryWatch(self.config.registry, loop, self.fleet.apply, self.fleet.refuse)
+        if self.config.desktop_client.local_nodes == "allow":
+            log.warning("desktop_client.local_nodes is `allow`: who needs no password may run tasks as the master")
+        watch = RegistryWatcher(self.config.registry, loop, self._take_over, self.fleet.refuse)
         engine.event(lambda: None)  # what loading settled is committed and planned
+        engine.watch()
         log.info("serving on %s, ports %s", self.config.bind, self.config.ports.all)
+        failpoint.reach("start.serving")
         self.fleet.failed.add_done_callback(lambda _failed: self.stop())
         await self._stopping.wait()
         log.info("stopping; tasks run on")
@@ -193,31 +256,84 @@ class Master:
         if self.fleet.failed.done():
             self.fleet.failed.result()
 
+    def _check(self, nodes: tuple[NodeConfig, ...]) -> None:
+        """Raises ConfigError for a registry that is right in itself and must not be used here."""
+        check_company(nodes, self.config.desktop_client, self.config.path)
+        check_not_visible(self.config, nodes)
+        check_registry(nodes, self.config.registry)
+
+    def _close_task_info(self) -> None:
+        """Earlier versions left it open to all."""
+        folder, others = self.config.task_info, (self.config.path, self.config.root, self.config.train_logs)
+        if any(path.is_relative_to(folder) for path in others):
+            log.warning("%s holds other things than the queues: everybody may read what he could before", folder)
+            return
+        for failed in close_to_others(folder):
+            log.warning("it stays open to others: %s", failed)
+
+    def _take_over(self, nodes: tuple[NodeConfig, ...]) -> None:
+        """The registry was changed by hand."""
+        try:
+            self._check(nodes)
+        except ConfigError as error:
+            self.fleet.refuse(str(error))
+        else:
+            self.fleet.apply(nodes)
+
     async def _listen(self, hub: Hub) -> list[Listener]:
         servers: list[Listener] = []
-        for name, port in self.config.ports.all.items():
+        for section, name, port, speaks in self._doors():
             try:
-                servers.append(await hub.listen(name, self.config.bind, port, self.config.ports.listen))
+                servers.append(await hub.listen(name, self.config.bind, port, self.config.ports.listen, speaks))
             except OSError as error:
                 for server in servers:
                     server.close()
                 # The errors of name look-ups are not among the system's: theirs are negative and bring their own text.
                 why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
                 raise ConfigError(
-                    f"{self.config.path}: socket_info.{name}: cannot listen on {self.config.bind}:{port}: {why}. "
+                    f"{self.config.path}: {section}.{name}: cannot listen on {self.config.bind}:{port}: {why}. "
                     f"{_LISTEN_CURE.get(error.errno or 0, 'Is `bind` an address of this machine?')}"
                 ) from None
         return servers
 
+    def _doors(self) -> Iterator[tuple[str, str, int, Speaks]]:
+        """Section and key of conf.json, port, and what is spoken there."""
+        own = self.config.desktop_client.ports
+        for name, port in self.config.ports.all.items():
+            yield "socket_info", name, port, "both" if own is None else "ours"
+        for name, port in own.all.items() if own is not None else ():
+            yield "desktop_client.ports", name, port, "desktop"
+
     def _limits(self) -> PortLimits:
         limits = self.config.limits
+        places = PlaceLimits(
+            most=_most_connections(limits.connections),
+            silent=limits.connections_unidentified,
+            known=limits.connections_per_address,
+            held=limits.held_bytes,
+        )
         return PortLimits(
             frame=limits.frame_bytes,
             frame_unidentified=limits.frame_bytes_unidentified,
             outbox=limits.outbox_bytes,
             handshake_s=limits.handshake_s,
-            unidentified=limits.connections_unidentified,
+            places=places,
         )
+
+
+def _needed(config: Config) -> tuple[Needed, ...]:
+    """What nobody may take away through the file verbs, should it lie where people may delete."""
+    environments = "the environments lie there (`conda` of conf.json)"
+    return (
+        Needed(str(config.train_logs), "the logs of tasks lie there (`train_log_path` of conf.json)"),
+        Needed(f"{config.conda}/envs", environments),
+        Needed(str(config.conda), environments),
+        Needed(str(config.task_info), "the queues lie there (`task_info` of conf.json)"),
+        *(
+            Needed(str(path), "the master's own files lie there")
+            for path in (config.path, config.registry, config.psw, config.server_log)
+        ),
+    )
 
 
 def _launch_id(task_id: int, attempt: int) -> str:
@@ -228,10 +344,36 @@ def _begin_epoch(store: Store, state: dict[str, msgspec.Raw]) -> Lineage:
     """Number this start, durably. No agent is contacted before."""
     piece = state.get("lineage")
     lineage = msgspec.json.decode(piece, type=Lineage) if piece else Lineage(secrets.token_hex(6))
-    lineage.next()
-    store.append(Change(state={"lineage": msgspec.Raw(msgspec.json.encode(lineage))}))
+    pieces: dict[str, msgspec.Raw] = {}
+    is_over = bytes(state.get(START_OVER, b"null")) == b"true"
+    if is_over:
+        lineage.start_over()
+        pieces[START_OVER] = msgspec.Raw(b"null")
+    else:
+        lineage.next()
+    pieces["lineage"] = msgspec.Raw(msgspec.json.encode(lineage))
+    store.append(Change(state=pieces))
     store.commit()
+    # Under another cluster's name agents would be left behind, with what runs there; so would they by an epoch that is
+    # begun a second time.
+    store.anchor(pieces, anew=is_over)
     return lineage
+
+
+def _most_connections(wanted: int) -> int:
+    """As many connections as there may be, so that enough descriptors are left for the master's own files and links."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = descriptors - min(DESCRIPTORS_KEPT, descriptors // 2)
+    if most >= wanted:
+        return wanted
+    log.warning(
+        "of limits.connections, %d, only %d are in force: the process may have %d files open (`ulimit -Hn`, or "
+        "LimitNOFILE= in the unit)",
+        wanted,
+        most,
+        descriptors,
+    )
+    return most
 
 
 def _raise_descriptor_limit() -> None:
@@ -239,6 +381,6 @@ def _raise_descriptor_limit() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def main(config: Config) -> None:
+def main(config: Config, permit: Permit) -> None:
     """Run a master until it is stopped. Raises MusterError if it cannot start."""
-    asyncio.run(Master(config).run())
+    asyncio.run(Master(config, permit).run())

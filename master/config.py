@@ -7,6 +7,7 @@ nothing else; `make_folders` is the one place that writes, and says so. The regi
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +16,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from master.durable import json_file
+from master.durable.private import make_private, not_ours
+from master.files.beneath import plain_name
+from master.peer import user_name
 from wire.errors import ConfigError
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
@@ -22,8 +26,9 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
+PORT_KEYS = ("monitor_port", "data_port", "train_state_port")
 MISSING_CURE = "`muster init` writes one that works on this machine"
-NOT_YET_USED = ("notify",)
+NOT_YET_USED = ("notify", "limits.failed_logins_per_minute")
 """Keys that are checked and kept, for parts that are still to come: whoever sets one is told so in the log."""
 
 TASK_ENV = {"PYTHONUNBUFFERED": "1", "QT_QPA_PLATFORM": "offscreen"}
@@ -43,14 +48,31 @@ class Ports(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def all(self) -> dict[str, int]:
         """The three ports by the name of their key."""
-        return {name: getattr(self, name) for name in ("monitor_port", "data_port", "train_state_port")}
+        return {name: getattr(self, name) for name in PORT_KEYS}
+
+
+class DesktopPorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Ports that the desktop client has to itself."""
+
+    monitor_port: Port
+    data_port: Port
+    train_state_port: Port
+
+    @property
+    def all(self) -> dict[str, int]:
+        """The three ports by the name of their key."""
+        return {name: getattr(self, name) for name in PORT_KEYS}
 
 
 class DesktopClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who may come in with the desktop client's dialect, and as whom."""
+    """Who may come in with the desktop client's dialect, and as whom. `local_nodes`: whether clients of other machines
+    may do so although there are nodes whose tasks run as the master's own account. `ports`: where, if not
+    on all three ports."""
 
     networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
     user: Text = "desktop"
+    local_nodes: Literal["refuse", "allow"] = "refuse"
+    ports: DesktopPorts | None = None
 
 
 class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -63,16 +85,18 @@ class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Scheduler(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Policy. `grace_s`: between TERM and KILL. `keep_history`: ended tasks beyond it move to monthly files.
     `report_stale_s`: a node whose agent dials in is unreachable when nothing was heard of it for so long.
-    `idle_after_s`: a task that holds GPU memory and has done nothing for so long is marked; 0: none is."""
+    `idle_after_s`: a task that holds GPU memory and has done nothing for so long is marked; 0: none is.
+    `log_bytes`: a task whose log is larger is ended; 0: none is."""
 
     grace_s: Seconds = 10.0
     keep_history: Annotated[int, msgspec.Meta(ge=0)] = 10_000
     report_stale_s: Annotated[float, msgspec.Meta(gt=0)] = 180.0
     idle_after_s: Seconds = 1800.0
+    log_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Caps against mistakes and floods; sizes in bytes, rates per minute and address."""
+    """Caps against mistakes and floods; sizes in bytes, rates per minute and user."""
 
     frame_bytes: Annotated[int, msgspec.Meta(ge=4096)] = 16 << 20
     frame_bytes_unidentified: Annotated[int, msgspec.Meta(ge=1024)] = 64 << 10
@@ -80,6 +104,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     handshake_s: Annotated[float, msgspec.Meta(gt=0)] = 10.0
     connections: Count = 4096
     connections_unidentified: Count = 64
+    connections_per_address: Count = 128
+    held_bytes: Annotated[int, msgspec.Meta(ge=1 << 20)] = 64 << 20
     waiting_tasks: Count = 200_000
     upload_bytes: Annotated[int, msgspec.Meta(ge=0)] = 16 << 30
     failed_logins_per_minute: Count = 5
@@ -116,6 +142,7 @@ class ConfFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     server_log_path: Text = "server_log.log"
     bind: Text = "127.0.0.1"
     task_info: Text = "task_info"
+    log_group: Text | None = None
     conda: Text = "envs/miniconda3"
     task_env: dict[str, str] = msgspec.field(default_factory=lambda: dict(TASK_ENV))
     desktop_client: DesktopClient = DesktopClient()
@@ -134,6 +161,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     task_info: Path
     train_logs: Path
     server_log: Path
+    log_group: str | None
     registry: Path
     psw: Path
     conda: Path
@@ -153,6 +181,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     def folder(self) -> Path:
         """Where conf.json lies."""
         return self.path.parent
+
+    @property
+    def all_ports(self) -> tuple[int, ...]:
+        """Every port that the master listens on."""
+        own = self.desktop_client.ports
+        return (*self.ports.all.values(), *(own.all.values() if own is not None else ()))
 
     @property
     def shared_folders(self) -> tuple[str, ...]:
@@ -176,6 +210,7 @@ def load_config(path: Path) -> Config:
         task_info=places.beneath(folder, "task_info"),
         train_logs=places.beneath(root, "train_log_path"),
         server_log=places.beneath(folder, "server_log_path"),
+        log_group=conf.log_group,
         registry=places.beneath(folder, "slaver_file"),
         psw=places.beneath(folder, "psw_file"),
         conda=places.beneath(root, "conda"),
@@ -196,14 +231,16 @@ def load_config(path: Path) -> Config:
 def typed(value: Any, path: Path) -> ConfFile:
     """The keys of a conf.json, each checked by itself; `path` is for the messages. Raises ConfigError."""
     conf = json_file.convert(value, ConfFile, path)
-    _check_ports(conf.socket_info, path)
+    _check_ports(conf, path)
     _check_variables(conf.task_env, path)
     _check_networks(conf.desktop_client.networks, path)
+    _check_visible(conf.visible_folders, path)
     return conf
 
 
 def make_folders(config: Config) -> None:
-    """Make the folders that the master writes into. Raises ConfigError with the key of one that cannot be made."""
+    """Make the folders that the master writes into. Raises ConfigError with the key of one that cannot be made, or that
+    is somebody else's."""
     wanted = {
         "task_info": config.task_info,
         "train_log_path": config.train_logs,
@@ -211,9 +248,19 @@ def make_folders(config: Config) -> None:
     }
     for key, folder in wanted.items():
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            if key == "task_info":
+                make_private(folder)
+            else:
+                folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"{config.path}: {key}: the folder {folder} cannot be made: {error.strerror}") from None
+    # Whose conf.json it is decides what runs anyway.
+    if strange := not_ours(config.task_info, {0, os.geteuid(), config.path.stat().st_uid}):
+        whose = user_name(strange[1])
+        raise ConfigError(
+            f"{config.path}: task_info: {strange[0]} belongs to {whose}, who could let commands run as "
+            f"{user_name(os.geteuid())}. Move it away, or if that is meant: chown {user_name(os.geteuid())} it"
+        )
 
 
 class Places:
@@ -234,13 +281,15 @@ class Places:
             raise json_file.wrong(self._path, key, value, "a path; there is no such user") from None
 
 
-def _check_ports(ports: Ports, path: Path) -> None:
+def _check_ports(conf: ConfFile, path: Path) -> None:
+    ports = {f"socket_info.{name}": port for name, port in conf.socket_info.all.items()}
+    if conf.desktop_client.ports is not None:
+        ports |= {f"desktop_client.ports.{name}": port for name, port in conf.desktop_client.ports.all.items()}
     seen: dict[int, str] = {}
-    for name, port in ports.all.items():
+    for key, port in ports.items():
         if port in seen:
-            allowed = f"three different ports ({seen[port]} is {port} already)"
-            raise json_file.wrong(path, f"socket_info.{name}", port, allowed)
-        seen[port] = name
+            raise json_file.wrong(path, key, port, f"ports that all differ ({seen[port]} is {port} already)")
+        seen[port] = key
 
 
 def _check_variables(variables: Mapping[str, str], path: Path) -> None:
@@ -260,5 +309,16 @@ def _check_networks(networks: tuple[str, ...], path: Path) -> None:
             raise json_file.wrong(path, f"desktop_client.networks[{index}]", network, allowed) from None
 
 
+def _check_visible(names: tuple[str, ...], path: Path) -> None:
+    for index, name in enumerate(names):
+        try:
+            plain_name(name)
+        except ValueError:
+            allowed = 'a folder in `root`, like "data" (for one elsewhere make a link to it in `root`)'
+            raise json_file.wrong(path, f"visible_folders[{index}]", name, allowed) from None
+
+
 def _set_but_unused(value: Any) -> tuple[str, ...]:
-    return tuple(key for key in NOT_YET_USED if key in value)
+    """Those of NOT_YET_USED that the file says; `a.b` is b in the object a."""
+    said = {*value, *(f"{key}.{inner}" for key in value if isinstance(value[key], dict) for inner in value[key])}
+    return tuple(key for key in NOT_YET_USED if key in said)

@@ -18,8 +18,10 @@ from typing import Protocol, TypeVar
 
 from master import failpoint
 from master.core.core import Core
-from master.core.effects import Ack, Effect, Start
+from master.core.effects import Ack, Effect, Start, WakeAt
 from master.core.task import Change, Task
+from master.durable.archive import Archive
+from master.durable.journal import JournalChangedError
 from master.durable.store import Store, SyncFailedError
 from wire.errors import MusterError, StoreUnavailableError
 
@@ -28,7 +30,10 @@ log = logging.getLogger("muster.engine")
 T = TypeVar("T")
 
 RETRY_S = 1.0
-COMPACT_RETRY_S = 60.0
+WATCH_S = 10.0
+"""So often, at least, it is seen whether the journal is still where it was."""
+COMPACT_RETRY_S, COMPACT_RETRY_LONGEST_S = 60.0, 3600.0
+"""When a compaction that failed is tried again, and the longest pause; each is twice the one before."""
 PLAN_SHARE = 4
 """After a round of planning that took d seconds the next comes no sooner than PLAN_SHARE * d later, so that planning
 takes at most a fifth of the time however long the queue is."""
@@ -57,6 +62,7 @@ class Engine:
     def __init__(self, core: Core, store: Store, *, keep_history: int) -> None:
         self.core = core
         self.store = store
+        self.archive = Archive(store.folder, store.disk)
         self.observers: list[Observer] = []
         self.perform: Callable[[list[Effect]], None] = _nobody
         self._keep_history = keep_history
@@ -64,12 +70,19 @@ class Engine:
         self._effects: list[Effect] = []
         self._published: list[tuple[Change, set[str]]] = []
         self._unsynced = False
-        self._stalled = False
+        self.stalled = False
+        """Whether changes wait for a disk that takes no writes."""
+        self._closed = False
         self._commit_at: asyncio.Handle | None = None
         self._next_plan = 0.0
         self._plan_timer: asyncio.TimerHandle | None = None
+        self._waking: asyncio.TimerHandle | None = None
+        self._watch: asyncio.TimerHandle | None = None
         self._compacting: asyncio.Task[None] | None = None
         self._compact_from = 0.0
+        self._compactions_failed = 0
+        self.compaction_fault: str | None = None
+        """Why the journal grows on and is not taken into the queue files; None while it can be."""
 
     # -- in ---------------------------------------------------------------------------------------------------
 
@@ -80,16 +93,16 @@ class Engine:
         """
         if self.store.fault is not None:
             self.store.probe()
-        if self.store.fault is not None and (grows or self._stalled):
+        if self.store.fault is not None and (grows or self.stalled):
             raise StoreUnavailableError(self.store.fault)
-        if self._stalled:
+        if self.stalled:
             self._resume()
         return self.event(change)
 
     def check_durable(self) -> None:
         """Raise StoreUnavailableError while what has happened cannot be made durable, so that an answer which was
         not given for that reason is not given again as if it held."""
-        if self._stalled:
+        if self.stalled:
             raise StoreUnavailableError(self.store.fault or "the disk takes no writes")
 
     def event(self, change: Callable[[], T]) -> T:
@@ -99,21 +112,67 @@ class Engine:
         finally:
             self._collect()
 
+    @property
+    def is_settled(self) -> bool:
+        """Is all that has happened durable, so that it may be told at once? See `reply`."""
+        return not self._unsynced or self.stalled
+
+    @property
+    def is_saved(self) -> bool:
+        """Is all that has happened durable? While the disk takes no writes it is not; `core.unsaved` tells of what."""
+        return not self._unsynced
+
     def reply(self, reply: Reply) -> None:
         """Call `reply` once all that has happened so far is durable: at once, if it is already.
 
         While the disk takes no writes, clients can change nothing and whatever is answered is a read: at once, too.
         """
-        if not self._unsynced or self._stalled:
+        if self.is_settled:
             reply(None)
         else:
             self._replies.append(reply)
 
+    async def settled(self) -> None:
+        """Wait until `reply` would call. Raises StoreUnavailableError if what has happened cannot be made durable."""
+        if self.is_settled:
+            return
+        settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def settle(error: MusterError | None) -> None:
+            if settled.done():  # whoever waited has gone
+                return
+            if error is None:
+                settled.set_result(None)
+            else:
+                settled.set_exception(error)
+
+        self._replies.append(settle)
+        await settled
+
+    def show(self, tasks: list[Task]) -> None:
+        """Tell the observers of tasks again, behind what is to be told of them before: what is shown of them changed,
+        and nothing that is written down."""
+
+        def publish(_error: MusterError | None) -> None:
+            for observer in self.observers:
+                observer.published(tasks, [], set())
+            for observer in self.observers:
+                observer.let_out()
+
+        self.reply(publish)
+
+    async def durable(self) -> None:
+        """Wait until all that has happened so far is durable. Raises StoreUnavailableError if it cannot be for now."""
+        self.check_durable()
+        await self.settled()
+
     # -- commit -----------------------------------------------------------------------------------------------
 
     def _collect(self) -> None:
+        if self._closed:
+            return  # a connection that ends behind us, say: the next start asks the nodes anew
         self._take()
-        if (self._unsynced or (self.core.plan_needed and not self._stalled)) and self._commit_at is None:
+        if (self._unsynced or (self.core.plan_needed and not self.stalled)) and self._commit_at is None:
             self._commit_at = asyncio.get_running_loop().call_soon(self._commit)
 
     def _take(self) -> None:
@@ -129,6 +188,8 @@ class Engine:
             os._exit(EXIT_DEFECT)
         self._effects += outcome.effects
         self._published.append((outcome.change, outcome.nodes))
+        if self.stalled:
+            self.core.unsaved.update(task.id for task in outcome.change.tasks)
         self._unsynced = True
 
     def _commit(self) -> None:
@@ -145,7 +206,7 @@ class Engine:
         self._plan_if_due()
         try:
             self._reach("before_sync")
-            self.store.commit()
+            self._write()
         except StoreUnavailableError as error:
             self._stall(error)
             return
@@ -154,17 +215,35 @@ class Engine:
             log.critical("%s", error)
             os._exit(EXIT_SYNC_FAILED)
         self._reach("after_sync")
-        was_stalled, self._stalled, self._unsynced = self._stalled, False, False
+        was_stalled, self.stalled, self._unsynced = self.stalled, False, False
+        self.core.unsaved.clear()
         self._let_out()
         if was_stalled:
             self._collect()  # what waited to be planned
-        if self._compacting is None and self.store.should_compact() and time.monotonic() >= self._compact_from:
+        if self._compacting is None and self._compaction_is_due():
             self._compacting = asyncio.create_task(self._compact())
 
+    def _write(self) -> None:
+        try:
+            self.store.commit()
+        except JournalChangedError as error:
+            if self._compacting is not None:
+                raise SyncFailedError(f"{error}, in the midst of a compaction") from error
+            log.error("%s; everything is written anew", error)  # noqa: TRY400  (how we came here tells nobody anything)
+            self.store.write_anew(self.core.tasks, self.core.answered, next_id=self.core.next_id)
+
+    def watch(self) -> None:
+        """From now on look after the journal also while nothing happens: a commit does."""
+        loop = asyncio.get_running_loop()
+        if self._commit_at is None:
+            self._commit_at = loop.call_soon(self._commit)
+        self._watch = loop.call_later(WATCH_S, self.watch)
+
     def _stall(self, error: StoreUnavailableError) -> None:
-        if not self._stalled:
+        if not self.stalled:
             log.error("nothing can be written: %s", error)
-        self._stalled = True
+        self.stalled = True
+        self.core.unsaved.update(task.id for change, _ in self._published for task in change.tasks)
         told = StoreUnavailableError(
             f"{error}. What was to be changed takes effect when writing works again, unless the master ends before: "
             "ask again with the same request_id"
@@ -176,7 +255,7 @@ class Engine:
 
     def _resume(self) -> None:
         # There is room again. From here on answers wait for the commit as ever, and it need not wait for its timer.
-        self._stalled = False
+        self.stalled = False
         if self._commit_at is not None:
             self._commit_at.cancel()
         self._commit_at = asyncio.get_running_loop().call_soon(self._commit)
@@ -187,6 +266,10 @@ class Engine:
         published, self._published = self._published, []
         for reply in replies:
             reply(None)
+        for effect in effects:
+            if isinstance(effect, WakeAt):
+                self._wake_at(effect.at)
+        effects = [effect for effect in effects if not isinstance(effect, WakeAt)]
         if effects:
             self.perform(effects)
             if failpoint.armed():
@@ -199,20 +282,29 @@ class Engine:
             observer.let_out()
 
     def _plan_if_due(self) -> None:
-        if not self.core.plan_needed or self._stalled:
+        if not self.core.plan_needed or self.stalled:
             return  # while nothing can be written, nothing is started
         started = time.monotonic()
         if started < self._next_plan:
             if self._plan_timer is None:
                 self._plan_timer = asyncio.get_running_loop().call_later(self._next_plan - started, self._plan_later)
             return
-        self.core.plan()
+        self.core.plan(time.time())
         self._next_plan = time.monotonic() + PLAN_SHARE * (time.monotonic() - started)
         self._take()
 
     def _plan_later(self) -> None:
         self._plan_timer = None
         self._collect()
+
+    def _wake_at(self, at: float) -> None:
+        if self._waking is not None:
+            self._waking.cancel()
+        self._waking = asyncio.get_running_loop().call_later(max(0.0, at - time.time()), self._wake)
+
+    def _wake(self) -> None:
+        self._waking = None
+        self.event(self.core.woken)
 
     # -- failpoints of the commit, by what is in it -------------------------------------------------------------
 
@@ -233,34 +325,60 @@ class Engine:
 
     # -- compaction -------------------------------------------------------------------------------------------
 
+    def _compaction_is_due(self) -> bool:
+        if failpoint.compaction_wanted():
+            return True
+        return self.store.should_compact() and time.monotonic() >= self._compact_from
+
     async def _compact(self) -> None:
         try:
             self._archive()
             for work in self.store.compact(self.core.tasks, self.core.answered, next_id=self.core.next_id):
                 await (asyncio.to_thread(work) if work is not None else asyncio.sleep(0))
+            failpoint.reach("compaction.done")
+            self._compactions_failed, self.compaction_fault = 0, None
         except StoreUnavailableError as error:
-            log.warning("the journal is not compacted yet: %s", error)
-            self._compact_from = time.monotonic() + COMPACT_RETRY_S
+            self._put_off_compaction(str(error))
         except SyncFailedError as error:
             log.critical("%s", error)
             os._exit(EXIT_SYNC_FAILED)
+        except Exception as error:  # noqa: BLE001  (every change is in the journal; that it grows ends no queue)
+            self._put_off_compaction(f"a defect of Muster ({type(error).__name__}: {error})", error)
         finally:
             self._compacting = None
+
+    def _put_off_compaction(self, why: str, defect: Exception | None = None) -> None:
+        """Try again later, ever later. What is wrong is told once in the log, and in `muster status` while it is so."""
+        if why != self.compaction_fault:
+            level = logging.ERROR if defect else logging.WARNING
+            log.log(level, "the journal is not compacted yet: %s", why, exc_info=defect)
+        self.compaction_fault = why
+        pause = min(COMPACT_RETRY_S * 2.0 ** min(self._compactions_failed, 16), COMPACT_RETRY_LONGEST_S)
+        self._compactions_failed += 1
+        self._compact_from = time.monotonic() + pause
 
     def _archive(self) -> None:
         surplus = self.core.oldest_ended(self._keep_history)
         if surplus:
             self.store.archive(surplus)
+            failpoint.reach("compaction.archived")
             self.event(lambda: self.core.drop_archived([task.id for task in surplus]))
 
     async def close(self) -> None:
         """Commit what is pending and close the store."""
+        for timer in (self._watch, self._waking):
+            if timer is not None:
+                timer.cancel()
         if self._compacting is not None:
             await self._compacting
         self._collect()
         if self._commit_at is not None:
             self._commit_at.cancel()
             self._commit()
+        self._closed = True
+        if self._commit_at is not None:
+            self._commit_at.cancel()  # of a disk that refused to the last, or of who heard of this commit
+        self.archive.close()
         self.store.close()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 
-NAMES = (
+TRAFFIC = (
     "submit.before_sync",
     "submit.after_sync",
     "launch.before_sync",
@@ -23,6 +23,32 @@ NAMES = (
     "exit.after_sync",
     "exit.after_ack",
 )
+"""Where tasks come by."""
+START = (
+    "start.locked",
+    "start.torn_kept",
+    "start.loaded",
+    "start.numbered",
+    "start.listening",
+    "start.serving",
+    "start.welcomed",
+    "start.reconciled",
+)
+"""From the lock of the folder to the agents' inventories: once a start, but for `torn_kept`, which only a torn tail
+comes to, and for the last two, which every agent comes to."""
+COMPACTION = (
+    "compaction.archived",
+    "compaction.drafted",
+    "compaction.drafts_synced",
+    "compaction.renamed",
+    "compaction.folder_synced",
+    "compaction.journal_copied",
+    "compaction.journal_renamed",
+    "compaction.done",
+)
+"""While one of these is armed, every commit is a reason to compact. Each of the four files comes to `renamed`; to
+`archived` only a queue with more ended tasks than `keep_history`."""
+NAMES = TRAFFIC + START + COMPACTION
 
 _armed: dict[str, int] = {}
 if _setting := os.environ.get("MUSTER_FAILPOINT"):
@@ -33,6 +59,11 @@ if _setting := os.environ.get("MUSTER_FAILPOINT"):
 def armed() -> bool:
     """Whether any point is armed: spares the hot path the look at what it commits."""
     return bool(_armed)
+
+
+def compaction_wanted() -> bool:
+    """Whether a point of the compaction is armed, which else would come after megabytes only."""
+    return bool(_armed) and any(name in _armed for name in COMPACTION)
 
 
 def reach(name: str) -> None:

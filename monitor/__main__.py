@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from client.api import Client, connect
-from monitor.influx import Point, to_text
+from monitor.influx import Point, to_text, writer_point
 from monitor.influx_recorder import Recorder
 from monitor.influx_settings import Settings, load_settings, lock_file
-from monitor.influx_writer import Buffer, Writer
+from monitor.influx_status import STATUS_FILE, StatusFile
+from monitor.influx_writer import Buffer, Tally, Writer
 from wire.errors import ConfigError, LockedError, MusterError
 
 log = logging.getLogger("muster.influx")
@@ -76,6 +77,7 @@ class Stream(threading.Thread):
 
     def _follow(self) -> Iterator[dict[str, Any]]:
         with connect(conf=self._conf) as client:
+            client.close()  # the stream has one of its own, that of nodes asks for nothing; a request opens it anew
             for message in client.watch(self._what):
                 yield message
                 if message["method"] == "snapshot" and self._what == "tasks":
@@ -88,13 +90,16 @@ def _history(client: Client) -> dict[str, Any]:
     return {"method": "history", "params": {"tasks": tasks}}
 
 
-class Desk:
-    """Takes the messages of both streams, one after the other, and hands their points to the buffer."""
+class Collector:
+    """Takes the messages of both streams, one after the other, and hands their points to the buffer; and tells `muster
+    status` what became of them."""
 
-    def __init__(self, buffer: Buffer) -> None:
+    def __init__(self, buffer: Buffer, tally: Callable[[], Tally], told: StatusFile) -> None:
         self.messages: queue.Queue[tuple[What, dict[str, Any] | None]] = queue.Queue(PENDING)
         self._recorder = Recorder()
         self._buffer = buffer
+        self._tally = tally
+        self._told = told
         self._gauge_at = 0.0
         self._complain_at = 0.0
 
@@ -107,7 +112,13 @@ class Desk:
             if late >= 0:
                 # At a steady pace: a panel that adds up spans of GAUGE_S finds a figure in each of them.
                 self._gauge_at += GAUGE_S if late < GAUGE_S else late + GAUGE_S
-                self._tell(lambda: self._recorder.tick(time.time_ns()), "how things are")
+                self._tell(self._gauges, "how things are")
+            self._told.show(self._tally(), time.monotonic())
+
+    def _gauges(self) -> list[Point]:
+        now, counts = time.time_ns(), self._tally()._asdict()
+        del counts["last_write"]  # the time of the newest point is just that
+        return [*self._recorder.tick(now), writer_point(counts, now)]
 
     def _take(self, what: What, message: dict[str, Any] | None) -> None:
         if message is None:
@@ -115,7 +126,7 @@ class Desk:
             return
         if message["method"] == "snapshot":
             self._gauge_at = 0.0  # there is something to tell again: now
-        self._tell(lambda: self._recorder.handle(message), message)
+        self._tell(lambda: self._recorder.handle(message, time.time_ns()), message)
 
     def _tell(self, points: Callable[[], list[Point]], of: object) -> None:
         try:
@@ -151,16 +162,14 @@ def _work(conf: Path, settings: Settings) -> None:
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopping.set())
-    if settings.warning:
-        log.warning("%s", settings.warning)
     buffer = Buffer()
     writer = Writer(buffer, lambda: connect_influx(load_settings(conf)))
-    desk = Desk(buffer)
+    collector = Collector(buffer, writer.tally, StatusFile(lock_file(conf).with_name(STATUS_FILE)))
     writer.start()
     streams: tuple[What, What] = ("tasks", "nodes")
     for what in streams:
-        Stream(str(conf), what, desk.messages).start()
-    desk.run(stopping)
+        Stream(str(conf), what, collector.messages).start()
+    collector.run(stopping)
     writer.stop(LAST_WORDS_S)
     log.info("ended")
 
@@ -169,8 +178,9 @@ def _lock(path: Path) -> int:
     """Hold the lab's lock while the descriptor that it gives is open, until this process is gone. Raises LockedError
     with the pid of who holds it, ConfigError."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        path.parent.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise ConfigError(f"task_info: {path}: {error.strerror}") from None
     try:
@@ -205,9 +215,11 @@ def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m monitor", description="Write what the master tells of nodes, GPUs and tasks to InfluxDB."
     )
-    parser.add_argument("--conf", default="conf.json", help="conf.json with a section `influx` (default: %(default)s)")
+    parser.add_argument("--conf", required=True, help="conf.json with a section `influx`")
     return parser
 
 
 if __name__ == "__main__":
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C before `_work` hears it: nothing is to be written yet
     sys.exit(main())

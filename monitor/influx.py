@@ -1,8 +1,8 @@
 """Samples, nodes and tasks as points of InfluxDB: what is measured, under which names, tags and units.
 
 Pure. The measurements `cpu ram gpu net` keep the names, tags and types that the dashboards of the old system query
-(its values came from psutil and GPUtil); `node`, `task` and `task_gpu` are ours. `docs/monitoring.md` lists them all.
-This module knows neither InfluxDB's address nor when something is written.
+(its values came from psutil and GPUtil); `load disk node task task_gpu writer` are ours. `docs/monitoring.md` lists
+them all. This module knows neither InfluxDB's address nor when something is written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ ALIVE = frozenset({"starting", "running", "paused"})
 NOBODY = "-"
 """The user of a task that has no owner: a tag must not be empty."""
 
-_GAUGES = ("waiting", "held", "running", "gpus", "gpus_wanted")
+_GAUGES = ("waiting", "held", "running", "idle", "gpus", "gpus_wanted")
+_LOADS = ("load1", "load5", "load15")
+_CONDITIONS = {"gpus_ill": "broken", "gpus_busy": "busy", "gpus_clearing": "clearing", "gpus_aside": "aside"}
 _MIB = 1 << 20
 _MEGABIT = 1_000_000
 _BITS = 8
@@ -69,6 +71,9 @@ def sample_points(sample: Mapping[str, Any], holders: HoldersOf) -> list[Point]:
     at = nanoseconds(sample["at"])
     host = sample["node"]
     points = [Point("ram", {"host": host}, _ram(sample), at), *_cpus(host, sample, at)]
+    loads = map(_decimal, sample.get("load") or ())
+    points.append(Point("load", {"host": host}, dict(zip(_LOADS, loads, strict=False)), at))
+    points += (_disk(host, disk, at) for disk in sample.get("disks") or ())
     lasting = (one for one in sample.get("network") or () if not one["name"].startswith(_PASSING))
     points += (_interface(host, interface, at) for interface in lasting)
     for gpu in sample.get("gpus") or ():
@@ -77,16 +82,19 @@ def sample_points(sample: Mapping[str, Any], holders: HoldersOf) -> list[Point]:
     return points
 
 
-def node_point(node: Mapping[str, Any], at: int) -> Point:
-    """How a node does, from its `node.changed`."""
+def node_point(node: Mapping[str, Any], at: int, silent_s: float | None = None) -> Point:
+    """How a node does, from its `node.changed`. `silent_s`: how long ago its last sample came. A GPU that others use,
+    or whose memory is not free yet, is not ill; nor is one that a person set aside."""
     gpus = node.get("gpus") or ()
+    conditions = [gpu.get("condition") for gpu in gpus]
     fields = {
         "online": int(node.get("state") == "online"),
         "schedulable": int(bool(node.get("schedulable"))),
         "gpus": len(gpus),
         "gpus_held": sum(1 for gpu in gpus if gpu.get("held_by")),
-        "gpus_ill": sum(1 for gpu in gpus if gpu.get("health") not in (None, "ok")),
+        **{name: conditions.count(condition) for name, condition in _CONDITIONS.items()},
         "tasks": len(node.get("tasks") or ()),
+        "silent_s": _decimal(silent_s),
     }
     return Point("node", {"host": node["name"]}, fields, at)
 
@@ -98,9 +106,12 @@ def queue_points(tasks: Iterable[Mapping[str, Any]], users: Iterable[str], at: i
         count = counts.setdefault(user_of(task), dict.fromkeys(_GAUGES, 0))
         if task["state"] in ALIVE:
             count["running"] += 1
+            count["idle"] += bool(task.get("warning"))
             count["gpus"] += sum(len(part["gpus"]) for part in task.get("allocation") or ())
+        elif task["state"] == "held":
+            count["held"] += 1  # it wants nothing until somebody releases it
         else:
-            count["held" if task["state"] == "held" else "waiting"] += 1
+            count["waiting"] += 1
             count["gpus_wanted"] += task.get("gpus") or 0
     return [Point("task", {"user": user}, count, at) for user, count in counts.items()]
 
@@ -119,9 +130,16 @@ def end_point(task: Mapping[str, Any]) -> Point | None:
     if task["state"] not in ENDED or not task.get("ended_at"):
         return None
     started = task.get("started_at")
-    fields = {"ends": 1, "run_s": max(0.0, task["ended_at"] - started) if started else None}
+    run_s = max(0.0, task["ended_at"] - started) if started else None
+    fields = {"ends": 1, "lost": int(task["state"] == "lost"), "run_s": run_s}
     tags = {"host": _host_of(task), "state": task["state"], "user": user_of(task)}
     return Point("task", tags, fields, _moment(task, task["ended_at"]))
+
+
+def writer_point(counts: Mapping[str, int], at: int) -> Point:
+    """How the writer itself does: points `written`, `waiting`, `dropped` for want of room and `refused` for good, all
+    but `waiting` since it started."""
+    return Point("writer", {}, counts, at)
 
 
 def user_of(task: Mapping[str, Any]) -> str:
@@ -162,6 +180,13 @@ def _ram(sample: Mapping[str, Any]) -> dict[str, Field | None]:
     return {"total": total * _MIB, "available": available * _MIB, "used": used * _MIB, "percent": percent}
 
 
+def _disk(host: str, disk: Mapping[str, Any], at: int) -> Point:
+    """Bytes, as of `ram`."""
+    total, free = disk["total_mib"], disk["free_mib"]
+    fields = {"total": total * _MIB, "free": free * _MIB, "percent": 100.0 * (total - free) / total if total else None}
+    return Point("disk", {"host": host, "path": disk["path"]}, fields, at)
+
+
 def _interface(host: str, interface: Mapping[str, Any], at: int) -> Point:
     """`bandwidth` in Mbit/s, as psutil tells it. The others are bits a second, whatever their names say: so the old
     system wrote them and its dashboards show them, and one field cannot hold two units.
@@ -188,6 +213,7 @@ def _gpu(host: str, gpu: Mapping[str, Any], at: int) -> Point:
         "temperature": _decimal(gpu.get("temperature")),
         "power": _decimal(gpu.get("power")),
         "ecc_errors": _whole(gpu.get("ecc_errors")),
+        "xid": _whole(gpu.get("xid")),
         "processes": len(processes),
         "foreign": sum(1 for process in processes if not process.get("launch_id")),
         "ill": int(bool(gpu.get("fault"))),

@@ -35,6 +35,7 @@ class Recorder:
         self._tasks: dict[int, Message] | None = None
         self._nodes: dict[str, Message] | None = None
         self._users: dict[str, int] = {}
+        self._sampled: dict[str, int] = {}
         self._holders: dict[tuple[str, int], dict[int, Holder]] = {}
 
     def lost(self, what: str) -> None:
@@ -45,11 +46,14 @@ class Recorder:
         else:
             self._nodes = None
 
-    def handle(self, message: Message) -> list[Point]:
-        """The points that one message of `Client.watch` makes. `history` is one more message, with ended tasks."""
+    def handle(self, message: Message, at: int | None = None) -> list[Point]:
+        """The points that one message of `Client.watch` makes. `history` is one more message, with ended tasks. `at`:
+        when it came, in nanoseconds of our clock."""
         params = message["params"]
         method = message["method"]
         if method == "node.sample":
+            if at is not None:
+                self._sampled[params["node"]] = at
             return sample_points(params, self._held_by)
         if method == "node.changed":
             self._node_changed(params)
@@ -73,8 +77,12 @@ class Recorder:
             self._users = {user: seen for user, seen in self._users.items() if seen > at - REMEMBERED}
             points += queue_points(self._tasks.values(), self._users, at)
         if self._nodes is not None:
-            points += [node_point(node, at) for node in self._nodes.values()]
+            points += [node_point(node, at, self._silent_s(node["name"], at)) for node in self._nodes.values()]
         return points
+
+    def _silent_s(self, node: str, at: int) -> float | None:
+        """How long ago a sample of the node came, by our clock; None where none ever did."""
+        return max(0.0, (at - self._sampled[node]) / SECOND) if node in self._sampled else None
 
     def _held_by(self, node: str, gpu: int) -> Iterable[Holder]:
         return self._holders.get((node, gpu), {}).values()
@@ -84,6 +92,7 @@ class Recorder:
             return
         if params.get("gone"):
             self._nodes.pop(params["name"], None)
+            self._sampled.pop(params["name"], None)
         else:
             self._nodes[params["node"]["name"]] = params["node"]
 

@@ -20,14 +20,13 @@ _OTHERS = 0o077
 
 
 class Settings(NamedTuple):
-    """Where points go. `token`: of InfluxDB 2; USER:PASSWORD for InfluxDB 1. `warning`: what should be put right."""
+    """Where points go. `token`: of InfluxDB 2; USER:PASSWORD for InfluxDB 1."""
 
     url: str
     version: int
     token: str
     org: str
     bucket: str
-    warning: str
 
 
 def load_settings(conf: Path) -> Settings:
@@ -42,13 +41,13 @@ def load_settings(conf: Path) -> Settings:
     if version not in (1, 2) or isinstance(version, bool):
         raise ConfigError(f"{conf}: influx.version: 1 or 2 is expected, found {version!r}")
     _check_url(conf, texts["url"])
-    token, warning = _token(conf, texts["token"])
+    token = _token(conf, texts["token"])
     if version == 1 and token and ":" not in token:
         raise ConfigError(f"{conf}: influx.token: for InfluxDB 1 it is USER:PASSWORD, or empty where it asks for none")
     if not token.isprintable() or (version != 1 and not token.isascii()):
         # It could not be sent, and whoever tells that would show it.
         raise ConfigError(f"{conf}: influx.token: one line is expected, of ASCII alone for InfluxDB 2")
-    return Settings(texts["url"].rstrip("/"), version, token, texts["org"], texts["bucket"], warning)
+    return Settings(texts["url"].rstrip("/"), version, token, texts["org"], texts["bucket"])
 
 
 def lock_file(conf: Path) -> Path:
@@ -91,15 +90,15 @@ def _check_url(conf: Path, url: str) -> None:
         raise ConfigError(f"{conf}: influx.url: http://HOST:PORT or https://HOST:PORT is expected, found {url!r}")
 
 
-def _token(conf: Path, token: str) -> tuple[str, str]:
-    """The token itself, and a warning where it lies open."""
+def _token(conf: Path, token: str) -> str:
+    """The token itself. Raises ConfigError where it lies open."""
     if not token.startswith(TOKEN_FILE):
         if token and _is_open(conf):
-            return token, (
-                f"{conf} holds the token of InfluxDB, and others may read it: chmod 600 {conf}, "
-                f'or keep the token in a file of its own and write "token": "{TOKEN_FILE}PATH"'
+            raise ConfigError(
+                f"{conf}: influx.token: others may read this file, and so the token: chmod 600 {conf}, "
+                f'or keep it in a file of its own, mode 0600, and write "token": "{TOKEN_FILE}PATH"'
             )
-        return token, ""
+        return token
     path = conf.absolute().parent / Path(token.removeprefix(TOKEN_FILE)).expanduser()
     try:
         held = path.read_text(encoding="utf-8").strip()
@@ -109,7 +108,7 @@ def _token(conf: Path, token: str) -> tuple[str, str]:
         raise ConfigError(f"{conf}: influx.token: {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not a token: it is no text") from None
-    return held, ""
+    return held
 
 
 def _is_open(path: Path) -> bool:

@@ -41,6 +41,17 @@ class Pace(NamedTuple):
 PACE = Pace()
 
 
+class Tally(NamedTuple):
+    """What became of points since the start: `written`, `waiting`, `dropped` for want of room, `refused` for good.
+    `last_write`: when some were written last, in seconds since the epoch; None if never."""
+
+    written: int
+    waiting: int
+    dropped: int
+    refused: int
+    last_write: float | None
+
+
 class Server(Protocol):
     """One InfluxDB and one bucket of it. Every method raises an InfluxError."""
 
@@ -77,6 +88,7 @@ class Buffer:
         self._size = 0
         self._next = 0
         self._dropped = 0
+        self.dropped_ever = 0
         self._points = 0
         self._changed = threading.Condition()
 
@@ -90,7 +102,9 @@ class Buffer:
             self._size += len(self._pieces[-1].text)
             self._points += points
             while self._size > self._limit and len(self._pieces) > 1:
-                self._dropped += self._take().points
+                lost = self._take().points
+                self._dropped += lost
+                self.dropped_ever += lost
             self._changed.notify_all()
 
     def wait(self, timeout: float) -> bool:
@@ -143,28 +157,34 @@ class Buffer:
 
 
 class Writer(threading.Thread):
-    """The thread. The server is made anew by `connect` after each failure, so that corrected settings are found."""
+    """The thread. After a failure the server is made anew by `connect` right before the next try, so that what was
+    corrected meanwhile counts in that one."""
 
     def __init__(self, buffer: Buffer, connect: Callable[[], Server], pace: Pace = PACE) -> None:
         super().__init__(name="influx", daemon=True)
         self._buffer = buffer
         self._connect = connect
         self._server = connect()
+        self._stale = False
         self._pace = pace
         self._stop_at: float | None = None
         self._stopping = threading.Event()
         self._told = ""
         self._mistake = ""
-        self._fails = 0
+        self.fails = 0
+        """How many tries in a row have failed."""
         self._refused = 0
         self._refusal = ""
         self._report_at = 0.0
+        self._written = 0
+        self._refused_ever = 0
+        self._last_write: float | None = None
 
     def run(self) -> None:
         """Write until `stop`."""
         while not self._over():
             batch = self._buffer.peek() if self._buffer.wait(self._pace.flush) else None
-            pause = self._write(batch) if batch is not None else 0.0
+            pause = self.write(batch) if batch is not None else 0.0
             self._report_losses()
             if pause or (batch is not None and not self._lags()):
                 self._stopping.wait(pause or self._pace.flush)
@@ -178,35 +198,51 @@ class Writer(threading.Thread):
         if self._buffer.points:
             log.warning("%d points were not written: InfluxDB did not take them in time", self._buffer.points)
 
+    def tally(self) -> Tally:
+        """What has become of the points so far. For any thread."""
+        buffer = self._buffer
+        return Tally(self._written, buffer.points, buffer.dropped_ever, self._refused_ever, self._last_write)
+
     def _over(self) -> bool:
         if self._stop_at is None:
             return False
-        return not self._buffer.points or self._fails > 0 or time.monotonic() > self._stop_at
+        return not self._buffer.points or self.fails > 0 or time.monotonic() > self._stop_at
 
     def _lags(self) -> bool:
         """Is there more than a batch to write? After an outage it goes out without pauses."""
         return self._buffer.size > BATCH_BYTES // 2
 
-    def _write(self, batch: Batch) -> float:
+    def write(self, batch: Batch) -> float:
         """One try; how long to wait before the next, 0 after a success."""
+        if self._stale:
+            self._connect_anew()
         try:
             self._server.write(batch.body)
         except MissingError as error:
             return self._make_bucket(error)
         except RefusedError as error:
-            self._refused += batch.points if error.points is None else error.points
+            refused = batch.points if error.points is None else error.points
+            self._refused += refused
+            self._refused_ever += refused
+            self._count(batch.points - refused)
             self._refusal = str(error)
-            self._buffer.done(batch)
             self._recovered()
+            self._buffer.done(batch)
             return 0.0
         except InfluxError as error:
             return self._failed(error)
         except Exception as error:
             log.exception("a write failed in a way that nobody thought of")
             return self._failed(UnavailableError(type(error).__name__))  # its words may hold the token
-        self._buffer.done(batch)
         self._recovered()
+        self._buffer.done(batch)
+        self._count(batch.points)
         return 0.0
+
+    def _count(self, written: int) -> None:
+        if written > 0:
+            self._written += written
+            self._last_write = time.time()
 
     def _make_bucket(self, missing: MissingError) -> float:
         try:
@@ -216,12 +252,12 @@ class Writer(threading.Thread):
         except UnavailableError as error:
             return self._failed(error)
         log.info("InfluxDB had no such place for points (%s): it was made", missing)
-        self._fails += 1  # should it be missing still, do not ask in a tight circle
+        self.fails += 1  # should it be missing still, do not ask in a tight circle
         return self._pace.first
 
     def _failed(self, error: InfluxError) -> float:
         """Tell it, once for each way of failing; how long to wait."""
-        self._fails += 1
+        self.fails += 1
         denied = isinstance(error, DeniedError)
         way = type(error).__name__ if not denied else str(error)
         if way != self._told:
@@ -233,10 +269,10 @@ class Writer(threading.Thread):
                 )  # fmt: skip
             else:
                 log.warning("InfluxDB takes no points (%s): they are kept and written later", error)
-        self._connect_anew()
+        self._stale = True
         if denied:
             return self._pace.denied * random.uniform(1.0, 1.2)  # noqa: S311  (spreads the load)
-        doubled: float = self._pace.first * 2.0 ** min(self._fails - 1, 16)
+        doubled: float = self._pace.first * 2.0 ** min(self.fails - 1, 16)
         asked = error.after_s if isinstance(error, UnavailableError) else 0.0
         pause = min(self._pace.longest, doubled) * random.uniform(0.5, 1.0)  # noqa: S311  (as above)
         return max(pause, min(asked, self._pace.asked))
@@ -250,6 +286,7 @@ class Writer(threading.Thread):
                 log.error("%s", error)  # noqa: TRY400  (a person's mistake; there is nothing to trace)
             return
         self._mistake = ""
+        self._stale = False
         self._server.close()
         self._server = server
 
@@ -257,7 +294,7 @@ class Writer(threading.Thread):
         if self._told:
             log.warning("InfluxDB takes points again; %d were waiting", self._buffer.points)
         self._told = ""
-        self._fails = 0
+        self.fails = 0
 
     def _report_losses(self) -> None:
         now = time.monotonic()

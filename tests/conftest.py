@@ -1,11 +1,14 @@
-"""What tests of several packages share: a lab's folder with free ports, and how hypothesis searches."""
+"""What tests of several packages share: a lab's folder with free ports, how hypothesis searches, and what becomes of a
+test that this account or machine cannot run (`tests/rights.py`): told at the end, or with `CI=true` an error."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,11 +16,45 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from tests.rights import CannotHere
+
 settings.register_profile("here", deadline=None, print_blob=True)
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
+NOT_HERE = "not here"
+
 LabMaker = Callable[..., Path]
+
+
+def pytest_configure() -> None:
+    """Who runs the tests in a shell's background has Ctrl-C ignored, and so would have all that they start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    # What a test logged may be no Unicode, on purpose; a worker could not send it and would end.
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    if call.excinfo is not None and isinstance(call.excinfo.value, CannotHere) and not os.environ.get("CI"):
+        report.outcome = "skipped"
+        report.not_here = [call.excinfo.value.why, call.excinfo.value.cure]  # type: ignore[attr-defined]
+    return report
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    return (NOT_HERE, "-", "NOT HERE") if hasattr(report, "not_here") else None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    reasons = Counter(tuple(report.not_here) for report in terminalreporter.stats.get(NOT_HERE, []))
+    if reasons:
+        told = "; ".join(f"{count} {why}: {cure}" for (why, cure), count in reasons.most_common())
+        terminalreporter.write_line(f"not run here: {told}")
 
 
 @pytest.fixture(autouse=True)

@@ -19,11 +19,15 @@ MAY_IMPORT = {
     "wire": {"wire"},
 }
 
-PURE = ("core", "doctor/finding.py", "explain.py", "nodes/shared_folders.py")
+PURE = (
+    "core", "doctor/finding.py", "executors/executor.py", "executors/memory.py", "mismatch.py", "simulation.py",
+    "watchers/shared_folders.py",
+)  # fmt: skip
 """Beneath `master`."""
 PURE_MAY_IMPORT = {
     "__future__", "abc", "bisect", "collections", "copy", "dataclasses", "difflib", "enum", "functools", "heapq",
     "itertools", "json", "math", "msgspec", "operator", "re", "shlex", "types", "typing", "wire.agent", "wire.errors",
+    "wire.ranges",
 }  # fmt: skip
 NODE_FILES = ("monitor/agent", "wire/framing.py", "wire/agent.py", "wire/pinning.py")
 NODE_MAY_IMPORT = set(sys.stdlib_module_names) - {"asyncio", "multiprocessing", "distutils", "tomllib", "zoneinfo"}
@@ -90,15 +94,36 @@ def test_a_pure_module_imports_no_io_no_clock_and_no_asyncio(path: Path) -> None
     assert [told(path, line, name) for line, name in imports(path) if not is_one_of(name, allowed)] == []
 
 
-def test_the_packages_of_the_master_stand_one_on_the_other() -> None:
-    """No package, nor a file beside them, comes back to itself over what it imports."""
+@pytest.mark.parametrize("package", ["master", "monitor.agent"])
+def test_packages_stand_one_on_the_other(package: str) -> None:
+    """No package in these, nor a file beside them, comes back to itself over what it imports."""
+    folder, depth = ROOT / package.replace(".", "/"), len(package.split("."))
     uses: dict[str, set[str]] = {}
-    for path in sources("master"):
-        ours = path.relative_to(ROOT / "master").parts[0].removesuffix(".py")
-        theirs = (name.split(".")[1] for _, name in imports(path) if name.startswith("master."))
-        uses.setdefault(ours, set()).update(set(theirs) - {ours})
+    for path in sources(str(folder)):
+        ours = path.relative_to(folder).parts[0].removesuffix(".py")
+        theirs = {name.split(".")[depth] for _, name in imports(path) if name.startswith(f"{package}.")}
+        uses.setdefault(ours, set()).update(theirs - {ours})
     circles = TopologicalSorter({name: used & uses.keys() for name, used in uses.items()})
     assert list(circles.static_order())[-1] == "__main__"
+
+
+@pytest.mark.parametrize("folder", ["verbs", "views", "ports", "desktop"])
+def test_who_answers_clients_knows_no_driver_and_no_link(folder: str) -> None:
+    """What is asked of them is named in `master.verbs.surroundings`."""
+    beneath = {"master.drivers", "master.nodes.fleet", "master.nodes.link"}
+    found = ((path, line, name) for path in sources(f"master/{folder}") for line, name in imports(path))
+    assert [told(*one) for one in found if is_one_of(one[2], beneath)] == []
+
+
+def test_nobody_calls_a_verb_but_through_the_door() -> None:
+    opened = {"master/verbs/call.py", "master/verbs/documents.py"}
+    breaches = [
+        told(path, line, name)
+        for path in sources("master")
+        for line, name in imports(path)
+        if name.startswith("master.verbs.table") and str(path.relative_to(ROOT)) not in opened
+    ]
+    assert breaches == []
 
 
 def test_what_travels_to_the_nodes_needs_only_the_standard_library_of_python_3_8() -> None:

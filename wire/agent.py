@@ -1,11 +1,12 @@
 """What the master and the agent on a node say to each other: one JSON object per line, told apart by `op`.
 
-This file travels to the nodes: standard library only, Python 3.8 syntax. It owns names and shapes, no behaviour.
+This file travels to the nodes: standard library only, Python 3.8 syntax. It owns names and shapes, and the
+one rule that whoever starts an agent must keep; else no behaviour.
 
 A conversation. The master connects and says `hello`. The agent answers `refused` (and closes) if it obeys another
 master, else `welcome` and right after it one `inventory` of every attempt that it has not been allowed to forget.
-From then on `launch`, `kill`, `ack`, `ping`, `probe`, `retire` go one way and `started`, `exit`, `sample`, `pong`,
-`probed` the other.
+From then on `launch`, `kill`, `ack`, `ping`, `probe`, `retire`, `adopt` go one way and `started`, `exit`, `sample`,
+`pong`, `probed` the other.
 
 Rules both sides rely on:
 
@@ -18,9 +19,9 @@ Rules both sides rely on:
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, TypedDict
+from typing import Any, Dict, List, Mapping, Optional, TypedDict
 
-PROTOCOL = 1
+PROTOCOL = 2
 MAX_FRAME = 16 * 1024 * 1024
 HEARTBEAT_S = 5.0
 """The master pings this often; whoever hears nothing for three of these takes the other side for gone."""
@@ -28,6 +29,21 @@ IDLE_EXIT_S = 60.0
 """An agent with no master and no attempts ends after this long."""
 DEFAULT_GRACE_S = 10.0
 """Between TERM and KILL."""
+
+AGENT_VARIABLES = (
+    *("HOME", "USER", "LOGNAME", "SHELL", "PATH", "LANG", "TZ", "TMPDIR"),
+    *("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "MUSTER_BOOT_ID"),
+)
+AGENT_FAMILIES = ("LC_", "LD_", "MUSTER_AGENT_")
+"""What an agent is started with: what it and its programs need to run, by name and by how the name begins. Every task
+can read it, in /proc/PID/environ of its shim."""
+
+
+def agent_environment(environ: Mapping[str, str]) -> Dict[str, str]:
+    """The part of somebody's environment that the agent which he starts may have."""
+    return {
+        name: value for name, value in environ.items() if name in AGENT_VARIABLES or name.startswith(AGENT_FAMILIES)
+    }
 
 
 class Sampling(TypedDict):
@@ -54,36 +70,48 @@ class Hello(TypedDict):
 
 class Welcome(TypedDict):
     """agent -> master. `state_id` names the agent's state folder: a claim made there can be looked up only there.
-    `version` is the digest of the archive that the agent was started from."""
+    `version` is the digest of the archive that the agent was started from; `machine` the machine's own id
+    (machine-id(5)), "" where it has none: with `boot_id` it tells a machine that is entered twice. `login_fault` says
+    what was wrong with the account's log-in shell, whose environment tasks begin with; "" where it answered (agents
+    before it do not say). `uid`: the agent's, which its tasks have, too (absent before protocol 2)."""
 
     op: str
     protocol: int
     version: str
     pid: int
+    uid: int
     boot_id: str
+    machine: str
     state_id: str
     hostname: str
     python: str
     cpus: int
     memory_mib: int
     now: float
+    login_fault: str
 
 
 class Refused(TypedDict):
-    """agent -> master, then the agent closes. `code`: `fenced` (another master is obeyed) or `busy` (another master's
-    connection is alive); `epoch` and `incarnation` are those obeyed."""
+    """agent -> master, then the agent closes. `code`: `fenced` (another master is obeyed), `busy` (another master's
+    connection is alive) or `unwritable` (nothing can be written down here); `epoch` and `incarnation` are those
+    obeyed. `folder`: the agent's; whoever moves it away makes this agent end, and the next one obeys the first master
+    that comes (absent before protocol 2)."""
 
     op: str
     code: str
     message: str
     epoch: int
     incarnation: str
+    folder: str
 
 
 class Launch(TypedDict):
-    """master -> agent. `argv` is executed as it is, in `cwd`, with `env` laid over the agent's own environment (the
-    master cannot know a node's HOME and PATH). `log_path` is created, with its folder, and appended to.
-    `time_limit_s` is enforced on the node, so it holds while the master is away."""
+    """master -> agent. `argv` is executed as it is, in `cwd`, with `env` laid over what a log-in of the account gives
+    there (the master cannot know a node's HOME and PATH). `log_path` is created, with its folder, and appended to;
+    `log_new`: what lies there with something in it is of an earlier life, and is moved aside first. `time_limit_s` is
+    enforced on the node, so it holds while the master is away. `roots`: folders that every machine of the lab has;
+    where one of them is gone, or takes nothing, it is the node that cannot start the attempt. `log_bytes`: a log that
+    has grown beyond ends its task; 0: none does (absent before protocol 2)."""
 
     op: str
     launch_id: str
@@ -91,8 +119,11 @@ class Launch(TypedDict):
     cwd: str
     env: Dict[str, str]
     log_path: str
+    log_new: bool
     grace_s: float
+    log_bytes: int
     time_limit_s: Optional[float]
+    roots: List[str]
 
 
 class Kill(TypedDict):
@@ -114,8 +145,8 @@ class Ack(TypedDict):
 class Probe(TypedDict):
     """master -> agent: run a short command and say what it printed; for questions about the node (is the shared
     folder there, what does this environment import). Nothing of it is durable, and it never holds a GPU. `env` is laid
-    over the agent's own environment; `stdin` is given to it whole. After `timeout_s` seconds its whole tree is killed;
-    of stdout and stderr together at most `output_limit` bytes are kept."""
+    over what a log-in gives, as for a task; `stdin` is given to it whole. After `timeout_s` seconds its whole tree is
+    killed; of stdout and stderr together at most `output_limit` bytes are kept."""
 
     op: str
     probe_id: str
@@ -140,6 +171,25 @@ class Probed(TypedDict):
     error: str
 
 
+class Lost(TypedDict):
+    """What the master knows of an attempt whose claim lay in a state folder that is gone. `pid`, which is the session's
+    number too, and `pid_start` as in Started; 0 and None where it had not heard of the start."""
+
+    launch_id: str
+    pid: int
+    pid_start: Optional[int]
+    started_at: Optional[float]
+
+
+class Adopt(TypedDict):
+    """master -> agent, before the first `inventory` of a new state folder is believed: these were started on this
+    machine since it booted, and may be alive. The agent claims each and looks after what lives of it; those that it
+    cannot speak for (they are another account's) it leaves. It answers with an `inventory`. Since protocol 2."""
+
+    op: str
+    attempts: List[Lost]
+
+
 class Retire(TypedDict):
     """master -> agent: end, leaving everything that runs to its shims; the agent that is started next takes them over.
     So a node gets the agent of a newer master, or none (`muster agents stop`), without a task noticing."""
@@ -148,19 +198,25 @@ class Retire(TypedDict):
 
 
 class Started(TypedDict):
-    """agent -> master. `at`: seconds since the epoch, the node's clock."""
+    """agent -> master. `at`: seconds since the epoch, the node's clock. `pid_start`: clock ticks since the node's boot,
+    which tell this process from a later one with its number (absent before protocol 2).
+    Told again with `log_bytes` and `log_limit`, which else are absent, when its log has reached 80 % of what it may."""
 
     op: str
     launch_id: str
     pid: int
+    pid_start: int
     at: float
+    log_bytes: int
+    log_limit: int
 
 
 class Exit(TypedDict):
     """agent -> master: the attempt is over and its whole tree is dead.
 
     `cause` is one of CAUSES; `code` is the exit code as bash would give it (128 + N after signal N), or None where
-    it is not known; `error` says, for `not_started`, what could not be done.
+    it is not known; `error` says, for `not_started`, what could not be done, and `fault` whose fault that was: `node`
+    (claim or log not writable, no process to be had, a folder of `roots` gone) or `task`; "" means that too.
     """
 
     op: str
@@ -168,11 +224,12 @@ class Exit(TypedDict):
     code: Optional[int]
     cause: str
     error: str
+    fault: str
     started_at: Optional[float]
     at: float
 
 
-CAUSES = ("exited", "killed", "timed_out", "not_started", "unknown", "rebooted")
+CAUSES = ("exited", "killed", "timed_out", "log_too_large", "not_started", "unknown", "rebooted")
 """exited: by itself; killed: after a kill of ours; not_started: folder, log or interpreter missing (`error`);
 unknown: the shim died, so nobody saw the code; rebooted: the machine's boot id changed under it."""
 
@@ -183,10 +240,12 @@ class Attempt(TypedDict):
     launch_id: str
     state: str
     pid: Optional[int]
+    pid_start: Optional[int]
     started_at: Optional[float]
     code: Optional[int]
     cause: str
     error: str
+    fault: str
     at: Optional[float]
 
 
@@ -251,9 +310,9 @@ class Sample(TypedDict):
     """agent -> master, about every 2 s, from the sampling child; absent while that child is silent.
 
     `at`: the node's clock, seconds since the epoch. `memory` has psutil's names and bytes (`total available percent
-    used free active inactive buffers cached shared slab`; those the machine tells). `gpu_source` is `nvml`, `gputil`,
-    `nvidia-smi` or `none`; `gpu_fault` says what is wrong with the driver as a whole, else "". The keys from `memory`
-    on are absent in samples of agents before them.
+    used free active inactive buffers cached shared slab`; those the machine tells), and `swap_total swap_used`.
+    `gpu_source` is `nvml`, `gputil`, `nvidia-smi` or `none`; `gpu_fault` says what is wrong with the driver as a whole,
+    else "". The keys from `memory` on are absent in samples of agents before them.
     """
 
     op: str

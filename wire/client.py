@@ -11,7 +11,6 @@ import msgspec
 
 PROTOCOL_VERSION = 1
 MAX_FRAME = 16 * 1024 * 1024
-MAX_FRAME_UNIDENTIFIED = 64 * 1024
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True):

@@ -60,10 +60,15 @@ Event = Request | Closing | Broken
 
 
 class Decoder:
-    """Splits a byte stream into events. `limit` is the size cap of one frame in bytes, without its terminator."""
+    """Splits a byte stream into events. `limit` is the size cap of one frame in bytes, without its terminator.
 
-    def __init__(self, limit: int) -> None:
+    `from_start`: these are a connection's first bytes. Then the first frame must be whole: it is told to be broken as
+    soon as it cannot become one, and no request is looked for inside of it.
+    """
+
+    def __init__(self, limit: int, *, from_start: bool = False) -> None:
         self.limit = limit
+        self._is_first = from_start
         self._held = bytearray()
         self._piece = 0
         self._searched = 0
@@ -75,6 +80,9 @@ class Decoder:
         """Take what was received, give what is whole in it. However the bytes were cut, the events are the same."""
         self._held += data
         events: list[Event] = []
+        if self._is_first and not _may_begin(bytes(self._held[:HEAD])):
+            self._is_first = False
+            events.append(Broken(self._head(len(self._held)), "what begins so is no frame"))
         while (at := self._held.find(TERMINATOR, self._searched)) >= 0:
             event = self._at_terminator(at)
             if event is not None:
@@ -105,16 +113,17 @@ class Decoder:
         self._in_string ^= _ends_in_string(piece)
         self._tries += 1
         event = _read(bytes(self._held[:at])) if not self._in_string else None
-        if not isinstance(event, Request) and self._piece:
+        if not isinstance(event, Request) and self._piece and isinstance(alone := _read(piece), Request):
             # What stood before was broken off inside a string: a request that is whole by itself is not part of it.
-            alone = _read(piece)
-            event = alone if isinstance(alone, Request) else event
+            broken = Broken(self._head(at), "it was broken off, and another request stands behind it")
+            event = broken if self._is_first else alone
         if event is None and self._in_string:
             if self._tries < MAX_TRIES:
                 self._piece = self._searched = after
                 return None
             event = Broken(self._head(at), f"a string that is still open after {MAX_TRIES} terminators")
         self._forget(after)
+        self._is_first = self._is_first and event is None
         return event
 
     def _head(self, size: int) -> bytes:
@@ -160,6 +169,12 @@ def begins_dialect(head: bytes) -> bool | None:
         if not in_string:
             return True
     return False if newline else None
+
+
+def _may_begin(head: bytes) -> bool:
+    """Whether a frame may begin with these bytes, or with so few of them."""
+    head = head.lstrip()
+    return head[:1] in (b"{", b"") or CLOSE.startswith(head[: len(CLOSE)])
 
 
 def _ends_in_string(text: bytes) -> bool:

@@ -10,7 +10,9 @@ from typing import ClassVar
 
 
 class MusterError(Exception):
-    """The root. `code` is the stable name, `rpc_code` the integer that JSON-RPC wants beside it."""
+    """A defect of ours, of which the master's log tells; and the root of all others."""
+
+    # `code` is the stable name, `rpc_code` the integer that JSON-RPC wants beside it.
 
     code: ClassVar[str] = "internal"
     rpc_code: ClassVar[int] = -32603
@@ -107,6 +109,13 @@ class StoreCorruptError(MusterError):
     rpc_code = -32010
 
 
+class StoreChangedError(StoreCorruptError):
+    """A queue file is not what the last master wrote; somebody has to say whether that is meant."""
+
+    code = "store_changed"
+    rpc_code = -32016
+
+
 class LockedError(MusterError):
     """Another master works on this folder."""
 
@@ -135,12 +144,18 @@ class StorageError(MusterError):
     rpc_code = -32013
 
 
-def from_code(code: str, message: str) -> MusterError:
-    """Build the error whose stable name is `code`; an unknown name (a newer master) gives the root class."""
+def every() -> list[type[MusterError]]:
+    """All errors that have a code of their own, the root last, in the order in which they stand here."""
+    found: list[type[MusterError]] = []
     pending: list[type[MusterError]] = [MusterError]
     while pending:
-        kind = pending.pop()
-        if kind.code == code:
-            return kind(message)
-        pending.extend(kind.__subclasses__())
-    return MusterError(message)
+        kind = pending.pop(0)
+        if kind.__module__ == __name__:
+            found.append(kind)
+            pending += kind.__subclasses__()
+    return [*found[1:], MusterError]
+
+
+def from_code(code: str, message: str) -> MusterError:
+    """Build the error whose stable name is `code`; an unknown name (a newer master) gives the root class."""
+    return next((kind for kind in every() if kind.code == code), MusterError)(message)

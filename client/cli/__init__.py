@@ -1,1 +1,1 @@
-"""The `muster` command: one file per verb, imported only when that verb is used."""
+"""The `muster` command: one module a command, imported only when that verb is used."""

@@ -11,6 +11,7 @@ import sys
 
 from client.address import Address, find
 from client.api import Client
+from client.cli.terminal import note, said_yes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,13 +75,10 @@ def _ask_authority(shown: str) -> bool:
     """Whether somebody at the terminal trusts a master that is not known here yet."""
     if not sys.stdin.isatty():
         return False
-    sys.stdout.flush()
-    sys.stderr.write(
+    return said_yes(
         f"The master shows an authority that is not known here yet:\n  {shown}\n"
-        "`muster status` on its own machine tells which is right. Trust it from now on? [y/N] "
+        "`muster status` on its own machine tells which is right. Trust it from now on?"
     )
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 class _RetryNotice:
@@ -93,26 +91,3 @@ class _RetryNotice:
         if not self.said:
             note(f"the connection to the master broke ({why}); trying again …")
         self.said = True
-
-
-def note(text: str) -> None:
-    """A line on stderr, after what stdout holds so far."""
-    sys.stdout.flush()
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
-
-
-def terminal_width() -> int | None:
-    """Columns of the terminal on stdout, None where it is none: then nothing is cut, so that grep finds all."""
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isascii() and columns.isdigit() and int(columns) > 0:
-        return int(columns)
-    try:
-        return (os.get_terminal_size(sys.stdout.fileno()).columns or 80) if sys.stdout.isatty() else None
-    except OSError:
-        return None
-
-
-def coloured() -> bool:
-    """Whether to use colour: on a terminal, unless NO_COLOR is set."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

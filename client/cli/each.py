@@ -1,35 +1,85 @@
-"""One verb for several tasks: goes on after a refusal, says which were refused, and gives the exit code."""
+"""One verb for several tasks: goes on after a refusal, tells alike together with ids as ranges, gives the exit code."""
 
 from __future__ import annotations
 
-from client.cli import ids
-from client.cli.text import harmless
+import re
+
+from client.cli.arguments import ids
+from client.cli.interrupt import LastWords
+from wire.harmless import harmless
+from wire.ranges import ids_in_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     from client.cli.context import Context
 
+_SHOWN = 10
 
-def task(context: Context, verb: Callable[[int], Any], said: str, *, as_json: bool = True) -> int:
-    """Call `verb` for each of the ids; `said` is told of each that went well. Gives 1 when one was refused.
-    `as_json`: print the list of results with --json; without, the caller does."""
+
+def task(
+    context: Context,
+    verb: Callable[[int], Any],
+    said: str,
+    *,
+    wanted: Iterable[int] | None = None,
+    as_json: bool = True,
+) -> int:
+    """Call `verb` for each of the ids (`wanted`; else those of the command line); `said` is told of those for which it
+    went well. Gives 1 when one was refused. `as_json`: print the list of results with --json; without, the caller
+    does."""
     from wire.errors import MusterError, UnreachableError
 
     results: list[Any] = []
-    code = 0
-    for task_id in ids.flat(context.options):
-        try:
-            results.append(verb(task_id))
-        except UnreachableError:
-            raise
-        except MusterError as error:
-            context.note(f"error: {error.code}: {harmless(str(error))}")
-            code = 1
-        else:
-            context.say(f"task {task_id}: {said}")
+    done: list[int] = []
+    refused = Refused(context)
+
+    def tell() -> None:
+        if done:
+            context.say(f"task{'s' if len(done) > 1 else ''} {ids_in_short(done)}: {said}")
+        refused.tell()
+
+    try:
+        with LastWords(tell):
+            for task_id in ids.flat(context.options) if wanted is None else wanted:
+                try:
+                    results.append(verb(task_id))
+                except UnreachableError:
+                    raise
+                except MusterError as error:
+                    refused.add(task_id, error.code, str(error))
+                else:
+                    done.append(task_id)
+    finally:  # whatever broke it off, what was done was done
+        tell()
     if context.json and as_json:
         context.print_json(results)
-    return code
+    return 1 if refused else 0
+
+
+class Refused:
+    """Refusals by task: those that differ by the task's id only are told in one line."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._alike: dict[tuple[str, str], tuple[str, list[int]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._alike)
+
+    def add(self, task_id: int, code: str, message: str) -> None:
+        """Note a refusal."""
+        pattern = re.sub(rf"\b{task_id}\b", "\0", message)
+        self._alike.setdefault((code, pattern), (message, []))[1].append(task_id)
+
+    def tell(self) -> None:
+        """Say them on stderr."""
+        found = list(self._alike.items())
+        for (code, _), (message, task_ids) in found[:_SHOWN]:
+            rest = f" (the same for {ids_in_short(task_ids[1:])})" if len(task_ids) > 1 else ""
+            self._context.note(f"error: {code}: {harmless(message)}{rest}")
+        more = [task_id for _, (_, task_ids) in found[_SHOWN:] for task_id in task_ids]
+        if more:
+            self._context.note(f"… and {ids_in_short(more)}, refused for other reasons")

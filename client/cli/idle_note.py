@@ -25,7 +25,7 @@ class IdleNote:
         """Whether there was something new to say."""
         if warning == self._said.get(task_id) or not sys.stderr.isatty():
             return False
-        from client.cli.text import harmless
+        from wire.harmless import harmless
 
         self._said[task_id] = warning
         self._context.note(self._before + harmless(f"task {task_id}: {warning or 'it works again'}"))

@@ -5,73 +5,40 @@ Exit 0 done, 1 refused or failed, 2 wrong usage, 3 the master cannot be reached,
 
 from __future__ import annotations
 
-import argparse
 import gc
 import os
 import sys
 from importlib import import_module
 
-from client.cli.context import Context, note, terminal_width
+from client.cli.commands import COMMANDS, GROUPS, build_parser
+from client.cli.terminal import note
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn
-
-GROUPS: dict[str, dict[str, str]] = {
-    "Master": {
-        "init": "write a conf.json and a registry that work on this machine",
-        "up": "start the master",
-        "down": "stop the master; tasks run on",
-        "status": "the whole at a glance",
-        "top": "the whole live: GPUs, who has them, the queue",
-        "deploy": "write units, NFS, Samba and InfluxDB set-ups for this lab",
-    },
-    "Tasks": {
-        "submit": "queue a command and print its id",
-        "run": "queue a command, show its output, exit with its code",
-        "queue": "what waits and runs",
-        "show": "everything about a task",
-        "why": "why a task waits, or ended as it did",
-        "logs": "a task's output",
-        "wait": "wait until tasks have ended",
-        "cancel": "end tasks",
-        "retry": "queue ended tasks again",
-        "rm": "delete tasks that are not alive",
-    },
-    "Order": {
-        "edit": "change what a task asks for",
-        "move": "put a task at a place in the queue",
-        "hold": "keep tasks from starting",
-        "release": "let held tasks wait again",
-        "start": "start a task whatever its priority",
-    },
-    "Machines": {
-        "nodes": "the machines and their GPUs",
-        "node": "one machine: show it, change the registry, set it aside, trust its key",
-        "agents": "stop, start or restart the helpers on the machines; tasks run on",
-        "shell": "a shell on a machine",
-    },
-    "Files": {"files": "look at, fetch, send and order files in the visible folders"},
-    "Environments": {"env": "Python environments: which there are, and what they hold"},
-    "Shell": {"completion": "print a completion script for bash or zsh"},
+RIGHT_WORDS = {
+    "kill": "`muster cancel ID` ends a task",
+    "stop": "`muster cancel ID` ends a task, `muster down` stops the master",
+    "delete": "`muster rm ID` deletes a task, `muster files rm PATH` a file",
+    "remove": "`muster rm ID` deletes a task, `muster files rm PATH` a file",
+    "ps": "`muster queue` shows what waits and runs",
+    "ls": "`muster queue` shows the tasks, `muster nodes` the machines, `muster files ls` the files",
+    "list": "`muster queue` shows the tasks, `muster nodes` the machines",
+    "jobs": "`muster queue` shows what waits and runs",
+    "history": "`muster queue --all` shows the ended tasks too",
+    "log": "`muster logs ID` prints a task's output",
+    "tail": "`muster logs -f ID` follows a task's output",
+    "exec": "`muster run -- CMD …` queues a command and shows its output, `muster shell NODE` is a shell on a machine",
+    "describe": "`muster show ID` shows a task, `muster node show NAME` a machine",
+    "restart": "`muster retry ID` queues an ended task again, `muster agents restart` restarts the helpers",
+    "drain": "`muster node drain NAME` sets a machine aside",
+    "squeue": "`muster queue` shows what waits and runs",
+    "sbatch": "`muster submit --script FILE` queues a script",
+    "srun": "`muster run -- CMD …` queues a command and shows its output",
+    "scancel": "`muster cancel ID` ends a task",
+    "sinfo": "`muster nodes` shows the machines",
+    "scontrol": "`muster edit ID KEY=VALUE` changes a task, `muster node edit NAME KEY=VALUE` a machine",
+    "sacct": "`muster queue --all --since 1d` shows what ended",
 }
-COMMANDS = {name: text for group in GROUPS.values() for name, text in group.items()}
+"""What people type who come from elsewhere, and what it is called here."""
 _GLOBAL_WITH_VALUE = ("--conf", "--master", "--token", "--ca-fingerprint")
-
-
-class Parser(argparse.ArgumentParser):
-    """Wrong usage as one line in our form, exit 2."""
-
-    def error(self, message: str) -> NoReturn:
-        """Print the line and end."""
-        self.exit(2, f"error: usage: {message}; see `{self.prog} --help`\n")
-
-
-class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal. argparse makes one of these for each option and would load shutil for it."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=(terminal_width() or 100) - 2)
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -89,31 +56,9 @@ def main(argv: list[str] | None = None) -> int:
         # Nobody reads any more; keep the interpreter's last flush from complaining about it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except KeyboardInterrupt:
-        return 130
     except Exception as error:  # noqa: BLE001  (what is not ours is raised again, in _failed)
         return _failed(error)
     return code
-
-
-def build_parser(name: str, prog: str = "muster") -> Parser:
-    """The parser of one command."""
-    module = import_module(f"client.cli.{name}")
-    parser = Parser(
-        prog=f"{prog} {name}",
-        description=module.__doc__,
-        epilog=module.EXAMPLES,
-        formatter_class=_Help,
-        allow_abbrev=False,
-    )
-    module.arguments(parser)
-    shared = parser.add_argument_group("everywhere")
-    shared.add_argument("--conf", metavar="FILE", help="the master's conf.json (default: MUSTER_CONF, ./conf.json)")
-    shared.add_argument("--master", metavar="HOST[:PORT]", help="a master elsewhere (default: MUSTER_MASTER)")
-    shared.add_argument("--token", metavar="TOKEN", help="who you are (better: MUSTER_TOKEN)")
-    shared.add_argument("--ca-fingerprint", metavar="sha256:…", help="at the first use: whose authority to pin")
-    shared.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
-    return parser
 
 
 def _dispatch(argv: list[str]) -> int:
@@ -123,12 +68,14 @@ def _dispatch(argv: list[str]) -> int:
     if name not in COMMANDS:
         if name == "help":
             return _dispatch([*rest[:1], "--help"])
-        sys.stderr.write(f"error: usage: there is no command {name!r}{_similar(name)}; see `muster --help`\n")
+        sys.stderr.write(f"error: usage: there is no command {name!r}{_similar(name)}\n")
         return 2
     parser = build_parser(name)
-    module = import_module(f"client.cli.{name}")
+    module = import_module(f"client.cli.commands.{name}")
     argv = before + rest
     options = module.parse(parser, argv) if hasattr(module, "parse") else parser.parse_args(argv)
+    from client.cli.context import Context
+
     context = Context(options)
     try:
         code: int = module.run(context)
@@ -167,17 +114,19 @@ def _overview() -> str:
         "",
         "To begin:",
         "  muster init lab && cd lab && muster up --detach",
-        "  muster submit --gpus 1 -- python train.py",
+        "  muster submit -- echo hello",
         "  muster queue",
     ]
     return "\n".join(lines)
 
 
 def _similar(name: str) -> str:
+    if name in RIGHT_WORDS:
+        return f": {RIGHT_WORDS[name]}"
     from difflib import get_close_matches
 
     close = get_close_matches(name, COMMANDS, 1)
-    return f" (did you mean `muster {close[0]}`?)" if close else ""
+    return f" (did you mean `muster {close[0]}`?); see `muster --help`" if close else "; see `muster --help`"
 
 
 def _version() -> str:
@@ -192,8 +141,8 @@ def _version() -> str:
 
 
 def _failed(error: Exception) -> int:
-    from client.cli.text import harmless
     from wire.errors import MusterError, UnreachableError
+    from wire.harmless import harmless
 
     if isinstance(error, MusterError):
         note(f"error: {error.code}: {harmless(str(error))}")
@@ -202,7 +151,3 @@ def _failed(error: Exception) -> int:
         note(f"error: io: {harmless(str(error))}")
         return 1
     raise error
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -7,6 +7,11 @@ import subprocess
 import sys
 
 import client
+from client.cli.interrupt import LeftToTheChild
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 
 def command(*words: str) -> list[str]:
@@ -22,18 +27,19 @@ def folder() -> str:
 def run(*words: str) -> int:
     """Run it to its end and give its exit code. Ctrl-C reaches it as well; its end is waited for."""
     sys.stdout.flush()
-    process = subprocess.Popen(command(*words), cwd=folder())
-    while True:
-        try:
-            code = process.wait()
-        except KeyboardInterrupt:
-            continue
-        return 128 - code if code < 0 else code
+    with LeftToTheChild():
+        code = subprocess.Popen(command(*words), cwd=folder()).wait()
+    return 128 - code if code < 0 else code
+
+
+def append_to(log: str) -> BinaryIO:
+    """A log of a program that we start, for its group to read as the master's own log is."""
+    return open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o640))
 
 
 def start(log: str, *words: str) -> subprocess.Popen[bytes]:
     """Start it in a session of its own, with what it prints appended to the file `log`."""
-    with open(log, "ab") as out:
+    with append_to(log) as out:
         return subprocess.Popen(
             command(*words),
             cwd=folder(),

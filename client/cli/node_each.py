@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from client.cli.context import note
-from client.cli.text import harmless
+from client.cli.terminal import note, said_yes
+from client.text.quantities import counted
+from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def add_yes(parser: argparse.ArgumentParser) -> None:
 
 def add_gpu(parser: argparse.ArgumentParser, text: str) -> None:
     """Add --gpu, for what can be done to single GPUs."""
-    from client.cli import fields
+    from client.cli.arguments import fields
 
     parser.add_argument("--gpu", dest="gpus", type=fields.gpu_ids, metavar="N[,M]", help=text)
 
@@ -39,7 +40,7 @@ def check_gpu(parser: argparse.ArgumentParser, options: argparse.Namespace) -> N
         parser.error("--gpu goes with the name of one node")
 
 
-def counted(gpus: list[int]) -> str:
+def gpus_named(gpus: list[int]) -> str:
     """`GPU 1`, `GPUs 0, 1`."""
     numbers = ", ".join(map(str, dict.fromkeys(gpus)))
     return f"GPU{'s' if ',' in numbers else ''} {numbers}"
@@ -77,10 +78,7 @@ def agreed(context: Context, question: str) -> bool:
         from wire.errors import BadRequestError
 
         raise BadRequestError(f"{question} There is nobody to ask here: say --yes if so")
-    sys.stdout.flush()
-    sys.stderr.write(f"{question} [y/N] ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() in ("y", "yes"):
+    if said_yes(question):
         return True
     note("nothing was done")
     return False
@@ -90,7 +88,7 @@ def listed(task_ids: list[int]) -> str:
     """`2 tasks run there (3, 7)`; empty for none."""
     if not task_ids:
         return ""
-    from client.cli.cancel import listed as folded
+    from wire.ranges import ids_in_short
 
-    count = len(task_ids)
-    return f"{count} task{'s' if count > 1 else ''} run{'' if count > 1 else 's'} there ({folded(task_ids)})"
+    runs = "run" if len(task_ids) > 1 else "runs"
+    return f"{counted(len(task_ids), 'task')} {runs} there ({ids_in_short(task_ids)})"

@@ -17,10 +17,12 @@ from client.cli import master_process
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from typing import Any
 
 _END_S = 10.0
 _LOG_LIMIT = 1 << 20
 LOCK = "influx.lock"
+STATUS = "influx.json"
 
 
 def conf_of(options: argparse.Namespace) -> str | None:
@@ -42,7 +44,7 @@ def start(conf: str) -> subprocess.Popen[bytes]:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if os.path.exists(path) and os.path.getsize(path) > _LOG_LIMIT:
         os.replace(path, path + ".1")
-    with open(path, "ab") as out:
+    with master_process.append_to(path) as out:
         return subprocess.Popen(
             [sys.executable, "-m", "monitor", "--conf", os.path.abspath(conf)],
             cwd=master_process.folder(),
@@ -76,6 +78,21 @@ def last_word(conf: str) -> str:
     except OSError:
         return ""
     return lines[-1] if lines else ""
+
+
+def tally(conf: str, pid: int | None) -> dict[str, Any]:
+    """What the writer of that pid has told of its points: `written waiting dropped refused last_write`; empty where it
+    told nothing yet."""
+    import json
+
+    try:
+        with open(os.path.join(task_info(conf), STATUS), encoding="ascii") as file:
+            told = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(told, dict) or pid is None or told.pop("pid", None) != pid:
+        return {}
+    return told
 
 
 def stop(folder: str) -> bool:

@@ -1,1 +1,1 @@
-"""What `muster top` shows: its state, its lines as plain data, and the textual program around them."""
+"""`muster top`: the screens, what stands in their lines, and the keys."""

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar, Protocol, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -23,49 +23,33 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from client.address import Address
-from client.api import Client, whole_tasks
-from client.cli.text import harmless
-from client.top import frame, pages
-from client.top.feed import Desk, Feed, LogReader
+from client.api import Client
+from client.live.asker import Asker
+from client.live.feed import Feed
+from client.live.log_reader import LogReader
+from client.live.state import FEEDS, State
+from client.top import frame, pages, reasons
 from client.top.lists import Lists
 from client.top.rows import OneLine
 from client.top.screens import Base, LogScreen, Page, Question
-from client.top.state import FEEDS, State
 from client.top.view import View
+from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from client.top.cells import Line
+    from client.live.asker import Answers
+    from client.live.worker import Source, Tell
+    from client.text.cells import Line
 
 DRAW_EVERY_S = 0.5
 CLOCK_S = 1.0
-REASONS_EVERY_S = 2.0
-"""Why the visible tasks wait changes with every other task and node, and the master tells it only when it is asked."""
 NOTICE_S = 8.0
 HINTS = "l logs  c cancel  w why  s show  o sort  / filter  m mine  x GPUs  ? help  q"
-_REASONS = "reasons"
-_TERMINATED = 128 + signal.SIGTERM
-
-
-class Source(Protocol):
-    """Something that tells messages: a Feed, or what a test puts in its place."""
-
-    def start(self) -> None:
-        """Begin to tell."""
-
-    def end(self) -> None:
-        """Tell nothing any more."""
-
-    def join(self) -> None:
-        """Wait until it has ended."""
-
-
-Tell: TypeAlias = Callable[[dict[str, Any]], None]
 
 
 class Top(App[None]):
-    """The program. `sources(tell)` gives what tells it of the cluster; `address` and `token` are for questions and
-    logs; `me`: whose tasks are mine."""
+    """The program. `sources(tell)` gives what tells it of the cluster, `asker(tell)` what tells it answers; `address`
+    and `token` are for logs; `me`: whose tasks are mine."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS = """
@@ -95,7 +79,16 @@ class Top(App[None]):
     class News(Message):
         """Something waits in the inbox."""
 
-    def __init__(self, address: Address, token: str | None, sources: Callable[[Tell], list[Source]], me: str) -> None:
+    def __init__(
+        self,
+        address: Address,
+        token: str | None,
+        sources: Callable[[Tell], list[Source]],
+        me: str,
+        *,
+        asker: Callable[[Tell], Answers] | None = None,
+        reasons_every_s: float = reasons.EVERY_S,
+    ) -> None:
         super().__init__(ansi_color=True)
         self.animation_level = "none"
         self.state = State()
@@ -104,11 +97,10 @@ class Top(App[None]):
         self._address, self._token = address, token
         self._inbox: deque[dict[str, Any]] = deque()
         self._sources = sources(self.tell)
-        self._desk = Desk(address, token, self.tell)
+        self._asker = asker(self.tell) if asker else Asker(address, token, self.tell)
+        self._reasons = reasons.Reasons(self.state, self._asker, reasons_every_s)
         self._answered: dict[str, Callable[[Any], None]] = {}
         self._asked = 0
-        self._reasons_of: Any = None
-        self._reasons_at = 0.0
         self._due: Timer | None = None
         self._drawn_at = 0.0
         self._notice: tuple[str, str, float] = ("", "", 0.0)
@@ -139,18 +131,19 @@ class Top(App[None]):
     def on_mount(self) -> None:
         """Begin."""
         # Whoever ends it from outside gets the terminal back as it was. (With SIGHUP there is none any more.)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, partial(self.exit, return_code=_TERMINATED))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, partial(self.exit, return_code=128 + number))
         # What the shell wrote meanwhile stands where nothing of ours has changed.
         self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh())
         self.lists.focus_list("tasks")
         self.set_interval(CLOCK_S, self._draw_soon)
-        self._desk.start()
+        self._asker.start()
         for source in self._sources:
             source.start()
 
     def on_unmount(self) -> None:
         """End the threads."""
-        everybody = (*self._sources, self._desk)
+        everybody = (*self._sources, self._asker)
         for one in everybody:
             one.end()
         for one in everybody:
@@ -183,6 +176,8 @@ class Top(App[None]):
 
     def draw(self) -> None:
         """Take over what came, and redraw what that changes on the screen that is open."""
+        if not self.screen_stack:
+            return  # it came due while the program ends
         # A key may have been quicker than the timer; two of them would go on side by side.
         if self._due is not None:
             self._due.stop()
@@ -196,7 +191,7 @@ class Top(App[None]):
             self.lists.draw()
             self.query_one("#headline", OneLine).redraw()
             self.query_one("#foot", OneLine).redraw()
-            self._ask_reasons()
+            self._reasons.ask(list(self.lists.waiting_in_sight()))
 
     def _take(self, message: dict[str, Any]) -> None:
         params = message["params"]
@@ -229,29 +224,17 @@ class Top(App[None]):
         """Ask in another thread; `answered` gets the result. An error is said at the bottom."""
         self._asked += 1
         self._answered[str(self._asked)] = answered
-        self._desk.ask(str(self._asked), question)
+        self._asker.ask(str(self._asked), question)
 
     def _take_answer(self, params: dict[str, Any]) -> None:
-        if params["to"] == _REASONS:
-            # An error means that one of them is gone by now: those in sight then are asked about next time.
-            tasks = whole_tasks(params["result"]) if "result" in params else []
-            reasons = {task["id"]: task["reason"] for task in tasks}
-            self.state.take({"method": "reasons", "params": reasons}, time.time())
+        if params["to"] == reasons.MARK:
+            self._reasons.take(params)
             return
         answered = self._answered.pop(params["to"])
         if "error" in params:
             self.say(params["error"], "bad")
         else:
             answered(params["result"])
-
-    def _ask_reasons(self) -> None:
-        """Ask why the visible tasks wait, if something changed since that was asked, and not too often."""
-        waiting = list(self.lists.waiting_in_sight())
-        made_of = (self.state.tasks_version, self.state.nodes_version, waiting)
-        due = time.monotonic() - self._reasons_at >= REASONS_EVERY_S
-        if waiting and due and made_of != self._reasons_of and not self.state.lost:
-            self._reasons_of, self._reasons_at = made_of, time.monotonic()
-            self._desk.ask(_REASONS, lambda client: client.call("task.list", {"ids": waiting, "sparse": True}))
 
     # -- keys -------------------------------------------------------------------------------------------------
 

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 
-from client.cli.text import duration, harmless
-from client.top import cells, node_lines, task_lines
-from client.top.gpus import ASIDE, HELD, OTHERS, gpus_of
+from client.live.gpus import ASIDE, HELD, OTHERS, gpus_of
+from client.text import cells
+from client.text.quantities import counted, duration
+from client.top import node_lines, task_lines
 from client.top.view import View, node_rows, task_rows, unpacked
+from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
-    from client.top.cells import Line, Part
-    from client.top.state import State
+    from client.live.state import State
+    from client.text.cells import Line, Part
     from client.top.view import NodeKey
 
 _GPU_LINES = 200
 _TASKS = 50
 _WITH_ADDRESS = 100
-
-
-def as_json(state: State) -> dict[str, Any]:
-    """The state as one document: `nodes` as `nodes --json`, each with its newest `sample` or null; `tasks`."""
-    nodes = [{**node, "sample": state.samples.get(name)} for name, node in state.nodes.items()]
-    return {"nodes": nodes, "tasks": [state.tasks[task_id] for task_id in task_rows(state, View())]}
 
 
 def frame(state: State, address: str, size: int, now: float) -> list[Line]:
@@ -58,17 +52,17 @@ def row_line(state: State, row: NodeKey, size: int, *, packed: bool) -> Line:
 def headline(state: State, address: str, size: int, now: float) -> Line:
     """The cluster in a line: where, what is in use, how it goes, and whether what is shown is still true."""
     gpus = [gpu for node in state.nodes.values() for gpu in gpus_of(node, state)]
-    marks = Counter(gpu.mark for gpu in gpus)
+    uses = Counter(gpu.use for gpu in gpus)
     ill = sum(node["state"] != "online" for node in state.nodes.values())
     states = Counter(task["state"] for task in state.tasks.values())
-    nodes = f"{len(state.nodes)} node{'s' if len(state.nodes) != 1 else ''}"
+    nodes = counted(len(state.nodes), "node")
     wide = size >= _WITH_ADDRESS
     parts: list[Part] = [("muster top  ", "strong"), (f"{address}  ", "dim")] if wide else []
     parts.append((nodes, ""))
     parts += [(f" ({ill} ill)", "bad")] if ill else []
-    parts.append((f"  GPUs {marks[HELD]}/{len(gpus)} held", ""))
-    parts += [(f", {marks[OTHERS]} others'", "warn")] if marks[OTHERS] else []
-    parts += [(f", {marks[ASIDE]} aside", "bad")] if marks[ASIDE] else []
+    parts.append((f"  GPUs {uses[HELD]}/{len(gpus)} held", ""))
+    parts += [(f", {uses[OTHERS]} others'", "warn")] if uses[OTHERS] else []
+    parts += [(f", {uses[ASIDE]} aside", "bad")] if uses[ASIDE] else []
     running = states["running"] + states["starting"]
     parts.append((f"  {running:,} run, {states['waiting']:,} wait", ""))
     parts += [(f", {states['held']:,} held", "")] if states["held"] else []

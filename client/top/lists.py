@@ -9,15 +9,18 @@ from typing import Any
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from client.cli.text import harmless
-from client.top import cells, frame, node_lines, task_lines
+from client.live.listing import NODE_SORTS, TASK_SORTS
+from client.live.state import State
+from client.text import cells
+from client.text.columns import fit
+from client.top import frame, node_lines, task_lines
 from client.top.rows import Rows
-from client.top.state import State
-from client.top.view import NODE_SORTS, PACKINGS, TASK_SORTS, View, next_of, node_rows, task_rows, unpacked
+from client.top.view import PACKINGS, View, next_of, node_rows, task_rows, unpacked
+from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from client.top.cells import Line
+    from client.text.cells import Line
 
 _TALL = 36
 CLOCK_STEP_S = 5
@@ -164,4 +167,4 @@ def _head(titles: str, rows: Rows, chosen: list[str], text: str, size: int) -> L
     """The titles, and at the right what is chosen and which part of the list this is."""
     told = " ".join([*chosen, *([f"/{harmless(text)}"] if text else []), rows.position])
     room = max(size - len(told) - 1, 0)
-    return ((cells.fit(titles.rstrip(), room), "title"), (" ", ""), (told, "info"))
+    return ((fit(titles.rstrip(), room), "title"), (" ", ""), (told, "info"))

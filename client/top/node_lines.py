@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 
-from client.cli.node_words import load_text, word
-from client.cli.text import cut, harmless, width
-from client.top import cells
-from client.top.gpus import AWAY, FREE, HELD, KINDS, OTHERS, GpuNow, gpus_of
+from client.live.gpus import AWAY, FREE, HELD, OTHERS, GpuNow, gpus_of
+from client.states import node_condition
+from client.text import cells
+from client.text.colours import STATE_KINDS
+from client.text.columns import cut, fit, width
+from client.text.quantities import counted, load_text
+from client.top.marks import KINDS, LEGEND, MARKS
+from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from client.live.state import State
     from client.shapes import Node
-    from client.top.cells import Line, Part
-    from client.top.state import State
+    from client.text.cells import Line, Part
 
-LEGEND = "#held ·free ~others !aside"
 _NAME, _NAME_WIDE, _WORD = 10, 18, 11
 _WIDE, _VERY_WIDE = 110, 150
 _CELLS = (16, 10, 4, 1)
 """Columns of a packed GPU, the first that fits: who has it and a figure, who has it and levels, levels, the mark."""
 _LEAST_TEXT = 12
 _FIGURE = 4
-_WORDS = {"online": "good", "connecting": "info", "unreachable": "bad", "untrusted": "bad"}
 
 
 def head(state: State, size: int) -> str:
@@ -38,10 +40,10 @@ def node_line(node: Node, state: State, size: int, *, packed: bool) -> Line:
     sample = state.samples.get(node["name"], {})
     total, available = sample.get("memory_total_mib"), sample.get("memory_available_mib")
     used = total - available if total is not None and available is not None else None
-    said = word(node)
+    said = node_condition(node)
     start: Line = (
-        (cells.fit(harmless(node["name"]), _name_size(state, size)), "strong"),
-        (" " + cells.fit(said, _WORD), _WORDS.get(said, "warn")),
+        (fit(harmless(node["name"]), _name_size(state, size)), "strong"),
+        (" " + fit(said, _WORD), STATE_KINDS.get(said, "warn")),
         *_use(sample.get("cpu_percent"), size),
         *_use(cells.share(used, total), size),
         (" ", ""),
@@ -59,16 +61,16 @@ def gpu_line(gpu: GpuNow, size: int) -> Line:
     bar = 16 if size >= _VERY_WIDE else 10 if size >= _WIDE else 6
     memory = cells.share(gpu.used_mib, gpu.total_mib)
     parts: list[Part] = [
-        (f" {gpu.mark}", KINDS[gpu.mark]),
+        (f" {MARKS[gpu.use]}", KINDS[gpu.use]),
         (f"{gpu.number:>3} ", "strong"),
     ]
     if size >= _WIDE:
-        parts.append((cells.fit(harmless(gpu.model), 24 if size >= _VERY_WIDE else 12) + " ", ""))
+        parts.append((fit(harmless(gpu.model), 24 if size >= _VERY_WIDE else 12) + " ", ""))
     parts += [
         (cells.bar(gpu.utilization, bar), cells.load_kind(gpu.utilization)),
         (" " + cells.percent_text(gpu.utilization) + "  ", ""),
         (cells.bar(memory, bar), cells.load_kind(memory)),
-        (cells.fit(cells.memory_text(gpu.used_mib, gpu.total_mib), 9, right=True), ""),
+        (fit(cells.memory_text(gpu.used_mib, gpu.total_mib), 9, right=True), ""),
         (_measure(gpu.temperature, "°C", 3) + (_measure(gpu.power, "W", 4) if size >= _WIDE else ""), "dim"),
         ("  ", ""),
         *_holder(gpu),
@@ -100,20 +102,20 @@ def _packed(gpus: list[GpuNow], most: int, room: int) -> Line:
     parts: list[Part] = []
     for gpu in gpus[: max(room, 1)]:
         figures = _levels(gpu)
-        kind = KINDS[gpu.mark]
+        mark, kind = MARKS[gpu.use], KINDS[gpu.use]
         if each == _CELLS[0]:
             parts.append(
                 (
-                    gpu.mark + cells.fit(_who(gpu), 8) + _figure(gpu, figures),
+                    mark + fit(_who(gpu), 8) + _figure(gpu, figures),
                     kind,
                 )
             )
         elif each == _CELLS[1]:
-            parts.append((gpu.mark + cells.fit(_who(gpu), 6) + figures, kind))
+            parts.append((mark + fit(_who(gpu), 6) + figures, kind))
         elif each == _CELLS[2]:
-            parts.append((gpu.mark + figures, kind))
+            parts.append((mark + figures, kind))
         else:
-            parts.append((gpu.mark, kind))
+            parts.append((mark, kind))
             continue
         parts.append((" " * (each - width(parts[-1][0])), ""))
     return (*parts, (" ", ""))
@@ -132,11 +134,11 @@ def _levels(gpu: GpuNow) -> str:
 
 
 def _who(gpu: GpuNow) -> str:
-    if gpu.mark == HELD:
+    if gpu.use == HELD:
         return harmless(gpu.owner) or str(gpu.task)
-    if gpu.mark == OTHERS:
+    if gpu.use == OTHERS:
         return harmless(gpu.others[0])
-    return {FREE: "free", AWAY: "away"}.get(gpu.mark, "aside")
+    return {FREE: "free", AWAY: "away"}.get(gpu.use, "aside")
 
 
 def _told(node: Node, gpus: list[GpuNow], sample: dict[str, object], *, counted: bool = False) -> Line:
@@ -145,7 +147,7 @@ def _told(node: Node, gpus: list[GpuNow], sample: dict[str, object], *, counted:
         return ((harmless(node["reason"] or ""), "bad" if node["state"] != "online" else "warn"),)
     if counted:
         return ((_counted(node, gpus, sample), ""),)
-    owners = Counter(harmless(gpu.owner) or f"task {gpu.task}" for gpu in gpus if gpu.mark == HELD)
+    owners = Counter(harmless(gpu.owner) or f"task {gpu.task}" for gpu in gpus if gpu.use == HELD)
     words = [f"{owner} {count}" for owner, count in owners.most_common()]
     whys = [f"GPU {gpu.number}: {harmless(gpu.why)}" for gpu in gpus if gpu.why]
     if whys and words:
@@ -157,8 +159,8 @@ def _counted(node: Node, gpus: list[GpuNow], sample: dict[str, object]) -> str:
     tasks = len(node.get("tasks") or [])
     load = load_text(sample.get("load") or node.get("load"))
     words = [
-        f"{sum(gpu.mark == FREE for gpu in gpus)} of {len(gpus)} GPUs free" if gpus else "no GPU",
-        f"{tasks} task{'s' if tasks != 1 else ''}",
+        f"{sum(gpu.use == FREE for gpu in gpus)} of {len(gpus)} GPUs free" if gpus else "no GPU",
+        counted(tasks, "task"),
         f"slots {node.get('slots_held', 0)}/{node['slots']}" if node.get("slots") else "",
         f"load {load}" if load else "",
     ]
@@ -175,13 +177,13 @@ def _holder(gpu: GpuNow) -> Line:
     if gpu.task is not None:
         told = " ".join(part for part in (str(gpu.task), harmless(gpu.owner), harmless(gpu.name)) if part)
         parts.append((told, "good"))
-    elif gpu.mark == FREE:
+    elif gpu.use == FREE:
         parts.append(("free", "info"))
-    elif gpu.mark == AWAY:
+    elif gpu.use == AWAY:
         parts.append(("its node is away", "dim"))
     names = cut(", ".join(map(harmless, gpu.others)), 30)
     if gpu.others and not any(name in gpu.why for name in gpu.others):
         parts.append(((" + " if parts else "") + f"used by {names}", "warn"))
     if gpu.why:
-        parts.append((("; " if parts else "") + harmless(gpu.why), "warn" if gpu.mark == OTHERS else "bad"))
+        parts.append((("; " if parts else "") + harmless(gpu.why), "warn" if gpu.use == OTHERS else "bad"))
     return tuple(parts)

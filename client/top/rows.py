@@ -18,15 +18,16 @@ from textual.geometry import Region
 from textual.strip import Strip
 from textual.widget import Widget
 
-from client.top import cells
+from client.text import cells
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from client.top.cells import Line
+    from client.text.cells import Line
 
 STYLES = {
     "": Style(),
     "dim": Style(dim=True),
+    "held": Style(dim=True),
     "good": Style(color="green"),
     "info": Style(color="cyan"),
     "warn": Style(color="yellow"),

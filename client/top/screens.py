@@ -13,14 +13,15 @@ from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from client.cli.text import harmless
-from client.top import cells
-from client.top.feed import LogReader
+from client.live.log_reader import LogReader
+from client.text import cells
+from client.text.columns import fit, wrapped
 from client.top.rows import OneLine, Rows
+from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from client.top.cells import Line
+    from client.text.cells import Line
 
 LOG_LINES = 20_000
 """Lines of a log that are kept to look back at."""
@@ -161,11 +162,11 @@ class LogScreen(Screen[None]):
 
     def _head(self, size: int) -> Line:
         said = self._end or ("following" if self._shown else "no output yet")
-        return ((cells.fit(self._title, max(size - len(said) - 2, 0)), "title"), (f"  {said}", "info"))
+        return ((fit(self._title, max(size - len(said) - 2, 0)), "title"), (f"  {said}", "info"))
 
     def _line(self, index: int, size: int) -> Line:
         return cells.fit_line(((self._shown[index] if index < len(self._shown) else "", ""),), size)
 
 
 def _pieces(line: str, size: int) -> list[str]:
-    return cells.wrapped(harmless(line.expandtabs()), size)
+    return wrapped(harmless(line.expandtabs()), size)

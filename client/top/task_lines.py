@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from client.api import ENDED
-from client.cli.text import command_in_brief, duration, harmless
-from client.top import cells
+from client.states import ENDED
+from client.text import cells
+from client.text.colours import STATE_KINDS
+from client.text.columns import fit
+from client.text.command import command_in_brief
+from client.text.quantities import counted, duration
+from client.text.tasks import reason, took
+from wire.harmless import harmless
+from wire.ranges import ids_in_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from client.shapes import Task
-    from client.top.cells import Line, Part
+    from client.text.cells import Line, Part
 
-_KINDS = {
-    "running": "good", "starting": "info", "waiting": "warn", "held": "dim", "paused": "dim", "succeeded": "good",
-    "failed": "bad", "timed_out": "bad", "lost": "bad", "cancelled": "dim",
-}  # fmt: skip
 _NARROW, _WIDE, _VERY_WIDE = 60, 110, 150
 _LEAST = 8
 
@@ -49,7 +51,7 @@ def head(size: int) -> str:
     """The titles over the tasks."""
     chosen = columns(size)
     room = _left(chosen, size)
-    return " ".join(cells.fit(column.title, column.size or room, right=column.right) for column in chosen)
+    return " ".join(fit(column.title, column.size or room, right=column.right) for column in chosen)
 
 
 def task_line(task: Task, size: int, now: float) -> Line:
@@ -58,8 +60,8 @@ def task_line(task: Task, size: int, now: float) -> Line:
     room = _left(chosen, size)
     parts: list[Part] = []
     for column in chosen:
-        text = cells.fit(column.cell(task, now), column.size or room, right=column.right)
-        kind = _KINDS.get(task["state"], "") if column.title == "STATE" else ""
+        text = fit(column.cell(task, now), column.size or room, right=column.right)
+        kind = STATE_KINDS.get(task["state"], "") if column.title == "STATE" else ""
         parts += [(text, kind), (" ", "")]
     return cells.fit_line(tuple(parts[:-1]), size)
 
@@ -93,26 +95,22 @@ def _priority(task: Task, _now: float) -> str:
 
 
 def _time(task: Task, now: float) -> str:
-    return duration((task["ended_at"] or now) - (task["started_at"] or task["submitted_at"]))
+    return duration(took(task, now))
 
 
 def _where(task: Task, _now: float) -> str:
     """Where it runs, with its GPUs; or what it asks for."""
     if task["allocation"]:
         place = task["allocation"][0]
-        gpus = cells.folded(place["gpus"])
+        gpus = ids_in_short(place["gpus"]).replace(" ", "")
         return f"{harmless(place['node'])}:{gpus}" if gpus else harmless(place["node"])
-    asked = f"{task['gpus']} GPU{'s' if task['gpus'] != 1 else ''}" if task["gpus"] else "no GPU"
+    asked = counted(task["gpus"], "GPU") if task["gpus"] else "no GPU"
     return f"{harmless(task['node'])} {asked}" if task["node"] else asked
 
 
 def why(task: Task) -> str:
-    """Why it waits, what is odd about it while it runs, or why it ended as it did, on one line; without what it needs,
-    which stands in a column."""
-    if task["reason"]:
-        needs, _, rest = task["reason"].partition(": ")
-        return harmless(rest if rest and needs.startswith("needs ") else task["reason"])
-    return f"exit code {task['exit_code']}" if task["exit_code"] else harmless(task.get("warning") or "")
+    """Why it is where it is; what it needs stands in a column."""
+    return reason(task, without_needs=True)
 
 
 def _why(size: int) -> Column:

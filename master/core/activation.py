@@ -10,8 +10,9 @@ import shlex
 
 ENV_NAME = re.compile(r"[\w.+-]+")
 """Names of environments; a path (`/…`) names a virtual environment."""
-CANNOT_START = 126
-"""The exit code of a task whose environment could not be activated; bash's own for what may not be executed."""
+CANNOT_START = 121
+"""The exit code of a task whose environment could not be activated: one that neither bash nor the tools around it use,
+so that its owner is told which it was."""
 
 
 def is_env_name(text: str) -> bool:

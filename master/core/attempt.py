@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import msgspec
 
+from master.core.activation import CANNOT_START
 from master.core.task import TaskState
+
+NODE = "node"
+"""Whose fault it may be that nothing was started (see `wire.agent.Exit`)."""
+CLOCK_S = 2 * 86400.0
+"""So far may a node's clock be from ours, in seconds."""
 
 
 class Exit(msgspec.Struct, frozen=True):
-    """How an attempt ended, as the agent tells it; `cause` is one of wire.agent.CAUSES."""
+    """How an attempt ended, as the agent tells it; `cause` is one of wire.agent.CAUSES. `fault`: of one that was not
+    started, `node` where it is the node that could not, else whatever."""
 
     launch_id: str
     cause: str
@@ -16,6 +23,12 @@ class Exit(msgspec.Struct, frozen=True):
     code: int | None = None
     error: str = ""
     started_at: float | None = None
+    fault: str = ""
+
+    @property
+    def is_the_nodes(self) -> bool:
+        """Is it for the node's fault that nothing was started?"""
+        return self.cause == "not_started" and self.fault == NODE
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -25,16 +38,35 @@ class Seen(msgspec.Struct, frozen=True):
     launch_id: str
     started_at: float | None = None
     exit: Exit | None = None
+    pid: int = 0
+    pid_start: int | None = None
+    log_bytes: int = 0
+    log_limit: int = 0
 
 
-def verdict(exit_: Exit) -> tuple[TaskState, str | None]:
-    """The state that a task ends in, and what there is to say of it beyond that."""
+def sane(at: float | None, submitted_at: float, now: float) -> float:
+    """When a node says that something of a task was, in seconds since the epoch; `now` where that cannot be.
+
+    Nodes' clocks are off, and jump: so much is told as it was said. But what was long before the task, or will be, was
+    not, and everything that sorts by time, or looks for its month, would have to live with it for ever.
+    """
+    earliest, latest = min(submitted_at, now) - CLOCK_S, now + CLOCK_S
+    return at if at is not None and earliest <= at <= latest else now
+
+
+def verdict(exit_: Exit, env: str = "") -> tuple[TaskState, str | None]:
+    """The state that a task ends in, and what there is to say of it beyond that. `env`: the environment asked for."""
+    if exit_.cause == "exited" and exit_.code == CANNOT_START and env:
+        told = "does not exist there, or cannot be activated (unless the command itself ended so): its log says why"
+        return TaskState.FAILED, f"exit code {CANNOT_START}: the environment {env} {told}"
     if exit_.cause == "exited":
         return (TaskState.SUCCEEDED, None) if exit_.code == 0 else (TaskState.FAILED, _code_reason(exit_.code))
     if exit_.cause == "killed":
         return TaskState.CANCELLED, None
     if exit_.cause == "timed_out":
         return TaskState.TIMED_OUT, "its time limit ended it"
+    if exit_.cause == "log_too_large":
+        return TaskState.FAILED, f"log_too_large: {exit_.error} (scheduler.log_bytes): move it away, or print less"
     if exit_.cause == "not_started":
         return TaskState.FAILED, f"could not be started: {exit_.error}"
     if exit_.cause == "rebooted":

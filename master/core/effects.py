@@ -1,4 +1,5 @@
-"""What the core wants done on the nodes. An effect may leave only when the change that it belongs to is durable."""
+"""What the core wants done: on the nodes, which executors do, and by the clock, which is for who keeps the time. An
+effect may leave only when the change that it belongs to is durable."""
 
 from __future__ import annotations
 
@@ -28,4 +29,18 @@ class Ack(msgspec.Struct, frozen=True):
     launch_id: str
 
 
-Effect = Start | Kill | Ack
+class Rest(msgspec.Struct, frozen=True):
+    """Let this node be for so many seconds, then end its rest (`Core.rested`)."""
+
+    node: str
+    seconds: float
+
+
+class WakeAt(msgspec.Struct, frozen=True):
+    """Ask the planner again (`Core.woken`) at this time, in seconds since the epoch, though nothing else happens. It
+    takes the place of an earlier one: whoever plans last knows best."""
+
+    at: float
+
+
+Effect = Start | Kill | Ack | Rest | WakeAt

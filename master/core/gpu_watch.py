@@ -8,8 +8,15 @@ stays held, is to be set aside until a person returns it: that is for the caller
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
+
+Text = Annotated[str, Meta(max_length=1024)]
+Whole = Annotated[int, Meta(ge=0, le=1 << 53)]
+Decimal = Annotated[float, Meta(ge=-1e15, le=1e15)]
+"""What a node says goes on to whoever listens: no number that one of them could not read, and no text without end."""
 
 FREE_MIB = 1024
 """Memory that may be in use on an idle GPU (a desktop, the driver), in MiB, where no sample has shown how much is."""
@@ -20,29 +27,37 @@ SETTLE_S = 60.0
 """Memory that is still held so long after the end of a task is held for good."""
 STAYED = "its memory stayed in use:"
 TOLD = 3
+USED_BY, NOT_FREE = "used by ", "the memory of task "
+BY_HAND = "set aside by "
+UNSEEN = "no sample has told of it yet"
+RETURNED = "it was returned, and the next sample tells whether it is well"
 
 
 class Holder(msgspec.Struct, frozen=True):
     """A process on a GPU; `launch_id` is "" where it is not one of ours. Memory in MiB."""
 
-    pid: int
-    user: str = ""
-    memory_mib: int | None = None
-    launch_id: str = ""
+    pid: Whole
+    user: Text = ""
+    memory_mib: Whole | None = None
+    launch_id: Text = ""
 
 
 class GpuReport(msgspec.Struct, frozen=True):
     """One GPU in a sample (see `wire.agent.Gpu`)."""
 
-    index: int
-    uuid: str = ""
-    model: str = ""
-    utilization: float | None = None
-    memory_total_mib: int | None = None
-    memory_used_mib: int | None = None
-    temperature: float | None = None
-    power: float | None = None
-    fault: str = ""
+    index: Whole
+    uuid: Text = ""
+    model: Text = ""
+    utilization: Decimal | None = None
+    memory_utilization: Decimal | None = None
+    memory_total_mib: Whole | None = None
+    memory_used_mib: Whole | None = None
+    temperature: Decimal | None = None
+    power: Decimal | None = None
+    ecc_errors: Whole | None = None
+    xid: Whole | None = None
+    mig: bool = False
+    fault: Text = ""
     processes: tuple[Holder, ...] = ()
 
     @property
@@ -56,6 +71,21 @@ class Findings(msgspec.Struct, frozen=True):
 
     kept_back: dict[int, str]
     broken: dict[int, str]
+
+
+Condition = Literal["ok", "busy", "clearing", "aside", "broken", "unknown"]
+"""In one word whether a GPU gets tasks, and if not why."""
+
+
+def condition(aside: str | None, kept_back: str | None) -> Condition:
+    """In one word what a GPU's reasons say: `ok`; `busy` (others compute there); `clearing` (the memory of a task that
+    ended is not free yet); `aside` (a person set it aside); `unknown` (no sample has told yet); else `broken`."""
+    if aside is not None:
+        return "aside" if aside.startswith(BY_HAND) else "broken"
+    if kept_back is None:
+        return "ok"
+    words: dict[str, Condition] = {USED_BY: "busy", NOT_FREE: "clearing", UNSEEN: "unknown", RETURNED: "unknown"}
+    return next((word for begin, word in words.items() if kept_back.startswith(begin)), "broken")
 
 
 class GpuWatch:
@@ -80,7 +110,7 @@ class GpuWatch:
 
     def settling(self) -> dict[int, str]:
         """The GPUs whose last task has ended and whose memory no sample has shown free yet."""
-        return {gpu: f"the memory of task {task_id} is not free yet" for gpu, (task_id, _) in self._settling.items()}
+        return {gpu: f"{NOT_FREE}{task_id} is not free yet" for gpu, (task_id, _) in self._settling.items()}
 
     def look(
         self,
@@ -101,7 +131,7 @@ class GpuWatch:
             elif report.fault:
                 broken[gpu] = report.fault
             elif users := _names(report.foreign) or ("" if gpu in held else _strays(report, alive or {})):
-                kept_back[gpu] = f"used by {users}"
+                kept_back[gpu] = f"{USED_BY}{users}"
                 self._begin_anew(gpu)
             elif gpu in held:
                 self._note_idle(report)
@@ -129,7 +159,7 @@ class GpuWatch:
         if now - since > SETTLE_S:
             del self._settling[gpu]
             return f"{STAYED} {used} MiB for {SETTLE_S:.0f} s after task {task_id} ended"
-        return f"the memory of task {task_id} is not free yet ({used} MiB)"
+        return f"{NOT_FREE}{task_id} is not free yet ({used} MiB)"
 
     def _room(self, gpu: int) -> int:
         """How much may be in use of a GPU that nobody computes on."""

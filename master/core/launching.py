@@ -16,11 +16,15 @@ from wire.agent import Launch
 
 
 class LaunchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What of conf.json goes into a launch. `conda`: absolute prefix."""
+    """What of conf.json goes into a launch. `conda`: absolute prefix. `roots`: folders that every node must have.
+    `log_folder`: of logs that nobody placed. `log_bytes`: how large a log may become; 0: as large as it likes."""
 
     conda: str
     task_env: dict[str, str]
     grace_s: float
+    roots: tuple[str, ...] = ()
+    log_folder: str = ""
+    log_bytes: int = 0
 
 
 def launch_message(task: Task, settings: LaunchSettings, names: Mapping[int, str] | None = None) -> Launch:
@@ -34,9 +38,17 @@ def launch_message(task: Task, settings: LaunchSettings, names: Mapping[int, str
         cwd=task.cwd,
         env=environment(task, settings.task_env, names),
         log_path=task.log_path,
+        log_new=_is_first(task) and task.log_path == f"{settings.log_folder}/{task.id}.log",
         grace_s=settings.grace_s,
+        log_bytes=settings.log_bytes,
         time_limit_s=task.time_limit_s,
+        roots=list(settings.roots),
     )
+
+
+def _is_first(task: Task) -> bool:
+    """Can no attempt of this task have written anything yet? What earlier ones wrote is continued."""
+    return task.attempt == 1 + len(task.unstarted)
 
 
 def argv(task: Task, conda: str) -> list[str]:

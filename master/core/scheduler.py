@@ -1,151 +1,169 @@
-"""Which waiting task goes where, now. Pure: backlog and inventory in, placements out.
+"""Which waiting task goes where, now. Pure: a snapshot in, a plan out; nothing is changed, who asked carries it out.
 
 First come, first served within urgency and priority, and a task that does not fit never stands in the way of one that
-does. Among the nodes where a request fits, the fullest one is taken, so that whole nodes stay free for large tasks
-(best fit); tasks without GPUs go where the most slots are free.
+does. Among the nodes where a request fits, a placement policy chooses.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
-from master.core.backlog import Backlog
-from master.core.inventory import TOLD, Inventory, Node, NodeState, Request
+from master.core.backlog import Backlog, Order
+from master.core.inventory import TOLD, Inventory, obstacle
+from master.core.obstacles import obstacles, unready
+from master.core.placement import DEFAULT, POLICIES
+from master.core.request import Demand, Request
+from master.core.resources import Free, FreeNode, Scope, rows_of
 from master.core.task import Allocation
 
 
+class Wait(NamedTuple):
+    """Why a task with some request does not start now: in a few words, and what stands in the way, node by node."""
+
+    brief: str
+    obstacles: list[str]
+
+    def __str__(self) -> str:
+        return f"{self.brief}: {'; '.join(self.obstacles[:TOLD])}" if self.obstacles else self.brief
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """What the planner may see: who asks for what, in what order (`demands`); the nodes, what they have, who holds what
+    there (`inventory`); which placement policy is set. It is read, never changed, and holds until the next event."""
+
+    demands: Backlog
+    inventory: Inventory
+    placement: str = DEFAULT
+
+
 class Placement(msgspec.Struct, frozen=True):
-    """The decision to start a task."""
+    """The decision to start a task: what it gets, node by node."""
 
     task_id: int
-    node: str
-    gpus: list[int]
+    parts: list[Allocation]
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """The decision to end an attempt for another's sake, and why."""
+
+    task_id: int
+    why: str
+
+
+class Resize(msgspec.Struct, frozen=True):
+    """The decision to give an attempt other parts."""
+
+    task_id: int
+    parts: list[Allocation]
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What is to be done. `reasons` tells why a demand waits, and works it out when it is asked; `wake_at`: when the
+    planner wants to be asked again although nothing happens, in seconds since the epoch."""
+
+    reasons: Callable[[Demand], Wait]
+    starts: list[Placement] = []
+    stops: list[Stop] = []
+    resizes: list[Resize] = []
+    wake_at: float | None = None
 
 
 class Room:
     """What would be free after the placements made so far in this round."""
 
-    def __init__(self, inventory: Inventory) -> None:
-        self.nodes = {name: _Free(node) for name, node in inventory.nodes.items() if node.takes_tasks}
+    def __init__(self, inventory: Inventory, placement: str = DEFAULT) -> None:
+        rows = rows_of(Scope.NODE)
+        self.nodes = {name: FreeNode(node, rows) for name, node in inventory.nodes.items() if node.takes_tasks}
+        self.cluster = Free(inventory.cluster, rows_of(Scope.CLUSTER))
+        self._policy = POLICIES[placement]
+        self._most: dict[str, int] = {}
 
     def place(self, request: Request) -> Allocation | None:
         """Choose a node and book it in this room; None if the request fits nowhere."""
+        if not self.cluster.fits(request.shared):
+            return None
+        for name, amount, _ in request.needs:
+            if amount > self._most_of(name):
+                return None
+        best = self._best(request)
+        if best is None:
+            return None
+        self.cluster.take(request.shared)
+        return Allocation(best.node.name, **best.take(request.needs))
+
+    def _most_of(self, resource: str) -> int:
+        """No node has more of it, then or later: what is beyond that is seen without looking at each."""
+        most = self._most.get(resource)
+        if most is None:
+            most = self._most[resource] = max((free.counts[resource] for free in self.nodes.values()), default=0)
+        return most
+
+    def _best(self, request: Request) -> FreeNode | None:
+        needs = request.needs
         if request.node is not None:
             one = self.nodes.get(request.node)
-            best = one if one is not None and one.fits(request) else None
-        else:
-            fitting = (free for free in self.nodes.values() if free.fits(request))
-            best = min(fitting, key=lambda free: free.rank(request), default=None)
-        return best.book(request) if best else None
+            return one if one is not None and one.fits(needs) else None
+        fitting = [free for free in self._open_to(request) if free.fits(needs)]
+        return min(fitting, key=self._policy(request)) if fitting else None
+
+    def _open_to(self, request: Request) -> Iterable[FreeNode]:
+        """The nodes that may take it: those that could not start it only where no other ever could."""
+        if request.avoid:
+            others = [free for name, free in self.nodes.items() if name not in request.avoid]
+            able = [free for free in others if obstacle(free.node, request) is None]
+            if able:
+                return able
+        return self.nodes.values()
 
 
-class _Free:
-    __slots__ = ("cpus", "gpus", "name", "slots", "total")
+def plan(snapshot: Snapshot, now: float) -> Plan:  # noqa: ARG001  (of today's decisions none depends on the time)
+    """What to do now: start every task that can start, in the order of the queue."""
 
-    def __init__(self, node: Node) -> None:
-        self.name = node.name
-        self.gpus = list(node.free_gpus)
-        self.slots = node.slots - node.slots_held
-        self.cpus = node.cpus - node.cpus_held
-        self.total = len(node.spec.gpu_models)
+    def reasons(demand: Demand) -> Wait:
+        return explain(demand.request, snapshot.inventory)
 
-    def fits(self, request: Request) -> bool:
-        if request.takes_slot:
-            return self.slots > 0
-        if request.cpus is not None and request.cpus > self.cpus:
-            return False
-        if request.gpu_ids is not None:
-            return all(gpu in self.gpus for gpu in request.gpu_ids)
-        return request.gpus <= len(self.gpus)
-
-    def rank(self, request: Request) -> tuple[int, int]:
-        return (len(self.gpus), -self.cpus) if request.gpus else (-self.slots, self.total)
-
-    def book(self, request: Request) -> Allocation:
-        chosen = list(request.gpu_ids) if request.gpu_ids is not None else self.gpus[: request.gpus]
-        self.gpus = [gpu for gpu in self.gpus if gpu not in chosen]
-        self.slots -= request.takes_slot
-        self.cpus -= request.cpus or 0
-        return Allocation(self.name, chosen)
-
-
-def plan(backlog: Backlog, inventory: Inventory) -> list[Placement]:
-    """Take every task out of the backlog that can start now, in the order of the queue."""
-    heads = list(backlog.groups())
+    heads = list(snapshot.demands.groups())
     if not heads:
-        return []  # the usual case: something ended, and nobody waits
-    room = Room(inventory)
-    if not room.nodes:
-        return []
+        return Plan(reasons)  # the usual case: something ended, and nobody waits
+    room = Room(snapshot.inventory, snapshot.placement)
+    return Plan(reasons, list(_starts(heads, room, snapshot.demands)) if room.nodes else [])
+
+
+def _starts(heads: list[tuple[Order, Demand]], room: Room, demands: Backlog) -> Iterator[Placement]:
+    """`heads`: the first of each group, by which the next one of all is found."""
     heapq.heapify(heads)
-    placements = []
-    while heads:
-        _, request = heads[0]
-        allocation = room.place(request)
-        if allocation is None:
+    behind: dict[Demand, Iterator[Order]] = {}
+    left = {demand.request for _, demand in heads}
+    while heads and left:
+        order, demand = heads[0]
+        part = room.place(demand.request) if demand.request in left else None
+        if part is None:
+            left.discard(demand.request)  # whoever asks for the same, there is no room for it
             heapq.heappop(heads)
             continue
-        placements.append(Placement(backlog.take(request), allocation.node, allocation.gpus))
-        following = backlog.first(request)
+        yield Placement(order.id, [part])
+        if demand not in behind:
+            behind[demand] = demands.following(demand)
+            next(behind[demand])
+        following = next(behind[demand], None)
         if following is None:
             heapq.heappop(heads)
         else:
-            heapq.heapreplace(heads, (following, request))
-    return placements
+            heapq.heapreplace(heads, (following, demand))
 
 
-def explain(request: Request, inventory: Inventory) -> str:
-    """Why a task with this request cannot start now, in one line."""
+def explain(request: Request, inventory: Inventory) -> Wait:
+    """Why a task with this request cannot start now."""
     never = inventory.why_never(request)
     if never is not None:
-        return f"can never start: {never}"
+        return Wait(f"can never start: {never}", [])
     room = Room(inventory)
     if not room.nodes:
-        return "no node is ready: " + "; ".join(_node_state(node) for node in list(inventory.nodes.values())[:TOLD])
+        return Wait("no node is ready", unready(inventory))
     if room.place(request) is not None:
-        return "next: the planner is about to start it"
-    return f"needs {request.describe()}: " + "; ".join(details(request, inventory)[:2])
-
-
-def details(request: Request, inventory: Inventory) -> list[str]:
-    """For each node that could ever take the request, what stands in the way there now."""
-    lines = []
-    for node in inventory.nodes.values():
-        if node.obstacle(request) is not None:
-            continue
-        lines.append(_node_state(node) if not node.takes_tasks else f"{node.name}: {_shortage(node, request)}")
-    return lines
-
-
-def _node_state(node: Node) -> str:
-    if node.state is NodeState.ONLINE:
-        return f"{node.name}: takes no tasks ({node.closed_because})"
-    return f"{node.name}: {node.state}" + (f" ({node.reason})" if node.reason else "")
-
-
-def _shortage(node: Node, request: Request) -> str:
-    if request.takes_slot:
-        return f"{node.slots_held} of {node.slots} slots taken"
-    if request.gpu_ids is not None and (taken := [gpu for gpu in request.gpu_ids if gpu not in node.free_gpus]):
-        return ", ".join(_taken(node, gpu) for gpu in taken)
-    if request.gpus > len(node.free_gpus):
-        return f"{len(node.free_gpus)} of {len(node.spec.gpu_models)} GPUs free ({_takers(node)})"
-    if request.cpus is not None and node.cpus_held + request.cpus > node.cpus:
-        return f"{node.cpus - node.cpus_held} of {node.cpus} CPUs free"
-    return "room"
-
-
-def _taken(node: Node, gpu: int) -> str:
-    holder = node.gpu_holder.get(gpu)
-    return f"GPU {gpu} held by task {holder}" if holder is not None else f"GPU {gpu}: {node.why_closed(gpu)}"
-
-
-def _takers(node: Node) -> str:
-    """Who has the GPUs of a node: our tasks by id, and what else keeps one from being given out."""
-    holders = sorted(set(node.gpu_holder.values()))
-    tasks = f"tasks {', '.join(map(str, holders[:TOLD]))}{'…' if len(holders) > TOLD else ''}" if holders else ""
-    closed = [gpu for gpu in range(len(node.spec.gpu_models)) if gpu not in node.gpu_holder and node.why_closed(gpu)]
-    others = [f"GPU {gpu}: {node.why_closed(gpu)}" for gpu in closed[:TOLD]]
-    return "; ".join(filter(None, [tasks, *others])) or "none held"
+        return Wait("next: the planner is about to start it", [])
+    return Wait(f"needs {request.describe()}", obstacles(request, inventory, room.nodes))

@@ -13,16 +13,22 @@ may be alive on the node, and only the node can say otherwise. The agent reports
 
 An ended task may wait again (`retry`, or an edit): that is a new attempt with a new launch_id, of the same task. An
 attempt's launch_id is started at most once, ever; so the states say what may be sent to a node: a launch only while
-starting, a kill only while starting or running.
+starting, a kill only while starting or running. One that its node could not start, for a fault of the node's own, waits
+again by itself: its attempt is over, nothing was done, and its owner has nothing to mend.
 
-The table below is the law: `Task.move` refuses everything else, and a test walks every pair.
+What may happen in which state is `law`'s to say, and nobody but the `book` changes one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
+from types import FunctionType
+from typing import Any, TypeVar, cast
 
 import msgspec
+
+S = TypeVar("S", bound=msgspec.Struct)
 
 FIRST_FOREIGN_ID = 10**12
 """Ids from here on are the old system's (14 digits, a date); they are kept and never advance our counter."""
@@ -47,21 +53,8 @@ QUEUED = frozenset({TaskState.WAITING, TaskState.HELD})
 ACTIVE = frozenset({TaskState.STARTING, TaskState.RUNNING, TaskState.PAUSED})
 ENDED = frozenset(TaskState) - QUEUED - ACTIVE
 
-TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
-    TaskState.WAITING: frozenset({TaskState.HELD, TaskState.STARTING, TaskState.CANCELLED}),
-    TaskState.HELD: frozenset({TaskState.WAITING, TaskState.STARTING, TaskState.CANCELLED}),
-    TaskState.STARTING: frozenset({TaskState.RUNNING}) | ENDED,
-    TaskState.RUNNING: frozenset({TaskState.PAUSED}) | ENDED,
-    TaskState.PAUSED: frozenset({TaskState.RUNNING}) | ENDED,
-    **dict.fromkeys(ENDED, QUEUED),
-}
 
-
-class IllegalTransitionError(Exception):
-    """A defect of ours: some code tried to move a task in a way that the table does not allow."""
-
-
-class After(msgspec.Struct, frozen=True, omit_defaults=True):
+class After(msgspec.Struct, frozen=True):
     """A predecessor. `on`: `ok` (it must succeed), `fail` (it must end otherwise) or `any`."""
 
     id: int
@@ -77,69 +70,128 @@ class Allocation(msgspec.Struct, frozen=True):
 
 class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where an attempt was sent: enough to know later whether its claim can still be looked up. `address`: where the
-    node was then, so that another machine under its name is not taken for it."""
+    node was then, so that another machine under its name is not taken for it; `machine`: its own id, so that it is
+    known under another name. `pid`, which is its session's number, and `pid_start`: the command's, once it runs, by
+    which it is found again where the claim is lost."""
 
     launch_id: str
     node: str
     boot_id: str
     state_id: str
     address: str = ""
+    machine: str = ""
+    pid: int = 0
+    pid_start: int | None = None
 
 
-class Task(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
-    """One task, whole: this is what a journal record and a line of the three queues hold. Unset fields are not written.
+class Unstarted(msgspec.Struct, frozen=True):
+    """A node that could not start the task, for a fault of the node's own, and what it said."""
 
-    Times are seconds since the epoch. `seq` is the journal's number of the last change. `position` is set by `move`:
-    it takes the place of the id in the order of the queue. `gpu_ids` asks for exact GPUs. `waits_for` holds what is
-    left of `after`: a predecessor that was met is taken out, so that it may be deleted. `forced` puts it before all.
-    """
+    node: str
+    why: str
 
-    id: int
+
+class Terms(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
+    """What people say of a task besides its command: how, where and when it shall run. `gpu_ids` asks for exact GPUs,
+    `gpus` then counts them."""
+
     name: str = ""
-    owner: str = ""
     project: str = ""
-    state: TaskState = TaskState.WAITING
-    reason: str | None = None
-    command: list[str] | str
     cwd: str = ""
     env: str = ""
     setup: str = ""
     variables: dict[str, str] = {}
     gpus: int = 0
     gpu_ids: list[int] | None = None
-    gpu_memory_mib: int | None = None
-    share: bool = False
     cpus: int | None = None
     node: str | None = None
     after: list[After] = []
-    waits_for: list[After] = []
     priority: int = 0
     urgent: bool = False
-    position: float | None = None
     time_limit_s: float | None = None
+
+
+class Wish(Terms, kw_only=True, omit_defaults=True, gc=False):
+    """Every field of a task that a submit sets, and no other: what may be said, and what may be edited, follows from
+    this class."""
+
+    command: list[str] | str
+    log_path: str = ""
+
+
+def _keys_in_order(names: str) -> Callable[[type[S]], type[S]]:
+    """A Struct has its base's keys before its own. This makes one of all of them in the order of `names`; what `names`
+    does not hold comes behind. (It has the fields of its bases, and is no subclass of them.)"""
+
+    def made(kind: type[S]) -> type[S]:
+        fields = {one.name: one for one in msgspec.structs.fields(kind)}
+        ordered = [fields.pop(name) for name in names.split()] + list(fields.values())
+        methods = {name: value for name, value in vars(kind).items() if isinstance(value, FunctionType)}
+        whole = msgspec.defstruct(
+            kind.__name__,
+            [(one.name, one.type, _default(one)) for one in ordered],
+            namespace={**methods, "__doc__": kind.__doc__},
+            module=kind.__module__,
+            kw_only=True,
+            omit_defaults=True,
+            gc=False,
+        )
+        return cast("type[S]", whole)
+
+    return made
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return msgspec.field(default_factory=field.default_factory)
+    return field.default
+
+
+@_keys_in_order(
+    "id name owner project state reason command cwd env setup variables gpus gpu_ids gpu_memory_mib share cpus node "
+    "after waits_for priority urgent position time_limit_s attempt submitted_at started_at ended_at exit_code log_path "
+    "cancel_requested forced allocation launch unstarted seq"
+)
+class Task(Wish, kw_only=True, omit_defaults=True, gc=False):
+    """One task, whole: this is what a journal record and a line of the three queues hold, in the order in which they
+    always had it. Unset fields are not written.
+
+    Times are seconds since the epoch. `seq` is the journal's number of the last change. `position` is set by `move`:
+    it takes the place of the id in the order of the queue. `waits_for` holds what is left of `after`: a predecessor
+    that was met is taken out, so that it may be deleted. `forced` puts it before all. `unstarted`: where it is not
+    tried again while another node could take it. `gpu_memory_mib`, `share`: of the old system's files; nothing heeds
+    them.
+    """
+
+    id: int
+    owner: str = ""
+    state: TaskState = TaskState.WAITING
+    reason: str | None = None
+    gpu_memory_mib: int | None = None
+    share: bool = False
+    waits_for: list[After] = []
+    position: float | None = None
     attempt: int = 0
     submitted_at: float = 0.0
     started_at: float | None = None
     ended_at: float | None = None
     exit_code: int | None = None
-    log_path: str = ""
     cancel_requested: bool = False
     forced: bool = False
     allocation: list[Allocation] = []
     launch: Launch | None = None
+    unstarted: list[Unstarted] = []
     seq: int = 0
-
-    def move(self, to: TaskState) -> None:
-        """Change the state, or raise IllegalTransitionError."""
-        if to not in TRANSITIONS[self.state]:
-            raise IllegalTransitionError(f"task {self.id}: {self.state} -> {to}")
-        self.state = to
 
 
 class TaskView(Task, kw_only=True, omit_defaults=False, gc=False):
-    """A task as clients see it: every key present. `warning`: what looks wrong with it while it runs."""
+    """A task as clients see it: every key present. Times are seconds since the epoch, null where it has not happened;
+    `time_limit_s` is in seconds, memory in MiB, GPUs are indices. `reason`: why it waits, or how it ended. `warning`:
+    what looks wrong with it while it runs. `unsaved`: its newest change could not be written yet, and is taken back if
+    the master ends before."""
 
     warning: str | None = None
+    unsaved: bool = False
 
 
 class Change(msgspec.Struct, omit_defaults=True):

@@ -5,23 +5,24 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import socket
 import time
+from collections import Counter
+from math import inf
 
 from master.config import DesktopClient
-from master.core.heard import Passed
+from master.core.agent_messages import EncodedSample
 from master.core.task import Task
+from master.desktop.news import News
 from master.desktop.outbox import Outbox
 from master.desktop.pushes import FIRST_S, NodePushes, Reader, TaskPushes
-from master.engine import Engine
-from master.peer import Peer, identify
-from master.rates import Rates
-from master.tls.policy import is_loopback
-from master.verbs.base import Context, Surroundings
+from master.peer import Peer
+from master.verbs.call import Calls, Door
 
 log = logging.getLogger("muster.desktop")
 
 TOLD_EVERY_S = 60.0
+REMEMBERED_S = 60.0
+"""For so long after its last request somebody is taken for a desktop client who opens a connection and says nothing."""
 _ADDRESSES_KEPT = 1000
 
 
@@ -30,29 +31,27 @@ class DesktopClients:
 
     def __init__(
         self,
-        engine: Engine,
-        master: Surroundings,
+        door: Door,
         access: DesktopClient,
-        rates: Rates,
         *,
         frame: int,
         outbox: int,
     ) -> None:
-        self.engine = engine
-        self.master = master
         self.user = access.user
-        self.rates = rates
         self.frame = frame
         self.outbox = outbox
+        self.news: News | None = None
         self._networks = [ipaddress.ip_network(network) for network in access.networks]
-        self._tasks = TaskPushes(engine, master.root)
-        self._nodes = NodePushes(engine)
+        self._tasks = TaskPushes(door.engine, door.master.root)
+        self._nodes = NodePushes(door.engine)
         self._pushes: dict[str, TaskPushes | NodePushes] = {
             "train_state_port": self._tasks,
             "monitor_port": self._nodes,
         }
         self._told_at: dict[str, float] = {}
-        engine.observers.append(self)
+        self._open: Counter[str] = Counter()
+        self._heard_at: dict[str, float] = {}
+        door.engine.observers.append(self)
 
     # -- who may come in --------------------------------------------------------------------------------------
 
@@ -65,18 +64,42 @@ class DesktopClients:
         mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else None
         return any((mapped or ip) in network for network in self._networks)
 
-    def lets_in(self, sock: socket.socket, address: str) -> bool:
-        """Whether a client may come in; the log says why not. On this machine the kernel tells who it is: its other
-        users are strangers, whichever dialect they speak."""
-        if not self.may_come_from(address):
-            why = "conf.json's desktop_client.networks does not name its network"
-        elif is_loopback(address) and _user(sock) is None:
-            why = "on this machine only the user who runs the master, and root, may"
-        else:
-            return True
-        if self.seldom(address):
-            log.warning("a desktop client at %s was not let in: %s", address, why)
-        return False
+    def objection(self, peer: Peer) -> str | None:
+        """Why this client may not come in; None if it may. On this machine the kernel tells who it is: its other users
+        are strangers, by whichever address they come and whichever dialect they speak."""
+        if not self.may_come_from(peer.address):
+            return "conf.json's desktop_client.networks does not name its network"
+        if peer.is_here and not peer.is_ours:
+            return "on this machine only the user who runs the master, and root, may"
+        return None
+
+    # -- where they are ---------------------------------------------------------------------------------------
+
+    def is_at(self, address: str) -> bool:
+        """Whether a client at this address asks for things, or did so just now: only such a one is known by its
+        silence. Whoever else says nothing may be about to speak another language."""
+        return bool(self._open[address]) or time.monotonic() - self._heard_at.get(address, -inf) < REMEMBERED_S
+
+    def came(self, peer: Peer) -> None:
+        """A client has begun to ask for things; of its three connections, the one on the data port counts."""
+        self._open[peer.address] += 1
+        if self.news is not None:
+            self.news.came(peer.address)
+
+    def went(self, peer: Peer) -> None:
+        """One that came has left."""
+        self._open[peer.address] -= 1
+        if not self._open[peer.address]:
+            del self._open[peer.address]
+        if self.news is not None:
+            self.news.went(peer.address)
+
+    def asked(self, address: str) -> None:
+        """A client at this address has asked for something."""
+        self._heard_at.pop(address, None)
+        self._heard_at[address] = time.monotonic()
+        if len(self._heard_at) > _ADDRESSES_KEPT:
+            del self._heard_at[next(iter(self._heard_at))]
 
     def seldom(self, address: str) -> bool:
         """Whether there may be another line in the log about this address: one a minute."""
@@ -89,19 +112,18 @@ class DesktopClients:
             del self._told_at[next(iter(self._told_at))]
         return True
 
-    def context(self, peer: Peer) -> Context:
-        """What a verb is given when this peer calls it."""
-        return Context(self.engine, self.master, peer, time.time())
-
     # -- pushes -----------------------------------------------------------------------------------------------
 
-    def join(self, port: str, outbox: Outbox, arrived_at: float) -> Subscription | None:
+    def join(self, port: str, calls: Calls, outbox: Outbox, arrived_at: float) -> Subscription | None:
         """Begin to tell a client what its port is for, not before it can hear it. None: nothing is pushed there.
-        `arrived_at` is the loop's time."""
+        `arrived_at` is the loop's time. Raises ForbiddenError if it may not be told."""
         pushes = self._pushes.get(port)
-        return None if pushes is None else Subscription(pushes, Reader(outbox), arrived_at + FIRST_S)
+        if pushes is None:
+            return None
+        calls.check("subscribe")
+        return Subscription(pushes, Reader(outbox), arrived_at + FIRST_S)
 
-    def sample(self, node: str, sample: Passed) -> None:
+    def sample(self, node: str, sample: EncodedSample) -> None:
         """The newest sample of a node."""
         self._nodes.sample(node, sample)
 
@@ -117,13 +139,6 @@ class DesktopClients:
         """No more pushes."""
         self._tasks.close()
         self._nodes.close()
-
-
-def _user(sock: socket.socket) -> str | None:
-    try:
-        return identify(sock).user
-    except OSError:
-        return None  # it is gone again
 
 
 class Subscription:

@@ -14,8 +14,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from master.desktop.calls import Kind, Reply, call
-from master.verbs.base import Context
+from master.desktop.calls import Kind, Reply
+from master.files.errors import NotEmptyError
+from master.verbs.call import Calls
+from master.verbs.convert import convert
 from wire.errors import BadRequestError, LimitError
 
 MOST_SHOWN = 8 << 20
@@ -24,6 +26,7 @@ PIECE = 1 << 20
 LISTED_AT_ONCE = 10_000
 MOST_LISTED = 50_000
 """Entries of a folder that are shown, hidden ones counted."""
+UNREADABLE = "the request could not be read: "
 LIMIT_S = 40.0
 DELETE_LIMIT_S = 120.0
 
@@ -44,12 +47,13 @@ class Operate(msgspec.Struct):
     old_name: str | None = None
 
 
-def roots(context: Context, _info: Any) -> Reply:
+def roots(calls: Calls, _info: Any) -> Reply:
     """get_root: the top folders that people share."""
-    return "ret_root", list(context.master.config.visible_folders)
+    calls.check("file.roots")
+    return "ret_root", list(calls.master.config.visible_folders)
 
 
-async def folder(context: Context, info: Any) -> Reply:
+async def folder(calls: Calls, info: Any) -> Reply:
     """get_folder: names only. What is none, or may not be seen, leads back to the top."""
     path = _path(info)
     if not path:
@@ -57,7 +61,7 @@ async def folder(context: Context, info: Any) -> Reply:
     kinds: dict[str, list[str]] = {"folder": [], "file": []}
     after = ""
     for _ in range(0, MOST_LISTED, LISTED_AT_ONCE):
-        listing = await call(context, "file.list", {"path": path, "after": after, "limit": LISTED_AT_ONCE})
+        listing = await calls.ask("file.list", {"path": path, "after": after, "limit": LISTED_AT_ONCE})
         for entry in listing.entries:
             if entry.kind in kinds and not entry.hidden:
                 kinds[entry.kind].append(entry.name)
@@ -67,16 +71,16 @@ async def folder(context: Context, info: Any) -> Reply:
     return "ret_folder", {**kinds, "curr_path": f"/{path}"}
 
 
-async def read(context: Context, info: Any) -> Reply:
+async def read(calls: Calls, info: Any) -> Reply:
     """get_file: a text, whole."""
     path = _path(info)
     data = b""
     while True:
-        piece = await call(context, "file.read", {"path": path, "offset": len(data), "limit": PIECE})
-        data += base64.b64decode(piece["data"])
-        if piece["size"] > MOST_SHOWN:
-            raise LimitError(f"{path} has {piece['size']} bytes; more than {MOST_SHOWN} are not opened")
-        if len(data) >= piece["size"] or not piece["data"]:
+        piece = await calls.ask("file.read", {"path": path, "offset": len(data), "limit": PIECE})
+        data += piece.data
+        if piece.size > MOST_SHOWN:
+            raise LimitError(f"{path} has {piece.size} bytes; more than {MOST_SHOWN} are not opened")
+        if len(data) >= piece.size or not piece.data:
             break
     try:
         data.decode()
@@ -86,32 +90,39 @@ async def read(context: Context, info: Any) -> Reply:
     return "ret_file", {"file_name": f"~{info}", "content": content, "state": "success"}
 
 
-async def save(context: Context, info: Any) -> Reply:
+async def save(calls: Calls, info: Any) -> Reply:
     """save_file: readers see the old content or the new."""
-    wanted = _convert(info, Save)
+    wanted = convert(info, Save, UNREADABLE)
     try:
         # Some encoders cut what they write into lines.
         data = base64.b64decode("".join(wanted.content.split()), validate=True)
     except (binascii.Error, ValueError):
         raise BadRequestError("the content is not base64; nothing was written") from None
-    await call(context, "file.write", {"path": _path(wanted.path), "content": data})
+    await calls.ask("file.write", {"path": _path(wanted.path), "content": data})
     return "ret_save_file", "success"
 
 
-async def operate(context: Context, info: Any) -> Reply:
+async def operate(calls: Calls, info: Any) -> Reply:
     """file_operate: a new folder, a new file, another name."""
-    wanted = _convert(info, Operate)
+    wanted = convert(info, Operate, UNREADABLE)
     target = _inside(wanted.root, wanted.name)
     if wanted.mode == "mv":
-        await call(context, "file.move", {"from": _inside(wanted.root, wanted.old_name or ""), "to": target})
+        await calls.ask("file.move", {"from": _inside(wanted.root, wanted.old_name or ""), "to": target})
     else:
-        await call(context, "file.make", {"path": target, "kind": "folder" if wanted.mode == "mkdir" else "file"})
+        await calls.ask("file.make", {"path": target, "kind": "folder" if wanted.mode == "mkdir" else "file"})
     return "ret_file_operate", "success"
 
 
-async def delete(context: Context, info: Any) -> Reply:
-    """rm_file: a file, or a folder with all that is in it."""
-    await call(context, "file.delete", {"path": _path(info), "recursive": True})
+async def delete(calls: Calls, info: Any) -> Reply:
+    """rm_file: a file or an empty folder. With nothing selected, which is so after every listing, the client sends the
+    folder that it shows: a second press of its button must not take all that is in it."""
+    path = _path(info)
+    if not path:
+        raise BadRequestError("nothing is chosen; the home folder itself is not deleted")
+    try:
+        await calls.ask("file.delete", {"path": path, "recursive": False})
+    except NotEmptyError:
+        raise NotEmptyError(f"Directory not empty: '/{path}'") from None
     return "ret_rm_file", "success"
 
 
@@ -126,13 +137,6 @@ def _inside(root: str, name: str) -> str:
     if name in {"", ".", ".."} or "/" in name:
         raise BadRequestError(f"{name!r} is no name of a file or folder: it may not be empty nor hold a /")
     return f"{_path(root)}/{name}"
-
-
-def _convert(info: Any, kind: type[Any]) -> Any:
-    try:
-        return msgspec.convert(info, kind)
-    except msgspec.ValidationError as error:
-        raise BadRequestError(f"the request could not be read: {error}") from None
 
 
 def _empty(_info: Any, _text: str) -> Reply:

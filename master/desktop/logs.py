@@ -19,8 +19,10 @@ from typing import Any, TypeVar
 from master.core.task import ENDED, QUEUED, TaskState
 from master.desktop.calls import Kind, Reply
 from master.desktop.task_rows import id_text, read_id
-from master.verbs.base import Context
-from wire.errors import BadRequestError, ConflictError, NotFoundError
+from master.log_rights import MODE
+from master.verbs.archived import find
+from master.verbs.call import Calls
+from wire.errors import BadRequestError, ConflictError, NotFoundError, StorageError
 
 T = TypeVar("T")
 
@@ -31,46 +33,48 @@ AWAITED_S = 3.0
 """A task that is just being started makes its log itself; so long we wait for it."""
 _LOOK_EVERY_S = 0.1
 _NOT_THERE = {
-    "unknown": "There is no such task any more.\n",
-    "waiting": "The task has not started yet, so there is no log of it.\n",
-    "elsewhere": "The log of this task was to lie outside of the log folder, and it is not there.\n",
+    "unknown": "该任务已不存在。 (There is no such task any more.)\n",
+    "waiting": "任务尚未开始运行，还没有日志。 (The task has not started yet, so there is no log of it.)\n",
+    "elsewhere": "该任务的日志指定在日志文件夹之外，目前不存在。 (Its log was to lie elsewhere, and is not there.)\n",
 }
 
 
-async def train_log(context: Context, info: Any) -> Reply:
+async def train_log(calls: Calls, info: Any) -> Reply:
     """get_train_log_path."""
-    folder = Path(context.master.log_folder)
+    folder = Path(calls.master.log_folder)
     try:
-        task = context.core.find(read_id(info))
-    except (BadRequestError, NotFoundError):
-        return "ret_train_log_path", await _in_thread(context, _note, folder, "unknown")
-    appeared = task.state is TaskState.STARTING and await _appears(context, task.log_path)
+        task = await find(calls.context(), read_id(info))
+    except (BadRequestError, NotFoundError, StorageError):
+        return "ret_train_log_path", await _in_thread(calls, _note, folder, "unknown")
+    calls.check("log.read", task)
+    appeared = task.state is TaskState.STARTING and await _appears(calls, task.log_path)
     if not appeared and (task.state in QUEUED or task.state is TaskState.STARTING):
         # It is not made here: the node's account may be another one, and could not write into ours.
-        return "ret_train_log_path", await _in_thread(context, _note, folder, "waiting")
+        return "ret_train_log_path", await _in_thread(calls, _note, folder, "waiting")
     path = task.log_path or f"{folder}/{id_text(task.id)}.log"
     if Path(path).parent != folder:
-        return "ret_train_log_path", await _in_thread(context, _present_other, folder, path, f"{task.id}.log")
+        return "ret_train_log_path", await _in_thread(calls, _present_other, folder, path, f"{task.id}.log")
     if task.state in ENDED and task.reason:
-        await _in_thread(context, _say, path, f"muster: {task.reason}\n")
-    return "ret_train_log_path", await _in_thread(context, _present, folder, path, f"{task.id}.log")
+        await _in_thread(calls, _say, path, f"muster: {task.reason}\n")
+    return "ret_train_log_path", await _in_thread(calls, _present, folder, path, f"{task.id}.log")
 
 
-async def server_log(context: Context, _info: Any) -> Reply:
-    """get_server_log."""
-    path = context.master.server_log
-    return "ret_server_log", await _in_thread(context, _present, Path(context.master.log_folder), path, "server.log")
+async def server_log(calls: Calls, _info: Any) -> Reply:
+    """get_server_log: the news, which are for everybody; the master's own log is for who runs it."""
+    calls.check("log.read")
+    path = calls.master.news_log
+    return "ret_server_log", await _in_thread(calls, _present, Path(calls.master.log_folder), path, "news.log")
 
 
-async def _in_thread(context: Context, work: Callable[..., T], *values: Any) -> T:
-    return await context.master.files.quick.call("the log folder", lambda _tick: work(*values))
+async def _in_thread(calls: Calls, work: Callable[..., T], *values: Any) -> T:
+    return await calls.master.files.quick.call("the log folder", lambda _tick: work(*values))
 
 
-async def _appears(context: Context, path: str) -> bool:
+async def _appears(calls: Calls, path: str) -> bool:
     """Wait for the log; whether it came. It does so a moment before the word that the task runs."""
     with suppress(TimeoutError):
         async with asyncio.timeout(AWAITED_S):
-            while not await _in_thread(context, os.path.exists, path):  # noqa: ASYNC110  (another machine makes it)
+            while not await _in_thread(calls, os.path.exists, path):  # noqa: ASYNC110  (another machine makes it)
                 await asyncio.sleep(_LOOK_EVERY_S)
             return True
     return False
@@ -120,7 +124,7 @@ def _make(path: str) -> None:
     try:
         if os.geteuid() == 0:
             os.fchown(fd, info.st_uid, info.st_gid)
-        os.fchmod(fd, info.st_mode & 0o666)
+        os.fchmod(fd, MODE | info.st_mode & 0o660)
     finally:
         os.close(fd)
 

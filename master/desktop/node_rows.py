@@ -30,7 +30,7 @@ def row(node: Node, sample: dict[str, Any]) -> dict[str, Any]:
         "web_up": _rate(sum(one["sent_ps"] for one in network)),
         "web_down": _rate(sum(one["received_ps"] for one in network)),
         "gpus": gpus or [_NO_GPU],
-        "cpu_used": int(node.slots_held > 0 or node.cpus_held > 0),
+        "cpu_used": int(any(node.held.values())),
         "gpu_used": [int(index in node.gpu_holder) for index in range(len(gpus))],
     }
 

@@ -24,9 +24,18 @@ Maker = Callable[[], bytes | None]
 
 
 class Outbox:
-    """The frames of one connection. `limit`: bytes and `count`: number of replies from which on `free` is not set."""
+    """The frames of one connection. `limit`: bytes and `count`: number of replies from which on `free` is not set;
+    `changed` is called when a frame was given to the kernel, or taken by the client: `size` is another one then."""
 
-    def __init__(self, transport: asyncio.Transport, *, limit: int, count: int = 16) -> None:
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        *,
+        limit: int,
+        count: int = 16,
+        changed: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._changed = changed
         self._transport = transport
         self._socket: socket.socket = transport.get_extra_info("socket")
         self._loop = asyncio.get_running_loop()
@@ -51,6 +60,11 @@ class Outbox:
             self._size += len(frame)
             self._mark()
             self._go_on()
+
+    @property
+    def size(self) -> int:
+        """Bytes of frames that the kernel has not taken yet."""
+        return self._size + self._transport.get_write_buffer_size()
 
     def push(self, key: str, make: Maker) -> None:
         """Send what `make` gives when its turn comes (None: nothing), in place of an older push of the same key."""
@@ -88,6 +102,7 @@ class Outbox:
                 self._pause = min(2 * self._pause, LOOK_AGAIN_S[1])
                 return
             self._in_flight = False
+            self._changed()
             self._next_at = now + GAP_S
         if not (self._replies or self._pushes):
             return
@@ -98,6 +113,7 @@ class Outbox:
         if frame is not None:
             self._transport.write(frame)
             self._in_flight, self._pause = True, LOOK_AGAIN_S[0]
+            self._changed()
             self._step()
 
     def _take(self) -> bytes | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from itertools import islice
 
-from master.core.heard import Passed
+from master.core.agent_messages import EncodedSample
 from master.core.inventory import NodeState
 from master.core.task import Task, TaskState
 from master.desktop.ended import NewestEnded
@@ -74,19 +74,14 @@ class TaskPushes:
         self._stale = True
 
     def frame(self) -> bytes | None:
-        """The frame of now, encoded anew if something changed since it was; None while there is none to be told yet."""
+        """The frame of now, encoded anew if something changed since it was; None while there is none to be told yet.
+        Its tables have no way to mark what a crash could still take back, so that is not shown before it is durable."""
         now = asyncio.get_running_loop().time()
-        if self._stale and now - self._encoded_at >= EVERY_S / ENCODINGS and self._all_durable():
+        if self._stale and now - self._encoded_at >= EVERY_S / ENCODINGS and self._engine.is_saved:
             self._frame = self._encoded()
             self._encoded_at = now
             self._stale = False
         return self._frame
-
-    def _all_durable(self) -> bool:
-        """Nobody is shown what a crash could still take back."""
-        said: list[object] = []
-        self._engine.reply(said.append)
-        return bool(said)
 
     def tables(self) -> dict[str, list[Task]]:
         """What the three tables of the client show."""
@@ -127,7 +122,7 @@ class NodePushes:
 
     def __init__(self, engine: Engine) -> None:
         self._inventory = engine.core.inventory
-        self._samples: dict[str, Passed] = {}
+        self._samples: dict[str, EncodedSample] = {}
         self._readers: dict[Reader, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._to_come: list[str] = []
@@ -135,7 +130,7 @@ class NodePushes:
         self._slot_s = EVERY_S
         self._frames: dict[str, dict[tuple[str, ...], bytes]] = {}
 
-    def sample(self, node: str, sample: Passed) -> None:
+    def sample(self, node: str, sample: EncodedSample) -> None:
         """The newest sample of a node."""
         self._samples[node] = sample
 

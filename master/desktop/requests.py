@@ -8,34 +8,28 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import logging
 from typing import Any
 
 from master.desktop import envs, files, logs, tasks
-from master.desktop.calls import Kind, Reply, durable
-from master.verbs.base import Context
-from wire.errors import MusterError
-
-log = logging.getLogger("muster.desktop")
+from master.desktop.calls import Kind, Reply
+from master.desktop.chinese import in_chinese, words_in_chinese
+from master.verbs.call import Calls
 
 
-async def answer(kind: Kind, context: Context, info: Any) -> Reply:
+async def answer(kind: Kind, calls: Calls, info: Any) -> Reply:
     """The reply to a request, once all that it tells is durable. Never raises an Exception, and never takes longer
     than the request may."""
     try:
         async with asyncio.timeout(kind.limit_s):
-            reply = kind.handle(context, info)
+            reply = kind.handle(calls, info)
             if inspect.isawaitable(reply):
                 reply = await reply
-            await durable(context)
-    except MusterError as error:
-        return kind.refuse(info, str(error))
+            await calls.settled()
     except TimeoutError:
         cure = "it may still happen: look before you ask again" if kind.changes else "try again, or see `muster nodes`"
-        return kind.refuse(info, f"no answer within {kind.limit_s:g} s; {cure}")
-    except Exception:
-        log.exception("a request of the desktop client at %s failed: %.300r", context.peer.address, info)
-        return kind.refuse(info, "the master met a defect; its log has the details")
+        return kind.refuse(info, words_in_chinese(f"no answer within {kind.limit_s:g} s; {cure}"))
+    except Exception as error:  # noqa: BLE001  (a modal box of the client's waits for the reply, whatever failed)
+        return kind.refuse(info, in_chinese(calls.told(error, "the desktop client", info)))
     return reply
 
 

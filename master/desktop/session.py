@@ -11,15 +11,16 @@ import logging
 import re
 import socket
 from collections import deque
-from typing import Any, Protocol
+from typing import Protocol
 
-from master.desktop.calls import Kind, Reply
+from master.desktop.chinese import words_in_chinese
 from master.desktop.clients import DesktopClients, Subscription
 from master.desktop.outbox import Outbox
 from master.desktop.requests import REQUESTS, answer
 from master.peer import Peer
+from master.verbs.call import Calls
 from wire import desktop as wire
-from wire.errors import LimitError
+from wire.errors import ForbiddenError
 
 log = logging.getLogger("muster.desktop")
 
@@ -33,12 +34,21 @@ _MODE = re.compile(rb'\s*\{\s*"mode"\s*:\s*"(\w{1,30})"(?:\s*,\s*"ui"\s*:\s*"(\w
 """How a request begins that the client has written, whatever is wrong with it further on."""
 
 
-class Door(Protocol):
+class DesktopEntrance(Protocol):
     """The connection as `master.ports.hub` sees it. `at`: the loop's time when it came in."""
 
     port: str
     peer: Peer
     at: float
+
+    def came(self) -> None:
+        """Its client begins to ask for things."""
+
+    def hold(self, size: int) -> bool:
+        """So many bytes are kept for it. False: that is too much, and it was closed."""
+
+    def cut(self, why: str) -> None:
+        """Close it at once, saying why in the log."""
 
     def left(self, session: DesktopSession) -> None:
         """It is gone."""
@@ -49,14 +59,20 @@ class DesktopSession(asyncio.Protocol):
 
     transport: asyncio.Transport
 
-    def __init__(self, door: Door, clients: DesktopClients) -> None:
-        self.peer = door.peer
-        self._door = door
+    def __init__(self, entrance: DesktopEntrance, calls: Calls, clients: DesktopClients) -> None:
+        self.peer = entrance.peer
+        self._entrance = entrance
+        self._calls = calls
         self._clients = clients
-        self._decoder = wire.Decoder(clients.frame)
+        self._decoder = wire.Decoder(clients.frame, from_start=True)
         self._waiting: deque[wire.Request | wire.Broken] = deque()
         self._taken = 0
         """Bytes that came in since nothing waited."""
+        self._at_work = 0
+        """Bytes, at most, of the request that is being answered."""
+        self._begun = False
+        self._asks = False
+        """It has asked for something on the port that answers."""
         self._worker: asyncio.Task[None] | None = None
         self._subscription: Subscription | None = None
         self._gone = False
@@ -71,8 +87,11 @@ class DesktopSession(asyncio.Protocol):
         sock: socket.socket = transport.get_extra_info("socket")
         # The client says nothing for days; one whose machine was switched off should not be kept for ever.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        self._outbox = Outbox(transport, limit=self._clients.outbox)
-        self._subscription = self._clients.join(self._door.port, self._outbox, self._door.at)
+        self._outbox = Outbox(transport, limit=self._clients.outbox, changed=self._hold)
+        try:
+            self._subscription = self._clients.join(self._entrance.port, self._calls, self._outbox, self._entrance.at)
+        except ForbiddenError as error:
+            self._entrance.cut(str(error))
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Only this connection is gone; the same client's others are their own business."""
@@ -80,20 +99,46 @@ class DesktopSession(asyncio.Protocol):
         if self._subscription is not None:
             self._subscription.end()
         self._outbox.close()
-        self._door.left(self)
+        if self._asks:
+            self._clients.went(self.peer)
+        self._entrance.left(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take the requests; drop what is none."""
+        """Take the requests; drop what is none, unless it is the first: who begins so is no such client."""
+        if self.transport.is_closing():
+            return
         self._taken += len(data)
         for event in self._decoder.feed(data):
             if isinstance(event, wire.Closing):
                 self.transport.close()
                 break
+            if isinstance(event, wire.Broken) and not self._begun:
+                self._waiting.clear()
+                self._entrance.cut(f"no desktop client begins so: {event.why}")
+                return
+            self._begin()
             self._waiting.append(event)
+        if not self._hold():
+            self._waiting.clear()
+            return
         if len(self._waiting) > MOST_REQUESTS or (self._waiting and self._taken > self._clients.frame):
             self.transport.pause_reading()
         if self._waiting and self._worker is None:
             self._worker = asyncio.get_running_loop().create_task(self._work())
+
+    def _begin(self) -> None:
+        self._begun = True
+        if self._subscription is not None:
+            return
+        self._clients.asked(self.peer.address)
+        if not self._asks:
+            self._asks = True
+            self._clients.came(self.peer)
+            self._entrance.came()
+
+    def _hold(self) -> bool:
+        waiting = self._taken if self._waiting else self._decoder.pending
+        return self._entrance.hold(waiting + self._at_work + self._outbox.size)
 
     # -- requests ---------------------------------------------------------------------------------------------
 
@@ -106,6 +151,8 @@ class DesktopSession(asyncio.Protocol):
                     self._drop(event)
                 else:
                     await self._answer(event)
+                self._at_work = 0
+                self._hold()
                 await self._outbox.free.wait()
         finally:
             self._worker = None
@@ -113,7 +160,8 @@ class DesktopSession(asyncio.Protocol):
     def _next(self) -> wire.Request | wire.Broken:
         event = self._waiting.popleft()
         if not self._waiting and not self._gone:
-            self._taken = 0
+            self._at_work = self._taken
+            self._taken = self._decoder.pending
             self.transport.resume_reading()
         return event
 
@@ -123,10 +171,10 @@ class DesktopSession(asyncio.Protocol):
             log.debug("a desktop client at %s asked for %.40r", self.peer.address, request.mode)
         elif kind.changes or not self._gone:
             requests = [request]
-            if kind.begins is not None and kind.begins(self._clients.context(self.peer), request.info):
+            if kind.begins is not None and kind.begins(self._calls, request.info):
                 requests += await self._right_behind(request.mode)
             # All begin in the same turn of the loop, and no task is started in the midst of it.
-            replies = await asyncio.gather(*(self._reply(kind, one.info) for one in requests))
+            replies = await asyncio.gather(*(answer(kind, self._calls, one.info) for one in requests))
             for one, (mode, info) in zip(requests, replies, strict=True):
                 self._outbox.reply(wire.encode(mode, info, one.ui))
 
@@ -142,18 +190,11 @@ class DesktopSession(asyncio.Protocol):
                 found.append(one)
         return found
 
-    async def _reply(self, kind: Kind, info: Any) -> Reply:
-        try:
-            self._clients.rates.check(kind.rated, self.peer.address)
-        except LimitError as error:
-            return kind.refuse(info, str(error))
-        return await answer(kind, self._clients.context(self.peer), info)
-
     def _drop(self, broken: wire.Broken) -> None:
         if self._clients.seldom(self.peer.address):
             log.warning("a desktop client at %s sent what is no request: %s", self.peer.address, broken.why)
         found = _MODE.match(broken.head)
         kind = REQUESTS.get(found[1].decode()) if found else None
         if found is not None and kind is not None:
-            mode, info = kind.refuse(None, f"the request could not be read: {broken.why}")
+            mode, info = kind.refuse(None, words_in_chinese(f"the request could not be read: {broken.why}"))
             self._outbox.reply(wire.encode(mode, info, (found[2] or b"main").decode()))

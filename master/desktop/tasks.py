@@ -8,13 +8,19 @@ from typing import Any
 import msgspec
 
 from master.core.task import ACTIVE, ENDED, Task
-from master.desktop.calls import Kind, Reply, call, check_may_change
+from master.desktop.calls import Kind, Reply
 from master.desktop.task_rows import CUT, NOTHING, folder_of, id_text, read_id, row
-from master.verbs.base import Context
-from master.verbs.tasks import Submit
+from master.verbs.call import Calls
+from master.verbs.convert import convert
+from master.verbs.submit import Submit
 from wire.errors import BadRequestError, ConflictError
 
-_COPIED = tuple(sorted(set(Submit.__struct_fields__) & set(Task.__struct_fields__) - {"after", "gpus", "gpu_ids"}))
+_OTHERWISE = {"after", "gpus", "gpu_ids", "share"}
+_COPIED = tuple(sorted(set(Submit.__struct_fields__) & set(Task.__struct_fields__) - _OTHERWISE))
+
+
+ALONE = "Muster 暂不支持与其他任务共用 GPU：该任务将独占所申请的 GPU 运行。"
+"""The client speaks Chinese."""
 
 
 class Form(msgspec.Struct):
@@ -31,100 +37,107 @@ class Form(msgspec.Struct):
     is_reuse_gpu: int | bool = 0
 
 
-def add(context: Context, info: Any) -> Reply:
+async def add(calls: Calls, info: Any) -> Reply:
     """add_task: file it."""
-    wanted = _wanted(context, _form(info))
-    call(context, "task.submit", {name: value for name, value in wanted.items() if value is not None})
+    form = _form(info)
+    wanted = _wanted(calls, form)
+    asked = {name: value for name, value in wanted.items() if value is not None}
+    number = (await calls.ask("task.submit", asked)).id
+    if _wants_to_share(form):
+        # Its own box would call any text a failure, and the task would be added again.
+        return "ret_change_task", f"任务 {number} 已添加。{ALONE}"
     return "ret_add_task", ""
 
 
-def change(context: Context, info: Any) -> Reply:
+async def change(calls: Calls, info: Any) -> Reply:
     """change_task: one that waits is changed in its place; one that has ended queues again, changed or not."""
     form = _form(info)
-    task = _find(context, form.task_id)
+    task = _find(calls, form.task_id, "task.edit")
     if task.state in ACTIVE:
         raise ConflictError(f"task {task.id} is {task.state} and cannot be changed: stop it first, or add another one")
-    changes = _changes(context, task, form)
+    changes = _changes(calls, task, form)
     if changes:
-        call(context, "task.edit", {"id": task.id, "changes": changes})
+        await calls.ask("task.edit", {"id": task.id, "changes": changes})
     elif task.state in ENDED:
-        call(context, "task.retry", {"id": task.id})
-    return "ret_change_task", ""
+        await calls.ask("task.retry", {"id": task.id})
+    return "ret_change_task", f"任务 {task.id} 已修改。{ALONE}" if _wants_to_share(form) else ""
 
 
-def delete(context: Context, info: Any) -> Reply:
+async def delete(calls: Calls, info: Any) -> Reply:
     """del_task: one that waits or has ended."""
-    task = _find(context, info)
-    call(context, "task.remove", {"id": task.id})
+    task = _find(calls, info, "task.remove")
+    await calls.ask("task.remove", {"id": task.id})
     return "ret_del_task", {"task_id": id_text(task.id), "info": ""}
 
 
-def _has_successors(context: Context, info: Any) -> bool:
+def _wants_to_share(form: Form) -> bool:
+    """The form has a box for it, and what it asks for does not exist: each task has its GPUs alone."""
+    return bool(form.is_reuse_gpu) and _count(form.need_gpus) > 0
+
+
+def _has_successors(calls: Calls, info: Any) -> bool:
     """The client deletes a task with its successors by a request each: they would start, one after the other, as soon
     as nothing stands before them any more."""
     try:
         task_id = read_id(info)
     except BadRequestError:
         return False
-    return any(after.id == task_id for task in context.core.queue() for after in task.waits_for)
+    return any(after.id == task_id for task in calls.core.queue() for after in task.waits_for)
 
 
-def resubmit(context: Context, info: Any) -> Reply:
+async def resubmit(calls: Calls, info: Any) -> Reply:
     """resub_task: the same again, as a new task."""
-    task = _find(context, info)
+    task = _find(calls, info, "task.retry")
     spec = {name: getattr(task, name) for name in _COPIED}
     spec |= {"gpus": task.gpus} if task.gpu_ids is None else {"gpu_ids": task.gpu_ids}
     # What came before is over, mostly; what is not is waited for again.
-    tasks = context.core.tasks
+    tasks = calls.core.tasks
     live = [after for after in task.after if after.id in tasks and tasks[after.id].state not in ENDED]
     spec["after"] = msgspec.to_builtins(live)
-    new_id = call(context, "task.submit", spec)["id"]
+    new_id = (await calls.ask("task.submit", spec)).id
     return "ret_resub_task", {"task_id": id_text(new_id), "info": ""}
 
 
-def stop(context: Context, info: Any) -> Reply:
+async def stop(calls: Calls, info: Any) -> Reply:
     """stop_task: end its whole tree, or take it out of the queue."""
-    task = _find(context, info)
-    refused = call(context, "task.cancel", {"ids": [task.id]})["refused"]
+    task = _find(calls, info, "task.cancel")
+    refused = (await calls.ask("task.cancel", {"ids": [task.id]})).refused
     return "ret_stop_task", {"task_id": id_text(task.id), "info": "failed" if refused else "success"}
 
 
-def _find(context: Context, value: Any) -> Task:
-    task = context.core.find(read_id(value))
-    check_may_change(context, task)
+def _find(calls: Calls, value: Any, verb: str) -> Task:
+    """The task that is meant, if the client may use the verb on it."""
+    task = calls.core.find(read_id(value))
+    calls.check(verb, task)
     return task
 
 
 def _form(info: Any) -> Form:
-    try:
-        return msgspec.convert(info, Form)
-    except msgspec.ValidationError as error:
-        raise BadRequestError(f"the form of the task could not be read: {error}") from None
+    return convert(info, Form, "the form of the task could not be read: ")
 
 
-def _wanted(context: Context, form: Form) -> dict[str, Any]:
+def _wanted(calls: Calls, form: Form) -> dict[str, Any]:
     """The parameters of a submit that the form means; None where it says nothing."""
     wanted = {
         "command": form.exec,
-        "cwd": folder_of(form.path, context.master.root),
+        "cwd": folder_of(form.path, calls.master.root),
         "env": form.envs,
         "gpus": _count(form.need_gpus),
         "node": None if (form.slaver or "") in NOTHING else form.slaver,
         "after": [] if str(form.prev or "") in NOTHING else [{"id": read_id(form.prev), "on": "any"}],
         "urgent": bool(form.is_urgent),
-        "share": bool(form.is_reuse_gpu),
     }
     return {name: value for name, value in wanted.items() if name in Submit.__struct_fields__}
 
 
-def _changes(context: Context, task: Task, form: Form) -> dict[str, Any]:
+def _changes(calls: Calls, task: Task, form: Form) -> dict[str, Any]:
     """What of the form is another than the client was shown. The rest of the task, of which its form knows nothing
     (words of a command, conditions of predecessors, exact GPUs), stays as it is."""
-    shown = _form(row(task, context.master.root))
+    shown = _form(row(task, calls.master.root))
     if shown.exec.endswith(CUT) and form.exec != shown.exec:
         raise BadRequestError(f"its command is too long to be changed here: `muster edit {task.id} command=…`")
-    before = _wanted(context, msgspec.structs.replace(shown, path="/"))
-    after = _wanted(context, form)
+    before = _wanted(calls, msgspec.structs.replace(shown, path="/"))
+    after = _wanted(calls, form)
     if form.path.strip("/") == shown.path.strip("/"):
         after["cwd"] = before["cwd"]
     return {name: value for name, value in after.items() if value != before[name]}

@@ -32,6 +32,7 @@ know of a folder for a while, but ask anew when it is opened."""
 AGAIN_S = 0.2
 SILENT = f"it does not answer on the master's machine within {HERE_S:.0f} s"
 _LONGEST = 200
+_OWN = "is the node's own, with shared folders in it: a task that may run anywhere starts from one of those"
 
 T = TypeVar("T")
 
@@ -92,6 +93,12 @@ class Nonces:
             by_folder.setdefault(str(left.parent), []).append(left)
         await asyncio.gather(*(self._here(folder, partial(_remove, paths)) for folder, paths in by_folder.items()))
 
+    async def holds(self, folder: str, names: Iterable[str]) -> bool:
+        """Whether one of these is in the folder here; also where that cannot be told."""
+        paths = [Path(folder, name) for name in names]
+        there, error = await self._here(folder, lambda: any(path.exists() for path in paths))
+        return bool(there or error)
+
     async def _here(self, folder: str, work: Callable[[], T], limit_s: float = HERE_S) -> tuple[T | None, str]:
         """What `work` gives, and why it gave nothing."""
         try:
@@ -148,9 +155,9 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     back: str | None = None
 
 
-def broken(run: str, seen: Iterable[Seen]) -> list[str]:
-    """The folders that are not there, do not answer, or are not the master's."""
-    return [one.folder for one in seen if _ill(run, one)]
+def broken(run: str, seen: Sequence[Seen]) -> list[str]:
+    """The folders that are not there, do not answer, or are not the master's and should be."""
+    return [one.folder for one in seen if _ill(run, one) and not _frames(run, one, seen)]
 
 
 def shared(run: str, seen: Sequence[Seen], user: str) -> list[Finding]:
@@ -158,15 +165,18 @@ def shared(run: str, seen: Sequence[Seen], user: str) -> list[Finding]:
     `run`: what the files hold."""
     findings = []
     well = []
+    own = [one for one in seen if _frames(run, one, seen)]
     for one in seen:
-        if any(_follows(run, one, other) for other in seen):
+        if one in own or any(_follows(run, one, other) for other in seen if other not in own):
             continue
         finding = _one(run, one, user or "the account there")
         if finding is None:
             well.append(one.folder)
         else:
             findings.append(finding)
-    return findings + ([ok(SHARED_FOLDERS, f"the same here and there: {', '.join(well)}")] if well else [])
+    if well:
+        findings.append(ok(SHARED_FOLDERS, f"the same here and there: {', '.join(well)}"))
+    return findings + [ok(SHARED_FOLDERS, f"{one.folder} {_OWN}") for one in own]
 
 
 def absent(folders: Iterable[str]) -> list[Finding]:
@@ -177,6 +187,16 @@ def absent(folders: Iterable[str]) -> list[Finding]:
 
 def _lies_in(one: Seen, other: Seen) -> bool:
     return one.folder != other.folder and Path(one.folder).is_relative_to(other.folder)
+
+
+def _frames(run: str, one: Seen, seen: Iterable[Seen]) -> bool:
+    """Is `one` a folder of the node's own, and rightly so, since shared ones are mounted in it: the home in which the
+    lab's folders lie, say, and `root` of conf.json?"""
+    return _ill(run, one) == "other" and any(_lies_in(other, one) and _is_shared(run, other) for other in seen)
+
+
+def _is_shared(run: str, seen: Seen) -> bool:
+    return seen.answer is not None and (seen.answer.read == run or (seen.answer.wrote and seen.back == ""))
 
 
 def _follows(run: str, one: Seen, other: Seen) -> bool:

@@ -9,6 +9,7 @@ from master.doctor.finding import (
     CLOCK,
     CONDA,
     DISK,
+    ENVIRONMENT,
     PYTHON,
     START,
     TAKES_TASKS,
@@ -50,6 +51,17 @@ def agent(config: NodeConfig, version: str, ours: str, age_s: float | None) -> F
     return warning(AGENT, f"its version is {version}, the master's is {ours}{since}", cure)
 
 
+def environment(config: NodeConfig, login_fault: str) -> Finding:
+    """Whether tasks begin with what a log-in there gives; `login_fault`: why they do not."""
+    if not login_fault:
+        return ok(ENVIRONMENT, "tasks begin with what `bash -l` of that account gives")
+    cure = (
+        f"mend the .bash_profile or .profile of {word(config.user_name or 'that account')} there: nothing in it may "
+        f"wait, exit or start another shell; then `muster agents restart {word(config.name)}`"
+    )
+    return warning(ENVIRONMENT, login_fault, cure)
+
+
 def _span(seconds: float) -> str:
     for unit, letter in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
         if seconds >= unit:
@@ -72,6 +84,8 @@ def takes_tasks(name: str, cordons: Mapping[str, str], *, schedulable: bool) -> 
     """Why it is given no tasks, by who said so; `schedulable`: the registry's word."""
     cures = {
         "drained": f"when it may: `muster node resume {word(name)}`",
+        "sick": f"find out why with the words above, mend it, then `muster node resume {word(name)}`",
+        "resting": f"mend what it says, or wait; `muster node resume {word(name)}` tries at once",
         "stopped": f"`muster agents start {word(name)}`",
         "leaving": "wait for its last task, or write it back into the registry",
         "changing": "wait for its last task, or put the registry back",
@@ -129,6 +143,14 @@ def conda(name: str, prefix: str, error: str, version: str) -> Finding:
         cure = f"look at {prefix} on {word(name)}: is it whole, is its disk up? Tasks with an `env` would fail there"
         return fault(CONDA, error, cure)
     return ok(CONDA, f"base can be activated in {prefix}: Python {version}")
+
+
+SIGNS_OF_CONDA = ("conda-meta", "bin/activate", "bin/conda", "condabin")
+
+
+def only_venvs(prefix: str) -> Finding:
+    """A prefix may be a folder of virtual environments, each of which brings what it needs."""
+    return skipped(CONDA, f"{prefix} holds no conda of its own; what lies in {prefix}/envs is used without one")
 
 
 def no_conda(prefix: str) -> Finding:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Coroutine, Mapping
-from typing import Any, TypeVar
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -39,8 +39,7 @@ from master.doctor.folders import Nonces, Seen
 from master.drivers.ssh_socket import connect_blocking, where
 from master.files.threads import Threads
 from master.nodes import environments
-from master.nodes.driver import CannotConnectError
-from master.nodes.fleet import Fleet
+from master.nodes.driver import CannotConnectError, OfferedKey
 from master.nodes.registry import NodeConfig
 from wire.agent import Probed
 from wire.errors import ConfigError, ConflictError, MusterError, NodeUnreachableError, NotFoundError
@@ -59,11 +58,40 @@ _OUR_OWN = "it is a process of the master's own machine"
 _DIALS_IN = "it dials in by itself"
 
 
+class Links(Protocol):
+    """The ways to the nodes, as far as the doctor goes them (`master.nodes.fleet`)."""
+
+    @property
+    def configs(self) -> Mapping[str, NodeConfig]:
+        """Of each node its entry in the registry."""
+
+    def version(self, name: str) -> str:
+        """The agent that this master brings to the node."""
+
+    async def host_key(self, name: str) -> OfferedKey:
+        """The key that the machine shows now. Raises BadRequestError where there is none, NodeUnreachableError."""
+
+    async def known_key(self, name: str) -> str | None:
+        """The fingerprint that we expect, None if we know none."""
+
+    async def probe(
+        self,
+        node: str,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        timeout_s: float = ...,
+    ) -> Probed:
+        """Run a short command on a node. Raises NotFoundError, NodeUnreachableError."""
+
+
 class Lab(msgspec.Struct, frozen=True):
     """What the doctor may look at."""
 
     core: Core
-    fleet: Fleet
+    fleet: Links
     config: Config
 
 
@@ -247,6 +275,7 @@ class Examination:
         return [
             machine.python(facts.python),
             self._agent(facts.version, told.age),
+            machine.environment(self._config, facts.login_fault),
             machine.clock(asked_at, told.now, answered_at),
             *machine.disks(told.disks),
         ]
@@ -259,13 +288,15 @@ class Examination:
         prefix = str(self._this.lab.config.conda)
         if prefix not in self._this.nonces.refused:
             return [machine.no_conda(prefix)]
+        if not await self._this.nonces.holds(prefix, machine.SIGNS_OF_CONDA):
+            return [machine.only_venvs(prefix)]
         argv = environments.question(environments.BASE, "python", prefix)
         probed = await self._ask(argv, CONDA_S, env=self._this.lab.config.task_env)
         try:
-            told = environments.read_answer(environments.BASE, self._node.name, probed)
+            told = environments.read_answer(environments.BASE, self._node.name, probed, environments.Python)
         except (NotFoundError, ConflictError, NodeUnreachableError) as error:
             return [machine.conda(self._node.name, prefix, str(error), "")]
-        return [machine.conda(self._node.name, prefix, "", str(told.get("version")))]
+        return [machine.conda(self._node.name, prefix, "", told.version)]
 
     async def _gpus(self) -> list[Finding]:
         node = self._node

@@ -119,7 +119,7 @@ def _cure(config: NodeConfig, check: str, reason: str) -> str:
     if "No space left" in reason:
         return f"make room on that disk; {again}"
     if "refuses us" in reason:
-        return "another master uses this node: stop the one that should not, or use another account for one of them"
+        return f"{_ANOTHER_MASTER}{_without_its_folder(reason, again)}"
     return f"do what it says; {again}; `muster logs --server` has the history"
 
 
@@ -129,3 +129,21 @@ def _where(config: NodeConfig) -> str:
 
 def _without_password(proxy: str) -> str:
     return proxy.rpartition("@")[2].removeprefix("socks5://").removeprefix("socks5h://")
+
+
+_ANOTHER_MASTER = "another master uses this node: stop the one that should not, or use another account for one of them"
+_ITS_FOLDER = re.compile(r"; its folder is (/.+)$")
+
+
+def _without_its_folder(reason: str, again: str) -> str:
+    """What to do where there is no other master: tasks share the agent's account, and one may have written into what
+    the agent keeps, or spoken to it as a master would."""
+    found = _ITS_FOLDER.search(reason)
+    if found is None:
+        return ""
+    folder = found[1]
+    return (
+        "; if there is no other, task_info is a copy that was put back, or a task of that account made the agent obey "
+        "it: as that account, on the node, "
+        f"`mv {word(folder)} {word(folder + '.aside')}`; the agent ends, what runs there runs on, and {again}"
+    )

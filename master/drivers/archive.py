@@ -12,7 +12,16 @@ import io
 import zipfile
 from pathlib import Path
 
-_MAIN = b"import sys\n\nfrom agent.main import main\n\nsys.exit(main(sys.argv[1:]))\n"
+_MAIN = b"""import signal
+import sys
+
+if sys.argv[1:2] == ["report"] and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C of whoever started it, until it hears that itself
+
+from agent.main import main
+
+sys.exit(main(sys.argv[1:]))
+"""
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
@@ -21,9 +30,10 @@ def build() -> tuple[str, bytes]:
     """The archive's digest (16 hex digits of its SHA-256) and its bytes. Raises FileNotFoundError."""
     files = {"__main__.py": _MAIN}
     agent = _folder("monitor") / "agent"
-    for path in sorted(agent.glob("*.py")):
-        if path.name != "__main__.py":
-            files[f"agent/{path.name}"] = path.read_bytes()
+    for path in agent.rglob("*.py"):
+        name = path.relative_to(agent).as_posix()
+        if name != "__main__.py":
+            files[f"agent/{name}"] = path.read_bytes()
     for name in ("__init__.py", "agent.py", "framing.py", "pinning.py"):
         files[f"wire/{name}"] = (_folder("wire") / name).read_bytes()
     data = _SHEBANG + _zip(files)

@@ -11,7 +11,7 @@ from master.config import Config
 from master.core.core import Core
 from master.drivers.archive import build as build_archive
 from master.drivers.local import LocalDriver, state_base
-from master.drivers.report import Desk, ReportDriver
+from master.drivers.report import ReportDriver, ReportServer
 from master.nodes.driver import Driver
 from master.nodes.registry import NodeConfig
 from master.tls.policy import Tls
@@ -19,14 +19,14 @@ from wire.errors import ConfigError
 
 
 class Drivers:
-    """Makes drivers. `cluster` keeps the agents of different masters on one machine apart; `desk` receives those that
-    dial in."""
+    """Makes drivers. `cluster` keeps the agents of different masters on one machine apart; `reports` receives those
+    that dial in."""
 
     def __init__(self, config: Config, cluster: str, core: Core, tls: Tls) -> None:
         self._config = config
         self._cluster = cluster
         self._archive = build_archive()
-        self.desk = Desk(core, tls, self._archive, cluster)
+        self.reports = ReportServer(core, tls, self._archive, cluster)
 
     def make(self, node: NodeConfig) -> Driver:
         """The driver of a node."""
@@ -37,9 +37,9 @@ class Drivers:
         return self._ssh(node)
 
     def _report(self, node: NodeConfig) -> Driver:
-        if not self.desk.tls.is_on:
+        if not self.reports.tls.is_on:
             raise ConfigError(f"its agent dials in over TLS, which {self._config.path} turns off: `tls`")
-        return ReportDriver(node.name, self.desk, self._config.scheduler.report_stale_s)
+        return ReportDriver(node.name, self.reports, self._config.scheduler.report_stale_s)
 
     @cached_property
     def _ssh(self) -> Callable[[NodeConfig], Driver]:

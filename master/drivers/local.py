@@ -15,6 +15,7 @@ from urllib.parse import quote
 
 from master.drivers import bootstrap
 from master.nodes.driver import CannotConnectError
+from wire.agent import agent_environment
 
 START_TIMEOUT_S = 20.0
 LONGEST_NAME = 200
@@ -79,6 +80,7 @@ class LocalDriver:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
                 start_new_session=True,
+                env=agent_environment(os.environ),
             )
         except (OSError, bootstrap.RefusalError) as error:
             raise CannotConnectError(f"the agent cannot be started: {error}") from None

@@ -1,6 +1,6 @@
 """The driver `report`: agents that dial in, because the master cannot reach their machines.
 
-The desk answers whoever begins with an `op` instead of a request: it gives out the authority's certificate and the
+The server answers whoever begins with an `op` instead of a request: it gives out the authority's certificate and the
 agent's archive, which are no secrets, and checks the token of an agent that reports. From then on the connection is
 the same conversation as over SSH, and its link's: the driver of the node has been waiting for it.
 """
@@ -15,25 +15,25 @@ from typing import Any
 
 import msgspec
 
-from master.core.cordon import Note, Token
 from master.core.core import Core
 from master.core.inventory import TOLD, NodeState
-from master.drivers.node_tokens import find
+from master.core.notes import Note, Token
 from master.nodes.driver import CannotConnectError
+from master.nodes.node_tokens import find
 from master.tls.policy import Tls
 from wire.errors import ConfigError
 from wire.framing import FrameError, encode, strict_loads
 
 log = logging.getLogger("muster.report")
 
-CALL = b'{"op":'
-"""How the first line of whoever is no client begins."""
 HELD_S = 10.0
 """An agent that reported is kept for so long for a link that is busy with what was before."""
-GIVING_S = 300.0
+TRANSFER_S = 300.0
 """How long fetching the archive may take."""
-GIVINGS = 64
+TRANSFERS = 64
 """So many may fetch it at a time: nobody knows who they are."""
+TRANSFERS_OF_ONE = 16
+"""So many of one address, or it would take the places of all others."""
 FINAL = "token"
 """The refusal after which an agent ends; after any other it tries again."""
 
@@ -70,14 +70,15 @@ class Call(asyncio.Protocol):
         self.transport.abort()
 
 
-class Giving(asyncio.Protocol):
+class ArchiveTransfer(asyncio.Protocol):
     """A connection over which somebody fetches the archive, and which he closes when he has it. Closing it here would
     be too early on a slow line: TLS waits for seconds only. One that is left open is cut."""
 
-    def __init__(self, transport: asyncio.Transport, all_: set[Giving]) -> None:
+    def __init__(self, transport: asyncio.Transport, address: str, all_: set[ArchiveTransfer]) -> None:
+        self.address = address
         self._all = all_
         self._all.add(self)
-        self._timer = asyncio.get_running_loop().call_later(GIVING_S, transport.abort)
+        self._timer = asyncio.get_running_loop().call_later(TRANSFER_S, transport.abort)
         transport.set_protocol(self)
 
     def connection_lost(self, _error: Exception | None) -> None:
@@ -90,18 +91,18 @@ class ReportDriver:
     """Waits for the agent of one node. It is away from when the last word of it came; after `stale_s` seconds the node
     is told to be unreachable."""
 
-    def __init__(self, node: str, desk: Desk, stale_s: float) -> None:
-        self.version = desk.version
+    def __init__(self, node: str, server: ReportServer, stale_s: float) -> None:
+        self.version = server.version
         self.heard_at = time.monotonic()
         self._node = node
-        self._desk = desk
+        self._server = server
         self._stale_s = stale_s
         self._offer: Call | None = None
         self._current: Call | None = None
         self._came = asyncio.Event()
         self._is_stale = False
         self._timers: set[asyncio.TimerHandle] = set()
-        desk.drivers[node] = self
+        server.drivers[node] = self
 
     # -- the link's side --------------------------------------------------------------------------------------
 
@@ -141,10 +142,10 @@ class ReportDriver:
         for call in (self._offer, self._current):
             if call is not None:
                 call.transport.abort()
-        if self._desk.drivers.get(self._node) is self:
-            del self._desk.drivers[self._node]
+        if self._server.drivers.get(self._node) is self:
+            del self._server.drivers[self._node]
 
-    # -- the desk's side --------------------------------------------------------------------------------------
+    # -- the server's side ------------------------------------------------------------------------------------
 
     def objection(self, report: Report) -> str | None:
         """Why this agent may not take the place of the one that is connected; None if it may. Nor may one with a copy
@@ -172,7 +173,7 @@ class ReportDriver:
 
     def look_at_token(self) -> None:
         """Tokens changed, or one ends: whoever came in with one that opens nothing any more is put out."""
-        tokens = {token.id: token for token in self._desk.tokens(self._node)}
+        tokens = {token.id: token for token in self._server.tokens(self._node)}
         for call in (self._current, self._offer):
             if call is None or call.transport.is_closing():
                 continue
@@ -193,7 +194,7 @@ class ReportDriver:
         self._timers.add(timer)
 
 
-class Desk:
+class ReportServer:
     """Where all agents that dial in are received. `archive`: what they should run from, its digest and its bytes;
     `cluster` names this lab: each has an agent of its own, should a machine belong to two."""
 
@@ -204,7 +205,8 @@ class Desk:
         self.tls = tls
         self._core = core
         self._cluster = cluster
-        self._givings: set[Giving] = set()
+        self.transfers: set[ArchiveTransfer] = set()
+        """Those under way."""
 
     def tokens(self, node: str) -> tuple[Token, ...]:
         """Those that were made for the node, of now or of before."""
@@ -222,7 +224,7 @@ class Desk:
                 told = {"certificate": self.tls.authority(), "cluster": self._cluster}
                 self._tell(transport, {"op": "authority", **told})
             elif op == "archive":
-                self._give(transport)
+                self._give(transport, address)
             elif op == "report" and is_plain:
                 self._refuse(transport, "plain", "an agent must speak TLS")
             elif op == "report":
@@ -235,11 +237,12 @@ class Desk:
         except ConfigError as error:
             self._refuse(transport, "no_certificate", str(error))
 
-    def _give(self, transport: asyncio.Transport) -> None:
-        if len(self._givings) >= GIVINGS:
-            self._refuse(transport, "busy", f"{GIVINGS} others fetch the archive just now")
+    def _give(self, transport: asyncio.Transport, address: str) -> None:
+        same = sum(transfer.address == address for transfer in self.transfers)
+        if len(self.transfers) >= TRANSFERS or same >= TRANSFERS_OF_ONE:
+            self._refuse(transport, "busy", f"{same or len(self.transfers)} others fetch the archive just now")
             return
-        Giving(transport, self._givings)
+        ArchiveTransfer(transport, address, self.transfers)
         transport.write(self.archive)
 
     def _report(self, transport: asyncio.Transport, report: Report, address: str) -> None:

@@ -80,7 +80,7 @@ class SshDriver:
         self._connections: set[_Connection] = set()
 
     async def connect(self, protocol: asyncio.Protocol) -> None:
-        """Connect `protocol`, starting the agent if it does not run. Raises CannotConnectError, UntrustedError."""
+        """Connect `protocol`, starting the agent if it does not run. Raises CannotConnectError, UnknownHostKeyError."""
         connection = _Connection(self._node.name, self._open, self._log_in, self._attach)
         self._connections.add(connection)
         connection.ended.add_done_callback(lambda _: self._connections.discard(connection))

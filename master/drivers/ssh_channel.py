@@ -265,7 +265,8 @@ class Pipe:
 
 
 class ChannelTransport(asyncio.Transport):
-    """A pipe as asyncio's protocols know it; everything here runs in the loop's thread. Reading cannot be paused."""
+    """A pipe as asyncio's protocols know it; everything here runs in the loop's thread. While reading
+    is paused, what the other side's window still lets through is kept: 2 MiB at most."""
 
     def __init__(self, pipe: Pipe, protocol: asyncio.Protocol) -> None:
         super().__init__({"peername": pipe.peer})
@@ -274,6 +275,9 @@ class ChannelTransport(asyncio.Transport):
         self._loop = asyncio.get_running_loop()
         self._closing = False
         self._lost = False
+        self._paused = False
+        self._held: list[bytes] = []
+        self._end_waits = False
 
     def begin(self) -> None:
         """Tell the protocol; what arrived before comes right after."""
@@ -300,6 +304,24 @@ class ChannelTransport(asyncio.Transport):
         """Whether `close` or `abort` were called, or the other side ended it."""
         return self._closing
 
+    def pause_reading(self) -> None:
+        """Keep what comes; the other side's window stays as it is, so it soon has to wait."""
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        """Hand on what came meanwhile, and go on."""
+        self._paused = False
+        held, self._held = self._held, []
+        for data in held:
+            self._received(data)
+        if self._end_waits and not self._paused:
+            self._ended(b"")
+
+    @property
+    def held(self) -> int:
+        """Bytes that came while reading is paused."""
+        return sum(map(len, self._held))
+
     def get_protocol(self) -> asyncio.BaseProtocol:
         """Who is told."""
         return self._protocol
@@ -318,6 +340,9 @@ class ChannelTransport(asyncio.Transport):
             self._pipe.abort()
 
     def _received(self, data: bytes) -> None:
+        if self._paused and not self._lost:
+            self._held.append(data)
+            return
         try:
             if not self._lost:
                 self._protocol.data_received(data)
@@ -325,6 +350,9 @@ class ChannelTransport(asyncio.Transport):
             self._pipe.consumed(len(data))
 
     def _ended(self, _data: bytes) -> None:
+        self._end_waits = self._paused
+        if self._paused:
+            return
         self._abort("" if self._closing else self._pipe.why_ended())
 
     def _abort(self, why: str) -> None:

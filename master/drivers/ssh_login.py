@@ -18,7 +18,7 @@ import paramiko
 from master.drivers.host_keys import HostKeys, Known, offered
 from master.drivers.passwords import Passwords
 from master.drivers.ssh_socket import where
-from master.nodes.driver import CannotConnectError, OfferedKey, UntrustedError
+from master.nodes.driver import CannotConnectError, OfferedKey, UnknownHostKeyError
 from master.nodes.registry import NodeConfig
 from wire.errors import ConfigError
 
@@ -35,7 +35,7 @@ logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
 
 
 def log_in(sock: socket.socket, node: NodeConfig, keys: HostKeys, passwords: Passwords) -> paramiko.Transport:
-    """Log in; the socket is closed if that fails. Raises CannotConnectError, UntrustedError."""
+    """Log in; the socket is closed if that fails. Raises CannotConnectError, UnknownHostKeyError."""
     transport: paramiko.Transport | None = None
     try:
         credential = _credential(node, passwords)
@@ -85,7 +85,7 @@ def _known(node: NodeConfig, keys: HostKeys) -> Known:
     try:
         return keys.lookup(node.ip, node.port, node.host_key)
     except ConfigError as error:
-        raise UntrustedError(str(error)) from None
+        raise UnknownHostKeyError(str(error)) from None
 
 
 def _exchange(sock: socket.socket, node: NodeConfig, known: Known) -> paramiko.Transport:
@@ -135,10 +135,10 @@ def _check(shown: OfferedKey, known: Known, node: NodeConfig) -> None:
     trust = f"`muster node trust {shlex.quote(node.name)}`"
     cure = "correct `host_key` in the registry" if node.host_key else trust
     if shown.base64 in known.revoked:
-        raise UntrustedError(f"{where(node)} shows a host key that is marked as revoked: {label}")
+        raise UnknownHostKeyError(f"{where(node)} shows a host key that is marked as revoked: {label}")
     if known.fingerprint is None:
-        raise UntrustedError(f"the host key of {where(node)} is not known: {label}; if that is its key, {cure}")
-    raise UntrustedError(
+        raise UnknownHostKeyError(f"the host key of {where(node)} is not known: {label}; if that is its key, {cure}")
+    raise UnknownHostKeyError(
         f"the host key of {where(node)} has changed: it shows {label}, known is {known.fingerprint} ({known.place}); "
         f"if the machine was set up anew, {cure}, else somebody may be in between"
     )
@@ -156,7 +156,7 @@ def _credential(node: NodeConfig, passwords: Passwords) -> paramiko.PKey | str:
         raise CannotConnectError(str(error), "long") from None
     if password is None:
         cure = f"set `key_file` in the registry, or write the password into {passwords.path} (mode 0600)"
-        raise CannotConnectError(f"there is neither a key nor a password for {node.name}: {cure}", "long")
+        raise CannotConnectError(f"there is neither a key nor a password for this node: {cure}", "long")
     return password
 
 

@@ -123,7 +123,7 @@ def _refused(by: str, node: NodeConfig, error: Exception) -> CannotConnectError:
 
 def _no_such_name(node: NodeConfig, error: Exception) -> str:
     # Python refuses some names (`a..b`) before anybody is asked.
-    return f"the name {node.ip} cannot be looked up: {getattr(error, 'strerror', None) or 'no host can have it'}"
+    return f"{node.ip} cannot be looked up: {getattr(error, 'strerror', None) or 'no host can have it'}"
 
 
 def _prepare(sock: socket.socket) -> None:

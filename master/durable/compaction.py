@@ -10,12 +10,16 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from master.durable import snapshot
-from master.durable.disk import Disk, write_all
+from master import failpoint
+from master.durable import published, snapshot
+from master.durable.disk import Disk, SyncFailedError, write_all
+from master.durable.journal import REFUSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
+
+    import msgspec
 
     from master.core.task import Task
     from master.durable.journal import Journal
@@ -35,8 +39,9 @@ class Compaction:
     1. Remember where the journal ends. Whatever is recorded from here on stays in it.
     2. Encode every task, in slices, in the state that it then has; a later state than that of step 1 does no harm,
        because its record stays in the journal. The drafts are synced.
-    3. Commit. A draft may hold a change whose record is not on the disk yet; published without it, half of a record
-       could come back after a crash.
+    3. Record what the drafts of the queues are: a start must know the files of either generation for its own. Commit.
+       A draft may hold a change whose record is not on the disk yet; published without it, half of a record could come
+       back after a crash.
     4. Rename the drafts, in any order and without a common moment: a task that did not change since the last cut is
        in the same file in both generations, and of one that did the whole journal, still there, has the last word.
     5. Sync the folder. Only now are the records before step 1 not needed.
@@ -50,22 +55,37 @@ class Compaction:
         self.journal = journal
         self.written = 0
         self._drafts: dict[str, int] = {}
+        self._digests = published.Digests()
         self._start = journal.size
 
-    def steps(self, tasks: Mapping[int, Task], settled: Callable[[], snapshot.Settled]) -> Steps:
+    def steps(
+        self,
+        tasks: Mapping[int, Task],
+        settled: Callable[[], snapshot.Settled],
+        record: Callable[[msgspec.Raw], None],
+        before: published.Published | None,
+    ) -> Steps:
         """Run. Between steps the caller may do anything but hold a change to a task that it has not appended.
 
-        A yielded callable blocks for long and may run in a thread; the next step must wait for it. `settled` is asked
-        once, after the tasks were encoded. OSErrors and StoreUnavailableError leave all published files as they are.
+        A yielded callable blocks for long and may run in a thread; the next step must wait for it. After the tasks were
+        encoded, `record` gets the piece of state that tells what the files will be (`before`: what they are), and then
+        `settled` is asked, once each. OSErrors and StoreUnavailableError leave all published files as they are.
         """
+        start = self.journal.synced  # what waits to be written comes behind it
         try:
             yield from self._write_queues(list(tasks.values()))
-            yield from self._write_settled(settled())
+            files = published.Published(self._digests.files(), 0, before.files if before else {}, start)
+            record(published.encode(files))
+            yield from self._write_settled(settled(), files)
+            failpoint.reach("compaction.drafted")
             yield from self._sync_drafts()
+            failpoint.reach("compaction.drafts_synced")
             self.journal.commit()
-            for name in (*snapshot.QUEUES, snapshot.STATE):
+            for name in (*snapshot.QUEUES, published.SUMS, snapshot.STATE):
                 self._publish(name)
+                failpoint.reach("compaction.renamed")
             yield partial(self.disk.sync_folder, self.folder)
+            failpoint.reach("compaction.folder_synced")
             yield from self._cut_journal()
         finally:
             self._drop_drafts()
@@ -73,19 +93,24 @@ class Compaction:
     def _write_queues(self, tasks: list[Task]) -> Steps:
         tasks.sort(key=lambda task: task.id)
         separator = dict.fromkeys(snapshot.QUEUES, b"[\n")
-        for name in snapshot.QUEUES:
+        for name in (*snapshot.QUEUES, published.SUMS):
             self._draft(name)
         yield None
         for first in range(0, len(tasks), TASKS_A_SLICE):
             for name, lines in snapshot.encode_tasks(tasks[first : first + TASKS_A_SLICE]).items():
                 if lines:
-                    self._write(name, separator[name] + b",\n".join(lines))
+                    self._write_queue(name, separator[name] + b",\n".join(lines.values()), len(lines))
+                    self._write(published.SUMS, published.sum_lines(name, lines.keys(), lines.values()))
                     separator[name] = b",\n"
             yield None
         for name, before in separator.items():
-            self._write(name, snapshot.EMPTY_QUEUE if before == b"[\n" else b"\n]\n")
+            self._write_queue(name, snapshot.EMPTY_QUEUE if before == b"[\n" else b"\n]\n")
 
-    def _write_settled(self, settled: snapshot.Settled) -> Steps:
+    def _write_queue(self, name: str, data: bytes, tasks: int = 0) -> None:
+        self._write(name, data)
+        self._digests.add(name, data, tasks)
+
+    def _write_settled(self, settled: snapshot.Settled, files: published.Published) -> Steps:
         answers = list(settled.answered.items())[-snapshot.ANSWERS_KEPT :]
         slices: list[bytes] = []
         remaining = iter(answers)
@@ -93,9 +118,11 @@ class Compaction:
             slices.append(snapshot.encode_answered(part))
             yield None
         # The number goes in last: it must cover everything that the drafts of the queues hold.
-        data = snapshot.encode_settled(self.journal.seq, settled.next_id, settled.state, b",\n".join(slices))
+        seq = files.seq = self.journal.seq
+        state = {**settled.state, published.PIECE: published.encode(files)}
+        data = snapshot.encode_settled(seq, settled.next_id, state, b",\n".join(slices))
         self._draft(snapshot.STATE)
-        self._write(snapshot.STATE, data)
+        self._write(snapshot.STATE, published.sealed(data))
 
     def _sync_drafts(self) -> Steps:
         for fd in list(self._drafts.values()):
@@ -113,13 +140,26 @@ class Compaction:
         while copied < self.journal.size:
             copied += self._copy(copied)
         self.disk.sync(self._drafts[name])
-        self.disk.rename(self._draft_path(name), self.folder / name)
-        self.disk.sync_folder(self.folder)
+        failpoint.reach("compaction.journal_copied")
+        self._replace_journal(name)
         self.journal.continue_in(self._drafts.pop(name), copied - self._start)
+
+    def _replace_journal(self, name: str) -> None:
+        """Raises SyncFailedError where nobody can say which file has the name: answers might go into the other one."""
+        renamed = False
+        try:
+            self.disk.rename(self._draft_path(name), self.folder / name)
+            renamed = True
+            failpoint.reach("compaction.journal_renamed")
+            self.disk.sync_folder(self.folder)
+        except OSError as error:
+            if renamed or error.errno not in REFUSED:
+                raise SyncFailedError(f"cannot replace {self.folder / name}: {error.strerror}") from error
+            raise
 
     def _copy(self, offset: int) -> int:
         size = min(BYTES_A_SLICE, self.journal.size - offset)
-        data = self.disk.read_at(self.journal.path, offset, size)
+        data = self.journal.read(offset, size)
         write_all(self.disk, self._drafts[self.journal.path.name], data)
         return len(data)
 

@@ -8,13 +8,21 @@ know about queues; plain OSErrors pass through, except where a failure has a mea
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar, Protocol
 
 from wire.errors import LockedError, MusterError
 
-if TYPE_CHECKING:
-    from pathlib import Path
+log = logging.getLogger("muster.store")
+
+LOCKS = Path("/proc/locks")
+
+
+PRIVATE = 0o600
+"""The rights of what is made: commands, variables and addresses of everybody stand in it."""
 
 
 class SyncFailedError(MusterError):
@@ -33,8 +41,10 @@ class Disk(Protocol):
     def make_folder(self, path: Path) -> None:
         """Create the folder and its parents, durably; fine if it is there."""
 
-    def lock(self, path: Path) -> int:
-        """Take the lock for this process until the descriptor is closed. Raises LockedError naming the holder."""
+    def lock(self, path: Path) -> tuple[int, ...]:
+        """Take the folder that `path` lies in for this process, until the descriptors are closed; `path` tells others
+        our pid. From then on the folder can be synced without a new descriptor. Raises LockedError naming the holder.
+        """
 
     def names(self, folder: Path) -> list[str]:
         """What the folder holds."""
@@ -44,6 +54,15 @@ class Disk(Protocol):
 
     def read_at(self, path: Path, offset: int, size: int) -> bytes:
         """At most `size` bytes from `offset`; fewer only at the end of the file."""
+
+    def read_open(self, fd: int, offset: int, size: int) -> bytes:
+        """As `read_at`, of an open file, whatever became of its name."""
+
+    def length_at(self, fd: int, path: Path) -> int | None:
+        """The length of the open file if `path` is its name, else None."""
+
+    def is_in_place(self, folder: Path) -> bool:
+        """Is the folder that was locked still what this name leads to?"""
 
     def create(self, path: Path) -> int:
         """A descriptor of a new, empty file; writes go to its end."""
@@ -83,31 +102,46 @@ class Disk(Protocol):
 
 
 class OsDisk:
-    """The machine's own file system."""
+    """The machine's own file system. A folder that was locked stays open: syncing it must not fail for want of a
+    descriptor, since what was renamed in it has already taken effect."""
+
+    def __init__(self) -> None:
+        self._folders: dict[Path, int] = {}
 
     def make_folder(self, path: Path) -> None:
-        """Create missing folders from the top, syncing each one's parent."""
+        """Create missing folders from the top, syncing each one's parent; the last is for our eyes only."""
         if path.is_dir():
             return
-        if path.parent != path:
-            self.make_folder(path.parent)
-        path.mkdir(exist_ok=True)
+        for folder in reversed([above for above in path.parents if not above.exists()]):
+            folder.mkdir(exist_ok=True)
+            self.sync_folder(folder.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
         self.sync_folder(path.parent)
 
-    def lock(self, path: Path) -> int:
-        """Hold flock on the file and write our pid into it, for the message that the second process shows."""
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def lock(self, path: Path) -> tuple[int, ...]:
+        """Hold flock on the folder itself, which nobody removes by mistake, and on the file, where our pid stands and
+        which is all that an earlier master locks. Where a folder cannot be locked (NFS), the file has to do.
+        """
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        file = -1
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(fd)
-            raise LockedError(
-                f"another master (pid {holder}) works on {path.parent}: stop it, or use another task_info"
-            ) from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, b"%d\n" % os.getpid(), 0)
-        return fd
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+            _flock(folder, path)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(file, 0)
+            os.pwrite(file, b"%d\n" % os.getpid(), 0)
+        except BaseException as error:
+            holder = _holder(folder, file) if isinstance(error, BlockingIOError) else ""
+            for fd in (folder, file):
+                if fd >= 0:
+                    os.close(fd)
+            if holder:
+                raise LockedError(
+                    f"another master ({holder}) works on {path.parent}: stop it, or use another task_info"
+                ) from None
+            raise
+        self._folders[path.parent] = folder
+        return folder, file
 
     def names(self, folder: Path) -> list[str]:
         """List the folder, in no order."""
@@ -123,13 +157,26 @@ class OsDisk:
             file.seek(offset)
             return file.read(size)
 
+    def read_open(self, fd: int, offset: int, size: int) -> bytes:
+        """Read a range."""
+        return os.pread(fd, size, offset)
+
+    def length_at(self, fd: int, path: Path) -> int | None:
+        """Compare what stat says of both."""
+        opened = os.fstat(fd)
+        return opened.st_size if _is(path, opened) else None
+
+    def is_in_place(self, folder: Path) -> bool:
+        """Compare what stat says of both."""
+        return _is(folder, os.fstat(self._folders[folder]))
+
     def create(self, path: Path) -> int:
         """Open truncated, for appending."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, PRIVATE)
 
     def extend(self, path: Path) -> int:
         """Open for appending."""
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE)
 
     def write(self, fd: int, data: bytes) -> int:
         """One write call."""
@@ -141,7 +188,7 @@ class OsDisk:
 
     def allocate(self, path: Path, size: int) -> None:
         """Reserve real blocks (not through an O_APPEND descriptor: glibc's fallback refuses those)."""
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
         try:
             os.posix_fallocate(fd, 0, size)
         finally:
@@ -160,13 +207,15 @@ class OsDisk:
 
     def sync_folder(self, folder: Path) -> None:
         """Call fsync on the folder."""
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        held = self._folders.get(folder)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if held is None else held
         try:
             os.fsync(fd)
         except OSError as error:
             raise SyncFailedError(f"fsync of the folder {folder} failed: {error}") from error
         finally:
-            os.close(fd)
+            if held is None:
+                os.close(fd)
 
     def rename(self, source: Path, target: Path) -> None:
         """Rename."""
@@ -178,12 +227,42 @@ class OsDisk:
 
     def close(self, fd: int) -> None:
         """Close."""
+        self._folders = {folder: held for folder, held in self._folders.items() if held != fd}
         os.close(fd)
 
     def free_bytes(self, folder: Path) -> int:
         """What statvfs says is left for an ordinary process."""
         usage = os.statvfs(folder)
         return usage.f_bavail * usage.f_frsize
+
+
+def _is(path: Path, opened: os.stat_result) -> bool:
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
+
+
+def _flock(folder: int, path: Path) -> None:
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        log.warning("%s cannot be locked (%s); only %s keeps a second master away", path.parent, error.strerror, path)
+
+
+def _holder(folder: int, file: int) -> str:
+    """Who has one of the locks: by the kernel's list, for the file that names its owner may have been removed."""
+    inodes = {str(os.fstat(fd).st_ino) for fd in (folder, file) if fd >= 0}
+    with suppress(OSError):
+        for line in LOCKS.read_text(encoding="ascii").splitlines():
+            # number, kind, mode, access, pid, major:minor:inode, first and last byte; one that waits has an arrow
+            words = line.split()
+            if words[1] == "FLOCK" and words[5].rpartition(":")[2] in inodes and words[4] != "0":
+                return f"pid {words[4]}"
+    return f"pid {os.pread(file, 32, 0).decode('ascii', 'replace').strip() or 'unknown'}"
 
 
 def write_all(disk: Disk, fd: int, data: bytes) -> None:

@@ -1,6 +1,6 @@
 """The monthly files into which ended tasks are moved: JSON lines, added to and never rewritten.
 
-Owns their names and how a line gets there whole; it refuses to read them back: they are no part of a recovery.
+Owns their names and how a line gets there whole. Reading them back is `archive_index`'s; no recovery needs them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ _encode = msgspec.json.Encoder().encode
 def month_of(task: Task) -> str:
     """`YYYY-MM` (UTC) of its end; the old system's tasks, which tell no end, go by their submit."""
     ended = task.ended_at or task.started_at or task.submitted_at
-    return datetime.fromtimestamp(ended, UTC).strftime("%Y-%m")
+    try:
+        return datetime.fromtimestamp(ended, UTC).strftime("%Y-%m")
+    except (ValueError, OverflowError, OSError):  # a node said so, before such times were not taken over any more
+        return datetime.fromtimestamp(0, UTC).strftime("%Y-%m")
 
 
 def extend(disk: Disk, folder: Path, tasks: Iterable[Task]) -> None:
@@ -38,6 +41,11 @@ def extend(disk: Disk, folder: Path, tasks: Iterable[Task]) -> None:
         name = f"{month}.jsonl"
         _add(disk, folder / name, b"".join(b"%b\n" % _encode(task) for task in ended), fresh=name not in present)
     disk.sync_folder(folder)
+
+
+def forget(disk: Disk, path: Path, task_id: int) -> None:
+    """Say, behind it and durably, that a task is no longer in this file. Raises OSError."""
+    _add(disk, path, b'{"gone":[%d]}\n' % task_id, fresh=False)
 
 
 def _add(disk: Disk, path: Path, data: bytes, *, fresh: bool) -> None:

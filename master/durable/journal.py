@@ -13,18 +13,34 @@ was answered, and the disk lost it. Then we refuse to go on. Without the mark th
 from __future__ import annotations
 
 import errno
+import logging
 from binascii import crc32
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from master.durable.disk import Disk, SyncFailedError, write_all
-from wire.errors import StoreCorruptError, StoreUnavailableError
+from master.durable.disk import Disk, SyncFailedError, publish, write_all
+from wire.errors import MusterError, StoreCorruptError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+log = logging.getLogger("muster.store")
+
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 REFUSED = FULL | {errno.EROFS}
 """What a disk says that takes nothing now and may later. Anything else (EIO) means that it is broken."""
+
+
+WAY_OUT = (
+    "start once with `muster up --skip-damaged` (or `python -m master --skip-damaged`): every record that can be read "
+    "is used, the file is kept beside, and tasks that may have been started in what is lost are held for you to look at"
+)
+
+
+class JournalChangedError(MusterError):
+    """Somebody emptied the journal under the master, which alone knows what was in it."""
+
+    code: ClassVar[str] = "journal_changed"
+    rpc_code: ClassVar[int] = -32012
 
 
 class Record(NamedTuple):
@@ -36,10 +52,13 @@ class Record(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a journal holds: the good records, and how many bytes they take; beyond is a torn tail."""
+    """What a journal holds: the good records, and how many bytes they take; beyond is a torn tail. `bad`: the lines
+    that were skipped because somebody said so; what they told was told before record `before` (None: nobody knows)."""
 
     records: list[Record]
     size: int
+    bad: tuple[int, ...] = ()
+    before: int | None = None
 
 
 def encode_record(seq: int, synced: int, body: bytes) -> bytes:
@@ -84,6 +103,27 @@ def read_journal(data: bytes, path: Path, base: int) -> Reading:
     return Reading(records, size)
 
 
+def skip_damaged(data: bytes) -> Reading:
+    """Find all the good records of a journal, whatever lies between them. Each holds whole tasks, so that those after
+    a damaged one are as true as those before it."""
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    records: list[Record] = []
+    bad: list[int] = []
+    before: int | None = None
+    for number, line in enumerate(lines, 1):
+        record = decode_record(line)
+        if record is None or (records and record.seq <= records[-1].seq):
+            bad.append(number)
+            before = None
+            continue
+        if bad and before is None:
+            before = record.seq
+        records.append(record)
+    return Reading(records, len(data), tuple(bad), before)
+
+
 def _check_torn(lines: list[bytes], number: int, base: int, last: int | None, path: Path) -> None:
     """Raise StoreCorruptError if the bad line `number` (from 1) was on the disk before a later one was written.
 
@@ -100,10 +140,7 @@ def _check_torn(lines: list[bytes], number: int, base: int, last: int | None, pa
 
 
 def _corrupt(path: Path, number: int, what: str) -> StoreCorruptError:
-    return StoreCorruptError(
-        f"{path}, line {number}: {what}. Put the file back from a backup; or, to give up this record and all after "
-        f"it, keep a copy and cut the file: head -n {number - 1} {path.name} > cut && mv cut {path.name}"
-    )
+    return StoreCorruptError(f"{path}, line {number}: {what}. Put the file back from a backup; or {WAY_OUT}")
 
 
 class Journal:
@@ -127,6 +164,42 @@ class Journal:
     def pending(self) -> int:
         """How many records wait for a commit."""
         return len(self._waiting)
+
+    def look(self) -> None:
+        """See to it that what was recorded is still where the next start looks for it: others can remove files, too.
+
+        A file that lost its name is given it back, as a copy. Raises OSError where that cannot be, JournalChangedError
+        where its content is gone.
+        """
+        length = self.disk.length_at(self._fd, self.path)
+        if length is None:
+            self._copy_back()
+        elif length < self.size:
+            raise JournalChangedError(f"{self.path} was cut from {self.size} to {length} bytes while the master runs")
+        elif length > self.size:
+            self._dirty = True  # not ours, or what a refused write left
+
+    def _copy_back(self) -> None:
+        if len(data := self.disk.read_open(self._fd, 0, self.size)) < self.size:
+            raise JournalChangedError(f"{self.path} was emptied and removed while the master runs")
+        publish(self.disk, self.path, data)
+        fd = self.disk.extend(self.path)
+        self.disk.sync_folder(self.path.parent)
+        self.continue_in(fd, self.size)
+        log.error("%s was removed or replaced while the master runs; all of it is there again", self.path)
+
+    def begin_anew(self) -> None:
+        """Empty it: a compaction follows at once, and says all that was in it."""
+        self.disk.truncate(self._fd, 0)
+        self.size = 0
+        self._dirty = False
+
+    def read(self, offset: int, size: int) -> bytes:
+        """A piece of it. Raises OSError where there is none: it was cut by somebody."""
+        data = self.disk.read_open(self._fd, offset, size)
+        if not data:
+            raise OSError(errno.ESTALE, f"{self.path} was cut by somebody")
+        return data
 
     def cut_tail(self) -> None:
         """Cut the file to `size`, durably: what a power cut left behind it goes."""

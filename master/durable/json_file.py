@@ -1,6 +1,6 @@
 """A JSON file that people write by hand: read strictly, given its type, and every mistake told in words.
 
-Owns reading, and where in the file a mistake is; the words for it are `explain`'s. It knows nothing of what the files
+Owns reading, and where in the file a mistake is; the words for it are `mismatch`'s. It knows nothing of what the files
 mean; `config` and `registry` do.
 """
 
@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from master.explain import explain, shown
+from master.mismatch import describe, shown
 from wire.errors import ConfigError
 from wire.framing import FrameError, strict_loads
 
@@ -54,7 +54,7 @@ def convert(value: Any, kind: type[T], path: Path, prefix: str = "") -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {explain(str(error), value, kind, prefix)}") from None
+        raise ConfigError(f"{path}: {describe(str(error), value, kind, prefix)}") from None
 
 
 def wrong(path: Path, key: str, found: Any, allowed: str) -> ConfigError:

@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from master.core.task import ENDED, FIRST_FOREIGN_ID, QUEUED, After, Allocation, Task, TaskState
-from master.explain import explain
+from master.mismatch import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 OWNER = "desktop"
 """The old system knew no users; its only client was the desktop one."""
+HOLD_FILE = "held_at_takeover.json"
+"""Beside the queue files, until the master takes them over: which waiting tasks are to be held, and why."""
 WAIT, EXEC, HIST = "wait_task.json", "exec_task.json", "hist_task.json"
 
 _STATES = {
@@ -108,11 +110,15 @@ def to_task(value: dict[str, Any], file: str = "") -> Task:
     )
 
 
-def settle(tasks: Iterable[Task], places: Places | None = None) -> None:
+def settle(tasks: Iterable[Task], places: Places | None = None, hold: Mapping[int, str] | None = None) -> None:
     """Make tasks that were just translated fit each other and us: those of the waiting list come in its order, before
-    whatever is submitted from now on; met predecessors are taken out; folders and logs get their whole paths.
+    whatever is submitted from now on; met predecessors are taken out; folders and logs get their whole paths. `hold`:
+    by id, which of the waiting ones are held, and why.
     """
     known = list(tasks)
+    for task in known:
+        if hold and task.state is TaskState.WAITING and task.id in hold:
+            task.state, task.reason = TaskState.HELD, hold[task.id]
     line_up(known)
     drop_met(known)
     if places is not None:
@@ -138,6 +144,14 @@ def drop_met(tasks: Iterable[Task]) -> None:
     waiting = {task.id for task in known if task.state in QUEUED}
     for task in known:
         task.waits_for = [after for after in task.waits_for if after.id in waiting and after.id != task.id]
+
+
+def read_hold(data: bytes) -> dict[int, str]:
+    """What HOLD_FILE says. Raises NotLegacyError."""
+    try:
+        return msgspec.json.decode(data, type=dict[int, str])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NotLegacyError(str(error)) from error
 
 
 def refuse_twin(task: Task, seen: dict[int, Task]) -> None:
@@ -171,7 +185,7 @@ def _read(value: dict[str, Any]) -> Entry:
     try:
         entry = msgspec.convert(value, Entry)
     except msgspec.ValidationError as error:
-        raise NotLegacyError(explain(str(error), value, Entry)) from error
+        raise NotLegacyError(describe(str(error), value, Entry)) from error
     for key in ("exec", "path", "envs", "slaver"):
         if "\0" in (getattr(entry, key) or ""):
             raise NotLegacyError(f"`{key}` holds a NUL character")

@@ -52,16 +52,21 @@ class Queue(msgspec.Struct):
     imported: list[Task]
 
 
-def encode_tasks(tasks: Iterable[Task]) -> dict[str, list[bytes]]:
-    """The line of each task (without its end), under the file that its state puts it into."""
-    lines: dict[str, list[bytes]] = {name: [] for name in QUEUES}
+def encode_tasks(tasks: Iterable[Task]) -> dict[str, dict[int, bytes]]:
+    """The line of each task (without its end) by its id, under the file that its state puts it into."""
+    lines: dict[str, dict[int, bytes]] = {name: {} for name in QUEUES}
     for task in tasks:
-        lines[FILE_OF[task.state]].append(_encode(task))
+        lines[FILE_OF[task.state]][task.id] = _encode(task)
     return lines
 
 
+def encode_task(task: Task) -> bytes:
+    """Its line, without the end."""
+    return _encode(task)
+
+
 def encode_settled(seq: int, next_id: int, state: Mapping[str, msgspec.Raw], answered: bytes) -> bytes:
-    """The whole of state.json; `answered` comes from `encode_answered`."""
+    """The whole of state.json, not `published.sealed` yet; `answered` comes from `encode_answered`."""
     pieces = b",\n".join(b"%b: %b" % (_encode(key), _encode(piece)) for key, piece in state.items())
     parts = (b'"seq": %d' % seq, b'"next_id": %d' % next_id, _object(b"state", pieces), _object(b"answered", answered))
     return b"{\n" + b",\n".join(parts) + b"\n}\n"

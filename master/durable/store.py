@@ -7,7 +7,8 @@ change means; it numbers changes, keeps them, and gives back the newest of every
     wait_task.json exec_task.json hist_task.json   lists of tasks, one a line
     state.json                                     the next id, pieces of state, answered requests
     journal.jsonl                                  records since those were written
-    journal.torn                                   what the last start cut off the journal's end, if anything
+    journal.torn journal.damaged                   what starts cut off the journal's end, or could not read
+    queues.sums ids                                what the queue files were; an id beyond all that were given
     history/YYYY-MM.jsonl                          tasks that were moved out, by the month in which they ended (UTC)
     reserve, lock                                  space to free when the disk is full; the holder's pid
 """
@@ -15,28 +16,38 @@ change means; it numbers changes, keeps them, and gives back the newest of every
 from __future__ import annotations
 
 import gc
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from master import failpoint
 from master.core.task import FIRST_FOREIGN_ID, Change, Task
-from master.durable import history, legacy, snapshot
+from master.durable import history, legacy, published, salvage, snapshot
 from master.durable.compaction import Compaction
 from master.durable.disk import Disk, SyncFailedError, publish
-from master.durable.journal import FULL, Journal, read_journal
+from master.durable.ids import Promised
+from master.durable.journal import FULL, Journal
+from master.durable.recovery import JOURNAL, TORN, Image, Permit, Recovery
 from wire.errors import LockedError, StoreCorruptError, StoreUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from master.durable.journal import Record
+__all__ = [
+    "JOURNAL",
+    "TORN",
+    "Image",
+    "LockedError",
+    "Permit",
+    "Store",
+    "StoreCorruptError",
+    "StoreUnavailableError",
+    "SyncFailedError",
+]
 
-__all__ = ["Image", "LockedError", "Store", "StoreCorruptError", "StoreUnavailableError", "SyncFailedError"]
-
-JOURNAL = "journal.jsonl"
-TORN = "journal.torn"
 RESERVE = "reserve"
 RESERVE_BYTES = 4 * 1024 * 1024
 """Some 10,000 records: what can still end after the disk is full."""
@@ -44,17 +55,6 @@ COMPACT_BYTES = 8 * 1024 * 1024
 """A journal shorter than this is never worth a compaction: it is read in a tenth of a second."""
 
 _encode_change = msgspec.json.Encoder().encode
-_decode_change = msgspec.json.Decoder(Change).decode
-
-
-class Image(msgspec.Struct):
-    """What the store found: the newest of everything. `seq` is the last record's number, `next_id` the next task's."""
-
-    tasks: dict[int, Task]
-    state: dict[str, msgspec.Raw]
-    answered: dict[str, msgspec.Raw]
-    seq: int
-    next_id: int
 
 
 class Store:
@@ -64,18 +64,22 @@ class Store:
     or only because the reserve was given up. `notes` are sentences for the log about what `open` found and did.
     """
 
-    def __init__(self, folder: Path, disk: Disk, *, old_places: legacy.Places | None = None) -> None:
+    def __init__(
+        self, folder: Path, disk: Disk, *, old_places: legacy.Places | None = None, permit: Permit | None = None
+    ) -> None:
         self.folder = folder
         self._old_places = old_places
+        self._permit = permit or Permit()
+        self._promised = Promised(disk, folder)
         self.disk = disk
         self.fault: str | None = None
         self.notes: list[str] = []
-        self._lock: int | None = None
+        self._lock: tuple[int, ...] = ()
         self._journal: Journal | None = None
         self._state: dict[str, msgspec.Raw] = {}
         self._highest_id = 0
-        self._snapshot_bytes = 0
         self._compact_from = COMPACT_BYTES
+        self._settled: snapshot.Settled | None = None
 
     # Starting and ending.
 
@@ -87,6 +91,7 @@ class Store:
         try:
             self.disk.make_folder(self.folder)
             self._lock = self.disk.lock(self.folder / "lock")
+            failpoint.reach("start.locked")
             with _without_gc():
                 image = self._load()
         except OSError as error:
@@ -103,9 +108,24 @@ class Store:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
-        if self._lock is not None:
-            self.disk.close(self._lock)
-            self._lock = None
+        for fd in self._lock:
+            self.disk.close(fd)
+        self._lock = ()
+
+    def anchor(self, pieces: Mapping[str, msgspec.Raw], *, anew: bool) -> None:
+        """Have state.json hold these pieces of state, if it has none of these names, or `anew`: who lost the journal
+        must know them. Called once, after `open`. Raises SyncFailedError; a disk that refuses is told in `notes`."""
+        settled, self._settled = self._settled, None
+        if settled is None or (not anew and pieces.keys() <= settled.state.keys()):
+            return
+        answers = snapshot.encode_answered(settled.answered.items())
+        state = {**settled.state, **pieces}
+        data = snapshot.encode_settled(settled.seq, settled.next_id, state, answers)
+        try:
+            publish(self.disk, self.folder / snapshot.STATE, published.sealed(data))
+            self.disk.sync_folder(self.folder)
+        except OSError as error:
+            self.notes.append(f"state.json cannot be written, which a start without the journal needs: {error}")
 
     # Recording.
 
@@ -127,8 +147,11 @@ class Store:
         """Make everything that was appended durable: one write, one sync.
 
         Raises StoreUnavailableError when the disk takes nothing now (full, read-only): nothing is lost, a later call
-        tries again. Raises SyncFailedError when the process must end.
+        tries again. Raises SyncFailedError when the process must end, JournalChangedError when only `write_anew` can
+        save what was recorded.
         """
+        self._promised.cover(self._highest_id)
+        self._look()
         try:
             self.journal.commit()
         except StoreUnavailableError as error:
@@ -136,6 +159,30 @@ class Store:
                 self.fault = str(error)
                 raise
             self._commit_on_reserve()
+
+    def _look(self) -> None:
+        try:
+            if self.disk.is_in_place(self.folder):
+                self.journal.look()
+                return
+            self.fault = self._moved
+        except OSError as error:
+            self.fault = f"{self.folder / JOURNAL} cannot be looked after: {error.strerror}"
+        raise StoreUnavailableError(self.fault)
+
+    @property
+    def _moved(self) -> str:
+        return (
+            f"{self.folder} was moved or removed while the master runs: put it back, then it goes on. Until it ends "
+            "`muster queue --all --json` shows what it knows"
+        )
+
+    def write_anew(self, tasks: Mapping[int, Task], answered: Mapping[str, msgspec.Raw], *, next_id: int = 0) -> None:
+        """Write everything anew, with nobody else at work: the journal was emptied by somebody. Raises as `compact`."""
+        self.journal.begin_anew()
+        for work in self.compact(tasks, answered, next_id=next_id):
+            if work is not None:
+                work()
 
     def _commit_on_reserve(self) -> None:
         try:
@@ -147,10 +194,11 @@ class Store:
 
     def _give_up_reserve(self) -> bool:
         reserve = self.folder / RESERVE
-        if RESERVE not in self.disk.names(self.folder):
-            return False
         try:
+            self.disk.size(reserve)  # listing the folder would need a descriptor, and there may be none left
             self.disk.remove(reserve)
+        except FileNotFoundError:
+            return False
         except OSError as error:
             self.fault = f"cannot remove {reserve}: {error.strerror}"
             return False
@@ -158,6 +206,9 @@ class Store:
 
     def probe(self) -> None:
         """See whether there is room again: make the reserve whole; `fault` says what came of it."""
+        if not self.disk.is_in_place(self.folder):
+            self.fault = self._moved
+            return
         try:
             self.disk.allocate(self.folder / RESERVE, RESERVE_BYTES)
         except OSError as error:
@@ -198,13 +249,17 @@ class Store:
         Raises StoreUnavailableError when the disk refuses: the drafts are removed and the journal stays whole.
         """
         run = Compaction(self.disk, self.folder, self.journal)
+        before = published.decode(self._state.get(published.PIECE))
+
+        def record(piece: msgspec.Raw) -> None:
+            self.append(Change(state={published.PIECE: piece}))
 
         def settled() -> snapshot.Settled:
             following = max(next_id, self._highest_id + 1)
             return snapshot.Settled(0, following, dict(self._state), dict(answered))
 
         try:
-            yield from run.steps(tasks, settled)
+            yield from run.steps(tasks, settled, record, before)
         except OSError as error:
             self._compact_from = self.journal.size + COMPACT_BYTES
             raise StoreUnavailableError(f"cannot compact {self.folder}: {error.strerror}") from error
@@ -231,140 +286,76 @@ class Store:
     # Loading.
 
     def _load(self) -> Image:
-        names = self.disk.names(self.folder)
-        settled = self._settle(names)
-        queues = {name: self._read_queue(name) for name in snapshot.QUEUES}
-        path = self.folder / JOURNAL
-        data = self.disk.read(path)
-        reading = read_journal(data, path, settled.seq)
-        seq = reading.records[-1].seq if reading.records else settled.seq
-        image = Image({}, settled.state, settled.answered, seq, settled.next_id)
-        self._highest_id = settled.next_id - 1
-        for name, queue in queues.items():
-            self._take_queue(image, queue, self.folder / name)
-        for number, record in enumerate(reading.records, 1):
-            self._replay(image, record, number)
-        _bound(image.answered)
-        self._remove_drafts(names)
-        self._journal = self._open_journal(seq, reading.size, data[reading.size :])
+        recovery = Recovery(self.folder, self.disk, self._permit)
+        image = recovery.run()
+        self.notes = recovery.notes
+        self._journal = recovery.journal
         self._state = dict(image.state)
-        self._import(image, queues)
+        self._settled = recovery.settled
+        self._plan_compaction(recovery.snapshot_bytes)
+        self._highest_id = recovery.highest_id
+        promised = self._promised.load()
+        if recovery.damage:
+            self._highest_id = max(self._highest_id, promised) + 1
+        self._promised.cover(self._highest_id)
+        if not recovery.vouched:
+            self._vouch(recovery)
+            self._settled = recovery.settled
+        self._import(image, recovery)
         image.seq = self._journal.seq
         image.next_id = self._highest_id + 1
+        self._tell(recovery.damage)
+        image.state = dict(self._state)
         return image
 
-    def _settle(self, names: list[str]) -> snapshot.Settled:
-        """Read state.json; where there is none, the folder is new, or the old system's, or half made by us."""
-        state = self.folder / snapshot.STATE
-        if snapshot.STATE in names:
-            for name in (*snapshot.QUEUES, JOURNAL):
-                if name not in names:
-                    snapshot.refuse(self.folder / name, None, "it is missing, and state.json says that it was there")
-            return snapshot.read_settled(self.disk.read(state), state)
-        if JOURNAL in names and self.disk.read(self.folder / JOURNAL):
-            snapshot.refuse(state, None, f"it is missing, and {JOURNAL} holds records")
-        for name in snapshot.QUEUES:
-            if name in names:
-                queue = snapshot.read_queue(self.disk.read(self.folder / name), self.folder / name)
-                if len(queue.imported) < len(queue.tasks):
-                    snapshot.refuse(state, None, f"it is missing, and {name} holds tasks of ours")
-        return self._make_files(names)
+    def _vouch(self, recovery: Recovery) -> None:
+        def record(piece: msgspec.Raw) -> None:
+            self.append(Change(state={published.PIECE: piece}))
+            self.commit()
 
-    def _make_files(self, names: list[str]) -> snapshot.Settled:
-        """Make what is missing; state.json comes last, so that its presence vouches for all others."""
-        for name in snapshot.QUEUES:
-            if name not in names:
-                publish(self.disk, self.folder / name, snapshot.EMPTY_QUEUE)
-        publish(self.disk, self.folder / JOURNAL, b"")
-        self.disk.sync_folder(self.folder)
-        publish(self.disk, self.folder / snapshot.STATE, snapshot.encode_settled(0, 1, {}, b""))
-        self.disk.sync_folder(self.folder)
-        return snapshot.Settled(0, 1)
-
-    def _read_queue(self, name: str) -> snapshot.Queue:
-        data = self.disk.read(self.folder / name)
-        self._snapshot_bytes += len(data)
-        self._plan_compaction(self._snapshot_bytes)
-        return snapshot.read_queue(data, self.folder / name)
-
-    def _take_queue(self, image: Image, queue: snapshot.Queue, path: Path) -> None:
-        tasks = image.tasks
-        newest = 0
-        for task in queue.tasks:
-            present = tasks.get(task.id)
-            if present is None or task.seq >= present.seq:
-                tasks[task.id] = task
-            newest = max(newest, task.seq)
-            self._see_id(task.id)
-        if newest > image.seq:
-            snapshot.refuse(path, None, f"it knows record {newest}, but {JOURNAL} ends with {image.seq}")
-
-    def _replay(self, image: Image, record: Record, number: int) -> None:
         try:
-            change = _decode_change(record.body)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            snapshot.refuse(self.folder / JOURNAL, number, f"the record is not of this version ({error})")
-        for task in change.tasks:
-            present = image.tasks.get(task.id)
-            if present is None or task.seq > present.seq:
-                image.tasks[task.id] = task
-            self._see_id(task.id)
-        for gone in change.gone:
-            image.tasks.pop(gone, None)
-            self._see_id(gone)
-        image.state.update(change.state)
-        for request_id, answer in change.answered.items():
-            image.answered.pop(request_id, None)  # so that the newest are the last
-            image.answered[request_id] = answer
+            recovery.vouch(record)
+        except (OSError, StoreUnavailableError) as error:
+            self.notes.append(f"it cannot be noted what the queue files are, so that a change would be seen: {error}")
 
-    def _see_id(self, number: int) -> None:
-        if self._highest_id < number < FIRST_FOREIGN_ID:
-            self._highest_id = number
-
-    def _remove_drafts(self, names: list[str]) -> None:
-        for name in names:
-            if name.endswith(".tmp"):
-                self.disk.remove(self.folder / name)
-
-    def _open_journal(self, seq: int, size: int, torn: bytes) -> Journal:
-        if torn:
-            publish(self.disk, self.folder / TORN, torn)
-            self.disk.sync_folder(self.folder)
-            self.notes.append(f"{len(torn)} bytes of unfinished records were cut off {JOURNAL} and kept in {TORN}")
-        journal = Journal(self.disk, self.folder / JOURNAL, seq=seq, size=size)
-        if torn:
-            journal.cut_tail()
-        return journal
-
-    def _import(self, image: Image, queues: Mapping[str, snapshot.Queue]) -> None:
+    def _import(self, image: Image, recovery: Recovery) -> None:
         """Record the old system's tasks as ours, after a copy of each file of theirs was kept."""
         fresh: list[Task] = []
-        for name, queue in queues.items():
+        for name, queue in recovery.queues.items():
             if queue.imported:
-                self._keep_original(name)
+                recovery.keep(f"{name}.old", self.disk.read(self.folder / name))
             fresh += [task for task in queue.imported if image.tasks.get(task.id) is task]
         if fresh:
-            legacy.settle(fresh, self._old_places)
+            legacy.settle(fresh, self._old_places, self._held_of_old())
             self.append(Change(tasks=fresh))
             self.commit()
             self.notes.append(f"{len(fresh)} tasks of the old system were taken over")
 
-    def _keep_original(self, name: str) -> None:
-        data = self.disk.read(self.folder / name)
-        names = self.disk.names(self.folder)
-        copy, number = f"{name}.old", 1
-        while copy in names:
-            if self.disk.read(self.folder / copy) == data:
-                return
-            number += 1
-            copy = f"{name}.old{number}"
-        publish(self.disk, self.folder / copy, data)
-        self.disk.sync_folder(self.folder)
+    def _held_of_old(self) -> dict[int, str]:
+        """The old system's waiting tasks that are to be held. Raises StoreCorruptError: unheld, one might run again."""
+        path = self.folder / legacy.HOLD_FILE
+        try:
+            return legacy.read_hold(self.disk.read(path))
+        except FileNotFoundError:
+            return {}
+        except legacy.NotLegacyError as error:
+            snapshot.refuse(path, None, f"it does not say which tasks are to be held ({error})")
 
+    def _tell(self, damage: list[str]) -> None:
+        """Keep what people have to know of, until somebody has seen it."""
+        if not damage:
+            return
+        found = [salvage.Loss(time.time(), f"{text}; new ids begin at {self._highest_id + 1}") for text in damage]
+        piece = msgspec.Raw(msgspec.json.encode([*self.damage, *found]))
+        # The tombstone of an id beyond all that were promised: from here on the journal knows how far they went.
+        self.append(Change(gone=[self._highest_id], state={salvage.DAMAGE: piece}))
+        with suppress(StoreUnavailableError):  # it goes with the next commit; `fault` tells
+            self.commit()
 
-def _bound(answered: dict[str, msgspec.Raw]) -> None:
-    for request_id in list(answered)[: -snapshot.ANSWERS_KEPT]:
-        del answered[request_id]
+    @property
+    def damage(self) -> list[salvage.Loss]:
+        """What was lost, or may have been, and nobody has said that he saw."""
+        return salvage.losses(self._state.get(salvage.DAMAGE))
 
 
 def _is_full(error: StoreUnavailableError) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from master.files.errors import about, shown
-from wire.errors import BadRequestError, ConfigError, ForbiddenError, NotFoundError
+from wire.errors import BadRequestError, ForbiddenError, NotFoundError
 from wire.names import to_bytes
 
 FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
@@ -257,15 +257,15 @@ def _parts(path: str) -> list[str]:
     return names
 
 
+def plain_name(name: str) -> str:
+    """A visible folder, as conf.json names it, in its plainest form. Raises ValueError for what is none."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if name.startswith("/") or not parts or ".." in parts or "\0" in name:
+        raise ValueError(f"{name!r} is no folder in another one")
+    return "/".join(parts)
+
+
 def _plain_names(visible: tuple[str, ...]) -> tuple[str, ...]:
-    """Each visible folder's plainest form; one that lies in another is reached through that."""
-    found: list[str] = []
-    for name in visible:
-        parts = [part for part in name.split("/") if part not in ("", ".")]
-        if name.startswith("/") or not parts or ".." in parts or "\0" in name:
-            raise ConfigError(
-                f'conf.json: visible_folders: found {name!r}, expected folders in `root`, like "data" '
-                "(for a folder elsewhere make a link to it in `root`)"
-            )
-        found.append("/".join(parts))
-    return tuple(name for name in dict.fromkeys(found) if not any(name.startswith(f"{other}/") for other in found))
+    """All of them; one that lies in another is reached through that."""
+    found = dict.fromkeys(map(plain_name, visible))
+    return tuple(name for name in found if not any(name.startswith(f"{other}/") for other in found))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -85,7 +86,9 @@ class Drafts:
             return
         new = self._path.with_name(self._path.name + ".new")
         try:
-            new.write_bytes(msgspec.json.encode(list(self._known.values())))
+            fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(msgspec.json.encode(list(self._known.values())))
             new.replace(self._path)
         except OSError as error:
             log.warning("the book of drafts %s is not written: %s", self._path, error.strerror)

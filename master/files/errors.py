@@ -10,13 +10,18 @@ from contextlib import contextmanager
 
 from wire.errors import BadRequestError, ConflictError, ForbiddenError, MusterError, NotFoundError, StorageError
 
+
+class NotEmptyError(ConflictError):
+    """A folder with things in it was to be deleted as if it were empty."""
+
+
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FAILING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENXIO, errno.ENODEV, errno.EROFS, errno.ENOTCONN}
 _PLAIN: dict[int, tuple[type[MusterError], str]] = {
     errno.ENOENT: (NotFoundError, "{path}: there is no such file or folder"),
     errno.ENOTDIR: (NotFoundError, "{path}: a part of this path is not a folder"),
-    errno.EEXIST: (ConflictError, "{path} exists already; choose another name or delete it first"),
-    errno.ENOTEMPTY: (ConflictError, "{path} is not empty; -r (`recursive`) deletes it with all that is in it"),
+    errno.EEXIST: (ConflictError, "{path} exists already; choose another name, or replace it (-f, `overwrite`)"),
+    errno.ENOTEMPTY: (NotEmptyError, "{path} is not empty; -r (`recursive`) deletes it with all that is in it"),
     errno.EISDIR: (BadRequestError, "{path} is a folder"),
     errno.ELOOP: (BadRequestError, "{path}: its links lead round in a circle, or it was replaced by a link just now"),
     errno.ENAMETOOLONG: (BadRequestError, "{path}: the name is too long"),

@@ -11,6 +11,7 @@ import errno
 import heapq
 import os
 import stat
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -21,6 +22,7 @@ from master.files import place, tree
 from master.files.beneath import ITSELF, Beneath, Found, Spot
 from master.files.drafts import Drafts
 from master.files.errors import about, shown
+from master.files.needed import Needed, check_not_needed
 from master.files.tree import Tally, Tick, TreeCopy, open_regular
 from wire.errors import BadRequestError, ConflictError, LimitError, MusterError, NotFoundError
 from wire.names import to_bytes, to_text
@@ -73,13 +75,20 @@ def _no_tick() -> None:
 
 class Jail:
     """The files beneath `root` in the folders `visible` (see `Beneath`, also for `by_kernel`). `drafts`: the book of
-    what is being made, so that what a dying master left behind is found."""
+    what is being made, so that what a dying master left behind is found. `needed`: what the master stands on."""
 
     def __init__(
-        self, root: Path, visible: tuple[str, ...], *, by_kernel: bool | None = None, drafts: Drafts | None = None
+        self,
+        root: Path,
+        visible: tuple[str, ...],
+        *,
+        by_kernel: bool | None = None,
+        drafts: Drafts | None = None,
+        needed: tuple[Needed, ...] = (),
     ) -> None:
         self.beneath = Beneath(root, visible, by_kernel=by_kernel)
         self.drafts = drafts or Drafts(None)
+        self._needed = (*(Needed(f"{root}/{name}", "it is a visible folder itself") for name in visible), *needed)
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -163,14 +172,25 @@ class Jail:
             os.close(os.open(found.name, tree.NEW, 0o666, dir_fd=found.folder))
             tree.sync_folder(found.folder)
 
-    def move(self, source: str, target: str, *, overwrite: bool = False, tick: Tick = _no_tick) -> None:
-        """Give a file, link or folder another name, also in another folder or on another file system."""
+    def move(
+        self,
+        source: str,
+        target: str,
+        *,
+        overwrite: bool = False,
+        tick: Tick = _no_tick,
+        needed: Iterable[Needed] = (),
+    ) -> None:
+        """Give a file, link or folder another name, also in another folder or on another file system. What is `needed`
+        where it is stays there."""
         old, new = self._pair(source, target)
         with self.beneath.find(old, follow=False) as here, self.beneath.find(new, follow=False) as there:
             _not_itself(here, old)
             _not_itself(there, new, errno.EEXIST)
             info = _check_there(here, old)
+            check_not_needed(info, old, self._standing(info, needed))
             place.check_free(info, there.folder, there.name, new.text, overwrite=overwrite)
+            self._check_not_replaced(there, new, needed)
             try:
                 place.put(here.folder, here.name, there.folder, there.name, overwrite=overwrite)
             except OSError as error:
@@ -186,23 +206,40 @@ class Jail:
                 )
             tree.delete(here.folder, here.name, old.text, tick)
 
-    def copy(self, source: str, target: str, *, overwrite: bool = False, tick: Tick = _no_tick) -> Tally:
+    def copy(
+        self,
+        source: str,
+        target: str,
+        *,
+        overwrite: bool = False,
+        tick: Tick = _no_tick,
+        needed: Iterable[Needed] = (),
+    ) -> Tally:
         """Copy a file or a folder with all in it; it appears under its new name when it is complete. Links in it are
-        copied as links."""
+        copied as links. An empty folder that is `needed` is not replaced."""
         old, new = self._pair(source, target)
         with self.beneath.find(old, follow=True) as here, self.beneath.find(new, follow=False) as there:
             _not_itself(there, new, errno.EEXIST)
+            self._check_not_replaced(there, new, needed)
             return self._copy((here, old), (there, new), overwrite=overwrite, tick=tick, synced=False)
 
-    def delete(self, path: str, recursive: bool = True, *, tick: Tick = _no_tick) -> int:  # noqa: FBT001, FBT002
+    def delete(
+        self,
+        path: str,
+        recursive: bool = True,  # noqa: FBT001, FBT002
+        *,
+        tick: Tick = _no_tick,
+        needed: Iterable[Needed] = (),
+    ) -> int:
         """Delete a file, a link (not what it leads to) or a folder; how many entries went. Without `recursive` a folder
-        must be empty."""
+        must be empty. What is `needed` stays, empty or not."""
         spot = self.beneath.spot(path)
         with self.beneath.find(spot, follow=False) as found:
             _not_itself(found, spot)
+            info = os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
+            check_not_needed(info, spot, self._standing(info, needed))
             if recursive:
                 return tree.delete(found.folder, found.name, spot.text, tick)
-            info = os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
             remove = os.rmdir if stat.S_ISDIR(info.st_mode) else os.unlink
             remove(found.name, dir_fd=found.folder)
             return 1
@@ -224,6 +261,22 @@ class Jail:
         except MusterError:
             return Entry(name, "other", 0, info.st_mtime, 0, link=True, hidden=name.startswith("."))
         return _entry(name, target, link=True)
+
+    def _standing(self, info: os.stat_result, needed: Iterable[Needed]) -> Iterator[Needed]:
+        """What might be taken away with an entry that `info` is of. What tasks need matters if it can lie beneath the
+        visible folders: a look elsewhere might hang on a storage that nobody asked about."""
+        yield from self._needed
+        if stat.S_ISREG(info.st_mode):
+            return
+        folders = (f"{self.beneath.root}/{name}" for name in self.beneath.visible)
+        within = tuple(f"{place}/" for name in folders for place in (name, os.path.realpath(name)))
+        yield from (place for place in needed if place.path.startswith(within))
+
+    def _check_not_replaced(self, there: Found, new: Spot, needed: Iterable[Needed]) -> None:
+        """Who works in an empty folder would go on in one that has no name any more, and lose what he writes."""
+        info = place.standing(there.folder, there.name)
+        if info is not None and stat.S_ISDIR(info.st_mode):
+            check_not_needed(info, new, self._standing(info, needed))
 
     def _make_folder(self, spot: Spot, *, exist_ok: bool) -> None:
         with self.beneath.find(spot, follow=exist_ok) as found:

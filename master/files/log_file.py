@@ -1,7 +1,7 @@
 """Opening a log to be read: a regular file, and for most people only where they may see files at all.
 
 A task's log lies where its owner wished, and whoever runs tasks may put a link in its place: so what the master's own
-user can read would be readable for everybody. Owns what may be opened; what is read of it is the desk's.
+user can read would be readable for everybody. Owns what may be opened; what is read of it is `log_reader`'s.
 """
 
 from __future__ import annotations

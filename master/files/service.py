@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from master.files.drafts import Drafts
 from master.files.jail import Jail
+from master.files.needed import Needed
 from master.files.threads import Threads, Tick
 from master.files.upload import Uploads
 from wire.errors import MusterError
@@ -29,14 +30,21 @@ UPLOAD_BYTES = 16 << 30
 
 
 class Files:
-    """Everything about files beneath the visible folders. `book`: where drafts are noted, `upload_bytes`: of a file."""
+    """Everything about files beneath the visible folders. `book`: where drafts are noted, `upload_bytes`: of a file,
+    `needed`: what the master cannot do without, wherever it lies."""
 
     def __init__(
-        self, root: Path, visible: tuple[str, ...], *, book: Path | None = None, upload_bytes: int = UPLOAD_BYTES
+        self,
+        root: Path,
+        visible: tuple[str, ...],
+        *,
+        book: Path | None = None,
+        upload_bytes: int = UPLOAD_BYTES,
+        needed: tuple[Needed, ...] = (),
     ) -> None:
         drafts = Drafts(book)
         self.root = root
-        self.jail = Jail(root, visible, drafts=drafts)
+        self.jail = Jail(root, visible, drafts=drafts, needed=needed)
         self.uploads = Uploads(self.jail, drafts, upload_bytes)
         self.quick = Threads()
         self.long = Threads(per_key=LONG_AT_ONCE)

@@ -36,8 +36,9 @@ class Threads:
         self._per_key = per_key
         self._slots: dict[str, asyncio.Semaphore] = {}
         self._callers: Counter[str] = Counter()
-        """Who waits for a thread or has one; `_running` are the threads, `_stuck` those of them that hang."""
-        self._running: Counter[str] = Counter()
+        """Who waits for a thread or has one; `_stuck` are the threads that hang."""
+        self.running: Counter[str] = Counter()
+        """The threads that work, or hang, by storage."""
         self._stuck: Counter[str] = Counter()
 
     async def call(self, key: str, work: Callable[[Tick], T]) -> T:
@@ -60,7 +61,7 @@ class Threads:
             slot.release()
             self._left(key)
             raise
-        self._running[key] += 1
+        self.running[key] += 1
         return await call.future
 
     async def _acquire(self, key: str, slot: asyncio.Semaphore) -> None:
@@ -69,6 +70,11 @@ class Threads:
                 await slot.acquire()
         except TimeoutError:
             raise LimitError(f"{key}: {self._per_key} file operations at once are the limit; try again") from None
+
+    @property
+    def storages(self) -> list[str]:
+        """All of which something is kept: those that somebody uses now."""
+        return list(self._slots)
 
     def got_stuck(self, key: str) -> StorageError:
         """A call shows no sign of life; what to tell who waits for it."""
@@ -79,7 +85,7 @@ class Threads:
 
     def ended(self, key: str, *, was_stuck: bool) -> None:
         """A thread is done, perhaps long after anybody waited for it."""
-        self._running[key] -= 1
+        self.running[key] -= 1
         self._stuck[key] -= was_stuck
         self._left(key)
 
@@ -87,7 +93,7 @@ class Threads:
         """A caller is done. Of a storage that nobody uses nothing is kept: logs may lie anywhere."""
         self._callers[key] -= 1
         if not self._callers[key]:
-            for book in (self._running, self._stuck, self._callers, self._slots):
+            for book in (self.running, self._stuck, self._callers, self._slots):
                 book.pop(key, None)
 
     def _check(self, key: str) -> None:
@@ -96,7 +102,7 @@ class Threads:
                 f"{key}: the storage does not answer ({self._stuck[key]} calls hang); "
                 "see `mount` and `dmesg` on the master's machine"
             )
-        if self._running.total() >= TOTAL:
+        if self.running.total() >= TOTAL:
             raise LimitError(f"{key}: {TOTAL} file operations at once are the limit; try again")
 
 

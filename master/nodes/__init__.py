@@ -1,1 +1,1 @@
-"""The nodes as the master sees them: the registry, one link for each, what is asked of them and what they share."""
+"""The nodes as the master sees them: the registry, one link for each, and what is asked of them."""

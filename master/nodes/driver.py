@@ -20,7 +20,7 @@ class CannotConnectError(Exception):
         self.patience = patience
 
 
-class UntrustedError(CannotConnectError):
+class UnknownHostKeyError(CannotConnectError):
     """The machine's host key is not one that we know. Only a person may decide: `muster node trust`."""
 
     def __init__(self, message: str) -> None:

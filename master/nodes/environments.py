@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,8 +30,11 @@ SCRIPTS = {"python": PYTHON, "torch": TORCH, "tensorflow": TENSORFLOW, "packages
 
 
 class Python(msgspec.Struct, frozen=True):
-    """An environment's Python. `own`: it lies in the environment, and is not one that was found elsewhere."""
+    """The `version` of an environment's Python as a node sees it, its `executable` and the `prefix` in which it lies.
+    `own`: it lies in the environment, and is not one that was found elsewhere."""
 
+    env: str
+    node: str
     version: str
     executable: str
     prefix: str
@@ -39,8 +42,11 @@ class Python(msgspec.Struct, frozen=True):
 
 
 class Framework(msgspec.Struct, frozen=True):
-    """A framework, and the GPUs that it sees. `error`: why it cannot be imported, if it is not `installed`."""
+    """A framework of an environment, and the names of the GPUs that it sees on a node: its `version`, that of its
+    `cuda`. `own`: the Python is the environment's own. `error`: why it cannot be imported, if it is not `installed`."""
 
+    env: str
+    node: str
     installed: bool
     own: bool
     version: str | None = None
@@ -51,19 +57,24 @@ class Framework(msgspec.Struct, frozen=True):
 
 
 class Packages(msgspec.Struct, frozen=True):
-    """What is installed: (name, version, `conda` or `pip`)."""
+    """What is installed in an environment as a node sees it: of each its name, its version, and `conda` or `pip`.
+    `own`: the Python is the environment's own."""
 
+    env: str
+    node: str
     packages: tuple[tuple[str, str, str], ...]
     own: bool
 
 
-ANSWERS: dict[str, type[msgspec.Struct]] = {
-    "python": Python,
-    "torch": Framework,
-    "tensorflow": Framework,
-    "packages": Packages,
-}
+Told = TypeVar("Told", Python, Framework, Packages)
 """Whoever may write into an environment decides what its Python says: it is believed only in these shapes."""
+
+
+class Env(msgspec.Struct, frozen=True):
+    """An environment: its name, as a task asks for it, and its path."""
+
+    name: str
+    path: str
 
 
 def check_name(env: str, root: str) -> str:
@@ -93,17 +104,16 @@ def list_question(conda: str, root: str) -> list[str]:
     return ["/bin/sh", "-c", LIST, "sh", conda, root]
 
 
-def read_answer(env: str, node: str, probed: Probed, what: str = "python") -> dict[str, Any]:
-    """What the script SCRIPTS[what] said. Raises NotFoundError, ConflictError, NodeUnreachableError with what went
+def read_answer(env: str, node: str, probed: Probed, kind: type[Told]) -> Told:
+    """What the script said, which answers so. Raises NotFoundError, ConflictError, NodeUnreachableError with what went
     wrong."""
     _check_ended(node, probed)
     found = _marked(probed["output"])
     if found is not None:
         try:
-            answer: dict[str, Any] = msgspec.to_builtins(msgspec.convert(found, ANSWERS[what]))
+            return msgspec.convert({**found, "env": env, "node": node}, kind)
         except msgspec.ValidationError as error:
             raise ConflictError(f"{env} on {node}: its Python answers something else than was asked: {error}") from None
-        return answer
     lines = _complaint(probed["output"])
     if probed["code"] == CANNOT_START:
         # Conda says first what is wrong and then what to do about it.
@@ -113,8 +123,8 @@ def read_answer(env: str, node: str, probed: Probed, what: str = "python") -> di
     raise ConflictError(f"{env} on {node}: {said}")
 
 
-def read_list(conda: str, root: str, node: str, probed: Probed) -> list[dict[str, str]]:
-    """The environments that a node sees: `name` (as a task asks for it) and `path`, in order."""
+def read_list(conda: str, root: str, node: str, probed: Probed) -> list[Env]:
+    """The environments that a node sees, in order."""
     _check_ended(node, probed)
     found: dict[str, str] = {}
     for line in probed["output"].split("\0"):
@@ -122,7 +132,7 @@ def read_list(conda: str, root: str, node: str, probed: Probed) -> list[dict[str
         name = _name_of(path, conda, root)
         if name is not None:
             found.setdefault(name, path)
-    return [{"name": name, "path": found[name]} for name in sorted(found, key=_order)]
+    return [Env(name, found[name]) for name in sorted(found, key=_order)]
 
 
 def _name_of(path: str, conda: str, root: str) -> str | None:

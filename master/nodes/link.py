@@ -19,14 +19,15 @@ from typing import Any, Protocol
 import msgspec
 
 from master import failpoint
-from master.core import heard
-from master.core.attempt import Seen
+from master.core import agent_messages
+from master.core.attempt import Seen, sane
 from master.core.inventory import Facts, NodeState
 from master.engine import Engine
-from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, Patience, UntrustedError
+from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, Patience, UnknownHostKeyError
+from master.nodes.pacing import PacedReader
 from master.nodes.questions import Questions
 from wire import agent as wire
-from wire.framing import FrameError, LineDecoder, encode
+from wire.framing import FrameError, encode
 
 log = logging.getLogger("muster.link")
 
@@ -55,7 +56,7 @@ class Identity(Protocol):
 class SampleSink(Protocol):
     """Where samples go."""
 
-    def sample(self, node: str, sample: heard.Passed) -> None:
+    def sample(self, node: str, sample: agent_messages.EncodedSample) -> None:
         """A sample of a node arrived."""
 
 
@@ -84,20 +85,27 @@ class _Line(asyncio.Protocol):
 
 class Link:
     """The link to one node. `run` keeps it up until it is cancelled; `send` drops what cannot be sent: the inventory
-    after the next handshake sets it right. `on_inventory` is called between the inventory and the node being online."""
+    after the next handshake sets it right. `on_welcome` is given what an agent says of its machine, before it
+    gets a task; `on_inventory` is called between the inventory and the node being online;
+    `on_same` when what answers is the machine of another entry, with that one's name."""
 
     def __init__(self, node: str, driver: Driver, engine: Engine, identity: Identity, samples: SampleSink) -> None:
         self.node = node
         self.driver = driver
+        self.on_welcome: Callable[[Facts], None] = lambda _facts: None
         self.on_inventory: Callable[[], None] = lambda: None
+        self.on_same: Callable[[str], None] = lambda _other: None
         self.sampling = wire.Sampling(gpus="auto", folders=[])
         self.questions = Questions(node, self.send)
         self._engine = engine
         self._identity = identity
         self._samples = samples
         self._transport: asyncio.Transport | None = None
-        self._decoder = LineDecoder(wire.MAX_FRAME)
+        self._reader: PacedReader | None = None
+        self._greeted = False
         self._ready = False
+        self._adopting: Facts | None = None
+        self._inventories_to_skip = 0
         self._closed = asyncio.Event()
         self._woken = asyncio.Event()
         self._why_closed = ""
@@ -120,7 +128,7 @@ class Link:
                 why = await self._session()
             except CannotConnectError as error:
                 why, patience = str(error), error.patience
-                state = NodeState.UNTRUSTED if isinstance(error, UntrustedError) else state
+                state = NodeState.UNTRUSTED if isinstance(error, UnknownHostKeyError) else state
             except Exception as error:  # whatever is wrong with one node, the others and the queue go on
                 log.exception("node %s: connecting met a defect", self.node)
                 why, patience = f"connecting met a defect of Muster ({error!r}); the server log has the details", "long"
@@ -178,7 +186,7 @@ class Link:
     async def _session(self) -> str:
         """One connection from beginning to end; why it ended. Raises CannotConnectError."""
         self._closed.clear()
-        self._decoder = LineDecoder(wire.MAX_FRAME)
+        self._adopting = None
         self._why_closed = "the agent closed the connection"
         line = _Line(self)
         try:
@@ -188,6 +196,8 @@ class Link:
         finally:
             line.link = None
             self._ready = False
+            if self._reader is not None:
+                self._reader.close()
             if self._transport is not None:
                 self._transport.abort()
                 self._transport = None
@@ -230,7 +240,8 @@ class Link:
     def connected(self, transport: asyncio.Transport) -> None:
         """Say who we are."""
         self._transport = transport
-        self._ready = False
+        self._reader = PacedReader(transport, self._hear, wire.MAX_FRAME)
+        self._greeted = self._ready = False
         self._out.clear()
         hello = self._identity.hello()
         hello["sampling"] = self.sampling
@@ -243,47 +254,77 @@ class Link:
         self._closed.set()
 
     def received(self, data: bytes) -> None:
-        """Handle each line."""
+        """Handle each line, those of a flood when others had their turn."""
         self._heard_at = time.monotonic()
         try:
-            for line in self._decoder.feed(data):
-                if not self._closed.is_set():
-                    self._handle(line)
-        except (FrameError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            log.warning("node %s: the agent sent something unreadable: %s", self.node, error)
-            self._why_closed = f"the agent sent something unreadable: {error}"
-            self._closed.set()
+            if self._reader is not None:
+                self._reader.feed(data)
+        except FrameError as error:
+            self._unreadable(error)
+
+    def _hear(self, line: bytes) -> None:
+        if self._closed.is_set():
+            return
+        self._heard_at = time.monotonic()
+        try:
+            self._handle(line)
+        except (agent_messages.UnbelievableError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            self._unreadable(error)
+
+    def _unreadable(self, error: Exception) -> None:
+        log.warning("node %s: the agent sent something unreadable: %s", self.node, error)
+        self._why_closed = f"the agent sent something unreadable: {error}"
+        self._closed.set()
 
     def _handle(self, line: bytes) -> None:
-        core, op = self._engine.core, heard.op_of(line).op
+        core, op = self._engine.core, agent_messages.op_of(line).op
         if op == "started":
-            started = heard.as_started(line)
+            started = agent_messages.as_started(line)
             failpoint.reach("started.received")
-            self._engine.event(lambda: core.started(self.node, started.launch_id, started.at))
+            names = {"pid": started.pid, "pid_start": started.pid_start}
+            now = time.time()
+            log_size = (started.log_bytes, started.log_limit)
+            self._engine.event(lambda: core.started(self.node, started.launch_id, started.at, now, **names))
+            self._engine.event(lambda: core.log_grows(self.node, started.launch_id, *log_size))
         elif op == "exit":
-            ended = heard.as_ended(line).exit()
+            ended = agent_messages.as_ended(line).exit()
             failpoint.reach("exit.received")
             self._engine.event(lambda: core.exited(self.node, ended, time.time()))
         elif op == "sample":
             self._sampled(line)
         elif op == "welcome":
-            self._welcomed(heard.as_welcome(line).facts())
+            agent_messages.check_due(op, due=not self._greeted)
+            self._greeted = True
+            self._welcomed(agent_messages.as_welcome(line).facts())
         elif op == "inventory" and not self._retire_by:
-            self._reconcile([attempt.seen() for attempt in heard.as_inventory(line).attempts])
+            agent_messages.check_due(op, due=self._greeted and not self._ready)
+            self._inventoried(self._inventory_of(line))
         elif op == "probed":
-            self.questions.answered(heard.as_probed(line))
+            self.questions.answered(agent_messages.as_probed(line))
         elif op == "refused":
-            refused = heard.as_refused(line)
-            self._why_closed = f"its agent refuses us ({refused.code}): {refused.message}"
+            refused = agent_messages.as_refused(line)
+            where = f"; its folder is {refused.folder}" if refused.folder else ""
+            self._why_closed = f"its agent refuses us ({refused.code}): {refused.message}{where}"
+
+    def _inventory_of(self, line: bytes) -> list[Seen]:
+        agent_messages.check_inventory(line)
+        attempts = agent_messages.as_inventory(line).attempts
+        node = self._engine.core.inventory.nodes.get(self.node)
+        agent_messages.check_attempts(len(attempts), len(node.active) if node is not None else 0)
+        return [attempt.seen() for attempt in attempts]
 
     def _sampled(self, line: bytes) -> None:
-        core, sample = self._engine.core, heard.as_sample(line)
-        core.node_load(self.node, sample.load, sample.at - time.time())
+        if len(line) > agent_messages.SAMPLE_BYTES:
+            raise agent_messages.UnbelievableError(f"a sample of {len(line)} bytes")
+        core, sample = self._engine.core, agent_messages.as_sample(line)
+        now = time.time()
+        core.node_load(self.node, sample.load, sample.at - now)
+        sample.at = sane(sample.at, now, now)
         if self.sampling["gpus"] == "declared" or (sample.gpu_source == "none" and not sample.gpu_fault):
             self._engine.event(lambda: core.gpus_unseen(self.node))
         else:
             self._engine.event(lambda: core.gpus_seen(self.node, sample.gpus, time.time(), sample.gpu_fault))
-        self._samples.sample(self.node, heard.Passed(line, sample.gpu_fault))
+        self._samples.sample(self.node, agent_messages.EncodedSample(sample))
 
     def _reconcile(self, seen: list[Seen]) -> None:
         core = self._engine.core
@@ -293,17 +334,64 @@ class Link:
             self._engine.event(lambda: core.gpus_expected(self.node))
         self.on_inventory()
         self._engine.event(lambda: core.node_state(self.node, NodeState.ONLINE))
+        failpoint.reach("start.reconciled")
 
     def _welcomed(self, facts: Facts) -> None:
         core = self._engine.core
         stranger = core.stranger(self.node, facts)
-        if stranger is not None:
+        lost = core.adoptable(self.node, facts)
+        if stranger is not None and not lost:
             self._why_closed = stranger
+            self._closed.set()
+        elif self._is_served_as_another(facts):
             self._closed.set()
         elif facts.version not in (self.driver.version, self._asked_to_retire):
             self._retire(facts.version)
         else:
+            failpoint.reach("start.welcomed")
+            if facts.login_fault:
+                log.warning("node %s: %s", self.node, facts.login_fault)
+            self.on_welcome(facts)
             self._engine.event(lambda: core.node_state(self.node, NodeState.CONNECTING, None, facts))
+            if lost:
+                self._have_adopted(facts, lost)
+
+    def _have_adopted(self, facts: Facts, lost: list[Seen]) -> None:
+        """Its state folder is another one, and what runs there may be alive: the agent is told what we know of it, and
+        what it answers counts, not what it says before."""
+        log.warning("node %s: its agent has a new state folder and is told of %d attempts", self.node, len(lost))
+        self._adopting, self._inventories_to_skip = facts, 1
+        entries = [
+            wire.Lost(launch_id=one.launch_id, pid=one.pid, pid_start=one.pid_start, started_at=one.started_at)
+            for one in lost
+        ]
+        if self._transport is not None:
+            self._transport.write(encode(wire.Adopt(op="adopt", attempts=entries)))
+
+    def _inventoried(self, seen: list[Seen]) -> None:
+        facts = self._adopting
+        if facts is None:
+            self._reconcile(seen)
+        elif self._inventories_to_skip:
+            self._inventories_to_skip -= 1
+        else:
+            self._adopting = None
+            core = self._engine.core
+            self._engine.event(lambda: core.adopted(self.node, facts, seen))
+            stranger = core.stranger(self.node, facts)
+            if stranger is None:
+                self._reconcile(seen)
+            else:
+                self._why_closed = stranger
+                self._closed.set()
+
+    def _is_served_as_another(self, facts: Facts) -> bool:
+        same = self._engine.event(lambda: self._engine.core.same_machine(self.node, facts))
+        if same is None:
+            return False
+        other, self._why_closed = same
+        self.on_same(other)
+        return True
 
     def _retire(self, version: str) -> None:
         # Asked once only: an agent that does not know the word goes on as it is, and is understood.

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
-from master.core.heard import Probed
+from master.core.agent_messages import Probed
 from wire import agent as wire
 from wire.errors import NodeUnreachableError
 
@@ -22,7 +22,7 @@ class Questions:
         self._node = node
         self._send = send
         self._numbers = itertools.count(1)
-        self._open: dict[str, asyncio.Future[wire.Probed]] = {}
+        self._open: dict[str, tuple[asyncio.Future[wire.Probed], int]] = {}
 
     async def ask(
         self,
@@ -50,7 +50,7 @@ class Questions:
         )
         if not self._send(message):
             raise NodeUnreachableError(f"node {self._node} is not connected; `muster nodes` says why")
-        self._open[probe_id] = future
+        self._open[probe_id] = future, output_limit
         try:
             return await asyncio.wait_for(future, timeout_s + ANSWER_BY_S)
         except TimeoutError:
@@ -62,21 +62,21 @@ class Questions:
 
     def answered(self, said: Probed) -> None:
         """An answer came; one that nobody waits for any more is dropped."""
-        future = self._open.get(said.probe_id)
+        future, output_limit = self._open.get(said.probe_id, (None, 0))
         if future is not None and not future.done():
             future.set_result(
                 wire.Probed(
                     op="probed",
                     probe_id=said.probe_id,
                     code=said.code,
-                    output=said.output,
-                    truncated=said.truncated,
+                    output=said.output[:output_limit],
+                    truncated=said.truncated or len(said.output) > output_limit,
                     error=said.error,
                 )
             )
 
     def break_off(self, why: str) -> None:
         """The connection is gone, and with it the answers."""
-        for future in self._open.values():
+        for future, _ in self._open.values():
             if not future.done():
                 future.set_exception(NodeUnreachableError(f"node {self._node}: {why}"))

@@ -15,7 +15,9 @@ import msgspec
 
 from master.core.inventory import NodeSpec
 from master.durable import json_file
-from master.explain import nearest
+from master.durable.private import planted
+from master.mismatch import nearest
+from master.peer import user_name
 from wire.errors import BadRequestError, ConfigError
 
 MISSING_CURE = "`muster init` writes one with this machine in it; conf.json's `slaver_file` says where it lies"
@@ -83,6 +85,11 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 def load_registry(path: Path) -> tuple[NodeConfig, ...]:
     """Read the registry. Raises ConfigError; a file with one mistake is refused whole."""
     path = path.absolute()
+    if (owner := planted(path)) is not None:
+        raise ConfigError(
+            f"{path}: it belongs to {user_name(owner)}, in a folder where everybody may write: nodes would be that "
+            "account's word. Write one of your own, or move conf.json and it into a folder of yours"
+        )
     return parse_registry(entries_of(json_file.read_bytes(path, cure=MISSING_CURE), path), path)
 
 

@@ -30,14 +30,16 @@ _LOOK_S = 0.02
 
 Nodes = tuple[NodeConfig, ...]
 Told = Callable[[Nodes], None]
+Check = Callable[[Nodes], None]
+"""Raises ConfigError for a registry that is right in itself and must not be."""
 _Change = Callable[[str, list[Any]], str]
 
 
 def _nobody(_nodes: Nodes) -> None:
-    """Tell nobody."""
+    """Tell nobody, and refuse nothing."""
 
 
-def add(path: Path, entry: dict[str, Any], *, told: Told = _nobody) -> Nodes:
+def add(path: Path, entry: dict[str, Any], *, check: Check = _nobody, told: Told = _nobody) -> Nodes:
     """Write one more node at the end, laid out as the one before it, and give the new registry.
 
     `told` gets it too, before anybody else may change the file. Raises ConflictError (the name is taken, the file
@@ -54,10 +56,10 @@ def add(path: Path, entry: dict[str, Any], *, told: Told = _nobody) -> Nodes:
         written = json_text.object_like(text, there[-1].value, entry) if there else _one_line(entry)
         return json_text.append(text, begin, written)
 
-    return _rewrite(path, change, told)
+    return _rewrite(path, change, check, told)
 
 
-def edit(path: Path, name: str, changes: dict[str, Any], *, told: Told = _nobody) -> Nodes:
+def edit(path: Path, name: str, changes: dict[str, Any], *, check: Check = _nobody, told: Told = _nobody) -> Nodes:
     """Change keys of one node where they stand; None takes a key out. Gives the new registry.
 
     Raises NotFoundError, and as `add` does. The name stays: tasks go by it.
@@ -72,16 +74,16 @@ def edit(path: Path, name: str, changes: dict[str, Any], *, told: Told = _nobody
             text = json_text.drop_member(text, at, key) if value is None else json_text.set_member(text, at, key, value)
         return text
 
-    return _rewrite(path, change, told)
+    return _rewrite(path, change, check, told)
 
 
-def remove(path: Path, name: str, *, told: Told = _nobody) -> Nodes:
+def remove(path: Path, name: str, *, check: Check = _nobody, told: Told = _nobody) -> Nodes:
     """Take a node out and give the new registry. Raises NotFoundError, and as `add` does."""
 
     def change(text: str, entries: list[Any]) -> str:
         return json_text.drop(text, json_text.start(text), _find(entries, name))
 
-    return _rewrite(path, change, told)
+    return _rewrite(path, change, check, told)
 
 
 def _one_line(entry: dict[str, Any]) -> str:
@@ -95,12 +97,12 @@ def _find(entries: list[Any], name: str) -> int:
     return names.index(name)
 
 
-def _rewrite(path: Path, change: _Change, told: Told) -> Nodes:
+def _rewrite(path: Path, change: _Change, check: Check, told: Told) -> Nodes:
     path = Path(os.path.realpath(path))
     try:
         with _turn(path), _alone(path):
             before = json_file.read_bytes(path, cure=MISSING_CURE)
-            after, nodes = _changed(path, before, change)
+            after, nodes = _changed(path, before, change, check)
             if after != before:
                 _replace(path, before, after)
             told(nodes)
@@ -109,7 +111,7 @@ def _rewrite(path: Path, change: _Change, told: Told) -> Nodes:
         raise StorageError(f"{path}: cannot be written: {error.strerror}") from None
 
 
-def _changed(path: Path, before: bytes, change: _Change) -> tuple[bytes, Nodes]:
+def _changed(path: Path, before: bytes, change: _Change, check: Check) -> tuple[bytes, Nodes]:
     """The file's new bytes and what they say. Raises ConfigError for a file that was wrong, BadRequestError for a
     change that would make it so."""
     entries = entries_of(before, path)
@@ -118,6 +120,7 @@ def _changed(path: Path, before: bytes, change: _Change) -> tuple[bytes, Nodes]:
     after = bom + change(before.removeprefix(bom).decode(), entries).encode()
     try:
         nodes = parse_registry(entries_of(after, path), path)
+        check(nodes)
     except ConfigError as error:
         raise BadRequestError(str(error).removeprefix(f"{path}: ")) from None
     return after, nodes

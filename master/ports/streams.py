@@ -9,22 +9,24 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-import msgspec
-
-from master.core.heard import Passed
+from master.core.agent_messages import EncodedSample
 from master.core.task import Task
 from master.engine import Engine
-from master.peer import Peer
-from master.rates import Rates
-from master.verbs.base import Context, Surroundings
-from master.verbs.node_view import node_view
-from master.verbs.tasks import view
+from master.ports.rpc_frames import notification
+from master.verbs.base import Told
+from master.verbs.surroundings import Surroundings
+from master.verbs.turns import Job, Turns, Work
+from master.views.nodes import node_view
+from master.views.tasks import task_view
 
 TASKS, NODES = "train_state_port", "monitor_port"
+TELLS: dict[str, Told] = {TASKS: "tasks", NODES: "nodes"}
+"""What each port tells of those who subscribed there."""
 
-_encode = msgspec.json.Encoder().encode
+SLICE = 20
+"""Updates of tasks that are encoded between two chances for others."""
 
 
 class Subscriber(Protocol):
@@ -53,10 +55,10 @@ class Subscriber(Protocol):
 class Streams:
     """What all sessions share: who subscribed to what, and what there is to send at the end of a turn of the loop."""
 
-    def __init__(self, engine: Engine, master: Surroundings, rates: Rates) -> None:
+    def __init__(self, engine: Engine, master: Surroundings, turns: Turns) -> None:
         self.engine = engine
         self.master = master
-        self.rates = rates
+        self.turns = turns
         self.subscribers: dict[str, dict[Subscriber, None]] = {TASKS: {}, NODES: {}}
         self._unsent: dict[Subscriber, None] = {}
         self._send_at: asyncio.Handle | None = None
@@ -64,16 +66,22 @@ class Streams:
 
     def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
         """Tell the subscribers what has become durable. Each update is encoded once for all."""
-        watchers = self.subscribers[TASKS]
-        if watchers:
-            for task in tasks:
-                self._tell(watchers, task.id, partial(self.task_update, task.id))
-            for task_id in gone:
-                self._tell(watchers, task_id, partial(self.task_update, task_id))
+        if self.subscribers[TASKS]:
+            news = self._tell_tasks([*(task.id for task in tasks), *gone])
+            self.turns.begin(Job(news, _told, is_wanted=lambda: bool(self.subscribers[TASKS])))
         watchers = self.subscribers[NODES]
         if watchers:
             for name in nodes:
                 self._tell(watchers, name, partial(self.node_update, name))
+
+    def _tell_tasks(self, task_ids: list[int]) -> Work:
+        """A batch of ten thousand is told in slices: each task as it is then, once that is durable."""
+        for place, task_id in enumerate(task_ids, 1):
+            self._tell(self.subscribers[TASKS], task_id, partial(self.task_update, task_id))
+            if place % SLICE == 0:
+                yield
+                while not self.engine.is_settled:
+                    yield
 
     def send_soon(self, session: Subscriber) -> None:
         """Send what a session has to say at the end of this turn of the loop, all its frames together."""
@@ -90,10 +98,10 @@ class Streams:
         for session in unsent:
             session.flush()
 
-    def sample(self, node: str, sample: Passed) -> None:
+    def sample(self, node: str, sample: EncodedSample) -> None:
         """Pass a sample on; who cannot take it now misses it."""
         if self.subscribers[NODES]:
-            frame = _notification("node.sample", {**sample.told(), "node": node})
+            frame = notification("node.sample", {**sample.told(), "node": node})
             for session in self.subscribers[NODES]:
                 session.send_if_free(frame)
 
@@ -101,16 +109,17 @@ class Streams:
         """The newest word on a task."""
         task = self.engine.core.tasks.get(task_id)
         if task is None:
-            return _notification("task.changed", {"id": task_id, "gone": True})
-        context = Context(self.engine, self.master, Peer(""), 0.0)
-        return _notification("task.changed", {"task": view(context, task)})
+            return notification("task.changed", {"id": task_id, "gone": True})
+        return notification("task.changed", {"task": task_view(self.engine.core, task)})
 
     def node_update(self, name: str) -> bytes:
         """The newest word on a node."""
         node = self.engine.core.inventory.nodes.get(name)
         if node is None:
-            return _notification("node.changed", {"name": name, "gone": True})
-        return _notification("node.changed", {"node": node_view(node, self.engine.core, self.master.fleet)})
+            return notification("node.changed", {"name": name, "gone": True})
+        return notification(
+            "node.changed", {"node": node_view(self.engine.core, node, self.master.fleet.configs.get(name))}
+        )
 
     def update(self, key: int | str) -> bytes:
         """The newest word on what a subscriber was told of by this key."""
@@ -133,5 +142,7 @@ class Streams:
                     session.send(frame)
 
 
-def _notification(method: str, params: dict[str, Any]) -> bytes:
-    return _encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n"
+def _told(_result: object, error: Exception | None) -> None:
+    """News were given; a defect in them is no less a defect for being met in a slice."""
+    if error is not None:
+        raise error

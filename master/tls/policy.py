@@ -10,6 +10,7 @@ import asyncio.sslproto
 import fcntl
 import ipaddress
 import logging
+import os
 import socket
 import ssl
 import struct
@@ -107,11 +108,23 @@ class Tls:
         return context
 
     def _load(self, context: ssl.SSLContext) -> None:
+        self._check_key()
         try:
             context.load_cert_chain(self._shown, self._key)
             self._loaded = self._changed_at()
         except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             raise ConfigError(f"{self._shown}: the certificate cannot be used: {error}") from None
+
+    def _check_key(self) -> None:
+        """One that the lab brings: its group may be one for keys (`ssl-cert`), unless the file is ours to close."""
+        if self._key is None:
+            return
+        try:
+            info = self._key.stat()
+        except OSError:
+            return  # loading it tells why
+        if info.st_mode & (0o077 if info.st_uid == os.geteuid() else 0o007):
+            raise ConfigError(f"{self._key}: others may read this key: `chmod 600 {self._key}`")
 
     def _renew(self, context: ssl.SSLContext) -> None:
         """Connections that are open stay as they are."""

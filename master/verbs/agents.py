@@ -11,23 +11,30 @@ import msgspec
 from master.verbs.base import Context
 from wire.errors import MusterError
 
-_under_way: set[asyncio.Task[dict[str, Any]]] = set()
+_under_way: set[asyncio.Task[AgentsDone]] = set()
 """What was begun is brought to its end, also when who asked for it leaves: half a restart is a stop."""
 
 
 class SomeNodes(msgspec.Struct, forbid_unknown_fields=True):
-    """Nodes by their names; none means all."""
+    """agent.stop, agent.start, agent.restart: nodes by their names; none means all."""
 
     nodes: list[str] = []
 
 
-def stop(context: Context, params: SomeNodes) -> Awaitable[dict[str, Any]]:
+class AgentsDone(msgspec.Struct, frozen=True):
+    """The nodes for which it was `done`, and of those for which it was `refused`, why."""
+
+    done: list[str]
+    refused: dict[str, str]
+
+
+def stop(context: Context, params: SomeNodes) -> Awaitable[AgentsDone]:
     """End agents and let them stay away, also after a restart of the master, until `start`."""
     fleet = context.master.fleet
     return _each(context, params, lambda name: fleet.stop_agent(name, context.user))
 
 
-def start(context: Context, params: SomeNodes) -> Awaitable[dict[str, Any]]:
+def start(context: Context, params: SomeNodes) -> Awaitable[AgentsDone]:
     """Undo `stop`; where nothing was stopped, try to connect now."""
     fleet = context.master.fleet
 
@@ -37,14 +44,14 @@ def start(context: Context, params: SomeNodes) -> Awaitable[dict[str, Any]]:
     return _each(context, params, start_one)
 
 
-def restart(context: Context, params: SomeNodes) -> Awaitable[dict[str, Any]]:
-    """End agents and start them anew."""
+def restart(context: Context, params: SomeNodes) -> Awaitable[AgentsDone]:
+    """End agents and start them anew. Tasks run on."""
     return _each(context, params, context.master.fleet.restart_agent)
 
 
 def _each(
     context: Context, params: SomeNodes, act: Callable[[str], Coroutine[Any, Any, None]]
-) -> Awaitable[dict[str, Any]]:
+) -> Awaitable[AgentsDone]:
     names = list(dict.fromkeys(params.nodes)) or list(context.core.inventory.nodes)
     for name in names:
         context.core.node(name)
@@ -54,7 +61,7 @@ def _each(
     return asyncio.shield(job)
 
 
-async def _all(names: list[str], act: Callable[[str], Coroutine[Any, Any, None]]) -> dict[str, Any]:
+async def _all(names: list[str], act: Callable[[str], Coroutine[Any, Any, None]]) -> AgentsDone:
     """Which nodes it was done for, and why not for the others."""
     outcomes = await asyncio.gather(*map(act, names), return_exceptions=True)
     refused: dict[str, str] = {}
@@ -63,4 +70,4 @@ async def _all(names: list[str], act: Callable[[str], Coroutine[Any, Any, None]]
             refused[name] = str(outcome)
         elif outcome is not None:
             raise outcome
-    return {"done": [name for name in names if name not in refused], "refused": refused}
+    return AgentsDone([name for name in names if name not in refused], refused)

@@ -1,70 +1,112 @@
 """What a verb is, and what it may use.
 
 A verb is a function of a Context and its typed parameters; it gives the result, or something to await for it (for
-work that may block, which it does in a thread). The table of all verbs is `master.verbs.table`.
+work that may block, which it does in a thread), or a generator that does work in slices, yields between them, and
+returns the result (for what takes longer than others may wait). The table of all verbs is `master.verbs.table`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
-from master.config import Config
 from master.core.core import Core
-from master.drivers.report import Desk
+from master.core.task import TaskState
 from master.engine import Engine
-from master.files.service import Files
-from master.nodes.fleet import Fleet
-from master.peer import Peer
+from master.verbs.access import Caller, Role, Scope, Whose
+from master.verbs.repeats import answer_to
+from master.verbs.surroundings import Surroundings
+
+T = TypeVar("T")
 
 
-class Surroundings(Protocol):
-    """The parts of the running master that verbs use, besides the engine."""
+Told = Literal["tasks", "nodes"]
+"""What can be subscribed to."""
 
-    conda: str
-    root: str
-    log_folder: str
-    server_log: str
-    config: Config
-    fleet: Fleet
-    files: Files
-    desk: Desk
 
-    def info(self) -> dict[str, Any]:
-        """What `server.info` answers, less what the core knows."""
+class PushChannel(Protocol):
+    """A connection, as what it can be told without asking."""
 
-    def stop(self) -> None:
-        """End the master; tasks run on."""
+    @property
+    def tells(self) -> Told | None:
+        """What its port tells of, if of anything."""
+
+    def begin(self, only: frozenset[int] | None, *, in_slices: bool) -> None:
+        """Tell what changes from now on, of these tasks or of all. `in_slices`: the call's answer is made in slices,
+        and goes first."""
 
 
 class Context(msgspec.Struct, frozen=True):
-    """One call: who calls, and what may be used to answer. `now`: seconds since the epoch."""
+    """One call: who calls, and what may be used to answer.
+
+    `now`: seconds since the epoch. `past`: how tasks ended that the call names and the core does not hold any more.
+    `channel`: the connection that `subscribe` begins to tell. `once`: the request's id and parameters, where it may be
+    sent again under this id.
+    """
 
     engine: Engine
     master: Surroundings
-    peer: Peer
+    caller: Caller
     now: float
+    past: Mapping[int, TaskState] = MappingProxyType({})
+    channel: PushChannel | None = None
+    once: tuple[str, msgspec.Struct] | None = None
+
+    def change(self, change: Callable[[], T], *, grows: bool = True) -> T:
+        """Let the core change something, see `Engine.client_change`; `change` gives the answer, which is remembered
+        with what changed if the request has an id. Raises StoreUnavailableError while the disk takes no writes."""
+        once, core = self.once, self.engine.core
+        if once is None:
+            return self.engine.client_change(change, grows=grows)
+
+        def remembered() -> T:
+            result = change()
+            core.remember_answer(once[0], answer_to(once[1], result))
+            return result
+
+        return self.engine.client_change(remembered, grows=grows)
 
     @property
     def core(self) -> Core:
-        """The state; changed only through `engine`."""
+        """The state; changed only through `change`."""
         return self.engine.core
 
     @property
     def user(self) -> str:
         """The name of the caller."""
-        return self.peer.user or ""
+        return self.caller.user or ""
 
 
 class Verb(msgspec.Struct, frozen=True):
-    """A verb: what it takes and what it does. `role` is the least role that may call it."""
+    """A verb: what it takes, what it gives, what it does and who may call it.
 
-    params: type
+    `result`: the type of what is answered. `role`: the least that may call it. `rate`: what its calls are counted as,
+    with a cap in `limits`. `repeatable`: to ask twice, without a `request_id`, does no more than to ask once.
+    """
+
+    params: type[msgspec.Struct]
+    result: Any
     handle: Callable[[Context, Any], Any]
-    role: str = "user"
+    role: Role
+    scope: Scope
+    whose: Whose
+    rate: Literal["", "env"] = ""
+    repeatable: bool = False
+
+
+class Pieces(msgspec.Struct, frozen=True):
+    """A result that is encoded already, in pieces: putting a long one together would take longer than others may
+    wait."""
+
+    parts: list[bytes]
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """No parameters."""
+
+
+class Done(msgspec.Struct, frozen=True):
+    """It was done, and there is nothing to tell of it: an empty object."""

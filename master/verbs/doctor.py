@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from master.core.inventory import NodeState
 from master.doctor.examine import examine
-from master.doctor.finding import Finding, worst
+from master.doctor.finding import Finding, Verdict, worst
 from master.doctor.node import Lab
 from master.verbs.base import Context
 
-_under_way: set[asyncio.Task[list[dict[str, Any]]]] = set()
+_under_way: set[asyncio.Task[list[Examined]]] = set()
 """What was begun is brought to its end, also when who asked for it leaves: it has files to remove."""
 
 
 class Names(msgspec.Struct, forbid_unknown_fields=True):
-    """Nodes by their names; none means all."""
+    """node.doctor: nodes by their names; none means all."""
 
     names: Annotated[list[str], Meta(max_length=10_000)] = []
 
 
-def doctor(context: Context, params: Names) -> Awaitable[list[dict[str, Any]]]:
-    """Look closely at nodes; of each its state, the worst verdict and all findings. Takes up to half a minute."""
+class Examined(msgspec.Struct, frozen=True):
+    """What ails a node: its state (null: it is gone), the worst verdict, and the findings of all checks, in order."""
+
+    name: str
+    state: NodeState | None
+    verdict: Verdict
+    findings: list[Finding]
+
+
+def doctor(context: Context, params: Names) -> Awaitable[list[Examined]]:
+    """Look closely at nodes: what ails each, with a cure. Takes up to half a minute."""
     names = list(dict.fromkeys(params.names)) or list(context.core.inventory.nodes)
     for name in names:
         context.core.node(name)
@@ -36,16 +46,11 @@ def doctor(context: Context, params: Names) -> Awaitable[list[dict[str, Any]]]:
     return asyncio.shield(job)
 
 
-async def _examine(lab: Lab, names: list[str]) -> list[dict[str, Any]]:
+async def _examine(lab: Lab, names: list[str]) -> list[Examined]:
     found = await examine(lab, names)
     return [_view(lab, name, findings) for name, findings in found.items()]
 
 
-def _view(lab: Lab, name: str, findings: list[Finding]) -> dict[str, Any]:
+def _view(lab: Lab, name: str, findings: list[Finding]) -> Examined:
     node = lab.core.inventory.nodes.get(name)
-    return {
-        "name": name,
-        "state": node.state if node else None,
-        "verdict": worst(findings),
-        "findings": [msgspec.to_builtins(finding) for finding in findings],
-    }
+    return Examined(name, node.state if node else None, worst(findings), findings)

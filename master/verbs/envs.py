@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from master.core.inventory import NodeState
 from master.nodes import environments
+from master.nodes.environments import Env, Framework, Packages, Python, Told
 from master.verbs.base import Context
 from wire.agent import Probed
 from wire.errors import ConflictError, NodeUnreachableError, NotFoundError
 
-Env = Annotated[str, Meta(min_length=1, max_length=4096)]
+EnvName = Annotated[str, Meta(min_length=1, max_length=4096, examples=["base"])]
 
 
 class ListEnvs(msgspec.Struct, forbid_unknown_fields=True):
@@ -31,7 +32,7 @@ class ListEnvs(msgspec.Struct, forbid_unknown_fields=True):
 class OneEnv(msgspec.Struct, forbid_unknown_fields=True):
     """env.check, env.python, env.packages: a name, or the absolute path of a virtual environment beneath root."""
 
-    env: Env
+    env: EnvName
     node: str | None = None
 
 
@@ -41,7 +42,14 @@ class Cuda(OneEnv, forbid_unknown_fields=True):
     framework: Literal["torch", "tensorflow"] = "torch"
 
 
-async def list_envs(context: Context, params: ListEnvs) -> dict[str, Any]:
+class EnvList(msgspec.Struct, frozen=True):
+    """The environments that `node` sees; null: the master's own machine was asked, for no node was there."""
+
+    node: str | None
+    envs: list[Env]
+
+
+async def list_envs(context: Context, params: ListEnvs) -> EnvList:
     """The environments that a node sees."""
     master = context.master
     argv = environments.list_question(master.conda, master.root)
@@ -55,43 +63,43 @@ async def list_envs(context: Context, params: ListEnvs) -> dict[str, Any]:
         # People queue tasks while no node is there; the folders are shared, so the master sees what a node would.
         node, probed = None, await _run_here(argv, environments.LIST_S)
     told = node or "the master's own machine"
-    return {"node": node, "envs": environments.read_list(master.conda, master.root, told, probed)}
+    return EnvList(node, environments.read_list(master.conda, master.root, told, probed))
 
 
-async def check(context: Context, params: OneEnv) -> dict[str, Any]:
-    """Whether a task could use it: it can be activated there, and its Python runs. NotFoundError or ConflictError if
-    not."""
+async def check(context: Context, params: OneEnv) -> Python:
+    """Whether a task could use an environment: it can be activated there, and its own Python runs; refused if not."""
     found = await python(context, params)
-    if not found["own"]:
+    if not found.own:
         raise ConflictError(
-            f"{found['env']} on {found['node']}: {found['executable']} runs in it, which is not its own Python; was it "
-            "moved or copied? Then make it anew in its place"
+            f"{found.env} on {found.node}: {found.executable} runs in it, which is not its own Python; was it moved or "
+            "copied? Then make it anew in its place"
         )
     return found
 
 
-async def python(context: Context, params: OneEnv) -> dict[str, Any]:
-    """The version of its Python, where it lies, and whether it is the environment's `own`."""
-    return await _ask(context, params, "python", environments.PYTHON_S)
+async def python(context: Context, params: OneEnv) -> Python:
+    """The version of an environment's Python, where it lies, and whether it is the environment's own."""
+    return await _ask(context, params, "python", Python, environments.PYTHON_S)
 
 
-async def cuda(context: Context, params: Cuda) -> dict[str, Any]:
-    """Whether its framework sees GPUs: `installed`, `version`, `cuda`, `available`, `gpus`. A probe holds no GPU; it
-    may look at those that tasks hold."""
-    return await _ask(context, params, params.framework, environments.CUDA_S, gpus=True)
+async def cuda(context: Context, params: Cuda) -> Framework:
+    """Whether an environment's framework sees GPUs. A probe holds no GPU; it may look at those that tasks hold."""
+    return await _ask(context, params, params.framework, Framework, environments.CUDA_S, gpus=True)
 
 
-async def packages(context: Context, params: OneEnv) -> dict[str, Any]:
-    """What is installed in it: a list of [name, version, `conda` or `pip`]."""
-    return await _ask(context, params, "packages", environments.PACKAGES_S)
+async def packages(context: Context, params: OneEnv) -> Packages:
+    """What is installed in an environment."""
+    return await _ask(context, params, "packages", Packages, environments.PACKAGES_S)
 
 
-async def _ask(context: Context, params: OneEnv, what: str, limit_s: float, *, gpus: bool = False) -> dict[str, Any]:
+async def _ask(
+    context: Context, params: OneEnv, what: str, kind: type[Told], limit_s: float, *, gpus: bool = False
+) -> Told:
     master = context.master
     env = environments.check_name(params.env, master.root)
     node = _node(context, params.node, gpus=gpus)
     probed = await _probe(context, node, environments.question(env, what, master.conda), limit_s)
-    return {"env": env, "node": node, **environments.read_answer(env, node, probed, what)}
+    return environments.read_answer(env, node, probed, kind)
 
 
 async def _probe(context: Context, node: str, argv: list[str], limit_s: float) -> Probed:

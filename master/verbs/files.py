@@ -6,23 +6,25 @@ is done is `master.files.jail`'s.
 
 from __future__ import annotations
 
-import base64
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from master.files.jail import MAX_ENTRIES, MAX_READ, Entry, Listing
+from master.files.jail import MAX_ENTRIES, MAX_READ, Entry, Listing, Piece
+from master.files.tree import Tally
 from master.files.upload import Begun
-from master.verbs.base import Context, Nothing
+from master.verbs.base import Context, Done, Nothing
+from master.verbs.task_places import needed_by_tasks
 
-Path = Annotated[str, Meta(min_length=1, max_length=8192)]
+Path = Annotated[str, Meta(min_length=1, max_length=8192, examples=["data/run1/model.pt"])]
+Content = Annotated[bytes, Meta(examples=["aGVsbG8="])]
 Size = Annotated[int, Meta(ge=0, le=1 << 62)]
 Mode = Annotated[int, Meta(ge=0, le=0o777)]
 
 
 class List(msgspec.Struct, forbid_unknown_fields=True):
-    """file.list: what is in a folder; `after`: only names after this one."""
+    """file.list: a folder by its `path`; `after`: only names after this one."""
 
     path: Path
     after: str = ""
@@ -30,13 +32,13 @@ class List(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class One(msgspec.Struct, forbid_unknown_fields=True):
-    """file.stat: one path."""
+    """A path."""
 
     path: Path
 
 
 class Read(msgspec.Struct, forbid_unknown_fields=True):
-    """file.read: a negative `offset` counts from the end; sizes are bytes."""
+    """file.read: a negative `offset` counts from the end; `limit` is at most 1 MiB; sizes are bytes."""
 
     path: Path
     offset: Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)] = 0
@@ -44,18 +46,18 @@ class Read(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Write(msgspec.Struct, forbid_unknown_fields=True):
-    """file.write: a whole file. `create`: also where there is none; `overwrite`: also where there is one; `mode`: the
-    rights of a new one."""
+    """file.write: a whole file, `content` in base64, at most 8 MiB of it. `create`: also where there is none;
+    `overwrite`: also where there is one; `mode`: the rights of a new one."""
 
     path: Path
-    content: bytes
+    content: Content
     create: bool = True
     overwrite: bool = True
     mode: Mode | None = None
 
 
 class Make(msgspec.Struct, forbid_unknown_fields=True):
-    """file.make: an empty file or a folder. `parents`: the folders above it too, and what is there is fine."""
+    """file.make: a `file` is made empty. `parents`: the folders above it too, and what is there is fine."""
 
     path: Path
     kind: Literal["folder", "file"]
@@ -88,16 +90,16 @@ class UploadBegin(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class UploadPiece(msgspec.Struct, forbid_unknown_fields=True):
-    """file.upload_piece: the bytes from `offset`."""
+    """file.upload_piece: the bytes from `offset`, in base64; at most as many as `piece` of the beginning said."""
 
     path: Path
     upload: str
     offset: Size
-    content: bytes
+    content: Content
 
 
 class UploadCommit(msgspec.Struct, forbid_unknown_fields=True):
-    """file.upload_commit: all `size` bytes are there; put the file in its place."""
+    """file.upload_commit: all `size` bytes are there."""
 
     path: Path
     upload: str
@@ -106,21 +108,53 @@ class UploadCommit(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class UploadCancel(msgspec.Struct, forbid_unknown_fields=True):
-    """file.upload_cancel: it will not be finished."""
+    """file.upload_cancel: which will not be finished."""
 
     path: Path
     upload: str
 
 
-async def roots(context: Context, _params: Nothing) -> dict[str, Any]:
+class Root(msgspec.Struct, frozen=True):
+    """A visible folder. `exists`: it is there now."""
+
+    name: str
+    exists: bool
+
+
+class Roots(msgspec.Struct, frozen=True):
+    """The visible `folders`, which every path begins with, and the path of the folder `root` that they lie in."""
+
+    root: str
+    folders: list[Root]
+
+
+class Written(msgspec.Struct, frozen=True):
+    """`size`: bytes of the file now."""
+
+    size: int
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """`deleted`: how many entries went, the folder itself counted."""
+
+    deleted: int
+
+
+class Received(msgspec.Struct, frozen=True):
+    """`received`: bytes of the upload that are there now."""
+
+    received: int
+
+
+async def roots(context: Context, _params: Nothing) -> Roots:
     """The visible folders, and what their paths are relative to."""
     files = context.master.files
     found = await files.quick.call("the visible folders", lambda _tick: files.jail.roots())
-    return {"root": str(files.root), "folders": [{"name": name, "exists": exists} for name, exists in found]}
+    return Roots(str(files.root), [Root(name, exists) for name, exists in found])
 
 
 async def list_folder(context: Context, params: List) -> Listing:
-    """A folder's entries, in the order of their names."""
+    """What is in a folder, in the order of names."""
     files = context.master.files
     return await files.call(params.path, lambda: files.jail.list(params.path, after=params.after, limit=params.limit))
 
@@ -131,19 +165,13 @@ async def stat(context: Context, params: One) -> Entry:
     return await files.call(params.path, lambda: files.jail.stat(params.path))
 
 
-async def read(context: Context, params: Read) -> dict[str, Any]:
-    """A piece of a file. `mtime_ns` tells whether it is still the same file."""
+async def read(context: Context, params: Read) -> Piece:
+    """Read a piece of a file."""
     files = context.master.files
-
-    def work() -> dict[str, Any]:
-        piece = files.jail.read_piece(params.path, params.offset, params.limit)
-        data = base64.b64encode(piece.data).decode("ascii")
-        return {**msgspec.structs.asdict(piece), "data": data}
-
-    return await files.call(params.path, work)
+    return await files.call(params.path, lambda: files.jail.read_piece(params.path, params.offset, params.limit))
 
 
-async def write(context: Context, params: Write) -> dict[str, Any]:
+async def write(context: Context, params: Write) -> Written:
     """Write a file whole, at one instant."""
     files = context.master.files
     await files.call(
@@ -152,10 +180,10 @@ async def write(context: Context, params: Write) -> dict[str, Any]:
             params.path, params.content, overwrite=params.overwrite, create=params.create, mode=params.mode
         ),
     )
-    return {"size": len(params.content)}
+    return Written(len(params.content))
 
 
-async def make(context: Context, params: Make) -> dict[str, Any]:
+async def make(context: Context, params: Make) -> Done:
     """Make a folder or an empty file."""
     jail = context.master.files.jail
 
@@ -168,37 +196,44 @@ async def make(context: Context, params: Make) -> dict[str, Any]:
             jail.make_folder(params.path, parents=params.parents)
 
     await context.master.files.call(params.path, work)
-    return {}
+    return Done()
 
 
-async def move(context: Context, params: Transfer) -> dict[str, Any]:
-    """Give it another path."""
+async def move(context: Context, params: Transfer) -> Done:
+    """Give a file or a folder another path."""
     files = context.master.files
     files.jail.beneath.spot(params.target)
+    needed = needed_by_tasks(context)
     await files.call_long(
         params.source,
-        lambda tick: files.jail.move(params.source, params.target, overwrite=params.overwrite, tick=tick),
+        lambda tick: files.jail.move(
+            params.source, params.target, overwrite=params.overwrite, tick=tick, needed=needed
+        ),
     )
-    return {}
+    return Done()
 
 
-async def copy(context: Context, params: Transfer) -> Any:
-    """Copy a file, or a folder with all in it; what was copied."""
+async def copy(context: Context, params: Transfer) -> Tally:
+    """Copy a file, or a folder with all in it."""
     files = context.master.files
     files.jail.beneath.spot(params.target)
+    needed = needed_by_tasks(context)
     return await files.call_long(
         params.source,
-        lambda tick: files.jail.copy(params.source, params.target, overwrite=params.overwrite, tick=tick),
+        lambda tick: files.jail.copy(
+            params.source, params.target, overwrite=params.overwrite, tick=tick, needed=needed
+        ),
     )
 
 
-async def delete(context: Context, params: Delete) -> dict[str, Any]:
-    """Delete; how many entries went."""
+async def delete(context: Context, params: Delete) -> Deleted:
+    """Delete a file, or a folder."""
     files = context.master.files
+    needed = needed_by_tasks(context)
     gone = await files.call_long(
-        params.path, lambda tick: files.jail.delete(params.path, recursive=params.recursive, tick=tick)
+        params.path, lambda tick: files.jail.delete(params.path, recursive=params.recursive, tick=tick, needed=needed)
     )
-    return {"deleted": gone}
+    return Deleted(gone)
 
 
 async def upload_begin(context: Context, params: UploadBegin) -> Begun:
@@ -213,14 +248,14 @@ async def upload_begin(context: Context, params: UploadBegin) -> Begun:
     )
 
 
-async def upload_piece(context: Context, params: UploadPiece) -> dict[str, Any]:
-    """Take a piece; how many bytes are there then."""
+async def upload_piece(context: Context, params: UploadPiece) -> Received:
+    """Send a piece of an upload."""
     files = context.master.files
     received = await files.call(
         params.path,
         lambda: files.uploads.piece(params.path, params.upload, params.offset, params.content),
     )
-    return {"received": received}
+    return Received(received)
 
 
 async def upload_commit(context: Context, params: UploadCommit) -> Entry:
@@ -232,8 +267,8 @@ async def upload_commit(context: Context, params: UploadCommit) -> Entry:
     )
 
 
-async def upload_cancel(context: Context, params: UploadCancel) -> dict[str, Any]:
+async def upload_cancel(context: Context, params: UploadCancel) -> Done:
     """Forget an upload."""
     files = context.master.files
     await files.call(params.path, lambda: files.uploads.cancel(params.path, params.upload))
-    return {}
+    return Done()

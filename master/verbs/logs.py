@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import base64
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from master.core.task import ENDED
-from master.files.log_desk import LogDesk, Piece
+from master.files.log_reader import LogReader, Piece
+from master.verbs.archived import find
 from master.verbs.base import Context
+from master.verbs.tasks import TaskId
 from wire.errors import BadRequestError
 
 MAX_READ = 1 << 20
@@ -19,13 +20,15 @@ Offset = Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
 
 
 class Read(msgspec.Struct, forbid_unknown_fields=True):
-    """log.read: of a task, or the master's own. A negative `offset` counts from the end; sizes are bytes.
+    """log.read: that of the task `id`, or the master's own (`server`). A negative `offset` counts from the end; `limit`
+    is at most 1 MiB; sizes are bytes.
 
-    `collapse`: of each line only what its last carriage return left; `limit` is then how much is enough. `wait_s`: if
-    there is nothing to read, wait so long for it; collapsed, nothing but the `seen` first bytes of the file.
+    `collapse`: of each line only what its last carriage return left; `limit` is then how much is enough. `wait_s`, up
+    to 30 seconds: if there is nothing to read, wait so long for it, and answer as soon as there is more; collapsed,
+    nothing but the `seen` first bytes of the file.
     """
 
-    id: Annotated[int, Meta(ge=1)] | None = None
+    id: Annotated[TaskId | None, Meta(examples=[12])] = None
     server: bool = False
     offset: Offset = 0
     limit: Annotated[int, Meta(ge=0, le=MAX_READ)] = MAX_READ
@@ -34,40 +37,57 @@ class Read(msgspec.Struct, forbid_unknown_fields=True):
     seen: Offset | None = None
 
 
-async def read(context: Context, params: Read) -> dict[str, Any]:
-    """A piece of a log. `ended`: nothing will be added to it any more. `warning`: what looks wrong with the task."""
-    desk = LogDesk.of(context.engine)
-    path, ended, piece = await _read(context, desk, params)
+class LogPiece(msgspec.Struct):
+    """A piece of a log: `data` (base64) stands from `offset`. `size`: bytes of the whole file; `ended`: nothing will be
+    added to it any more; `path`: where it lies.
+
+    Collapsed also `rest` (base64), the state of the line without an end, and `next`, the offset at which to read on.
+    Of a task also `warning`, what looks wrong with it or null, and `missing`: it has written the log, and it is gone.
+    """
+
+    data: bytes
+    offset: int
+    size: int
+    ended: bool
+    path: str
+    rest: bytes | UnsetType = UNSET
+    next: int | UnsetType = UNSET
+    warning: str | UnsetType | None = UNSET
+    missing: bool | UnsetType = UNSET
+
+
+async def read(context: Context, params: Read) -> LogPiece:
+    """Read a piece of a log, of a task or the master's own."""
+    logs = context.master.logs
+    path, ended, piece = await _read(context, logs, params)
     seen = piece.offset if params.seen is None else params.seen
     if params.wait_s and not ended and not piece.data and piece.size == piece.end == seen:
-        await desk.grown(path, seen, params.id, params.wait_s)
-        path, ended, piece = await _read(context, desk, params)
-    answer = {"data": _base64(piece.data), "offset": piece.offset, "size": piece.size, "ended": ended, "path": path}
+        await logs.grown(path, seen, params.id, params.wait_s)
+        path, ended, piece = await _read(context, logs, params)
+    answer = LogPiece(piece.data, piece.offset, piece.size, ended, path)
     if params.collapse:
-        answer.update(rest=_base64(piece.rest), next=piece.next)
+        answer.rest, answer.next = piece.rest, piece.next
     if params.id is not None:
-        answer["warning"] = context.core.warning(context.core.find(params.id))
+        task = await find(context, params.id)
+        answer.warning = context.core.warning(task)
+        answer.missing = piece.missing and task.started_at is not None
     return answer
 
 
-async def _read(context: Context, desk: LogDesk, params: Read) -> tuple[str, bool, Piece]:
+async def _read(context: Context, logs: LogReader, params: Read) -> tuple[str, bool, Piece]:
     if params.server:
         path, ended = context.master.server_log, False
     elif params.id is None:
         raise BadRequestError("say whose log: `id`, or `server`")
     else:
-        task = context.core.find(params.id)
+        task = await find(context, params.id)
         # Looked up before the file is read: what was written before the end is then in what we read.
         path, ended = task.log_path, task.state in ENDED
-    within = None if params.server or context.peer.is_ours else _folders(context)
-    return path, ended, await desk.read(path, params.offset, params.limit, collapsed=params.collapse, within=within)
+    within = None if params.server or context.caller.is_ours else _folders(context)
+    return path, ended, await logs.read(path, params.offset, params.limit, collapsed=params.collapse, within=within)
 
 
 def _folders(context: Context) -> tuple[str, ...]:
     """Where people may see files: a log elsewhere is shown to the master's own user only."""
     files = context.master.files
     return (context.master.log_folder, *(f"{files.root}/{name}" for name in files.jail.beneath.visible))
-
-
-def _base64(data: bytes) -> str:
-    return base64.b64encode(data).decode("ascii")

@@ -7,41 +7,46 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import asdict
 
-from master.core.cordon import Note
+from master.core.gpu_watch import BY_HAND
+from master.core.notes import Note
+from master.inline_secrets import check_registry
 from master.nodes import registry_file
 from master.nodes.registry import NodeConfig, check_entry, check_keys
+from master.nodes.same_account import check_company
 from master.verbs.base import Context, Nothing
-from master.verbs.node_view import node_view, one_line
-from wire.errors import BadRequestError, ConfigError, ConflictError, NodeUnreachableError, StorageError
-
-if TYPE_CHECKING:
-    from master.nodes.driver import OfferedKey
+from master.views.nodes import NodePage, NodeView, node_view, one_line
+from master.visible_secrets import check_not_visible
+from wire.errors import BadRequestError, ConfigError, ConflictError
 
 Reason = Annotated[str, Meta(max_length=200)]
 Gpus = Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=1)]
 
 
+NodeName = Annotated[str, Meta(examples=["gpu7"])]
+
+
 class OneNode(msgspec.Struct, forbid_unknown_fields=True):
     """A node by its name."""
 
-    name: str
+    name: NodeName
 
 
 class Add(msgspec.Struct, forbid_unknown_fields=True):
     """node.add: an entry of the registry, with the keys that it has there."""
 
-    node: dict[str, Any]
+    node: Annotated[dict[str, Any], Meta(examples=[{"name": "gpu7", "ip": "10.0.0.7", "gpu_count": 8}])]
 
 
 class Edit(OneNode, forbid_unknown_fields=True):
     """node.edit: keys of the entry with their new values; null takes a key out."""
 
-    changes: dict[str, Any]
+    changes: Annotated[dict[str, Any], Meta(examples=[{"slots": 4}])]
 
 
 class Drain(OneNode, forbid_unknown_fields=True):
@@ -57,63 +62,85 @@ class Resume(OneNode, forbid_unknown_fields=True):
     gpus: Gpus | None = None
 
 
-class Trust(OneNode, forbid_unknown_fields=True):
-    """node.trust: with the fingerprint that somebody has looked at; without, nothing is pinned."""
+class NodeAdded(msgspec.Struct, frozen=True):
+    """The node that was added. `needs_trust`: its host key is not known yet, `node.trust` comes next."""
 
-    fingerprint: str | None = None
+    node: NodeView
+    needs_trust: bool
 
 
-def list_nodes(context: Context, _params: Nothing) -> list[dict[str, Any]]:
+class NodeEdited(msgspec.Struct, frozen=True):
+    """The node that was changed. `deferred`: it leads elsewhere now, and is followed once its `tasks` have ended."""
+
+    node: NodeView
+    deferred: bool
+    tasks: list[int]
+
+
+class NodeRemoved(msgspec.Struct, frozen=True):
+    """`leaving`: `tasks` run there; the node goes when the last of them has ended."""
+
+    name: str
+    leaving: bool
+    tasks: list[int]
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """`lost`: ids of the tasks that were given up."""
+
+    lost: list[int]
+
+
+def list_nodes(context: Context, _params: Nothing) -> list[NodeView]:
     """All nodes, in the registry's order."""
     return [_view(context, name) for name in context.core.inventory.nodes]
 
 
-def show(context: Context, params: OneNode) -> dict[str, Any]:
-    """One node, with what its list entry leaves out."""
-    view = _view(context, params.name)
+def show(context: Context, params: OneNode) -> NodePage:
+    """One node, with what its entry in `node.list` leaves out."""
     config = context.master.fleet.configs.get(params.name)
     note = context.core.notes.get(params.name, Note())
-    return {
-        **view,
-        "user_name": config.user_name if config else None,
-        "port": config.port if config and config.driver == "ssh" else None,
-        "labels": config.labels if config else {},
-        "drained_by": note.by or None,
-        "drained_at": note.at or None,
-    }
+    return NodePage(
+        **asdict(_view(context, params.name)),
+        user_name=config.user_name if config else None,
+        port=config.port if config and config.driver == "ssh" else None,
+        labels=config.labels if config else {},
+        drained_by=note.by or None,
+        drained_at=note.at or None,
+    )
 
 
-def _view(context: Context, name: str) -> dict[str, Any]:
-    return node_view(context.core.node(name), context.core, context.master.fleet)
+def _view(context: Context, name: str) -> NodeView:
+    return node_view(context.core, context.core.node(name), context.master.fleet.configs.get(name))
 
 
 # -- the registry ---------------------------------------------------------------------------------------------
 
 
-async def add(context: Context, params: Add) -> dict[str, Any]:
-    """Write a node into the registry. `needs_trust`: its host key is not known yet, `node.trust` comes next."""
+async def add(context: Context, params: Add) -> NodeAdded:
+    """Write a node into the registry."""
     check_entry(params.node)
     nodes = await _change(context, registry_file.add, params.node)
     config = nodes[-1]
-    return {"node": _view(context, config.name), "needs_trust": await _needs_trust(context, config)}
+    return NodeAdded(_view(context, config.name), await _needs_trust(context, config))
 
 
-async def edit(context: Context, params: Edit) -> dict[str, Any]:
-    """Change a node's entry. `deferred`: it leads elsewhere now, and is followed once the node's tasks have ended."""
+async def edit(context: Context, params: Edit) -> NodeEdited:
+    """Change a node's entry in the registry."""
     if not params.changes:
         raise BadRequestError("changes: expected at least one key with its new value (null takes the key out)")
     check_keys(params.changes)
     await _change(context, registry_file.edit, params.name, params.changes)
     view = _view(context, params.name)
-    return {"node": view, "deferred": view["registry"] == "changing", "tasks": view["tasks"]}
+    return NodeEdited(view, deferred=view.registry == "changing", tasks=view.tasks)
 
 
-async def remove(context: Context, params: OneNode) -> dict[str, Any]:
-    """Take a node out of the registry. `leaving`: tasks run there; it goes when the last of them has ended."""
+async def remove(context: Context, params: OneNode) -> NodeRemoved:
+    """Take a node out of the registry; a busy one goes when its last task has ended."""
     await _change(context, registry_file.remove, params.name)
-    context.engine.client_change(lambda: context.core.forget_note(params.name), grows=False)
+    context.change(lambda: context.core.forget_note(params.name), grows=False)
     node = context.core.inventory.nodes.get(params.name)
-    return {"name": params.name, "leaving": node is not None, "tasks": sorted(node.active) if node else []}
+    return NodeRemoved(params.name, leaving=node is not None, tasks=sorted(node.active) if node else [])
 
 
 async def _change(context: Context, change: Callable[..., tuple[NodeConfig, ...]], *words: Any) -> Any:
@@ -124,7 +151,14 @@ async def _change(context: Context, change: Callable[..., tuple[NodeConfig, ...]
     def told(nodes: tuple[NodeConfig, ...]) -> None:
         loop.call_soon_threadsafe(fleet.apply, nodes)
 
-    return await asyncio.to_thread(change, context.master.config.registry, *words, told=told)
+    config = context.master.config
+
+    def check(nodes: tuple[NodeConfig, ...]) -> None:
+        check_company(nodes, config.desktop_client, config.path)
+        check_not_visible(config, nodes)
+        check_registry(nodes, config.registry)
+
+    return await asyncio.to_thread(change, config.registry, *words, check=check, told=told)
 
 
 async def _needs_trust(context: Context, config: NodeConfig) -> bool:
@@ -139,44 +173,45 @@ async def _needs_trust(context: Context, config: NodeConfig) -> bool:
 # -- setting aside --------------------------------------------------------------------------------------------
 
 
-def drain(context: Context, params: Drain) -> dict[str, Any]:
+def drain(context: Context, params: Drain) -> NodeView:
     """Let a node finish what it has and take nothing new; or only some of its GPUs, whose tasks run on."""
     core = context.core
     reason = one_line(params.reason)
     if params.gpus is not None:
         return _set_aside(context, params.name, params.gpus, reason)
-    context.engine.client_change(lambda: core.drain(params.name, reason, context.user, context.now), grows=False)
+    context.change(lambda: core.drain(params.name, reason, context.user, context.now), grows=False)
     return _view(context, params.name)
 
 
-def resume(context: Context, params: Resume) -> dict[str, Any]:
+def resume(context: Context, params: Resume) -> NodeView:
     """Undo `drain`; or return GPUs that were set aside, by whomever."""
     node = context.core.node(params.name)
     if params.gpus is not None:
         return _return(context, params.name, params.gpus)
-    if context.core.notes.get(params.name, Note()).drained is None and not node.spec.schedulable:
+    note = context.core.notes.get(params.name, Note())
+    if note.drained is None and note.sick is None and not node.spec.schedulable:
         raise ConflictError(
             f"node {params.name} is not drained; `schedulable` is false in the registry: "
             f"`muster node edit {params.name} schedulable=`"
         )
-    context.engine.client_change(lambda: context.core.resume(params.name), grows=False)
+    context.change(lambda: context.core.resume(params.name), grows=False)
     return _view(context, params.name)
 
 
-def _set_aside(context: Context, name: str, gpus: list[int], reason: str) -> dict[str, Any]:
+def _set_aside(context: Context, name: str, gpus: list[int], reason: str) -> NodeView:
     core = context.core
-    told = f"set aside by {context.user}" + (f": {reason}" if reason else "")
+    told = f"{BY_HAND}{context.user}" + (f": {reason}" if reason else "")
 
     def change() -> None:
         # The highest first: one that the node does not have is refused before anything has changed.
         for gpu in sorted(set(gpus), reverse=True):
             core.set_aside(name, gpu, told)
 
-    context.engine.client_change(change, grows=False)
+    context.change(change, grows=False)
     return _view(context, name)
 
 
-def _return(context: Context, name: str, gpus: list[int]) -> dict[str, Any]:
+def _return(context: Context, name: str, gpus: list[int]) -> NodeView:
     core = context.core
 
     def change() -> None:
@@ -185,57 +220,12 @@ def _return(context: Context, name: str, gpus: list[int]) -> dict[str, Any]:
         for gpu in sorted(set(gpus), key=lambda gpu: gpu in aside):
             core.return_gpu(name, gpu)
 
-    context.engine.client_change(change, grows=False)
+    context.change(change, grows=False)
     return _view(context, name)
 
 
-def lost(context: Context, params: OneNode) -> dict[str, Any]:
+def lost(context: Context, params: OneNode) -> Lost:
     """Give up what runs on a node that will not come back."""
     core = context.core
-    change = context.engine.client_change
-    return {"lost": change(lambda: core.give_up(params.name, context.user, context.now), grows=False)}
-
-
-# -- host keys ------------------------------------------------------------------------------------------------
-
-
-async def trust(context: Context, params: Trust) -> dict[str, Any]:
-    """The key that a node's machine shows and the one we know; pinned if its fingerprint is the one that is given."""
-    fleet, name = context.master.fleet, params.name
-    try:
-        offered = await fleet.host_key(name)
-    except NodeUnreachableError as error:
-        # Not `unreachable`: that says of a command that there is no master.
-        raise ConflictError(f"node {name} shows no host key: {error}") from None
-    known = await fleet.known_key(name)
-    if params.fingerprint is not None:
-        _check_fingerprint(name, offered, params.fingerprint)
-        if known != offered.fingerprint:
-            await _pin(context, name, offered)
-    return {
-        "name": name,
-        "offered": {"type": offered.type, "fingerprint": offered.fingerprint},
-        "known": known,
-        "pinned": params.fingerprint is not None or known == offered.fingerprint,
-    }
-
-
-def _check_fingerprint(name: str, offered: OfferedKey, expected: str) -> None:
-    if offered.fingerprint != expected.strip().rstrip("="):
-        raise ConflictError(
-            f"node {name} shows {offered.fingerprint}, not {one_line(expected)}: nothing was pinned; "
-            "`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the machine itself tells which is right"
-        )
-
-
-async def _pin(context: Context, name: str, offered: OfferedKey) -> None:
-    fleet = context.master.fleet
-    if name in fleet.configs and fleet.configs[name].host_key is not None:
-        raise ConflictError(
-            f"node {name}: `host_key` in the registry names another key, and goes before what is pinned: "
-            f"`muster node edit {name} host_key={offered.fingerprint}`, or `host_key=` to drop it"
-        )
-    try:
-        await fleet.pin(name, offered)
-    except OSError as error:
-        raise StorageError(f"{error.filename}: the key cannot be written down: {error.strerror}") from None
+    change = context.change
+    return Lost(change(lambda: core.give_up(params.name, context.user, context.now), grows=False))

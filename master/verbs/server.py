@@ -3,30 +3,60 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
+from msgspec.structs import asdict
+
+from master.core.inventory import NodeState
 from master.core.task import TaskState
-from master.verbs.base import Context, Nothing
+from master.durable.salvage import Loss
+from master.verbs.about import About
+from master.verbs.base import Context, Done, Nothing
 from wire.client import PROTOCOL_VERSION
 
 
-def info(context: Context, _params: Nothing) -> dict[str, Any]:
+class Info(About, kw_only=True):
+    """Which master this is, what it was started with, and how it goes. Paths are absolute, `started_at` is in seconds
+    since the epoch. A `registry_fault`, `store_fault` or `compaction_fault` tells what is wrong, or is null. `damage`:
+    what was lost, or may have been, since `server.seen`; `unsaved`: ids of tasks whose newest change is not written
+    yet; `warned`: ids of tasks that do nothing. `tasks` and `nodes` are numbers by state; `user` is who asks."""
+
+    protocol: int
+    user: str
+    store_fault: str | None
+    compaction_fault: str | None
+    damage: list[Loss]
+    unsaved: list[int]
+    tasks: dict[TaskState, int]
+    warned: list[int]
+    nodes: dict[NodeState, int]
+
+
+def info(context: Context, _params: Nothing) -> Info:
     """Version, ports, and the whole at a glance."""
     core, store = context.core, context.engine.store
     if store.fault is not None:
         store.probe()  # who asks how it goes wants to know how it goes now
-    return {
-        **context.master.info(),
-        "protocol": PROTOCOL_VERSION,
-        "user": context.user,
-        "store_fault": store.fault,
-        "tasks": {state: core.counts[state] for state in TaskState},
-        "warned": core.warned(),
-        "nodes": Counter(node.state for node in core.inventory.nodes.values()),
-    }
+    return Info(
+        **asdict(context.master.about()),
+        protocol=PROTOCOL_VERSION,
+        user=context.user,
+        store_fault=store.fault,
+        compaction_fault=context.engine.compaction_fault,
+        damage=store.damage,
+        unsaved=sorted(core.unsaved),
+        tasks={state: core.counts[state] for state in TaskState},
+        warned=core.warned(),
+        nodes=Counter(node.state for node in core.inventory.nodes.values()),
+    )
 
 
-def stop(context: Context, _params: Nothing) -> dict[str, Any]:
+def seen(context: Context, _params: Nothing) -> Done:
+    """What `damage` in `server.info` tells was seen by somebody: it is told no more."""
+    context.change(context.core.forget_damage)
+    return Done()
+
+
+def stop(context: Context, _params: Nothing) -> Done:
     """End the master, after this answer. Tasks run on."""
     context.engine.reply(lambda _error: context.master.stop())
-    return {}
+    return Done()

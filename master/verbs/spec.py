@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import os
 import re
+from copy import copy
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
 from master.core.activation import is_env_name
-from master.core.task import After, Task, TaskState
-from master.explain import explain
+from master.core.task import After, Task, TaskState, Terms
 from master.verbs.base import Context
+from master.verbs.convert import convert
 from wire.errors import BadRequestError
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -24,31 +25,26 @@ ALL_BYTES = 1 << 20
 """Words and variables together: half of what the kernel takes, the rest is for what is there already."""
 
 
-class Predecessor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Predecessor(After, frozen=True, forbid_unknown_fields=True):
     """`on`: `ok` (must succeed), `fail` (must not), `any`."""
 
     id: Annotated[int, Meta(ge=1)]
     on: Literal["ok", "fail", "any"] = "ok"
 
 
-class Spec(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The fields of a submit, less the command. Empty means: as conf.json has it."""
+class Spec(Terms, kw_only=True, forbid_unknown_fields=True, omit_defaults=False):
+    """The fields of a submit, less the command. Empty means: as conf.json has it. What stands here is narrower than on
+    disk, where what was queued in another time, with other limits, must still load."""
 
     name: Annotated[str, Meta(max_length=200)] = ""
     project: Annotated[str, Meta(max_length=200)] = ""
-    cwd: str = ""
-    env: str = ""
-    setup: str = ""
-    variables: dict[str, str] = {}
-    gpus: Count | None = None
+    gpus: Count | None = None  # type: ignore[assignment]  # None: as many as `gpu_ids` names
     gpu_ids: list[Count] | None = None
     cpus: Annotated[int, Meta(ge=1, le=65536)] | None = None
-    node: str | None = None
-    after: list[Predecessor] = []
-    share: bool = False
+    after: list[Predecessor] = msgspec.field(default_factory=list)  # type: ignore[assignment]  # nobody appends
     priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
-    urgent: bool = False
     time_limit_s: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    share: bool = False
     log: str | None = None
     hold: bool = False
 
@@ -66,28 +62,13 @@ def draft_of(spec: Spec, command: list[str] | str, context: Context) -> Task:
     _check_text(name=spec.name, project=spec.project, setup=spec.setup, cwd=spec.cwd, env=spec.env)
     if spec.env and not spec.env.startswith("/") and not is_env_name(spec.env):
         raise BadRequestError(f"env: {spec.env!r} is neither the name of an environment nor an absolute path")
-    gpus, gpu_ids = _gpus(spec)
-    return Task(
-        id=0,
-        name=spec.name,
-        owner=context.user,
-        project=spec.project,
-        state=TaskState.HELD if spec.hold else TaskState.WAITING,
-        command=command,
-        cwd=os.path.normpath(os.path.join(context.master.root, spec.cwd)),  # noqa: PTH118  (no file is touched)
-        env=spec.env,
-        setup=spec.setup,
-        variables=spec.variables,
-        gpus=gpus,
-        gpu_ids=gpu_ids,
-        cpus=spec.cpus,
-        node=spec.node,
-        after=[After(one.id, one.on) for one in spec.after],
-        share=spec.share,
-        priority=spec.priority,
-        urgent=spec.urgent,
-        time_limit_s=spec.time_limit_s,
-    )
+    _check_share(spec)
+    terms = {name: getattr(spec, name) for name in Terms.__struct_fields__}
+    terms["gpus"], terms["gpu_ids"] = _gpus(spec)
+    terms["cwd"] = os.path.normpath(os.path.join(context.master.root, spec.cwd))  # noqa: PTH118  (no file is touched)
+    terms["after"] = [After(one.id, one.on) for one in spec.after]
+    state = TaskState.HELD if spec.hold else TaskState.WAITING
+    return Task(id=0, owner=context.user, state=state, command=command, **terms)
 
 
 def log_path_of(asked: str | None, task_id: int, context: Context) -> str:
@@ -104,35 +85,28 @@ def edited_copy(task: Task, changes: dict[str, Any], context: Context) -> Task:
     if unknown or not changes:
         allowed = ", ".join(sorted(set(Editable.__struct_fields__) - {"hold"}))
         raise BadRequestError(f"{', '.join(unknown) or 'nothing'} cannot be edited; what can: {allowed}")
-    now = {
-        "name": task.name,
-        "project": task.project,
-        "command": task.command,
-        "cwd": task.cwd,
-        "env": task.env,
-        "setup": task.setup,
-        "variables": task.variables,
-        "gpus": None if task.gpu_ids is not None and "gpu_ids" not in changes else task.gpus,
-        "gpu_ids": None if "gpus" in changes else task.gpu_ids,
-        "cpus": task.cpus,
-        "node": task.node,
-        "share": task.share,
-        "after": msgspec.to_builtins(task.after),
-        "priority": task.priority,
-        "urgent": task.urgent,
-        "time_limit_s": task.time_limit_s,
-    }
-    if changes.get("gpu_ids") is not None and "gpus" not in changes:
-        now["gpus"] = None
-    wanted = {**now, **changes}
-    try:
-        spec = msgspec.convert(wanted, Editable)
-    except msgspec.ValidationError as error:
-        raise BadRequestError(explain(str(error), wanted, Editable)) from None
-    edited = draft_of(spec, spec.command, context)
-    edited.id = task.id
-    edited.log_path = log_path_of(spec.log, task.id, context) if "log" in changes else task.log_path
+    # Only what is changed is looked at: what stands there may be of another time, with other rules.
+    wanted = {"command": task.command, "setup": task.setup, **changes}
+    spec = convert(wanted, Editable)
+    if changes.keys().isdisjoint(("command", "setup")):
+        spec = msgspec.structs.replace(spec, command="true", setup="")
+    draft = draft_of(spec, spec.command, context)
+    edited = copy(task)
+    for field in changes:
+        if field != "log":
+            setattr(edited, field, getattr(draft, field))
+    if changes.get("gpu_ids") is not None or "gpus" in changes:
+        edited.gpus, edited.gpu_ids = draft.gpus, draft.gpu_ids
+    if "log" in changes:
+        edited.log_path = log_path_of(spec.log, task.id, context)
     return edited
+
+
+def _check_share(spec: Spec) -> None:
+    if spec.share:
+        raise BadRequestError(
+            "share: found true, and GPUs are not shared yet: every task has its own alone. Leave `share` out"
+        )
 
 
 def _gpus(spec: Spec) -> tuple[int, list[int] | None]:
@@ -150,7 +124,7 @@ def check_command(command: list[str] | str, setup: str = "") -> None:
     """Refuse a command that no machine could be given. Raises BadRequestError."""
     words = [command] if isinstance(command, str) else command
     if not any(word.strip() for word in words):
-        raise BadRequestError("command: it is empty; say what to run, e.g. `muster submit -- python train.py`")
+        raise BadRequestError("command: it is empty; say what to run, e.g. `muster submit -- python3 train.py`")
     if any("\0" in word for word in words):
         raise BadRequestError("command: it holds a NUL character, which no program can be given")
     sizes = [len(word.encode()) for word in (setup + words[0], *words[1:])]

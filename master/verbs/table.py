@@ -1,61 +1,89 @@
-"""All verbs, by the name they have on the wire, in the client and in the tests; with the least role that may call them.
+"""All verbs, a line each, by the name they have on the wire, in the client and in the tests.
 
-What is not in this table cannot be called.
+A line says, in this order: the parameters, the result, the function, the least role that may call it, the scope that a
+caller needs who is confined to some, and whose task it may be used on. What is not in this table cannot be called.
 """
 
 from __future__ import annotations
 
-from master.verbs import agents, doctor, envs, files, logs, nodes, server, tasks, tokens
-from master.verbs.base import Nothing, Verb
+from master.core.task import TaskView
+from master.files.jail import Entry, Listing, Piece
+from master.files.tree import Tally
+from master.files.upload import Begun
+from master.nodes.environments import Framework, Packages, Python
+from master.verbs import agents, archived, doctor, envs, files, logs, nodes, places, server, tasks, tokens
+from master.verbs.archived import (
+    ArchivedTasks,
+    ListArchived,
+    list_archived,
+    named,
+    or_after,
+    or_read,
+    or_recalled,
+    told_whole,
+    told_why,
+)
+from master.verbs.base import Done, Nothing, Verb
+from master.verbs.files import Received, UploadPiece
+from master.verbs.node_trust import Trust, Trusted, trust
+from master.verbs.submit import Batch, Preview, Submit, SubmitBatch, Submitted, submit, submit_batch
+from master.verbs.subscribe import Subscribe, Subscribed, subscribe
+from master.verbs.task_list import ListTasks, SparseTaskList, TaskList, list_tasks
+from master.verbs.tasks import OneTask
+from master.views.nodes import NodePage, NodeView
 
 VERBS: dict[str, Verb] = {
-    "server.info": Verb(Nothing, server.info, "viewer"),
-    "server.stop": Verb(Nothing, server.stop, "admin"),
-    "task.submit": Verb(tasks.Submit, tasks.submit),
-    "task.submit_batch": Verb(tasks.SubmitBatch, tasks.submit_batch),
-    "task.list": Verb(tasks.ListTasks, tasks.list_tasks, "viewer"),
-    "task.show": Verb(tasks.OneTask, tasks.show, "viewer"),
-    "task.why": Verb(tasks.OneTask, tasks.why, "viewer"),
-    "task.cancel": Verb(tasks.Cancel, tasks.cancel),
-    "task.edit": Verb(tasks.Edit, tasks.edit),
-    "task.hold": Verb(tasks.OneTask, tasks.hold),
-    "task.release": Verb(tasks.OneTask, tasks.release),
-    "task.move": Verb(tasks.Move, tasks.move),
-    "task.start": Verb(tasks.OneTask, tasks.start),
-    "task.retry": Verb(tasks.OneTask, tasks.retry),
-    "task.remove": Verb(tasks.Remove, tasks.remove),
-    "file.roots": Verb(Nothing, files.roots, "viewer"),
-    "file.list": Verb(files.List, files.list_folder, "viewer"),
-    "file.stat": Verb(files.One, files.stat, "viewer"),
-    "file.read": Verb(files.Read, files.read, "viewer"),
-    "file.write": Verb(files.Write, files.write),
-    "file.make": Verb(files.Make, files.make),
-    "file.move": Verb(files.Transfer, files.move),
-    "file.copy": Verb(files.Transfer, files.copy),
-    "file.delete": Verb(files.Delete, files.delete),
-    "file.upload_begin": Verb(files.UploadBegin, files.upload_begin),
-    "file.upload_piece": Verb(files.UploadPiece, files.upload_piece),
-    "file.upload_commit": Verb(files.UploadCommit, files.upload_commit),
-    "file.upload_cancel": Verb(files.UploadCancel, files.upload_cancel),
-    "env.list": Verb(envs.ListEnvs, envs.list_envs, "viewer"),
-    "env.check": Verb(envs.OneEnv, envs.check),
-    "env.python": Verb(envs.OneEnv, envs.python),
-    "env.cuda": Verb(envs.Cuda, envs.cuda),
-    "env.packages": Verb(envs.OneEnv, envs.packages),
-    "log.read": Verb(logs.Read, logs.read, "viewer"),
-    "node.list": Verb(Nothing, nodes.list_nodes, "viewer"),
-    "node.show": Verb(nodes.OneNode, nodes.show, "viewer"),
-    "node.add": Verb(nodes.Add, nodes.add, "admin"),
-    "node.edit": Verb(nodes.Edit, nodes.edit, "admin"),
-    "node.remove": Verb(nodes.OneNode, nodes.remove, "admin"),
-    "node.drain": Verb(nodes.Drain, nodes.drain, "admin"),
-    "node.resume": Verb(nodes.Resume, nodes.resume, "admin"),
-    "node.doctor": Verb(doctor.Names, doctor.doctor, "admin"),
-    "node.token": Verb(tokens.NodeToken, tokens.token, "admin"),
-    "node.archive": Verb(Nothing, tokens.archive, "admin"),
-    "node.trust": Verb(nodes.Trust, nodes.trust, "admin"),
-    "node.lost": Verb(nodes.OneNode, nodes.lost, "admin"),
-    "agent.stop": Verb(agents.SomeNodes, agents.stop, "admin"),
-    "agent.start": Verb(agents.SomeNodes, agents.start, "admin"),
-    "agent.restart": Verb(agents.SomeNodes, agents.restart, "admin"),
+    "subscribe": Verb(Subscribe, Subscribed, subscribe, "viewer", "read", "any", repeatable=True),
+    "server.info": Verb(Nothing, server.Info, server.info, "viewer", "read", "none", repeatable=True),
+    "server.seen": Verb(Nothing, Done, server.seen, "admin", "admin", "none", repeatable=True),
+    "server.stop": Verb(Nothing, Done, server.stop, "admin", "admin", "none"),
+    "task.submit": Verb(Submit, Submitted | Preview, or_after(submit, named), "user", "submit", "none"),
+    "task.submit_batch": Verb(SubmitBatch, Batch, or_after(submit_batch, named), "user", "submit", "none"),
+    "task.places": Verb(places.Places, places.Missing, places.places, "user", "submit", "none", repeatable=True),
+    "task.list": Verb(ListTasks, TaskList | SparseTaskList, list_tasks, "viewer", "read", "any", repeatable=True),
+    "task.archived": Verb(ListArchived, ArchivedTasks, list_archived, "viewer", "read", "any", repeatable=True),
+    "task.show": Verb(OneTask, TaskView, or_read(tasks.show, told_whole), "viewer", "read", "any", repeatable=True),
+    "task.why": Verb(OneTask, tasks.Why, or_read(tasks.why, told_why), "viewer", "read", "any", repeatable=True),
+    "task.cancel": Verb(tasks.Cancel, tasks.Cancelled, archived.cancelled, "user", "submit", "own", repeatable=True),
+    "task.edit": Verb(tasks.Edit, TaskView, archived.edited, "user", "submit", "own", repeatable=True),
+    "task.hold": Verb(OneTask, TaskView, or_recalled(tasks.hold), "user", "submit", "own", repeatable=True),
+    "task.release": Verb(OneTask, TaskView, or_recalled(tasks.release), "user", "submit", "own", repeatable=True),
+    "task.move": Verb(tasks.Move, TaskView, or_recalled(tasks.move), "user", "submit", "own", repeatable=True),
+    "task.start": Verb(OneTask, TaskView, or_recalled(tasks.start), "user", "submit", "own"),
+    "task.retry": Verb(OneTask, TaskView, or_recalled(tasks.retry), "user", "submit", "own"),
+    "task.remove": Verb(tasks.Remove, tasks.Removed, archived.removed, "user", "submit", "own"),
+    "log.read": Verb(logs.Read, logs.LogPiece, logs.read, "viewer", "read", "own", repeatable=True),
+    "file.roots": Verb(Nothing, files.Roots, files.roots, "viewer", "files", "none", repeatable=True),
+    "file.list": Verb(files.List, Listing, files.list_folder, "viewer", "files", "none", repeatable=True),
+    "file.stat": Verb(files.One, Entry, files.stat, "viewer", "files", "none", repeatable=True),
+    "file.read": Verb(files.Read, Piece, files.read, "viewer", "files", "none", repeatable=True),
+    "file.write": Verb(files.Write, files.Written, files.write, "user", "files", "none"),
+    "file.make": Verb(files.Make, Done, files.make, "user", "files", "none"),
+    "file.move": Verb(files.Transfer, Done, files.move, "user", "files", "none"),
+    "file.copy": Verb(files.Transfer, Tally, files.copy, "user", "files", "none"),
+    "file.delete": Verb(files.Delete, files.Deleted, files.delete, "user", "files", "none"),
+    "file.upload_begin": Verb(files.UploadBegin, Begun, files.upload_begin, "user", "files", "none"),
+    "file.upload_piece": Verb(UploadPiece, Received, files.upload_piece, "user", "files", "none", repeatable=True),
+    "file.upload_commit": Verb(files.UploadCommit, Entry, files.upload_commit, "user", "files", "none"),
+    "file.upload_cancel": Verb(files.UploadCancel, Done, files.upload_cancel, "user", "files", "none"),
+    "env.list": Verb(envs.ListEnvs, envs.EnvList, envs.list_envs, "viewer", "read", "none", "env", repeatable=True),
+    "env.check": Verb(envs.OneEnv, Python, envs.check, "user", "submit", "none", "env", repeatable=True),
+    "env.python": Verb(envs.OneEnv, Python, envs.python, "user", "submit", "none", "env", repeatable=True),
+    "env.cuda": Verb(envs.Cuda, Framework, envs.cuda, "user", "submit", "none", "env", repeatable=True),
+    "env.packages": Verb(envs.OneEnv, Packages, envs.packages, "user", "submit", "none", "env", repeatable=True),
+    "node.list": Verb(Nothing, list[NodeView], nodes.list_nodes, "viewer", "read", "none", repeatable=True),
+    "node.show": Verb(nodes.OneNode, NodePage, nodes.show, "viewer", "read", "none", repeatable=True),
+    "node.add": Verb(nodes.Add, nodes.NodeAdded, nodes.add, "admin", "nodes", "none"),
+    "node.edit": Verb(nodes.Edit, nodes.NodeEdited, nodes.edit, "admin", "nodes", "none", repeatable=True),
+    "node.remove": Verb(nodes.OneNode, nodes.NodeRemoved, nodes.remove, "admin", "nodes", "none"),
+    "node.drain": Verb(nodes.Drain, NodeView, nodes.drain, "admin", "nodes", "none", repeatable=True),
+    "node.resume": Verb(nodes.Resume, NodeView, nodes.resume, "admin", "nodes", "none"),
+    "node.doctor": Verb(doctor.Names, list[doctor.Examined], doctor.doctor, "admin", "nodes", "none", repeatable=True),
+    "node.token": Verb(tokens.NodeToken, tokens.TokenTold, tokens.token, "admin", "nodes", "none"),
+    "node.archive": Verb(Nothing, tokens.Archive, tokens.archive, "admin", "nodes", "none", repeatable=True),
+    "node.trust": Verb(Trust, Trusted, trust, "admin", "nodes", "none", repeatable=True),
+    "node.lost": Verb(nodes.OneNode, nodes.Lost, nodes.lost, "admin", "nodes", "none"),
+    "agent.stop": Verb(agents.SomeNodes, agents.AgentsDone, agents.stop, "admin", "nodes", "none", repeatable=True),
+    "agent.start": Verb(agents.SomeNodes, agents.AgentsDone, agents.start, "admin", "nodes", "none", repeatable=True),
+    "agent.restart": Verb(agents.SomeNodes, agents.AgentsDone, agents.restart, "admin", "nodes", "none"),
 }

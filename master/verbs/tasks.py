@@ -5,32 +5,18 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
-from master.core.backlog import order_of
-from master.core.inventory import Request, request_of
-from master.core.scheduler import Room, details
-from master.core.task import ACTIVE, ENDED, QUEUED, Task, TaskState, TaskView
+from master.core.inventory import request_of
+from master.core.scheduler import explain
+from master.core.task import ACTIVE, QUEUED, Task, TaskState, TaskView
+from master.verbs.access import check_owner
 from master.verbs.base import Context
-from master.verbs.spec import Spec, check_command, draft_of, edited_copy, log_path_of
+from master.verbs.spec import edited_copy
+from master.views.tasks import task_view
 from wire.errors import BadRequestError, MusterError
 
-TaskId = Annotated[int, Meta(ge=1)]
-
-
-class Submit(Spec, kw_only=True):
-    """task.submit: a Spec with its command."""
-
-    command: list[str] | str
-    request_id: str | None = None
-    dry_run: bool = False
-
-
-class SubmitBatch(Spec, kw_only=True):
-    """task.submit_batch: one task per command line, all else alike."""
-
-    commands: list[str]
-    request_id: str | None = None
+TaskId = Annotated[int, Meta(ge=1, examples=[12])]
 
 
 class OneTask(msgspec.Struct, forbid_unknown_fields=True):
@@ -40,242 +26,108 @@ class OneTask(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Remove(OneTask, forbid_unknown_fields=True):
-    """task.remove."""
+    """task.remove: `successors`: those that wait for it, too."""
 
     successors: bool = False
 
 
 class Move(OneTask, forbid_unknown_fields=True):
-    """task.move: 1 is the next one."""
+    """task.move: `position` 1 is the next one."""
 
     position: Annotated[int, Meta(ge=1)]
 
 
 class Edit(msgspec.Struct, forbid_unknown_fields=True):
-    """task.edit: some fields of a Spec, with their new values."""
+    """task.edit: `changes` are fields of a submit with their new values."""
 
     id: TaskId
-    changes: dict[str, Any]
+    changes: Annotated[dict[str, Any], Meta(examples=[{"priority": 5}])]
 
 
 class Cancel(msgspec.Struct, forbid_unknown_fields=True):
-    """task.cancel: ids, or all, or all of the caller's."""
+    """task.cancel: `ids`, or `all`, or all of the caller's (`mine`). `states`: of the latter two only those that are in
+    one of these."""
 
-    ids: list[TaskId] = []
+    ids: Annotated[list[TaskId], Meta(examples=[[12, 13]])] = []
     all: bool = False
     mine: bool = False
-
-
-class ListTasks(msgspec.Struct, forbid_unknown_fields=True):
-    """task.list: which, and which part of them. `sparse`: leave out of each task what is as in `defaults`, and tell
-    the reasons of waiting tasks once for all who share one; a long list is a third as long then, and as dear."""
-
     states: list[TaskState] | None = None
-    active: bool = True
-    ended: bool = False
-    ids: list[TaskId] | None = None
-    user: str | None = None
-    search: str | None = None
-    limit: Annotated[int, Meta(ge=0)] | None = None
-    offset: Annotated[int, Meta(ge=0)] = 0
-    sparse: bool = False
 
 
-_DEFAULTS = {
-    name: value
-    for name, value in msgspec.to_builtins(TaskView(id=0, command="")).items()
-    if name not in ("id", "command")
-}
+class Why(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a task is in the `state` in which it is. `brief`: the reason without what `details` tell, a line each; nodes
+    of which the same is to be said share a line. `blocked_by`: ids of tasks that it waits for. `warning`: what looks
+    wrong with one that runs, or null. Of a task in the monthly files there is no `brief`."""
+
+    id: int
+    state: TaskState
+    reason: str | None
+    brief: str | UnsetType | None = UNSET
+    warning: str | None
+    blocked_by: list[int]
+    details: list[str]
 
 
-def view(context: Context, task: Task) -> TaskView:
-    """The task as clients see it, with the reason worked out."""
-    seen = msgspec.convert(task, TaskView, from_attributes=True)
-    seen.reason = context.core.reason(task)
-    seen.warning = context.core.warning(task)
-    return seen
+class Cancelled(msgspec.Struct, frozen=True):
+    """What became of tasks, by id: `cancelled`, gone from the queue at once; `signalled`, told to end; `refused`, with
+    why, and in `codes` the error's stable name."""
+
+    cancelled: list[int]
+    signalled: list[int]
+    refused: dict[int, str]
+    codes: dict[int, str]
 
 
-def submit(context: Context, params: Submit) -> Any:
-    """File one task; the answer leaves once it is durable."""
-    if params.request_id is not None and params.request_id in context.core.answered:
-        context.engine.check_durable()
-        return context.core.answered[params.request_id]
-    draft = draft_of(params, params.command, context)
-    if params.dry_run:
-        return preview(context, draft)
+class Removed(msgspec.Struct, frozen=True):
+    """`removed`: the ids of the tasks that are forgotten now."""
 
-    def change() -> dict[str, int]:
-        core = context.core
-        draft.log_path = log_path_of(params.log, core.next_id, context)
-        result = {"id": core.submit([draft], context.now)[0].id}
-        if params.request_id is not None:
-            core.remember_answer(params.request_id, msgspec.Raw(msgspec.json.encode(result)))
-        return result
-
-    return context.engine.client_change(change)
-
-
-def submit_batch(context: Context, params: SubmitBatch) -> Any:
-    """File one task per command, with consecutive ids: all or none."""
-    if params.request_id is not None and params.request_id in context.core.answered:
-        context.engine.check_durable()
-        return context.core.answered[params.request_id]
-    if not params.commands:
-        raise BadRequestError("the batch holds no command")
-    if params.log is not None:
-        raise BadRequestError("the tasks of a batch cannot share one log file: leave `log` out")
-    for command in params.commands:
-        check_command(command, params.setup)
-    draft = draft_of(params, params.commands[0], context)
-    folder = context.master.log_folder
-
-    def change() -> dict[str, int]:
-        core = context.core
-        tasks = core.submit_many(draft, params.commands, lambda number: f"{folder}/{number}.log", context.now)
-        result = {"first": tasks[0].id, "count": len(tasks)}
-        if params.request_id is not None:
-            core.remember_answer(params.request_id, msgspec.Raw(msgspec.json.encode(result)))
-        return result
-
-    return context.engine.client_change(change)
-
-
-def preview(context: Context, draft: Task) -> dict[str, Any]:
-    """Where the task would go if it were submitted now, or why it would wait."""
-    never = context.core.inventory.why_never(request_of(draft))
-    if never is not None:
-        return {"placement": None, "reason": f"can never start: {never}"}
-    allocation = Room(context.core.inventory).place(request_of(draft))
-    if allocation is not None and not any(context.core.find(after.id).state not in ENDED for after in draft.after):
-        return {"placement": allocation, "reason": None}
-    draft.waits_for = [after for after in draft.after if context.core.find(after.id).state not in ENDED]
-    return {"placement": None, "reason": context.core.reason(draft)}
-
-
-def list_tasks(context: Context, params: ListTasks) -> dict[str, Any]:
-    """Running ones first, then the queue in its order, then the ended ones, newest first."""
-    states = frozenset(params.states) if params.states is not None else _states(params)
-    tasks = [task for task in _in_order(context, params, states) if task.state in states]
-    if params.user is not None:
-        tasks = [task for task in tasks if task.owner == params.user]
-    if params.search:
-        needle = params.search.casefold()
-        tasks = [task for task in tasks if needle in _text(task)]
-    total = len(tasks)
-    tasks = tasks[params.offset : None if params.limit is None else params.offset + params.limit]
-    if params.sparse:
-        return {"tasks": tasks, **_apart(context, tasks), "total": total}
-    return {"tasks": _views(context, tasks), "total": total}
-
-
-def _in_order(context: Context, params: ListTasks, states: frozenset[TaskState]) -> list[Task]:
-    core = context.core
-    if params.ids is not None:
-        return sorted((core.find(task_id) for task_id in set(params.ids)), key=_place)
-    tasks = core.active() + core.queue()
-    if states & ENDED:
-        tasks += sorted((task for task in core.tasks.values() if task.state in ENDED), key=_place)
-    return tasks
-
-
-def _views(context: Context, tasks: list[Task]) -> list[TaskView]:
-    views = msgspec.convert(tasks, list[TaskView], from_attributes=True)
-    told = {task_id: reason for reason, ids in _reasons(context, tasks).items() for task_id in ids}
-    warnings = _warnings(context, tasks)
-    for seen in views:
-        seen.reason = told.get(seen.id, seen.reason)
-        seen.warning = warnings.get(seen.id)
-    return views
-
-
-def _apart(context: Context, tasks: list[Task]) -> dict[str, Any]:
-    """What a sparse list tells beside the tasks."""
-    warned: dict[str, list[int]] = {}
-    for task_id, warning in _warnings(context, tasks).items():
-        warned.setdefault(warning, []).append(task_id)
-    return {"defaults": _DEFAULTS, "reasons": _reasons(context, tasks), "warnings": warned}
-
-
-def _warnings(context: Context, tasks: list[Task]) -> dict[int, str]:
-    core = context.core
-    if not core.warnings:
-        return {}
-    return {task.id: warning for task in tasks if (warning := core.warning(task)) is not None}
-
-
-def _reasons(context: Context, tasks: list[Task]) -> dict[str, list[int]]:
-    """Why each queued task waits: the ids by the reason. Tasks that ask for the same share one, worked out once."""
-    core = context.core
-    shared: dict[Request, list[int]] = {}
-    reasons: dict[str, list[int]] = {}
-    for task in tasks:
-        if task.state in QUEUED:
-            request = core.backlog.group_of(task.id)
-            if request is None:
-                reasons.setdefault(core.reason(task) or "", []).append(task.id)
-            elif request in shared:
-                shared[request].append(task.id)
-            else:
-                shared[request] = reasons.setdefault(core.reason(task) or "", [])
-                shared[request].append(task.id)
-    return reasons
-
-
-def _states(params: ListTasks) -> frozenset[TaskState]:
-    if params.ids is not None:
-        return frozenset(TaskState)
-    return (QUEUED | ACTIVE if params.active else frozenset()) | (ENDED if params.ended else frozenset())
-
-
-def _text(task: Task) -> str:
-    command = task.command if isinstance(task.command, str) else " ".join(task.command)
-    return f"{task.id} {task.name} {task.project} {command} {task.cwd}".casefold()
-
-
-def _place(task: Task) -> tuple[Any, ...]:
-    if task.state in ACTIVE:
-        return (0, task.started_at or float("inf"), task.id)
-    if task.state in QUEUED:
-        return (1, *order_of(task))
-    return (2, -(task.ended_at or 0.0), -task.id)
+    removed: list[int]
 
 
 def show(context: Context, params: OneTask) -> TaskView:
-    """One task, whole."""
-    return view(context, context.core.find(params.id))
+    """Everything about one task."""
+    return task_view(context.core, context.core.find(params.id))
 
 
-def why(context: Context, params: OneTask) -> dict[str, Any]:
-    """What a task waits for, by name, and what stands in the way on each node."""
+def why(context: Context, params: OneTask) -> Why:
+    """What a task waits for, by name, and what stands in the way, nodes alike told together."""
     core = context.core
     task = core.find(params.id)
     lines: list[str] = []
+    reason = brief = core.reason(task)
     if task.state is TaskState.WAITING and not task.waits_for:
-        lines = details(request_of(task), core.inventory)
-        ahead = sum(1 for other in core.queue() if other.id != task.id and order_of(other) < order_of(task))
+        wait = explain(request_of(task), core.inventory)
+        brief, lines = wait.brief, list(wait.obstacles)
+        ahead = core.standing.before(task)
         lines.append(f"{ahead} waiting {'task stands' if ahead == 1 else 'tasks stand'} before it in the queue")
     elif task.waits_for:
         lines = [f"task {after.id} is {core.find(after.id).state}" for after in task.waits_for]
-    return {
-        "id": task.id,
-        "state": task.state,
-        "reason": core.reason(task),
-        "warning": core.warning(task),
-        "blocked_by": [after.id for after in task.waits_for],
-        "details": lines,
-    }
+    return Why(
+        id=task.id,
+        state=task.state,
+        reason=reason,
+        brief=brief,
+        warning=core.warning(task),
+        blocked_by=[after.id for after in task.waits_for],
+        details=lines,
+    )
 
 
-def cancel(context: Context, params: Cancel) -> dict[str, Any]:
+def cancel(context: Context, params: Cancel) -> Cancelled:
     """Cancel some tasks; those that cannot be are told apart, with the reason."""
     core = context.core
-    live = QUEUED | ACTIVE
+    live = (QUEUED | ACTIVE) & frozenset(TaskState if params.states is None else params.states)
     ids = params.ids
     if params.all or params.mine:
-        ids = [t.id for t in core.tasks.values() if t.state in live and (params.all or t.owner == context.user)]
+        ids = [
+            t.id
+            for t in core.tasks.values()
+            if t.state in live and (params.all or t.owner == context.user) and context.caller.owns(t)
+        ]
     elif not ids:
         raise BadRequestError("say which tasks: ids, `all` or `mine`")
+    elif params.states is not None:
+        raise BadRequestError("`states` goes with `all` or `mine`: of ids it is known which they are")
     cancelled: list[int] = []
     signalled: list[int] = []
     refused: dict[int, str] = {}
@@ -285,49 +137,66 @@ def cancel(context: Context, params: Cancel) -> dict[str, Any]:
         # Successors first: a cancelled predecessor would otherwise end them with its own reason.
         for task_id in sorted(set(ids), reverse=True):
             try:
+                check_owner(context.caller, "task.cancel", core.find(task_id))
                 (cancelled if core.cancel(task_id, context.now) else signalled).append(task_id)
             except MusterError as error:
                 refused[task_id] = str(error)
                 codes[task_id] = error.code
 
-    context.engine.client_change(change, grows=False)
-    return {"cancelled": cancelled[::-1], "signalled": signalled[::-1], "refused": refused, "codes": codes}
+    context.change(change, grows=False)
+    return Cancelled(cancelled[::-1], signalled[::-1], refused, codes)
 
 
 def edit(context: Context, params: Edit) -> TaskView:
     """Change a waiting task; an ended one queues again."""
     edited = edited_copy(context.core.find(params.id), params.changes, context)
-    return view(context, context.engine.client_change(lambda: context.core.edit(edited, context.now)))
+    return task_view(context.core, context.change(lambda: context.core.edit(edited, context.past)))
 
 
 def hold(context: Context, params: OneTask) -> TaskView:
     """Keep a waiting task from starting."""
-    return view(context, context.engine.client_change(lambda: context.core.hold(params.id)))
+    return task_view(context.core, context.change(lambda: context.core.hold(params.id)))
 
 
 def release(context: Context, params: OneTask) -> TaskView:
     """Let a held task wait again."""
-    return view(context, context.engine.client_change(lambda: context.core.release(params.id)))
+    return task_view(context.core, context.change(lambda: context.core.release(params.id)))
 
 
 def move(context: Context, params: Move) -> TaskView:
     """Give a waiting task another place in the queue."""
-    return view(context, context.engine.client_change(lambda: context.core.move(params.id, params.position)))
+    return task_view(context.core, context.change(lambda: context.core.move(params.id, params.position)))
 
 
 def start(context: Context, params: OneTask) -> TaskView:
     """Start a waiting task as soon as it fits, before all others."""
-    return view(context, context.engine.client_change(lambda: context.core.force(params.id)))
+    return task_view(context.core, context.change(lambda: context.core.force(params.id)))
 
 
 def retry(context: Context, params: OneTask) -> TaskView:
     """Queue an ended task again."""
-    return view(context, context.engine.client_change(lambda: context.core.retry(params.id)))
+    return task_view(context.core, context.change(lambda: context.core.retry(params.id)))
 
 
-def remove(context: Context, params: Remove) -> dict[str, Any]:
+def remove(context: Context, params: Remove) -> Removed:
     """Forget a task, and with `successors` all that wait for it."""
-    removed = context.engine.client_change(
-        lambda: context.core.remove(params.id, context.now, successors=params.successors)
-    )
-    return {"removed": removed}
+    if params.successors and not context.caller.owns_all:
+        for task in _successors(context, params.id):
+            check_owner(context.caller, "task.remove", task)
+    removed = context.change(lambda: context.core.remove(params.id, context.now, successors=params.successors))
+    return Removed(removed)
+
+
+def _successors(context: Context, task_id: int) -> list[Task]:
+    """All that wait for a task, directly or not."""
+    waiting: dict[int, list[Task]] = {}
+    for task in context.core.queue():
+        for after in task.waits_for:
+            waiting.setdefault(after.id, []).append(task)
+    found: dict[int, Task] = {}
+    ahead = [task_id]
+    for one in ahead:
+        fresh = {task.id: task for task in waiting.get(one, ()) if task.id not in found}
+        found.update(fresh)
+        ahead += fresh
+    return list(found.values())

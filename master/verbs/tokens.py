@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import base64
 import socket
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from master.core.cordon import Token
-from master.drivers import node_tokens
+from master.core.notes import Token
+from master.nodes import node_tokens
 from master.tls.policy import listens_outside
 from master.verbs.base import Context, Nothing
+from master.verbs.nodes import NodeName
 from wire.errors import BadRequestError, ConflictError
 
 _ANY = ("", "0.0.0.0", "::")  # noqa: S104  (names of it, nothing is bound here)
@@ -20,13 +20,43 @@ _ANY = ("", "0.0.0.0", "::")  # noqa: S104  (names of it, nothing is bound here)
 class NodeToken(msgspec.Struct, forbid_unknown_fields=True):
     """node.token: `make` the first one, `rotate` it, or `revoke` all of them."""
 
-    name: str
+    name: NodeName
     action: Literal["make", "rotate", "revoke"] = "make"
 
 
-def token(context: Context, params: NodeToken) -> dict[str, Any]:
+class Brought(msgspec.Struct, frozen=True):
+    """The archive of this master's agent: its version, and its size in bytes."""
+
+    version: str
+    sha256: str
+    size: int
+
+
+class TokenTold(msgspec.Struct, frozen=True):
+    """A node's `token`, told this once (null: it was taken away), and until when the one before it opens (`old_until`,
+    seconds since the epoch). What the agent needs besides: `master` is the HOST:PORT to dial, `authority` the
+    fingerprint of the certificate it pins (null without TLS). `outside`: other machines can reach that port."""
+
+    name: str
+    token: str | None
+    old_until: float | None
+    master: str
+    outside: bool
+    authority: str | None
+    archive: Brought
+
+
+class Archive(msgspec.Struct, frozen=True):
+    """The agent as one file that Python runs: `content` is base64."""
+
+    version: str
+    sha256: str
+    content: bytes
+
+
+def token(context: Context, params: NodeToken) -> TokenTold:
     """Make a node's token, which is told this once, or take it away; with what its agent needs besides."""
-    core, desk = context.core, context.master.desk
+    core, reports = context.core, context.master.reports
     config = context.master.fleet.configs.get(params.name)
     core.node(params.name)
     if config is None or config.driver != "report":
@@ -34,25 +64,25 @@ def token(context: Context, params: NodeToken) -> dict[str, Any]:
             f"node {params.name} has the driver `{config.driver if config else 'none'}`: only an agent that dials in "
             f"needs a token (`muster node edit {params.name} driver=report`)"
         )
-    if not desk.tls.is_on and params.action != "revoke":
+    if not reports.tls.is_on and params.action != "revoke":
         raise BadRequestError(
             f"{context.master.config.path} says `tls: off`, and agents dial in over TLS only: no token would open"
         )
-    fingerprint = desk.tls.fingerprint() if desk.tls.is_on else None
-    tokens = node_tokens.valid(desk.tokens(params.name), context.now)
+    fingerprint = reports.tls.fingerprint() if reports.tls.is_on else None
+    tokens = node_tokens.valid(reports.tokens(params.name), context.now)
     text, after = _after(context, params, tokens)
-    context.engine.client_change(lambda: core.set_tokens(params.name, after), grows=params.action == "make")
+    context.change(lambda: core.set_tokens(params.name, after), grows=params.action == "make")
     context.engine.reply(lambda _error: context.master.fleet.tokens_changed(params.name))
     until = [one.until for one in after if one.until is not None]
-    return {
-        "name": params.name,
-        "token": text,
-        "old_until": max(until, default=None),
-        "master": _address(context),
-        "outside": listens_outside(context.master.config.bind),
-        "authority": fingerprint,
-        "archive": {"version": desk.version, "sha256": desk.sha256, "size": len(desk.archive)},
-    }
+    return TokenTold(
+        name=params.name,
+        token=text,
+        old_until=max(until, default=None),
+        master=_address(context),
+        outside=listens_outside(context.master.config.bind),
+        authority=fingerprint,
+        archive=Brought(reports.version, reports.sha256, len(reports.archive)),
+    )
 
 
 def _after(context: Context, params: NodeToken, tokens: tuple[Token, ...]) -> tuple[str | None, tuple[Token, ...]]:
@@ -71,11 +101,10 @@ def _after(context: Context, params: NodeToken, tokens: tuple[Token, ...]) -> tu
     return text, node_tokens.rotated(tokens, fresh, context.now)
 
 
-def archive(context: Context, _params: Nothing) -> dict[str, Any]:
+def archive(context: Context, _params: Nothing) -> Archive:
     """The agent, as one file that Python runs. It holds no secret."""
-    desk = context.master.desk
-    content = base64.b64encode(desk.archive).decode("ascii")
-    return {"version": desk.version, "sha256": desk.sha256, "content": content}
+    reports = context.master.reports
+    return Archive(reports.version, reports.sha256, reports.archive)
 
 
 def _address(context: Context) -> str:

@@ -1,23 +1,14 @@
-"""Becoming a daemon, and the daemon's log. It owns descriptors 0 to 2, signals at the start and the log's rotation."""
+"""Becoming a daemon. It owns what it begins with: a session, descriptors 0 to 2, signals."""
 
 from __future__ import annotations
 
 import os
 import signal
-import time
-from typing import Callable, Set
+from typing import Callable
 
 from .folder import FolderError
-
-MAX_LOG = 1024 * 1024
-
-
-def close_all_but(kept: Set[int]) -> None:
-    """After a fork: give up every descriptor except 0, 1, 2 and `kept`."""
-    for name in os.listdir("/proc/self/fd"):
-        fd = int(name)
-        if fd > 2 and fd not in kept:  # noqa: PLR2004  (0, 1 and 2 are what they are)
-            _close(fd)
+from .fork import close_all_but
+from .log import Log, redirect
 
 
 def detach(log: str, serve: Callable[[Callable[[], None]], None]) -> str:
@@ -44,34 +35,6 @@ def detach(log: str, serve: Callable[[Callable[[], None]], None]) -> str:
     if not text:
         return f"the agent ended at once; see {log}"
     return "" if text == "ready" else text
-
-
-class Log:
-    """Lines on descriptor 2, which is the file `path`; it is moved to `path`.1 when it outgrows MAX_LOG."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def say(self, text: str) -> None:
-        """One line, with the time. A full disk keeps nobody from their work: the line is lost then."""
-        try:
-            os.write(2, f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n".encode("utf-8", "replace"))
-            if os.fstat(2).st_size > MAX_LOG:
-                os.rename(self._path, self._path + ".1")
-                redirect(self._path)
-        except OSError:
-            return
-
-
-def redirect(log: str) -> None:
-    """Descriptors 1 and 2 to a file, 0 to nothing. Raises OSError."""
-    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    os.dup2(null, 0)
-    os.dup2(out, 1)
-    os.dup2(out, 2)
-    os.close(out)
-    os.close(null)
 
 
 def _be_daemon(log: str, status: int, serve: Callable[[Callable[[], None]], None]) -> None:
@@ -114,10 +77,3 @@ def _forget_signals() -> None:
         if number not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE, 32, 33):
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
-def _close(fd: int) -> None:
-    try:
-        os.close(fd)
-    except OSError:
-        return  # the descriptor of the listing itself

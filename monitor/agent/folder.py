@@ -13,7 +13,7 @@ import os
 import socket
 import stat
 from contextlib import suppress
-from typing import Any, Optional
+from typing import Any, List, Optional, Tuple
 
 MAX_ADDRESS = 100
 """Bytes; the kernel allows 107."""
@@ -33,6 +33,7 @@ class Folder:
         self.log = os.path.join(self.path, "agent.log")
         self.failpoint = os.path.join(self.path, "failpoint")
         self._lock: Optional[int] = None
+        self._known: List[Tuple[int, int]] = []
 
     def make(self) -> None:
         """Create what is missing. Raises FolderError."""
@@ -68,6 +69,23 @@ class Folder:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+    def remember(self) -> None:
+        """This is the folder that `is_another` compares with. Raises OSError."""
+        self._known = self._identity()
+
+    def is_another(self) -> bool:
+        """Was the folder removed, emptied, moved or replaced? Nobody finds this agent through it any more then."""
+        try:
+            return self._identity() != self._known
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False  # a disk in trouble: what it says of its files is no news of them
+
+    def _identity(self) -> List[Tuple[int, int]]:
+        found = [os.lstat(os.path.join(self.path, name)) for name in ("state_id", "agent.sock", "attempts")]
+        return [(one.st_dev, one.st_ino) for one in found]
 
     def state_id(self) -> str:
         """The random name of this folder, made at first use and synced."""

@@ -10,10 +10,9 @@ import sys
 import time
 from typing import Callable, List
 
-from .bridge import bridge
 from .daemon import detach
 from .folder import Folder, FolderError
-from .server import Server
+from .serve.bridge import bridge
 
 PATIENCE_S = 5.0
 AGAIN_S = 0.05
@@ -23,9 +22,9 @@ USAGE = "usage: agent (serve | attach) --state DIR | agent report --node NAME â€
 def main(words: List[str]) -> int:
     """Run a command; gives the exit status."""
     if words[:1] == ["report"]:
-        from . import report  # noqa: PLC0415  (it brings OpenSSL with it, which no other agent needs)
+        from .report import command  # noqa: PLC0415  (it brings OpenSSL with it, which no other agent needs)
 
-        return report.main(words[1:], version)
+        return command.main(words[1:], version)
     if words == ["version"]:
         os.write(1, f"{version(sys.argv[0])}\n".encode())
         return 0
@@ -61,6 +60,8 @@ def _serve(folder: Folder) -> int:
 
 def _start(folder: Folder) -> str:
     """Start an agent; "" once it answers, or else why there is none."""
+    from .serve.server import Server  # noqa: PLC0415  (most of an agent; who finds one running needs nothing of it)
+
     running = version(sys.argv[0])
 
     def serve(ready: Callable[[], None]) -> None:

@@ -1,20 +1,16 @@
-"""Processes: who is alive, who descends from whom, who carries a launch id, and signals that never reach a stranger.
+"""Processes: who is alive, who descends from whom, what belongs to an attempt, and signals that never reach a stranger.
 
 It owns reading /proc and sending signals. It knows nothing of attempts, graces and deadlines.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 from contextlib import suppress
-from typing import Dict, Iterable, List, NamedTuple, Optional, Set
+from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 MARK = "MUSTER_LAUNCH_ID"
-_PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Process(NamedTuple):
@@ -24,24 +20,18 @@ class Process(NamedTuple):
     parent: int
     start: int
     state: str
+    session: int = 0
 
 
-def become_subreaper() -> None:
-    """Orphans among our descendants become our children. Raises OSError."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+class Trace(NamedTuple):
+    """By what the tree of an attempt is known without its shim: the command's pid, which is its session's number too,
+    and its start; the processes, by pid and start, that were seen to belong to it. A variable alone would not do: a
+    program may clean its environment."""
 
-
-def die_with_parent(parent: int) -> None:
-    """Have this process killed as soon as its parent, which had that pid before the fork, ends. Raises OSError."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(0)  # it ended before we could ask
-
-
-def _prctl(option: int, value: int) -> None:
-    if _LIBC.prctl(option, value, 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+    launch_id: str
+    pid: Optional[int]
+    start: Optional[int]
+    members: Set[Tuple[int, int]]
 
 
 def look(pid: int) -> Optional[Process]:
@@ -52,7 +42,7 @@ def look(pid: int) -> Optional[Process]:
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text[text.rindex(b")") + 2 :].split()
-    return Process(pid, int(fields[1]), int(fields[19]), fields[0].decode())
+    return Process(pid, int(fields[1]), int(fields[19]), fields[0].decode(), int(fields[3]))
 
 
 def is_alive(pid: Optional[int], start: Optional[int]) -> bool:
@@ -86,22 +76,66 @@ def descendants(roots: Iterable[int], processes: Dict[int, Process]) -> List[Pro
     return [process for process in found if process.state not in "ZX"]
 
 
-def carriers(launch_ids: Iterable[str]) -> Dict[str, List[Process]]:
-    """For each launch id the living processes that carry it in their environment, and all that descend from them."""
+def trees(traces: Iterable[Trace]) -> Dict[str, List[Process]]:
+    """By launch id the living processes of each attempt: those that carry its mark, are of its session or were seen to
+    belong to it, and all that descend from them."""
     processes = everyone()
-    marks = {b"\0%s=%s\0" % (MARK.encode(), name.encode()): name for name in launch_ids}
-    found: Dict[str, List[Process]] = {name: [] for name in marks.values()}
-    for process in processes.values():
-        environ = b"" if process.state in "ZX" else _environ(process.pid)
-        if MARK.encode() not in environ:
-            continue
-        for mark, name in marks.items():
-            if mark in environ:
-                found[name].append(process)
-    for members in found.values():
-        known = {process.pid for process in members}
-        members += [below for below in descendants(known, processes) if below.pid not in known]
+    marks = {process.pid: _mark(process) for process in processes.values()}
+    found: Dict[str, List[Process]] = {}
+    for trace in traces:
+        roots = [process for process in processes.values() if _belongs(process, trace, marks, processes)]
+        known = {process.pid for process in roots}
+        below = (process for process in descendants(known, processes) if process.pid not in known)
+        others = (process for process in below if marks[process.pid] in ("", trace.launch_id))
+        found[trace.launch_id] = [*(process for process in roots if process.state not in "ZX"), *others]
     return found
+
+
+def strays(known: Set[int]) -> List[Process]:
+    """Living children of this process besides `known` and its own forks, and that carry no mark: what fell to it when a
+    shim died, or a parent in a tree without one."""
+    myself, own = os.getpid(), _command_line(os.getpid())
+    children = (process for process in everyone().values() if process.parent == myself and process.pid not in known)
+    living = (process for process in children if process.state not in "ZX")
+    return [process for process in living if _command_line(process.pid) != own and not _mark(process)]
+
+
+def shim_above(process: Process) -> Optional[Process]:
+    """The shim of this command, if it lives: an agent's fork that leads a session of its own."""
+    above = look(process.parent)
+    is_fork = above is not None and above.session == above.pid and b"\0--state\0" in _command_line(above.pid)
+    return above if is_fork else None
+
+
+def under_shim(launch_id: str) -> Optional[Process]:
+    """The process that carries this mark right under a shim: the command."""
+    carriers = trees([Trace(launch_id, None, None, set())])[launch_id]
+    return next((process for process in carriers if shim_above(process) is not None), None)
+
+
+def is_our_users(process: Process) -> bool:
+    """Whether we may signal it; not so where it is another account's."""
+    try:
+        os.kill(process.pid, 0)
+    except OSError:
+        return False
+    return os.geteuid() != 0 or os.stat(f"/proc/{process.pid}").st_uid == 0
+
+
+def _belongs(process: Process, trace: Trace, marks: Dict[int, str], processes: Dict[int, Process]) -> bool:
+    mark = marks[process.pid]
+    if mark:
+        return mark == trace.launch_id
+    if (process.pid, process.start) in trace.members:
+        return True
+    if not trace.pid or trace.start is None:
+        return False
+    if process.pid == trace.pid:
+        return process.start == trace.start
+    # The number may have become another session's; it is that one's leader who shows it.
+    leader = processes.get(trace.pid)
+    is_ours = leader is None or leader.start == trace.start
+    return is_ours and process.session == trace.pid and process.start >= trace.start
 
 
 def send(processes: Iterable[Process], number: int) -> None:
@@ -136,6 +170,21 @@ def _send(process: Process, number: int) -> None:
 def _is_same(process: Process) -> bool:
     found = look(process.pid)
     return found is not None and found.start == process.start
+
+
+def _mark(process: Process) -> str:
+    """The launch id in its environment, "" where there is none."""
+    environ = b"" if process.state in "ZX" else _environ(process.pid)
+    _, is_there, rest = environ.partition(b"\0%s=" % MARK.encode())
+    return os.fsdecode(rest.partition(b"\0")[0]) if is_there else ""
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def _environ(pid: int) -> bytes:

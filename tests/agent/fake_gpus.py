@@ -83,7 +83,7 @@ class Machine:
     def env(self) -> dict[str, str]:
         """What names the machine."""
         path = os.pathsep.join([str(self.bin), os.environ["PATH"]])
-        return {"FAKE_GPUS": str(self.path), "PATH": path, "LD_LIBRARY_PATH": str(self.lib)}
+        return {"MUSTER_AGENT_FAKE_GPUS": str(self.path), "PATH": path, "LD_LIBRARY_PATH": str(self.lib)}
 
     def calls(self) -> list[str]:
         """How nvidia-smi was called so far."""

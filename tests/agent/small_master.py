@@ -8,29 +8,18 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import zipfile
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from master.drivers.archive import build
+from tests.waiting import PATIENCE_S, until
 from wire.agent import MAX_FRAME
 from wire.framing import LineDecoder, encode, strict_loads
 
-DEADLINE_S = 20.0
-_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+_RUN = f"-{os.getpid()}"
 Message = dict[str, Any]
-
-
-def eventually(condition: Callable[[], Any], what: str = "") -> Any:
-    """Wait until the condition gives something true; that is given back."""
-    end = time.monotonic() + DEADLINE_S
-    while not (found := condition()):
-        assert time.monotonic() < end, f"never came: {what or condition}"
-        time.sleep(0.01)
-    return found
 
 
 def alive(pid: int) -> bool:
@@ -53,8 +42,8 @@ def descriptors(pid: int) -> dict[str, str]:
 
 def known(launch_id: str) -> str:
     """A launch id of a test as the agent knows it. Agents look for what is left of an attempt on the whole machine, and
-    tests that run side by side all call theirs t1."""
-    return launch_id and launch_id + _WORKER
+    tests that run side by side, in one run or in several, all call theirs t1."""
+    return launch_id and launch_id + _RUN
 
 
 def outward(message: Message) -> Message:
@@ -71,7 +60,7 @@ def inward(message: Message) -> Message:
     """A message with its launch ids as the tests know them."""
     named = dict(message)
     if "launch_id" in message:
-        named["launch_id"] = message["launch_id"].removesuffix(_WORKER)
+        named["launch_id"] = message["launch_id"].removesuffix(_RUN)
     if "attempts" in message:
         named["attempts"] = [inward(attempt) for attempt in message["attempts"]]
     return named
@@ -82,7 +71,7 @@ class Link:
 
     def __init__(self, address: Path, *, epoch: int, incarnation: str, lineage: list[list[Any]] | None) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(DEADLINE_S)
+        self.socket.settimeout(PATIENCE_S)
         folder = os.open(address.parent, os.O_RDONLY)
         try:
             self.socket.connect(f"/proc/self/fd/{folder}/{address.name}")
@@ -156,6 +145,13 @@ class Link:
     def ack(self, *launch_ids: str) -> None:
         self.send({"op": "ack", "launch_ids": list(launch_ids)})
 
+    def adopt(self, *entries: Message) -> None:
+        """Tell it of attempts that it has not claimed; what it has then is the new inventory."""
+        self.send({"op": "adopt", "attempts": [outward(entry) for entry in entries]})
+        while (message := self.read())["op"] != "inventory":
+            pass
+        self.inventory = {entry["launch_id"]: entry for entry in message["attempts"]}
+
     def close(self) -> None:
         self.socket.close()
 
@@ -176,11 +172,15 @@ class Node:
         self.marks: list[str] = []
 
     def change_version(self) -> None:
-        """From now on agents are started from an archive with other bytes, as a newer master would send."""
+        """From now on agents are started from an archive with other bytes, in which every module has another name, as
+        a newer master might send."""
         other = self.archive.with_name("agent-0123456789abcdef.pyz")
-        other.write_bytes(self.archive.read_bytes())
-        with zipfile.ZipFile(other, "a") as archive:
-            archive.writestr("agent/newer.py", "")
+        with zipfile.ZipFile(self.archive) as before, zipfile.ZipFile(other, "w") as after:
+            for name in before.namelist():
+                data = before.read(name)
+                if name == "__main__.py":
+                    data = data.replace(b"from agent.main", b"from newer.main")
+                after.writestr(name.replace("agent/", "newer/", 1) if name.startswith("agent/") else name, data)
         self.archive = other
 
     def serve(self, **env: str) -> subprocess.CompletedProcess[str]:
@@ -208,7 +208,7 @@ class Node:
         self.wait_agent_gone(link)
 
     def wait_agent_gone(self, link: Link) -> None:
-        eventually(lambda: not alive(link.welcome["pid"]), "the agent's end")
+        until("the agent's end", lambda: not alive(link.welcome["pid"]))
 
     def message(self, launch_id: str, command: str | list[str], **keys: Any) -> Message:
         self.marks.append(launch_id)
@@ -223,6 +223,11 @@ class Node:
         """Launch, and wait for the exit."""
         self.launch(link, launch_id, command, **keys)
         return link.wait_for("exit", launch_id)
+
+    def empty(self) -> None:
+        """Remove all that is in its state folder, as a cleaner, or a task, may do."""
+        for path in self.state.iterdir():
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
 
     def log(self, launch_id: str) -> Path:
         return self.logs / f"{launch_id}.log"
@@ -241,7 +246,7 @@ class Node:
                 return (self.claim(launch_id) / "record").read_bytes().partition(b"\n")[0]
             return b""
 
-        return int(strict_loads(eventually(first_line, "the claim"))["shim"])
+        return int(strict_loads(until("the claim", first_line))["shim"])
 
     def children(self, link: Link) -> list[int]:
         """The agent's living children: its sampler, its spare, its shims."""

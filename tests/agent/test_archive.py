@@ -37,7 +37,7 @@ def test_only_the_agent_and_its_files_of_wire_travel() -> None:
     assert {name for name in names if not name.startswith("agent/")} == {
         "__main__.py", "wire/__init__.py", "wire/agent.py", "wire/framing.py", "wire/pinning.py",
     }  # fmt: skip
-    assert "agent/shim.py" in names
+    assert "agent/attempt/shim.py" in names
     assert "agent/__main__.py" not in names
 
 
@@ -47,6 +47,17 @@ def test_building_it_loads_nothing_of_monitor() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("words", [["version"], ["report", "--help"]])
+def test_who_does_not_serve_does_not_load_what_serves(tmp_path: Path, words: list[str]) -> None:
+    """It is most of an agent, and an archive holds no byte code: it is compiled at each start."""
+    archive = tmp_path / "agent.pyz"
+    archive.write_bytes(build()[1])
+    command = [sys.executable, "-I", "-S", "-X", "importtime", str(archive), *words]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stderr
+    assert "agent.main" in loaded
+    assert "agent.serve.server" not in loaded
 
 
 @pytest.mark.parametrize("python", pythons())

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from .small_master import Node, eventually
+from tests.waiting import until
+
+from .small_master import Node
 
 PYPY = "/usr/bin/pypy3"
 """Debian's and Ubuntu's package pypy3 (3.9 there): set up for the tests, so not finding it is an error."""
@@ -41,7 +43,7 @@ def test_what_cannot_start_says_why(anywhere: Node) -> None:
 def test_a_kill_reaches_the_whole_tree(anywhere: Node) -> None:
     link = anywhere.up()
     anywhere.launch(link, "t1", "trap '' TERM; echo up; sleep 1000 & while :; do sleep 0.1; done")
-    eventually(lambda: "up" in anywhere.text("t1"), "the command")
+    until("the command", lambda: "up" in anywhere.text("t1"))
     link.kill("t1", grace_s=0.3)
     end = link.wait_for("exit", "t1")
     assert (end["code"], end["cause"]) == (137, "killed")

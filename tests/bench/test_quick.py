@@ -7,6 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from bench.__main__ import SUBJECTS, _possible
 from bench.lab import processes
 
 ROOT = Path(__file__).parent.parent.parent
@@ -34,3 +37,12 @@ def test_a_name_that_is_none_is_wrong_usage() -> None:
     done = bench("speed")
     assert done.returncode == 2
     assert "there is no benchmark 'speed'; there are submits, latency" in done.stderr
+
+
+def test_what_the_machine_lacks_the_programs_for_is_left_out_and_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("bench.__main__.NEEDS", {"ssh": ("sh",), "influx": ("no-such-server",)})
+    names = _possible()
+    assert set(SUBJECTS) - set(names) == {"influx"}
+    assert capsys.readouterr().err == "influx: not measured, for it needs no-such-server (make programs)\n"

@@ -8,7 +8,7 @@ import pytest
 
 from bench.far_agents import probed
 from bench.report_agents import FarLab
-from master.nodes import shared_folders
+from master.watchers import shared_folders
 
 
 def test_the_agents_are_ended_also_where_something_breaks_meanwhile(tmp_path: Path) -> None:

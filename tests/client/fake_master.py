@@ -43,8 +43,10 @@ class _Connection(socketserver.StreamRequestHandler):
         try:
             for line in self.rfile:
                 request = json.loads(line)
+                # Before the answer, which lets a test add those of the next one.
+                notes = master.after.pop(request["method"], [])
                 self.wfile.write(encode(master.answer(request)))
-                for note in master.after.pop(request["method"], []):
+                for note in notes:
                     self.wfile.write(encode({"jsonrpc": "2.0", "method": "task.changed", "params": note}))
         except (HangUp, ConnectionError):
             return

@@ -10,6 +10,7 @@ import pytest
 
 from client.address import Address
 from client.api import Client
+from client.waiting import wait
 from tests.client.fake_master import FakeMaster, HangUp, Refusal, task
 from wire.errors import NotFoundError, ProtocolError, UnreachableError
 
@@ -33,6 +34,17 @@ def test_a_submit_whose_answer_was_lost_is_sent_again_under_the_same_request_id(
     assert first == second
     assert first["gpus"] == 2
     assert len(first["request_id"]) == 32
+
+
+def test_a_task_that_moves_to_the_files_between_two_questions_is_listed_once() -> None:
+    at_hand, archived = [task(9), task(8, state="succeeded")], [task(8, state="succeeded"), task(7, state="failed")]
+    verbs: dict[str, Any] = {
+        "task.list": lambda _: {"tasks": at_hand, "total": 2},
+        "task.archived": lambda _: {"tasks": archived, "total": 2, "unreadable": {}},
+    }
+    with FakeMaster(verbs) as master, _client(master) as client:
+        tasks, total = client.list_tasks(active=True, ended=True)
+    assert ([one["id"] for one in tasks], total) == ([9, 8, 7], 3)
 
 
 def test_what_must_not_happen_twice_is_not_sent_again() -> None:
@@ -108,9 +120,7 @@ def test_waiting_asks_anew_when_the_stream_breaks() -> None:
     }
     with FakeMaster(verbs) as master, _client(master) as client:
         # Nothing is pushed: the look at a silent connection finds it broken.
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("client.api._KEEPALIVE_S", 0.05)
-            known = client.wait([1], 10)
+        known = wait(client, [1], 10, silence_s=0.05)
         assert len(master.asked("subscribe")) == 2
     assert known[1]["state"] == "succeeded"
 
@@ -126,7 +136,7 @@ def test_waiting_for_a_task_that_is_not_there_or_goes_away_is_an_error() -> None
             client.wait([1, 2])
         master.after["subscribe"] = [{"id": 1, "gone": True}]
         with pytest.raises(NotFoundError, match="1"):
-            client.wait([1], 10)
+            client.wait([1], 60)
 
 
 def test_waiting_has_a_time_limit() -> None:

@@ -6,8 +6,8 @@ import argparse
 
 import pytest
 
-from client.cli import fields, ids
-from client.cli.edit import change
+from client.cli.arguments import fields, ids
+from client.cli.commands.edit import change
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from client.cli import files_transfer
+from client.cli.commands.files import transfer
 from client.files import Files
+from wire.errors import NotFoundError
 
 
 class Said:
@@ -25,13 +26,17 @@ class Said:
         """Keep it."""
         self.notes.append(text)
 
+    def stat(self, path: str) -> dict[str, Any]:
+        """There is nothing yet."""
+        raise NotFoundError(path)
+
     def make_folder(self, path: str, *, parents: bool) -> None:
         """There is none."""
 
 
 def test_what_our_own_disk_refuses_is_told_with_the_file() -> None:
     said = Said()
-    work = files_transfer._Work(said)  # type: ignore[arg-type]
+    work = transfer.Transfers(said)  # type: ignore[arg-type]
 
     def full() -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -59,8 +64,8 @@ def test_a_folder_of_ours_that_cannot_be_looked_into_is_not_left_out_in_silence(
     monkeypatch.setattr(os, "scandir", scan)
     said = Said()
     said.options = type("Options", (), {"recursive": True})  # type: ignore[attr-defined]
-    work = files_transfer._Work(said)  # type: ignore[arg-type]
-    files_transfer._put_one(work, str(tmp_path), "data/x")
+    work = transfer.Transfers(said)  # type: ignore[arg-type]
+    transfer.put_one(work, str(tmp_path), "data/x")
     assert said.notes == [f"error: io: {tmp_path}/private: Permission denied"]
     assert work.code == 1
 

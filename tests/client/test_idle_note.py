@@ -51,10 +51,10 @@ def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMast
 def at_a_terminal(*words: str) -> tuple[str, str]:
     """What a command prints, and what it says to the terminal that its stderr is."""
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "client.cli.main", *words]
+    command = [sys.executable, "-m", "muster", *words]
     try:
         done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=theirs, cwd=ROOT, text=True, timeout=30, check=False
+            command, stdout=subprocess.PIPE, stderr=theirs, cwd=ROOT, text=True, timeout=60, check=False
         )
         assert done.returncode == 0
         return done.stdout, os.read(ours, 65536).decode()
@@ -92,7 +92,7 @@ def test_who_waits_for_tasks_is_told_of_each(master: FakeMaster) -> None:
 
 
 def test_a_program_hears_nothing_of_it(master: FakeMaster) -> None:
-    command = [sys.executable, "-m", "client.cli.main", "logs", "-f", "7"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30, check=True)
+    command = [sys.executable, "-m", "muster", "logs", "-f", "7"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     assert (done.stdout, done.stderr) == ("one\ntwo\n", "")
     assert len(master.asked("log.read")) == 5

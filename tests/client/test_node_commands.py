@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from client.cli.main import main
-from client.cli.text import width
+from client.text.columns import width
 from tests.client.fake_master import FakeMaster, Refusal, task
 
 ROOT = Path(__file__).parents[2]
@@ -52,8 +52,8 @@ def at_a_terminal(answer: str, *words: str) -> subprocess.CompletedProcess[str]:
     try:
         os.write(ours, answer.encode() + b"\n")
         return subprocess.run(
-            [sys.executable, "-m", "client.cli.main", *words],
-            stdin=theirs, cwd=ROOT, capture_output=True, text=True, timeout=30, check=False,
+            [sys.executable, "-m", "muster", *words],
+            stdin=theirs, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
     finally:
         os.close(ours)
@@ -103,8 +103,8 @@ def test_a_broken_registry_is_red_on_a_terminal(master: FakeMaster) -> None:
     master.verbs.update({"node.list": lambda _: [node()], "server.info": lambda _: info})
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb", buffering=0) as screen:
-        subprocess.run([sys.executable, "-m", "client.cli.main", "nodes"], stdout=theirs, cwd=ROOT, check=True,
-                       env={**os.environ, "TERM": "xterm"}, timeout=30)  # fmt: skip
+        subprocess.run([sys.executable, "-m", "muster", "nodes"], stdout=theirs, cwd=ROOT, check=True,
+                       env={**os.environ, "TERM": "xterm"}, timeout=60)  # fmt: skip
         os.close(theirs)
         assert screen.read(4096).startswith(b"\x1b[31mthe registry is broken")
 
@@ -126,14 +126,14 @@ def test_of_a_node_that_was_never_there_nothing_is_made_up(
 def test_status_counts_nodes_by_the_word_and_lists_the_first_few_that_are_ill(
     master: FakeMaster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ill = [node(f"n{number}", state="unreachable", schedulable=False, reason="gone") for number in range(8)]
+    ill = [node(f"n{number}", state="unreachable", schedulable=False, reason=f"gone {number}") for number in range(8)]
     drained = node("d", schedulable=False, drained="fan")
     info = {"started_at": 0.0, "version": "1", "pid": 1, "tasks": {"running": 1}}
     master.verbs.update({"node.list": lambda _: [drained, *ill], "server.info": lambda _: info})
     assert main(["status"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "nodes    1 drained, 8 unreachable" in lines
-    assert lines[-2:] == ["n4: gone", "… and 3 more: `muster nodes`"]
+    assert lines[-2:] == ["n4: gone 4", "… and 3 more: `muster nodes`"]
 
 
 def test_a_nodes_page_shows_who_holds_what(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
@@ -374,5 +374,5 @@ def test_completion_knows_the_actions_and_their_options(capsys: pytest.CaptureFi
     assert main(["completion", "bash"]) == 0
     script = capsys.readouterr().out
     asked = "COMP_WORDS=(muster node drain --r); COMP_CWORD=3; _shtab_muster; echo ${COMPREPLY[@]}"
-    done = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, timeout=30, check=True)
+    done = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "--reason\n"

@@ -102,14 +102,14 @@ def test_on_a_terminal_it_says_that_it_goes_on_and_colours_what_is_ill(master: F
     told = threading.Event()
 
     def slowly(_: dict[str, Any]) -> list[dict[str, Any]]:
-        assert told.wait(30)
+        assert told.wait(60)
         return [WELL, ILL]
 
     master.verbs["node.doctor"] = slowly
     ours, theirs = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
     with os.fdopen(ours, "rb", buffering=0) as screen, subprocess.Popen(
-        [sys.executable, "-m", "client.cli.main", "node", "doctor", "a", "c"], stdout=theirs, stderr=theirs,
+        [sys.executable, "-m", "muster", "node", "doctor", "a", "c"], stdout=theirs, stderr=theirs,
         cwd=ROOT, env={**environment, "TERM": "xterm"},
     ) as done:  # fmt: skip
         os.close(theirs)

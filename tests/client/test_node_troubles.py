@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from client.cli.main import main
-from client.cli.node_words import gpu_troubles
+from client.text.nodes import told_together
 from tests.client.fake_master import FakeMaster
 from tests.client.top_cluster import gpu, node
 
@@ -23,18 +23,18 @@ def ill(**fields: Any) -> Any:
 
 
 def test_gpus_with_one_reason_share_a_line_and_everybody_sees_whose_they_are() -> None:
-    assert gpu_troubles(ill(mismatch="the machine shows 6 GPUs and the registry counts 5"), None) == [
+    assert told_together([ill(mismatch="the machine shows 6 GPUs and the registry counts 5")], None) == [
         "a: the machine shows 6 GPUs and the registry counts 5",
         f"a: GPU 1, 3: {BOB}",
         "a: GPU 4: it fell off the bus\\x1b[2J",
     ]
-    assert all(len(line) <= 20 for line in gpu_troubles(ill(), 20))
+    assert all(len(line) <= 20 for line in told_together([ill()], 20))
 
 
 def test_what_is_well_or_cannot_be_reached_has_no_such_lines() -> None:
     well: Any = node("a", [gpu(0), gpu(1)])
-    assert gpu_troubles(well, None) == []
-    assert gpu_troubles(ill(state="unreachable"), None) == []
+    assert told_together([well], None) == []
+    assert told_together([ill(state="unreachable")], None) == []
 
 
 def test_the_command_shows_them(
@@ -63,3 +63,31 @@ def test_a_clock_that_is_wrong_is_told_on_the_page_of_the_node(
     shown = capsys.readouterr().out
     assert line in shown
     assert ("clock:" in shown) == bool(line)
+
+
+def test_two_hundred_nodes_with_one_trouble_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = "cannot be reached: is the machine on?"
+    nodes: list[Any] = [
+        node(f"gpu{n}", [gpu(0)], state="unreachable", address=f"10.0.0.{n}", reason=f"10.0.0.{n}:22 {away}")
+        for n in range(1, 201)
+    ]
+    nodes += [node("odd", [gpu(0)], state="unreachable", address="10.0.1.1", reason="10.0.1.1:22 says nothing")]
+    with FakeMaster({"node.list": lambda _: nodes, "server.info": lambda _: {}}) as master:
+        monkeypatch.setenv("MUSTER_CONF", master.conf(tmp_path))
+        assert main(["nodes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-3:] == ["", f"gpu[1-200]: it {away}", "odd: 10.0.1.1:22 says nothing"]
+    assert len(lines) == 1 + 201 + 3
+
+
+def test_however_different_the_troubles_are_no_more_than_so_many_are_told() -> None:
+    nodes: list[Any] = [
+        node(f"gpu{n}", [gpu(0)], state="untrusted", reason=f"its key is SHA256:{n}") for n in range(99)
+    ]
+    nodes += [node(f"far{n}", [gpu(0)], state="unreachable", reason="its cable is out") for n in range(3)]
+    lines = told_together(nodes, None)
+    assert lines[0] == "far[0-2]: its cable is out"
+    assert lines[-1] == "and 80 more nodes for other reasons: `muster node show NAME`"
+    assert len(lines) == 21

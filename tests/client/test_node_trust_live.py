@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.master.drivers.real_sshd import USER, RealSshd
-from tests.system.lab import until
+from tests.waiting import until
 from tests.wrong_input.mistakes import Lab8
 
 
@@ -26,6 +26,7 @@ def sshd(tmp_path: Path) -> Iterator[RealSshd]:
 def lab(tmp_path: Path, sshd: RealSshd) -> Iterator[Lab8]:
     made = Lab8(tmp_path / "lab")
     made.start()
+    said(made, "node", "rm", "node0", "--yes")  # far is this machine, which is served as one node
     words = ("--ip", "127.0.0.1", "--port", str(sshd.port), "--user", USER, "--key-file", str(sshd.client_key))
     added = said(made, "node", "add", "far", *words, "--gpus", "1", "--gpu-probe", "declared")
     assert "muster node trust far" in added

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.system.lab import until
+from tests.system.lab import rewrite
+from tests.waiting import until
 from tests.wrong_input.mistakes import Lab8, the_line
 
 LOCAL = ("--driver", "local", "--gpu-probe", "declared")
@@ -86,11 +87,11 @@ def test_the_file_is_followed_while_tasks_run_and_a_broken_one_is_told_and_harml
     task_id = lab.submit("--gpus", "1", "--", "sleep", "60")
     becomes(lab, "node0", tasks=[task_id])
     good = json.loads(lab.registry.read_text(encoding="utf-8"))
-    lab.registry.write_text(json.dumps([*good, {**good[0], "name": "by-hand", "//": "mine"}]), encoding="utf-8")
+    lab.write_registry([*good, {**good[0], "name": "by-hand", "//": "mine"}])
     becomes(lab, "by-hand", state="online")
     for broken in ("", "garbage", [*good, good[0]], [{**good[0], "gpu_count": -1}], [{**good[0], "gpus": 1}]):
         text = broken if isinstance(broken, str) else json.dumps(broken)
-        lab.registry.write_text(text, encoding="utf-8")
+        rewrite(lab.registry, text)
         fault = until("the fault is told", lambda: _fault(lab, str(lab.registry)))
         assert said(lab, "nodes").splitlines()[0].endswith(fault)
         assert said(lab, "status").splitlines()[0].endswith(fault)
@@ -98,7 +99,7 @@ def test_the_file_is_followed_while_tasks_run_and_a_broken_one_is_told_and_harml
         refusal = the_line(lab.muster("node", "rm", "by-hand", "--yes"), 1)
         assert (refusal.code, refusal.message) == ("config", fault)
         assert lab.registry.read_text(encoding="utf-8") == text
-        lab.registry.write_text(json.dumps([*good, {**good[0], "name": "by-hand"}]), encoding="utf-8")
+        lab.write_registry([*good, {**good[0], "name": "by-hand"}])
         until("the fault is over", lambda: not _fault(lab, ""))
     assert lab.tasks()[task_id]["state"] == "running"
     said(lab, "cancel", str(task_id))

@@ -6,10 +6,13 @@ import time
 
 import pytest
 
-from client.cli.queue import table
-from client.cli.table import render
-from client.cli.text import command_in_brief, command_line, cut, duration, harmless, width
+from client.text.columns import cut, width
+from client.text.command import command_in_brief, command_line
+from client.text.quantities import duration
+from client.text.table import render
+from client.text.tasks import table
 from tests.client.fake_master import task
+from wire.harmless import harmless
 
 
 @pytest.mark.parametrize(

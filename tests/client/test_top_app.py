@@ -16,18 +16,21 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from client.address import Address
+from client.live.state import State
 from client.top import app as top_app
 from client.top import frame
-from client.top.app import Tell, Top
-from client.top.feed import Desk
+from client.top.app import Top
 from client.top.rows import Rows, changed_span
 from client.top.screens import LogScreen, Page, Question
-from client.top.state import State
 from tests.client.fake_master import FakeMaster, Refusal, task
 from tests.client.top_cluster import gpu, large, message, node, running, sample, sampled
+from tests.client.top_screen import Screen
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.live.worker import Tell
 
 Story = Callable[[], Coroutine[Any, Any, None]]
-PATIENCE_S = 10.0
 
 
 class Stub:
@@ -47,56 +50,50 @@ class Stub:
         assert not self.running
 
 
-class Screen:
-    """The program, its pilot and its source."""
+class StubAsker(Stub):
+    """Asks nobody, and keeps for what it was asked."""
+
+    def __init__(self, tell: Tell) -> None:
+        super().__init__(tell)
+        self.asked: list[str] = []
+
+    def ask(self, to: str, _question: Any) -> None:
+        self.asked.append(to)
+
+
+class FedScreen(Screen):
+    """The program whose news come from the test."""
 
     def __init__(self, app: Top, pilot: Pilot[None], stub: Stub) -> None:
-        self.app, self.pilot, self.stub = app, pilot, stub
+        super().__init__(app, pilot)
+        self.stub = stub
 
     def told(self, method: str, params: Any) -> None:
         self.stub.tell(message(method, params))
 
-    async def press(self, *keys: str) -> None:
-        await self.pilot.press(*keys)
-        await self.pilot.pause()
-
-    def lines(self) -> list[str]:
-        """What stands on the screen."""
-        return [
-            "".join(segment.text for segment in strip).rstrip() for strip in self.app.screen._compositor.render_strips()
-        ]
-
-    def text(self) -> str:
-        return "\n".join(self.lines())
-
-    async def until(self, what: str, condition: Callable[[], Any]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while not condition():
-            assert time.monotonic() < deadline, f"{what}; on the screen:\n{self.text()}"
-            await self.pilot.pause(0.02)
-
-    async def shows(self, text: str) -> None:
-        await self.until(f"{text!r} appears", lambda: text in self.text())
-
 
 @asynccontextmanager
-async def opened(size: tuple[int, int] = (80, 24), address: Address | None = None) -> AsyncIterator[Screen]:
+async def opened(
+    size: tuple[int, int] = (80, 24), address: Address | None = None, **how: Any
+) -> AsyncIterator[FedScreen]:
     stubs: list[Stub] = []
 
     def sources(tell: Tell) -> list[Any]:
         stubs.append(Stub(tell))
         return stubs
 
-    app = Top(address or Address("127.0.0.1", 1), None, sources, "ada")
+    app = Top(address or Address("127.0.0.1", 1), None, sources, "ada", **how)
     async with app.run_test(size=size) as pilot:
-        yield Screen(app, pilot, stubs[0])
+        yield FedScreen(app, pilot, stubs[0])
     assert not stubs[0].running
 
 
 @asynccontextmanager
-async def small(size: tuple[int, int] = (80, 24), address: Address | None = None) -> AsyncIterator[Screen]:
+async def small(
+    size: tuple[int, int] = (80, 24), address: Address | None = None, **how: Any
+) -> AsyncIterator[FedScreen]:
     """Two nodes, one running task, two waiting ones."""
-    async with opened(size, address) as screen:
+    async with opened(size, address, **how) as screen:
         screen.told("nodes", [node("alpha", [gpu(0, held_by=[1]), gpu(1)], tasks=[1]), node("beta", 2)])
         screen.told("tasks", [running(1, "alpha", [0], name="bert"), task(2, name="wait-大", owner="bob"), task(3)])
         await screen.shows("wait-大")
@@ -150,24 +147,34 @@ def test_a_master_that_goes_away_is_told_and_what_was_known_stays() -> None:
     asyncio.run(story())
 
 
+def test_a_drawing_that_comes_due_while_it_ends_is_left_out() -> None:
+    async def story() -> None:
+        async with small() as screen:
+            pass
+        screen.told("task.changed", {"task": task(4)})
+        screen.app.draw()
+
+    asyncio.run(story())
+
+
 def test_screens_are_drawn_at_most_twice_a_second_however_much_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with small() as screen:
             await screen.pilot.pause(top_app.DRAW_EVERY_S)  # what the start itself draws, it draws at once
             drawn: list[float] = []
-            draw = screen.app.lists.draw
+            draw = screen.app.draw
 
             def noted() -> None:
                 drawn.append(time.monotonic())
                 draw()
 
-            monkeypatch.setattr(screen.app.lists, "draw", noted)
+            monkeypatch.setattr(screen.app, "draw", noted)
             for number in range(300):
                 screen.told("node.sample", sample("alpha", cpu=float(number % 100)))
                 await screen.pilot.pause(0.005)
             gaps = [later - sooner for sooner, later in itertools.pairwise(drawn)]
             assert len(drawn) >= 2
-            assert min(gaps) > top_app.DRAW_EVERY_S * 0.9
+            assert min(gaps) > top_app.DRAW_EVERY_S * 0.99
 
     asyncio.run(story())
 
@@ -400,15 +407,16 @@ def test_why_of_a_node_needs_no_question_and_help_tells_the_keys() -> None:
     asyncio.run(story())
 
 
-def test_why_tasks_wait_is_asked_again_for_those_on_the_screen_when_something_changed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[Any] = []
-    monkeypatch.setattr(top_app, "REASONS_EVERY_S", 0.0)
-    monkeypatch.setattr(Desk, "ask", lambda _self, to, _question: asked.append(to))
+def test_why_tasks_wait_is_asked_again_for_those_on_the_screen_when_something_changed() -> None:
+    askers: list[StubAsker] = []
+
+    def asker(tell: Tell) -> StubAsker:
+        askers.append(StubAsker(tell))
+        return askers[0]
 
     async def story() -> None:
-        async with small() as screen:
+        async with small(asker=asker, reasons_every_s=0.0) as screen:
+            asked = askers[0].asked
             await screen.until("asked", lambda: asked)
             count = len(asked)
             screen.app.draw()
@@ -433,7 +441,7 @@ def test_without_colour_the_cursor_and_the_marks_are_still_there(monkeypatch: py
 
     async def story() -> None:
         async with small() as screen:
-            strips = screen.app.screen._compositor.render_strips()
+            strips = screen.strips()
             rows = screen.app.query_one("#tasks", Rows)
             y = rows.region.y + 1
             filtered = strips[y].apply_filter(screen.app._filters[-1], screen.app.screen.background_colors[1])

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
-from client.cli.text import width
-from client.top import cells, frame, node_lines, pages, task_lines
-from client.top.cells import text_of
-from client.top.gpus import gpus_of
-from client.top.state import State
+from client.live import once
+from client.live.gpus import gpus_of
+from client.live.state import State
+from client.text import cells
+from client.text.cells import text_of
+from client.text.columns import fit, width, wrapped
+from client.top import frame, node_lines, pages, task_lines
 from client.top.view import View, node_rows
 from tests.client.fake_master import task
 from tests.client.top_cluster import GIB, gpu, message, node, running, sample, sampled, state_of
@@ -147,7 +149,7 @@ def test_a_whole_frame_ends_with_how_much_is_left_out(lab: State) -> None:
 
 
 def test_the_state_as_one_document(lab: State) -> None:
-    document = frame.as_json(lab)
+    document = once.document(lab)
     assert [one["name"] for one in document["nodes"]] == ["训练机-甲", "b", "c"]
     assert (document["nodes"][0]["sample"]["cpu_percent"], document["nodes"][1]["sample"]) == (25.0, None)
     assert [one["id"] for one in document["tasks"]] == [1, 2, 3]
@@ -168,12 +170,11 @@ def test_a_row_whose_node_or_gpu_has_just_gone_is_no_defect(lab: State) -> None:
         (cells.level(-3.0), "▁"),
         (cells.percent_text(7.4), "  7%"),
         (cells.memory_text(None, 1024.0), "-/1G"),
-        (cells.folded([3, 1, 2, 7]), "1-3,7"),
-        (cells.fit("大模型", 4), "大… "),
-        (cells.fit("ab", 4, right=True), "  ab"),
-        (cells.wrapped("大模型ab", 4), ["大模", "型ab"]),
-        (cells.wrapped("", 4), [""]),
-        (cells.wrapped("大", 1), ["大"]),
+        (fit("大模型", 4), "大… "),
+        (fit("ab", 4, right=True), "  ab"),
+        (wrapped("大模型ab", 4), ["大模", "型ab"]),
+        (wrapped("", 4), [""]),
+        (wrapped("大", 1), ["大"]),
     ],
 )
 def test_the_small_pieces(made: Any, expected: Any) -> None:
@@ -185,13 +186,14 @@ def test_pages_tell_what_is_known_and_nothing_acts_on_the_terminal(lab: State) -
     assert "name:        x\\x1b[2J" in shown
     assert "runs on:     训练机-甲, GPU 0,1" in shown
     assert "runs for:    1m05s" in shown
-    page = {**lab.nodes["训练机-甲"], "labels": {"room": "2"}, "drained_by": None, "drained_at": None}
+    more = {"labels": {"room": "2"}, "drained_by": None, "drained_at": None, "user_name": "lab", "port": 22}
+    page = {**lab.nodes["训练机-甲"], **more}
     assert "GPUs aside:  3: used by bob (pid 9); 4: 2 uncorrectable" in pages.node_page(page)  # type: ignore[arg-type]
     assert pages.node_why(lab.nodes["b"]).startswith("node b: no route to host")
     lab.nodes["b"]["mismatch"] = "GPU 0 is no A100"
     assert "\n  GPU 0 is no A100" in pages.node_why(lab.nodes["b"])
     why: Any = {"id": 2, "state": "waiting", "reason": "full", "blocked_by": [1], "details": ["a: 0 of 8 GPUs free"]}
     assert pages.why_page(why).splitlines() == [
-        "task 2 (waiting): full", "  a: 0 of 8 GPUs free", "  waits for: 1",
+        "task 2 (waiting): full", "  a: 0 of 8 GPUs free",
     ]  # fmt: skip
     assert max(map(width, pages.help_page().splitlines())) <= 76

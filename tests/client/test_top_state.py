@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from client.top.gpus import ASIDE, AWAY, FREE, HELD, OTHERS, gpus_of
-from client.top.state import ENDED_KEPT, State
+from client.live.gpus import ASIDE, AWAY, FREE, HELD, OTHERS, gpus_of
+from client.live.state import ENDED_KEPT, State
 from client.top.view import View, next_of, node_rows, task_rows
 from tests.client.fake_master import task
 from tests.client.top_cluster import gpu, large, message, node, running, sample, sampled, state_of
@@ -88,7 +88,7 @@ def test_a_gpu_shows_who_has_it_whose_it_is_not_and_why_nobody_gets_it() -> None
     ]
     state = state_of([node("a", gpus)], [running(7, "a", [0], name="bert")], sample("a", sampled(0, 97.0, 4096)))
     seen = gpus_of(state.nodes["a"], state)
-    assert [one.mark for one in seen] == [HELD, FREE, OTHERS, ASIDE]
+    assert [one.use for one in seen] == [HELD, FREE, OTHERS, ASIDE]
     assert (seen[0].task, seen[0].owner, seen[0].name, seen[0].utilization) == (7, "ada", "bert", 97.0)
     assert (seen[0].temperature, seen[0].power, seen[1].temperature) == (60.0, 300.0, None)
     assert (seen[2].others, seen[3].why) == (("bob",), "Xid 79")
@@ -105,7 +105,7 @@ def test_processes_in_the_sample_are_newer_than_the_node_and_ours_are_no_foreign
 def test_the_gpus_of_a_node_that_is_away_are_unknown_but_for_who_holds_them() -> None:
     machine = node("a", [gpu(0, held_by=[7], utilization=99.0), gpu(1)], state="unreachable")
     seen = gpus_of(machine, state_of([machine], []))  # type: ignore[arg-type]
-    assert [one.mark for one in seen] == [HELD, AWAY]
+    assert [one.use for one in seen] == [HELD, AWAY]
     assert seen[0].utilization is None
 
 

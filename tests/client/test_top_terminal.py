@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import termios
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,8 @@ import pytest
 
 from tests.client.fake_master import FakeMaster, task
 from tests.client.top_cluster import node
-from tests.client.top_terminal import PATIENCE_S, Terminal
+from tests.client.top_terminal import Terminal
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -24,8 +24,10 @@ def conf(tmp_path: Path) -> Iterator[str]:
         yield master.conf(tmp_path)
 
 
-@pytest.mark.parametrize(("key", "number", "code"), [(b"\x03", None, 0), (b"", signal.SIGTERM, 128 + signal.SIGTERM)])
-def test_ctrl_c_and_sigterm_end_it_and_give_the_terminal_back(
+@pytest.mark.parametrize(
+    ("key", "number", "code"), [(b"\x03", None, 0), (b"", signal.SIGTERM, 143), (b"", signal.SIGINT, 130)]
+)
+def test_ctrl_c_and_signals_end_it_and_give_the_terminal_back(
     conf: str, key: bytes, number: signal.Signals | None, code: int
 ) -> None:
     with Terminal(conf) as terminal:
@@ -46,10 +48,11 @@ def test_after_ctrl_z_all_of_it_is_drawn_again(conf: str) -> None:
         terminal.shows(b"live")
         os.write(terminal.screen, b"\x1a")
         stat = Path(f"/proc/{terminal.program.pid}/stat")
-        deadline = time.monotonic() + PATIENCE_S
-        while stat.read_text("utf-8").rpartition(") ")[2][0] != "T":
-            assert time.monotonic() < deadline
-            terminal.reads(0.05)
+        until(
+            "it is stopped",
+            lambda: stat.read_text("utf-8").rpartition(") ")[2][0] == "T",
+            turn=lambda: terminal.reads(0.05),
+        )
         terminal.program.send_signal(signal.SIGCONT)
         terminal.shows(b"alpha")
         os.write(terminal.screen, b"q")

@@ -199,7 +199,7 @@ def test_a_conf_json_on_this_machine_knows_the_authority_by_its_file(lab: Lab, t
     (tmp_path / "task_info" / "tls" / "ca.pem").write_bytes(pem)
     found = address.read_conf(str(tmp_path / "conf.json"))
     assert found.trust is not None
-    assert fingerprint(found.trust._known()) == expected
+    assert fingerprint(found.trust.known()) == expected
     (tmp_path / "conf.json").write_text(
         f'{{"bind": "10.9.9.9", "tls": "off", "socket_info": {ports}}}', encoding="utf-8"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from client.top.state import State
+from client.live.state import State
 from tests.client.fake_master import task
 
 GIB = 1024

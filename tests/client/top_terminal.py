@@ -14,8 +14,9 @@ from fcntl import ioctl
 from pathlib import Path
 from typing import Self
 
+from tests.waiting import until
+
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 20.0
 
 
 class Terminal:
@@ -26,7 +27,7 @@ class Terminal:
         ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
         self.program = subprocess.Popen(
-            [sys.executable, "-m", "client.cli.main", "top", "--conf", conf],
+            [sys.executable, "-m", "muster", "top", "--conf", conf],
             cwd=ROOT, env={**environment, "TERM": "xterm-256color", **more},
             stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
         )  # fmt: skip
@@ -54,16 +55,16 @@ class Terminal:
 
     def shows(self, text: bytes) -> bytes:
         """Wait for it; all that was written until then."""
-        shown, deadline = b"", time.monotonic() + PATIENCE_S
-        while text not in shown:
-            assert time.monotonic() < deadline, shown
-            shown += self.reads(0.1)
-        return shown
+        shown = bytearray()
+        until(repr(text), lambda: text in shown, seen=lambda: shown, turn=lambda: shown.extend(self.reads(0.1)))
+        return bytes(shown)
 
     def ends(self) -> tuple[int, bytes]:
         """Its exit code, and what it wrote until then."""
-        shown, deadline = b"", time.monotonic() + PATIENCE_S
-        while self.program.poll() is None:
-            assert time.monotonic() < deadline, shown
-            shown += self.reads(0.05)
-        return self.program.returncode, shown + self.reads(0.05)
+        shown = bytearray()
+
+        def read() -> None:
+            shown.extend(self.reads(0.05))
+
+        until("its end", lambda: self.program.poll() is not None, seen=lambda: shown, turn=read)
+        return self.program.returncode, bytes(shown) + self.reads(0.05)

@@ -64,6 +64,17 @@ def test_what_was_not_seen_is_told(tmp_path: Path, log: list[str], state: str, s
         _watch(ScriptedTerminal(tmp_path, log, state), 1)
 
 
+def test_a_machine_that_is_too_slow_is_told_as_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = tmp_path / "muster"
+    slow.write_text("#!/bin/sh\necho epoch 1; exec sleep 1000\n", encoding="ascii")
+    slow.chmod(0o755)
+    monkeypatch.setattr("demo.terminal.STREAM_S", 0.5)
+    terminal = Terminal(tmp_path)
+    terminal._muster = str(slow)
+    with pytest.raises(DemoError, match="slow, or busy"):
+        list(terminal.stream("logs", "1", "-f"))
+
+
 @pytest.mark.parametrize(
     "tasks",
     [
@@ -82,7 +93,7 @@ def test_a_history_that_is_not_as_it_must_be_is_told(tmp_path: Path, tasks: list
 def test_the_whole_demo_runs_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     done = subprocess.run(
-        [sys.executable, "-m", "demo"], cwd=ROOT, capture_output=True, text=True, timeout=200, check=False
+        [sys.executable, "-m", "demo"], cwd=ROOT, capture_output=True, text=True, timeout=1200, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "final accuracy 0.9" in done.stdout

@@ -12,13 +12,18 @@ import queue
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
+
+from tests.waiting import PATIENCE_S, until
 
 TERMINATOR = "_<END_SEND>_"
 RECEIVE = 1 << 20
-PATIENCE_S = 20.0
 MODES = {"mon", "task_mon"}
+
+T = TypeVar("T")
+Tables = dict[str, list[dict[str, Any]]]
 
 
 class Frame(NamedTuple):
@@ -90,13 +95,17 @@ class Reader(threading.Thread):
 
 
 class DesktopClient:
-    """The three connections, opened in the client's order. `ports`: addresses by the names of conf.json."""
+    """The three connections, opened in the client's order, and the question it begins with. `ports`: addresses by the
+    names of conf.json."""
 
     def __init__(self, ports: dict[str, tuple[str, int]]) -> None:
         self.monitor = Reader(ports["monitor_port"])
         self.data = Reader(ports["data_port"])
         self.train = Reader(ports["train_state_port"])
         self.readers = (self.data, self.monitor, self.train)
+        self._before = 0
+        """How many pushes of the tables had come when it last asked for something."""
+        self.ask("get_root")
 
     def __enter__(self) -> Self:
         return self
@@ -106,6 +115,7 @@ class DesktopClient:
 
     def send(self, mode: str, info: Any, ui: str = "main") -> None:
         """Send a request and do not wait."""
+        self._before = len(self.train.seen)
         self.data.send(request(mode, info, ui))
 
     def ask(self, mode: str, info: Any = "", ui: str = "main", *, patience: float = PATIENCE_S) -> Any:
@@ -127,11 +137,26 @@ class DesktopClient:
         assert isinstance(text, str)
         return text
 
-    def tasks(self) -> dict[str, list[dict[str, Any]]]:
+    def tasks(self) -> Tables:
         """The three tables as the next push shows them."""
         lists = self.train.newest().info
         assert isinstance(lists, dict)
         return lists
+
+    def watch(self, what: str, look: Callable[[Tables], T | None], patience: float = PATIENCE_S) -> T:
+        """What `look` finds first in the tables pushed since the last request. Each push is looked at, for a row may
+        scroll by between two looks at the newest. Raises NeverError."""
+        looked = self._before
+
+        def found() -> T | None:
+            nonlocal looked
+            while looked < len(self.train.seen):
+                looked += 1
+                if value := look(self.train.seen[looked - 1].info):
+                    return value
+            return None
+
+        return until(what, found, patience)
 
     @property
     def read_err(self) -> list[str]:

@@ -28,7 +28,8 @@ with atheris.instrument_imports(
     from master.desktop import logs
     from master.desktop.pushes import TaskPushes
     from master.desktop.requests import REQUESTS, answer
-    from master.peer import Peer
+    from master.verbs.access import by_desktop_client
+    from master.verbs.call import Calls
     from tests.desktop.client import REPLIES, TERMINATOR, form, request
     from tests.desktop.place import DesktopPlace
     from tests.desktop.test_fuzz import EVIL, SHAPES, Silent, is_text
@@ -92,11 +93,11 @@ class Target:
                 continue
 
     async def _answer(self, requests: list[wire.Request]) -> None:
-        context = self.master.hub.desktop.context(Peer("127.0.0.1", "desktop"))
+        calls = Calls(self.master.hub.door, by_desktop_client("127.0.0.1", "desktop"))
         for one in requests:
             kind = REQUESTS.get(one.mode)
             if kind is not None:
-                mode, info = await answer(kind, context, one.info)
+                mode, info = await answer(kind, calls, one.info)
                 frame = wire.encode(mode, info, one.ui)
                 self._check(mode, frame)
                 self.requests += 1

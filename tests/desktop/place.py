@@ -75,7 +75,7 @@ class DesktopPlace(InProcess):
         self.place.files = Files(self.folder, VISIBLE)
         access = Access(networks=self.networks)
         sizes = {"frame": self.limits.frame, "outbox": self.limits.outbox}
-        self.hub.desktop = DesktopClients(self.engine, self.place, access, self.hub.rates, **sizes)
+        self.hub.desktop = DesktopClients(self.hub.door, access, **sizes)
         return self
 
     async def client(self) -> DesktopClient:

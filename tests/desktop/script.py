@@ -8,26 +8,32 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.desktop.client import DesktopClient, Frame
-from tests.system.lab import until
+from tests.desktop.client import DesktopClient, Frame, Tables
+from tests.waiting import NeverError
+
+Row = dict[str, Any]
+Show = Callable[[int], object]
 
 DIGITS = re.compile(r"[0-9]{14}")
 UNKNOWN = "00009999999999"
 ODD: tuple[Any, ...] = (None, 5, True, 1.5, [], {}, [None], {"a": 1}, "", "; touch pwned", "../../etc", "x" * 5000)
 """What no button of the client sends."""
+PATIENCE_S = 120.0
+"""For a turn among two hundred tasks."""
 EMPTY_FOLDER = {"folder": [], "file": [], "curr_path": ""}
 
 
-def tell(client: DesktopClient, home: Path, name: str) -> None:
+def tell(client: DesktopClient, home: Path, name: str, show: Show) -> None:
     """All of it. `name`: of the folder that is worked in, the caller's own."""
     roots(client)
     environments(client)
     files(client, home, name)
     forms(client)
-    tasks(client, name)
+    tasks(client, name, show)
     logs(client, home)
     assert client.reply("get_root").info[0] == "data", "and the connection is as good as new"
 
@@ -56,8 +62,8 @@ def environments(client: DesktopClient) -> None:
     assert client.ask("test_env", "plain") == "True"
     is_told(client.ask("py_v", "plain"), "seccess", r"Python 3\.[0-9.]+")
     is_told(client.ask("pkgs", "plain"), "seccess", r"(?s).*")
-    is_told(client.ask("cuda_pt", "plain"), "falied", "torch cannot be imported: .+")
-    is_told(client.ask("cuda_tf", "plain"), "falied", "tensorflow cannot be imported: .+")
+    is_told(client.ask("cuda_pt", "plain"), "falied", "torch 无法导入：.+")
+    is_told(client.ask("cuda_tf", "plain"), "falied", "tensorflow 无法导入：.+")
     unknown: tuple[Any, ...] = ("nowhere", "$(touch pwned)", None, [])
     for info in unknown:
         text = client.ask("test_env", info)
@@ -109,6 +115,8 @@ def files(client: DesktopClient, home: Path, name: str) -> None:
         ]
     assert [text for text in refusals if not isinstance(text, str) or text in ("", "success")] == []
     assert client.ask("rm_file", f"{top}/b 字.py") == "success"
+    assert "Directory not empty" in client.ask("rm_file", top)
+    assert client.ask("rm_file", f"{top}/sub") == "success"
     assert client.ask("rm_file", top) == "success"
     assert not folder.exists()
 
@@ -131,8 +139,9 @@ def forms(client: DesktopClient) -> None:
             assert text != ""
 
 
-def tasks(client: DesktopClient, name: str) -> None:
+def tasks(client: DesktopClient, name: str, show: Show) -> None:
     """From a form to the history and back."""
+    rows = Rows(client, show)
     first = added(client, f"echo {name} one; sleep 600", path="/data", need_gpus="1", is_urgent=1)
     prev = first["task_id"]
     keys: dict[str, Any] = {"prev": prev, "is_urgent": 1, "slaver": "node1", "envs": "plain", "path": "/data/x/"}
@@ -142,8 +151,8 @@ def tasks(client: DesktopClient, name: str) -> None:
         "need_gpus": "0", "slaver": "node1", "prev": prev, "is_urgent": 1, "is_reuse_gpu": 0, "state": "wait",
     }  # fmt: skip
     assert client.ask("change_task", {**second, "need_gpus": "1", "state": ""}, "task_ctrl") == ""
-    until("it is changed", lambda: (shown(client, "wait", second["task_id"]) or second)["need_gpus"] == "1")
-    running = until("it runs", lambda: shown(client, "exec", prev), patience=90)
+    rows.find("it is changed", "wait", second["task_id"], need_gpus="1")
+    running = rows.find("it runs", "exec", prev)
     assert (running["state"], running["slaver"][:4]) in (("exec", "node"), ("pexec", "node"))
     box(client.reply("change_task", {**running, "exec": "x", "state": ""}, "task_ctrl"), "task_ctrl")
     box(client.reply("del_task", prev))
@@ -153,12 +162,12 @@ def tasks(client: DesktopClient, name: str) -> None:
     assert again["task_id"] > second["task_id"]
     assert client.ask("del_task", again["task_id"]) == {"task_id": again["task_id"], "info": ""}
     assert client.ask("stop_task", second["task_id"]) == {"task_id": second["task_id"], "info": "success"}
-    assert until("it ended", lambda: shown(client, "hist", second["task_id"]))["state"] == "term"
+    assert rows.find("it ended", "hist", second["task_id"])["state"] == "term"
     assert client.ask("stop_task", second["task_id"]) == {"task_id": second["task_id"], "info": "failed"}
     assert client.ask("stop_task", prev) == {"task_id": prev, "info": "success"}
-    assert until("it ended", lambda: shown(client, "hist", prev), patience=60)["state"] == "term"
+    assert rows.find("it ended", "hist", prev)["state"] == "term"
     assert client.ask("del_task", second["task_id"]) == {"task_id": second["task_id"], "info": ""}
-    until("it is gone", lambda: not shown(client, "hist", second["task_id"]))
+    client.watch("it is gone", lambda tables: not row_of(tables["hist"], second["task_id"]))
     for info in (UNKNOWN, *(odd for odd in ODD if odd != 5)):  # 5 is somebody's task
         box(client.reply("del_task", info))
         box(client.reply("resub_task", info))
@@ -167,20 +176,42 @@ def tasks(client: DesktopClient, name: str) -> None:
         assert refused["info"] == "failed"
 
 
-def added(client: DesktopClient, command: str, **keys: Any) -> dict[str, Any]:
+def added(client: DesktopClient, command: str, **keys: Any) -> Row:
     """File a task; its row, wherever it is shown first."""
     assert client.add(command, **keys) == ""
 
-    def row() -> dict[str, Any] | None:
-        rows = [entry for entries in client.tasks().values() for entry in entries]
+    def row(tables: Tables) -> Row | None:
+        rows = [entry for entries in tables.values() for entry in entries]
         return next((entry for entry in rows if entry["exec"] == command), None)
 
-    return until(f"a row for {command}", row)
+    return client.watch(f"a row for {command}", row)
 
 
-def shown(client: DesktopClient, table: str, task_id: str) -> dict[str, Any] | None:
-    """The row of a task in one of the three tables, as the next push has it."""
-    return next((entry for entry in client.tasks()[table] if entry["task_id"] == task_id), None)
+def row_of(table: list[Row], task_id: str) -> Row | None:
+    return next((entry for entry in table if entry["task_id"] == task_id), None)
+
+
+class Rows:
+    """The rows of tasks, as a client is shown them. `show`: what the master itself says of a task."""
+
+    def __init__(self, client: DesktopClient, show: Show) -> None:
+        self._client = client
+        self._show = show
+
+    def find(self, what: str, table: str, task_id: str, **keys: str) -> Row:
+        """The row of a task in this table, with these values. Raises NeverError, which says where it is instead."""
+
+        def look(tables: Tables) -> Row | None:
+            row = row_of(tables[table], task_id)
+            return row if row and keys.items() <= row.items() else None
+
+        try:
+            return self._client.watch(what, look, PATIENCE_S)
+        except NeverError as error:
+            last = self._client.train.seen[-1].info
+            where = {name: row for name, rows in last.items() if (row := row_of(rows, task_id))}
+            told = self._show(int(task_id))
+            raise NeverError(f"{error}; the last push has task {task_id} in {where}, the master says {told}") from None
 
 
 def box(frame: Frame, ui: str = "main") -> None:

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from typing import Self
 
 NAMES = ("monitor_port", "data_port", "train_state_port")
 _PIECE = 1 << 16
@@ -26,6 +27,12 @@ class SlowNetwork:
         self._threads: list[threading.Thread] = []
         for name, server in self._servers.items():
             self._start(self._accept, server, ports[name])
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _start(self, work: object, *values: object) -> None:
         thread = threading.Thread(target=work, args=values, daemon=True)  # type: ignore[arg-type]

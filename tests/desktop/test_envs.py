@@ -71,8 +71,8 @@ def test_what_an_environment_holds(tmp_path: Path, prefix: Path) -> None:
         assert client.ask("py_v", "plain") == {"res": "seccess", "msg": f"Python {VERSION}"}
         torch = client.ask("cuda_pt", "plain")
         assert torch["res"] == "seccess"
-        assert torch["msg"].splitlines()[0] == "torch 2.1, CUDA 12.1"
-        assert "card 0, card 1" in torch["msg"]
+        assert torch["msg"].splitlines()[0] == "torch 2.1，CUDA 12.1"
+        assert "card 0、card 1" in torch["msg"]
         tensorflow = client.ask("cuda_tf", "plain")
         assert tensorflow["res"] == "falied"
         assert "tensorflow" in tensorflow["msg"]
@@ -122,9 +122,9 @@ def test_every_window_is_closed_whatever_was_asked(tmp_path: Path, prefix: Path,
 def test_every_window_is_closed_when_no_node_is_there(tmp_path: Path) -> None:
     def story(client: DesktopClient, _master: DesktopPlace) -> None:
         assert client.ask("env_list") == []
-        assert "online" in client.ask("test_env", "plain")
+        assert "没有在线的节点" in client.ask("test_env", "plain")
         for mode in MODAL:
-            assert "online" in client.ask(mode, "plain")["msg"]
+            assert "没有在线的节点" in client.ask(mode, "plain")["msg"]
 
     with_client(tmp_path, story)
 
@@ -137,9 +137,9 @@ def test_every_window_is_closed_when_a_node_says_nothing(tmp_path: Path, monkeyp
         online(master)
         master.machine.silent = True
         assert client.ask("env_list") == []
-        assert "timed out" in client.ask("test_env", "plain")
+        assert "超时" in client.ask("test_env", "plain")
         for mode in MODAL:
-            assert "timed out" in client.ask(mode, "plain")["msg"]
+            assert "超时" in client.ask(mode, "plain")["msg"]
 
     with_client(tmp_path, story)
 

@@ -135,9 +135,10 @@ class Fuzzed:
         self.master = await DesktopPlace(self.home).__aenter__()
         self.master.place.fleet = Silent()  # type: ignore[assignment]
         self.master.online()
-        self.master.hub.rates._per_minute["env"] = 1_000_000_000
+        self.master.hub.door.rates.per_minute["env"] = 1_000_000_000
         (self.home / "data/link").symlink_to(self.folder / "outside")
         self.watching = await asyncio.open_connection(*self.master.address(DATA))
+        await self._watch()  # who has asked for nothing is not waited for long, and the first case is
         self.beaten_at = time.thread_time()
         self.beat = asyncio.create_task(self._beat())
 
@@ -157,7 +158,7 @@ class Fuzzed:
         connection begins with a request, so that it is a desktop client's whatever follows."""
         gc.disable()  # hypothesis keeps millions of things by and by; looking through them is not the master's work
         try:
-            self.runner.run(asyncio.wait_for(self._case(frames, known=known), 20))
+            self.runner.run(asyncio.wait_for(self._case(frames, known=known), 60))
         finally:
             gc.enable()
 
@@ -174,10 +175,13 @@ class Fuzzed:
                 shape = SHAPES.get(reply["mode"], is_text)
                 assert reply["mode"] in REPLIES.values()
                 assert shape(reply["info"]), reply
-        self.watching[1].write(request("get_root", ""))
-        assert await read(self.watching[0]) == {"mode": "ret_root", "ui": "main", "info": ["data", "envs"]}
+        await self._watch()
         writer.close()
         self._seen_beating()
+
+    async def _watch(self) -> None:
+        self.watching[1].write(request("get_root", ""))
+        assert await read(self.watching[0]) == {"mode": "ret_root", "ui": "main", "info": ["data", "envs"]}
 
     def close(self) -> None:
         """Stop it, and see that all is where it belongs."""
@@ -187,7 +191,7 @@ class Fuzzed:
         assert sorted(path.name for path in self.folder.iterdir()) == ["home", "outside"]
         assert list(self.folder.rglob("PWNED")) == []
         made = {path.name for path in self.home.iterdir()}
-        assert made == {"conf.json", "data", "envs", "logs", "server.log", "task_info"} & made | {
+        assert made == {"conf.json", "data", "envs", "logs", "server.news.log", "task_info"} & made | {
             "data",
             "envs",
             "logs",

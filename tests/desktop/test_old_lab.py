@@ -14,7 +14,8 @@ import pytest
 from tests.desktop.client import DesktopClient, form
 from tests.desktop.test_tasks import check_lists
 from tests.old_lab import FROZEN, PORTS, edit_json, lay_out
-from tests.system.lab import ROOT, until
+from tests.system.lab import ROOT
+from tests.waiting import until
 
 NOTHING_LISTENS = 1
 FILES = ("wait_task.json", "exec_task.json", "hist_task.json")
@@ -47,7 +48,7 @@ def client(tmp_path: Path, free_ports: list[int]) -> Iterator[DesktopClient]:
                 assert one.read_err == []
         finally:
             master.terminate()
-            assert master.wait(20) == 0, (tmp_path / "out").read_text(encoding="utf-8")
+            assert master.wait(60) == 0, (tmp_path / "out").read_text(encoding="utf-8")
 
 
 def server_log(folder: Path) -> str:

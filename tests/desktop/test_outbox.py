@@ -11,7 +11,8 @@ from itertools import pairwise
 
 from master.desktop.outbox import GAP_S, Outbox
 from tests.desktop.client import RECEIVE, TERMINATOR
-from tests.master.in_process import run, settled
+from tests.master.in_process import run
+from tests.waiting import settled
 
 END = TERMINATOR.encode()
 

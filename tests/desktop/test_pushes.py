@@ -4,24 +4,28 @@ read."""
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from master.core.heard import Passed
+from master.core.agent_messages import EncodedSample, as_sample
 from master.core.inventory import Facts, NodeSpec, NodeState
 from master.desktop import pushes
-from master.desktop.pushes import NodePushes, Reader
+from master.desktop.pushes import NodePushes, Reader, TaskPushes
 from master.desktop.session import DesktopSession
-from tests.desktop.client import TERMINATOR, DesktopClient
+from master.peer import Peer
+from master.ports import hub
+from tests.desktop.client import TERMINATOR, DesktopClient, Frame, request
 from tests.desktop.client import Reader as ClientReader
 from tests.desktop.place import DesktopPlace, in_loop, with_client
-from tests.master.in_process import run, settled
+from tests.master.in_process import LIMITS, InProcess, run
+from tests.waiting import settled, until
 from wire.desktop import frame_of
 
 FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000)
@@ -96,13 +100,16 @@ def test_a_row_has_every_key_with_its_type_and_spelling(tmp_path: Path) -> None:
         def begin() -> None:
             nodes(master, "a")
             master.online()
-            master.hub.sample("a", Passed(json.dumps({"op": "sample", **SAMPLE}).encode()))
+            master.hub.sample("a", EncodedSample(as_sample(json.dumps({"op": "sample", "at": 1, **SAMPLE}).encode())))
             master.submit("one", gpus=1)
 
         in_loop(master, begin)
-        deadline = time.monotonic() + 10
-        while not any((frame := client.monitor.next()).info["gpu_used"]) and time.monotonic() < deadline:
-            pass
+
+        def frame_in_use() -> Frame | None:
+            frame = client.monitor.next()
+            return frame if any(frame.info["gpu_used"]) else None
+
+        frame = until("its GPU is in use", frame_in_use)
         assert (frame.mode, frame.ui) == ("mon", "main")
         assert frame.info == {
             "name": "a",
@@ -185,7 +192,7 @@ def test_the_tables_are_told_again_and_again_and_encoded_only_when_something_cha
         assert frames[-1].info == frames[-2].info
         assert 1 <= encoded.count("task_mon") <= 2
         for other in others:
-            assert len(other.seen) >= 3
+            assert [other.next().mode for _ in range(3)] == ["task_mon"] * 3
             assert other.read_err == []
             other.close()
 
@@ -213,6 +220,36 @@ def test_many_frames_reach_the_reader_one_at_a_time(tmp_path: Path, monkeypatch:
     with_client(tmp_path, story)
 
 
+def test_what_many_windows_of_one_address_do_not_read_has_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pushes, "EVERY_S", 0.1)
+    monkeypatch.setattr(hub, "identify", lambda sock: Peer(str(sock.getpeername()[0])))
+    held = 10 << 20
+
+    async def story() -> None:
+        async with DesktopPlace(tmp_path) as master:
+            master.hub.places.limits = msgspec.structs.replace(LIMITS.places, held=held)
+            for _ in range(1000):
+                master.submit("字" * 700)  # a frame is ASCII: six bytes each
+            windows = [master.raw("train_state_port", receive=4096) for _ in range(10)]
+            for window in windows:
+                window.sendall(request("get_root", ""))
+
+            def kept() -> list[int]:
+                told = [one for one in master.hub.connections if isinstance(one, DesktopSession)]
+                return [one.transport.get_write_buffer_size() for one in told]
+
+            await settled(lambda: len(kept()) == 10)
+            await settled(lambda: len(kept()) < 10)
+            await settled(lambda: all(kept()))
+            assert 0 < sum(kept()) <= held
+            for window in windows:
+                window.close()
+
+    run(story())
+
+
 def test_who_does_not_read_costs_little_and_holds_up_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pushes, "EVERY_S", 0.1)
 
@@ -224,7 +261,7 @@ def test_who_does_not_read_costs_little_and_holds_up_nobody(tmp_path: Path, monk
             client = await master.client()
             await asyncio.to_thread(listen, client, 10)
             told = [one for one in master.hub.connections if isinstance(one, DesktopSession)]
-            assert len(told) == 5 + 2
+            assert len(told) == 5 + 3
             for one in told:
                 assert one.transport.get_write_buffer_size() < 2 << 20
             assert len(master.hub.connections) == 5 + 3, "and nobody was disconnected"
@@ -240,5 +277,32 @@ def test_who_does_not_read_costs_little_and_holds_up_nobody(tmp_path: Path, monk
             assert len(frame.info["wait"]) == 1000, number
         assert max(after - before for before, after in pairwise(times)) < 1.0
         assert client.read_err == []
+
+    run(story())
+
+
+def test_while_nothing_can_be_written_the_tables_stay_as_a_kill_would_leave_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pushes, "EVERY_S", 0.0)
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("task.submit", command="saved", hold=True)
+            tables = TaskPushes(master.engine, "/home")
+            before = tables.frame()
+            assert before is not None
+            assert b"saved" in before
+            master.disk.refuse = errno.EROFS
+            await peer.refusal("task.submit", command="stalled", hold=True)
+            tables.note([], [])
+            assert (await peer.call("task.list"))["tasks"][1]["unsaved"] is True
+            assert tables.frame() == before
+            master.disk.refuse = None
+            await settled(lambda: master.engine.is_saved)
+            after = tables.frame()
+            assert after is not None
+            assert b"stalled" in after
 
     run(story())

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -21,7 +21,8 @@ from tests.desktop import script
 from tests.desktop.client import DesktopClient
 from tests.desktop.slow_network import SlowNetwork
 from tests.desktop.test_tasks import check_lists
-from tests.system.lab import PORTS, Lab, until
+from tests.system.lab import PORTS, Lab
+from tests.waiting import until
 from wire.errors import BadRequestError, NotFoundError
 
 GPUS = 2
@@ -36,13 +37,16 @@ class DesktopLab(Lab):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, nodes=4, gpus=GPUS)
-        conf = json.loads(self.conf.read_text(encoding="utf-8"))
-        more = {"visible_folders": ["data"], "conda": "prefix", "limits": {"env_requests_per_minute": 1000}}
-        self.conf.write_text(json.dumps({**conf, **more}), encoding="utf-8")
+        self.write_conf(visible_folders=["data"], conda="prefix", limits={"env_requests_per_minute": 1000})
         (folder / "data").mkdir()
-        self.ports = conf["socket_info"]
+        self.ports = self.keys["socket_info"]
         env = folder / "prefix/envs/plain"
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(env)], check=True, timeout=60)
+
+    def show(self, task_id: int) -> object:
+        """What the master says of a task."""
+        with self.client() as client:
+            return client.show(task_id)
 
     def desktop(self, ports: dict[str, int] | None = None) -> DesktopClient:
         """A desktop client; `ports`: others than the master's own."""
@@ -71,6 +75,13 @@ class Moving(threading.Thread):
         self.most = 0
         self.error: Exception | None = None
 
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
     def run(self) -> None:
         """Keep them coming: waiting, starting, running, ending, failing, cancelled."""
         try:
@@ -79,40 +90,41 @@ class Moving(threading.Thread):
                     live = muster.tasks()
                     self.most = max(self.most, len(live))
                     for number in range(220 - len(live)):
-                        muster.submit(f"sleep 0.{number % 8}; exit {number % 5 == 4:d}", gpus=number % 3)
+                        muster.submit(f"sleep 1.{number % 8}; exit {number % 5 == 4:d}", gpus=number % 3)
                     with suppress(BadRequestError, NotFoundError):
                         muster.cancel([live[-1]["id"]] if live else [])
         except Exception as error:  # noqa: BLE001  (told by `stop`, in the test's own thread)
             self.error = error
 
     def stop(self) -> None:
-        """No more; those that wait are let go."""
-        self._enough.set()
-        self.join()
+        """No more; those that wait are let go. Raises what became of it."""
+        self._end()
         if self.error is not None:
             raise self.error
 
+    def _end(self) -> None:
+        self._enough.set()
+        self.join()
+
 
 def test_a_session_of_every_request_beside_two_hundred_tasks_in_motion(lab: DesktopLab) -> None:
-    slow = SlowNetwork(lab.ports, 0.05, jitter_s=0.01)
     with lab.client() as muster:
         until("the nodes", lambda: all(node["state"] == "online" for node in muster.nodes()))
-    moving = Moving(lab)
-    moving.start()
-    until("two hundred", lambda: moving.most >= 200 or moving.error)
-    with lab.desktop() as near, lab.desktop(slow.ports) as far:
-        with ThreadPoolExecutor() as pool:
-            told = [
-                pool.submit(script.tell, client, lab.folder, name) for client, name in ((near, "near"), (far, "far"))
-            ]
-            for one in told:
-                one.result()
-        moving.stop()
-        for client in (near, far):
-            lists = client.tasks()
-            assert len(lists["wait"]) + len(lists["exec"]) > 100, "they moved to the end"
-            check_client(client, lab.nodes)
-    slow.close()
+    with SlowNetwork(lab.ports, 0.05, jitter_s=0.01) as slow, Moving(lab) as moving:
+        until("two hundred", lambda: moving.most >= 200 or moving.error)
+        with lab.desktop() as near, lab.desktop(slow.ports) as far:
+            with ThreadPoolExecutor() as pool:
+                clients = {"near": near, "far": far}
+                told = [
+                    pool.submit(script.tell, client, lab.folder, name, lab.show) for name, client in clients.items()
+                ]
+                for one in told:
+                    one.result()
+            moving.stop()
+            for client in (near, far):
+                lists = client.tasks()
+                assert len(lists["wait"]) + len(lists["exec"]) > 100, "they moved to the end"
+                check_client(client, lab.nodes)
 
 
 def check_client(client: DesktopClient, nodes: list[str]) -> None:
@@ -162,10 +174,9 @@ def test_a_task_runs_as_the_form_says_and_its_log_is_there(lab: DesktopLab) -> N
 
 
 def check_cadence(times: list[float]) -> None:
-    """About every two seconds; the first comes between two."""
+    """About every two seconds, as far as this machine has time for it; the first comes between two."""
     gaps = sorted(after - before for before, after in pairwise(times[1:]))
-    assert 1.9 < gaps[len(gaps) // 2] < 2.1, gaps
-    assert gaps[-1] < 2.5, gaps
+    assert 1.5 < gaps[len(gaps) // 2] < 3.0, gaps
 
 
 def test_tasks_survive_a_restart_and_a_new_window_shows_them(lab: DesktopLab) -> None:
@@ -174,7 +185,7 @@ def test_tasks_survive_a_restart_and_a_new_window_shows_them(lab: DesktopLab) ->
         assert client.add("sleep 60") == ""
         until("it runs", lambda: client.tasks()["exec"])
         lab.kill_master()
-        assert all(reader.ended.wait(10) for reader in client.readers)
+        assert all(reader.ended.wait(60) for reader in client.readers)
     lab.start()
     with lab.desktop() as client:
         (entry,) = until("it is shown", lambda: client.tasks()["exec"])

@@ -12,7 +12,8 @@ from master.desktop.session import DesktopSession
 from tests.desktop.client import request
 from tests.desktop.place import DesktopPlace, ThisMachine
 from tests.desktop.test_fuzz import read
-from tests.master.in_process import DATA, LIMITS, run, settled
+from tests.master.in_process import DATA, LIMITS, run
+from tests.waiting import settled
 from wire.agent import Probed
 
 

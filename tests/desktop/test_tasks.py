@@ -62,6 +62,25 @@ def test_a_folder_is_shown_from_home_on_and_means_the_same_again(folder: str, sh
         assert task_rows.folder_of(shown, "/h") == folder
 
 
+def test_who_wants_to_share_gpus_is_told_in_a_box_that_the_task_runs_alone(tmp_path: Path) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        wish = form("python a.py", need_gpus="1", is_reuse_gpu=1)
+        told = client.reply("add_task", wish, "task_ctrl")
+        assert (told.mode, told.info[:10]) == ("ret_change_task", "任务 1 已添加。M")
+        assert "独占" in told.info
+        (row,) = client.tasks()["wait"]
+        assert (row["is_reuse_gpu"], task(master, "1").share) == (0, False)
+        assert "独占" in client.ask("change_task", {**row, "is_reuse_gpu": 1, "exec": "python b.py"}, "task_ctrl")
+        assert task(master, "1").command == "python b.py"
+        assert client.ask("change_task", {**row, "exec": "python c.py"}, "task_ctrl") == ""
+        assert client.add("python a.py", need_gpus="0", is_reuse_gpu=1) == "", "there is nothing to share"
+        in_loop(master, lambda: setattr(task(master, "1"), "share", True))  # as the old system's may be
+        assert client.ask("resub_task", row["task_id"])["info"] == ""
+        assert not task(master, "3").share
+
+    with_client(tmp_path, story)
+
+
 def test_a_task_is_filed_as_the_dialog_says(tmp_path: Path) -> None:
     def story(client: DesktopClient, master: DesktopPlace) -> None:
         assert client.add("python a.py --name '字 \"x\"' $HOME _<END_SEND>_ end", path="/data/p/", need_gpus="2") == ""
@@ -93,24 +112,24 @@ def test_a_task_is_filed_as_the_dialog_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("info", "told"),
     [
-        (form(""), "command"),
+        (form(""), "命令为空"),
         (form("a\0b"), "NUL"),
-        (form("x", need_gpus="many"), "need_gpus"),
-        (form("x", need_gpus="-1"), "need_gpus"),
-        (form("x", need_gpus="99"), "99 GPUs"),
+        (form("x", need_gpus="many"), "GPU 数量 'many'"),
+        (form("x", need_gpus="-1"), "GPU 数量 '-1'"),
+        (form("x", need_gpus="99"), "99 块 GPU"),
         (form("x", need_gpus=True), "need_gpus"),
         (form("x", need_gpus="5000"), "4096"),
         (form("x", slaver="nowhere"), "nowhere"),
         (form("x", prev="00000000000077"), "77"),
         (form("x", prev="../x"), "../x"),
-        (form("x", path="/../../etc"), "home"),
-        (form("x", envs="base; rm -rf ~"), "env"),
+        (form("x", path="/../../etc"), "主目录"),
+        (form("x", envs="base; rm -rf ~"), "不是环境名"),
         (form("x", path=3), "path"),
         ({"task_id": ""}, "exec"),
-        ([], "read"),
-        ("", "read"),
-        (None, "read"),
-        (5, "read"),
+        ([], "无法读取"),
+        ("", "无法读取"),
+        (None, "无法读取"),
+        (5, "无法读取"),
     ],
 )
 def test_a_bad_task_is_refused_with_a_text_that_names_what_is_wrong(tmp_path: Path, info: Any, told: str) -> None:
@@ -173,7 +192,7 @@ def test_a_command_too_long_for_the_table_is_not_cut_by_a_change(tmp_path: Path)
         assert len(entry["exec"]) == 2000
         assert client.ask("change_task", {**entry, "need_gpus": "1"}) == ""
         assert task(master, "1").command == "x" * 5000
-        assert "too long" in client.ask("change_task", {**entry, "exec": "y"})
+        assert "命令过长" in client.ask("change_task", {**entry, "exec": "y"})
 
     with_client(tmp_path, story)
 
@@ -198,7 +217,7 @@ def started(master: DesktopPlace) -> None:
         master.core.plan()
         for one in master.core.active():
             if one.launch is not None:
-                master.core.started("a", one.launch.launch_id, 2.0)
+                master.core.started("a", one.launch.launch_id, 2.0, 2.0)
         master.engine.event(lambda: None)
 
     in_loop(master, begin)
@@ -223,8 +242,8 @@ def test_a_life_in_the_tables(tmp_path: Path) -> None:
         assert {entry["slaver"] for entry in lists["exec"]} == {"a"}
         one, two, three = (entry["task_id"] for entry in lists["exec"])
 
-        assert "running" in client.ask("change_task", {**lists["exec"][0], "state": ""})
-        assert "running" in box(client.reply("del_task", one))
+        assert "运行中" in client.ask("change_task", {**lists["exec"][0], "state": ""})
+        assert "运行中" in box(client.reply("del_task", one))
         assert client.ask("stop_task", two) == {"task_id": two, "info": "success"}
         assert task(master, two).cancel_requested
         ended(master, int(one))

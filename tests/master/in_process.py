@@ -21,23 +21,30 @@ from master.core.effects import Effect
 from master.core.inventory import Facts, NodeSpec, NodeState
 from master.core.launching import LaunchSettings
 from master.drivers.archive import build
-from master.drivers.report import Desk
+from master.drivers.report import ReportServer
 from master.durable.disk import OsDisk, SyncFailedError
 from master.durable.store import Store
 from master.engine import Engine
+from master.files.log_reader import LogReader
 from master.files.service import Files
 from master.nodes.driver import CannotConnectError
 from master.nodes.fleet import Fleet
 from master.ports.hub import NODES, TASKS, Connection, Hub, PortLimits
+from master.ports.places import PlaceLimits
 from master.tls.entrance import Listener
 from master.tls.policy import Tls
+from master.verbs.about import About, TlsInfo
+from tests.master.typed import check_typed
+from tests.waiting import PATIENCE_S, settled
 from wire import agent as wire
 
 DATA = "data_port"
 SETTINGS = LaunchSettings(conda="/conda", task_env={}, grace_s=1.0)
-DEADLINE_S = 20.0
+DEADLINE_S = 2 * PATIENCE_S
 FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000)
-LIMITS = PortLimits(frame=4 << 20, frame_unidentified=64 << 10, outbox=64 << 10, handshake_s=10.0, unidentified=64)
+LIMITS = PortLimits(
+    frame=4 << 20, frame_unidentified=64 << 10, outbox=64 << 10, handshake_s=10.0, places=PlaceLimits(most=4096)
+)
 
 T = TypeVar("T")
 
@@ -51,6 +58,7 @@ class MoodyDisk(OsDisk):
     """The machine's disk. `refuse`: the errno of every write; `on_sync` is called before each sync."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.refuse: int | None = None
         self.sync_fails = False
         self.on_sync: Callable[[], None] = lambda: None
@@ -112,7 +120,8 @@ class Place:
     """What verbs know of the master around them. `fleet` has no node until a test applies a registry."""
 
     fleet: Fleet
-    desk: Desk
+    reports: ReportServer
+    logs: LogReader
 
     def __init__(self, folder: Path) -> None:
         conf = folder / "conf.json"
@@ -124,11 +133,17 @@ class Place:
         self.root = str(folder)
         self.log_folder = str(folder / "logs")
         self.server_log = str(folder / "server.log")
+        self.news_log = str(folder / "server.news.log")
         self.stopped = False
 
-    def info(self) -> dict[str, Any]:
-        """Nothing that matters here."""
-        return {"pid": os.getpid()}
+    def about(self) -> About:
+        """As little as there is of it."""
+        config = self.config
+        return About(
+            version="0", pid=os.getpid(), started_at=0.0, conf=str(config.path), task_info=str(config.task_info),
+            root=self.root, visible_folders=[], bind=config.bind, ports=config.ports.all, desktop_ports=None,
+            registry_fault=None, tls=TlsInfo(mode="own", authority=None),
+        )  # fmt: skip
 
     def stop(self) -> None:
         """Remember that somebody asked."""
@@ -172,9 +187,10 @@ class Peer:
             self.pushed.append(message)
 
     async def call(self, method: str, **params: Any) -> Any:
-        """Ask and give the result."""
+        """Ask and give the result, which is of the type that its verb declares."""
         message = await self.answer(self.ask(method, **params))
         assert "error" not in message, message
+        check_typed(method, message["result"])
         return message["result"]
 
     async def refusal(self, method: str, **params: Any) -> tuple[str, str]:
@@ -204,6 +220,7 @@ class InProcess:
         self.limits = limits
         self.effects: list[Effect] = []
         self.peers: list[Peer] = []
+        self.raws: list[socket.socket] = []
         self.servers: dict[str, Listener] = {}
 
     async def __aenter__(self) -> Self:
@@ -217,9 +234,10 @@ class InProcess:
         self.engine = Engine(self.core, store, keep_history=1000)
         self.place = Place(self.folder)
         self.tls = Tls.of(self.place.config)
-        self.place.desk = Desk(self.core, self.tls, build(), "c")
-        self.hub = Hub(self.engine, self.place, self.limits, tls=self.tls, desk=self.place.desk)
-        self.place.fleet = Fleet(self.engine, Us(), self.hub, SETTINGS, make_driver=lambda _node: Nowhere())
+        self.place.logs = LogReader(self.engine)
+        self.place.reports = ReportServer(self.core, self.tls, build(), "c")
+        self.hub = Hub(self.engine, self.place, self.limits, tls=self.tls, reports=self.place.reports)
+        self.place.fleet = Fleet(self.engine, Us(), self.hub, make_driver=lambda _node: Nowhere())
         self.engine.perform = self.effects.extend
         for name in (DATA, TASKS, NODES):
             self.servers[name] = await self.hub.listen(name, "127.0.0.1", 0, 100)
@@ -229,6 +247,8 @@ class InProcess:
         """Close all of it."""
         for peer in self.peers:
             peer.writer.close()
+        for raw in self.raws:
+            raw.close()
         for server in self.servers.values():
             server.close()
         self.hub.close()
@@ -250,6 +270,7 @@ class InProcess:
     def raw(self, port: str = DATA, *, receive: int | None = None) -> socket.socket:
         """A new connection that reads only when it is told to. `receive`: bytes that the kernel keeps for it."""
         sock = socket.socket()
+        self.raws.append(sock)
         if receive is not None:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive)
         sock.connect(self.address(port))
@@ -264,12 +285,6 @@ class InProcess:
         name = sock.getsockname()
         ours = (one for one in self.hub.connections if isinstance(one, Connection))
         return next(one for one in ours if one.transport.get_extra_info("peername") == name)
-
-
-async def settled(condition: Callable[[], object]) -> None:
-    """Let the loop turn until the condition holds; the deadline is `run`'s."""
-    while not condition():  # noqa: ASYNC110  (turns of the loop, not time; what is awaited has no event)
-        await asyncio.sleep(0)
 
 
 async def eof(peer: Peer) -> bytes:

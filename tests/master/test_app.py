@@ -52,7 +52,7 @@ def test_a_master_runs_until_it_is_stopped_and_its_epoch_is_durable(make_lab: La
         await running
 
     for _ in range(2):
-        asyncio.run(asyncio.wait_for(story(), 20))
+        asyncio.run(asyncio.wait_for(story(), 60))
     store = Store(config.task_info, OsDisk())
     lineage = msgspec.json.decode(store.open().state["lineage"], type=Lineage)
     store.close()

@@ -156,7 +156,10 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path: Path) -> None:
         ),
         (
             {"socket_info": {**SOCKETS, "train_state_port": 63004}},
-            "socket_info.train_state_port: found 63004, expected three different ports (monitor_port is 63004 already)",
+            (
+                "socket_info.train_state_port: found 63004, expected ports that all differ "
+                "(socket_info.monitor_port is 63004 already)"
+            ),
         ),
         (
             {"socket_info": {**SOCKETS, "data_prot": 1}},
@@ -167,6 +170,17 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path: Path) -> None:
         ({"visible_folders": "data"}, 'visible_folders: found "data", expected a list […]'),
         ({"visible_folders": ["data", 3]}, "visible_folders[1]: found 3, expected a text in quotes"),
         ({"bind": ""}, 'bind: found "", expected a text in quotes of length >= 1'),
+        (
+            {"desktop_client": {"ports": {"monitor_port": 1, "data_port": 2}}},
+            "desktop_client.ports: the key `train_state_port` is missing",
+        ),
+        (
+            {"desktop_client": {"ports": {"monitor_port": 1, "data_port": 63005, "train_state_port": 3}}},
+            (
+                "desktop_client.ports.data_port: found 63005, expected ports that all differ "
+                "(socket_info.data_port is 63005 already)"
+            ),
+        ),
         ({"tls": "on"}, 'tls: found "on", expected "auto" or "off" or an object {…}'),
         ({"tls": {"cert": "a"}}, "tls: the key `key` is missing"),
         ({"task_env": {"A": "1", "B": 2}}, "task_env.B: found 2, expected a text in quotes"),
@@ -209,6 +223,14 @@ def test_keys_of_parts_that_are_still_to_come_are_typed_and_named(tmp_path: Path
     assert config.notify is not None
     assert config.notify.urls == ("mailto://a",)
     assert config.not_yet_used == ("notify",)
+    config = load_config(conf(tmp_path, limits={"failed_logins_per_minute": 3}))
+    assert config.not_yet_used == ("limits.failed_logins_per_minute",)
+
+
+@pytest.mark.parametrize("name", ["/data", ".", "..", "data/../.."])
+def test_what_cannot_be_a_visible_folder_is_told_with_file_key_and_cure(tmp_path: Path, name: str) -> None:
+    said = refusal(conf(tmp_path, visible_folders=["data", name]))
+    assert said.startswith(f'visible_folders[1]: found "{name}", expected a folder in `root`, like "data" (')
 
 
 def test_the_networks_of_the_desktop_client_are_networks(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from master.core.effects import Ack, Kill, Start
 from master.core.task import Task, TaskState
 from master.durable.store import RESERVE, Store
 from master.engine import EXIT_DEFECT, EXIT_SYNC_FAILED
-from tests.master.in_process import InProcess, MoodyDisk, run, settled
+from tests.master.in_process import InProcess, MoodyDisk, run
+from tests.waiting import settled
 from wire.errors import MusterError
 
 ROOT = Path(__file__).parents[2]
@@ -139,7 +140,7 @@ def test_a_disk_that_refuses_is_told_and_recovers_by_itself(tmp_path: Path, numb
             assert (await peer.call("server.info"))["store_fault"] is not None
             assert (await peer.call("task.list"))["total"] == 1
             master.disk.refuse = None
-            await settled(lambda: not master.engine._stalled)
+            await settled(lambda: not master.engine.stalled)
             assert await peer.call("task.submit", command="true", request_id="first") == {"id": 1}
             assert await peer.call("task.submit", command="true") == {"id": 2}
             assert (await peer.call("server.info"))["store_fault"] is None
@@ -191,7 +192,7 @@ def test_exits_are_recorded_on_a_full_disk_while_submits_are_refused(tmp_path: P
             submit(master, gpus=8)
             await settled(lambda: master.effects)
             disk.fill()
-            master.engine.event(lambda: master.core.started("a", launch_id, 2.0))
+            master.engine.event(lambda: master.core.started("a", launch_id, 2.0, 2.0))
             master.engine.event(lambda: master.core.exited("a", Exit(launch_id, "exited", 3.0, 7), 3.0))
             await settled(lambda: any(isinstance(effect, Ack) for effect in master.effects))
             peer = await master.peer()
@@ -216,7 +217,7 @@ def test_nothing_is_acknowledged_to_an_agent_while_the_disk_refuses(tmp_path: Pa
             await settled(lambda: master.effects)
             master.disk.refuse = errno.EROFS
             master.engine.event(lambda: master.core.exited("a", Exit(launch_id, "exited", 2.0, 0), 2.0))
-            await settled(lambda: master.engine._stalled)
+            await settled(lambda: master.engine.stalled)
             assert [type(effect) for effect in master.effects] == [Start]
             master.disk.refuse = None
             await settled(lambda: len(master.effects) == 2)
@@ -239,20 +240,71 @@ def test_a_refused_compaction_does_not_keep_the_master_from_ending(
     run(story())
 
 
+def test_a_defect_in_a_compaction_is_told_once_put_off_and_shown_and_the_queue_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries: list[Path] = []
+
+    def broken(path: Path) -> int:
+        tries.append(path)
+        raise ValueError("year 31690708 is out of range")
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            monkeypatch.setattr(master.engine.store, "should_compact", lambda: True)
+            monkeypatch.setattr(master.disk, "create", broken)
+            for _ in range(20):
+                await peer.call("task.submit", command="true")
+            await settled(lambda: master.engine.compaction_fault is not None)
+            for _ in range(20):
+                await peer.call("task.submit", command="true")
+            assert len(tries) == 1
+            assert "year 31690708" in (await peer.call("server.info"))["compaction_fault"]
+            told = [record for record in caplog.records if record.exc_info]
+            assert len(told) == 1
+            monkeypatch.undo()
+            monkeypatch.setattr(master.engine.store, "should_compact", lambda: True)
+            master.engine._compact_from = 0.0
+            await peer.call("task.submit", command="true")
+            await settled(lambda: master.engine.compaction_fault is None)
+
+    run(story())
+
+
 def _refuse(_path: Path) -> int:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def test_what_happens_behind_its_end_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection's end is told by the loop, perhaps after the store was closed."""
+    ended: list[int] = []
+    monkeypatch.setattr("master.engine.os._exit", ended.append)
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            master.online()
+            await master.engine.close()
+            submit(master)
+            for _ in range(3):
+                await asyncio.sleep(0)
+        assert ended == []
+
+    run(story())
+
+
 def test_planning_takes_at_most_a_fifth_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: clock[0], time=lambda: clock[0]))
 
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             rounds: list[float] = []
 
-            def plan() -> int:
-                master.core.plan_needed = False
+            really_plan = master.core.plan
+
+            def plan(now: float) -> int:
+                really_plan(now)
                 rounds.append(clock[0])
                 clock[0] += 0.01
                 return 0
@@ -290,7 +342,7 @@ def test_a_failing_sync_or_a_defect_ends_the_process_before_anything_is_answered
 ) -> None:
     program = f"""
 import pathlib
-from tests.master.in_process import InProcess, run, settled
+from tests.master.in_process import InProcess, run
 async def story():
     async with InProcess(pathlib.Path({str(tmp_path)!r})) as master:
         peer = await master.peer()

@@ -34,6 +34,17 @@ def test_a_mistake_is_one_line_on_stderr_and_status_1(make_lab: LabMaker, capsys
     assert said.err.startswith(f"error: config: {conf}: ")
 
 
+def test_a_conf_json_that_merely_lies_there_is_not_obeyed(
+    make_lab: LabMaker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = make_lab()
+    monkeypatch.chdir(conf.parent)
+    for words in ([], ["deploy", "units"], ["shell", "a"]):
+        assert main(words) == 1
+        assert capsys.readouterr().err.startswith("error: config: no configuration is named: --conf FILE")
+    assert sorted(path.name for path in conf.parent.iterdir() if path.name in {"task_info", "units"}) == []
+
+
 def test_wrong_usage_has_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--nonsense"])

@@ -22,7 +22,8 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from master.tls.certificates import OwnCertificates
-from tests.system.lab import NeverError, free_ports, until
+from tests.system.lab import free_ports
+from tests.waiting import NeverError, until
 
 _INFLUX_CONF = """
 reporting-disabled = true
@@ -66,7 +67,7 @@ class Database:
         """End it and wait; its data stays."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(20)
+            self._process.wait(60)
             self._process = None
 
     def ask(self, path: str, *, post: bool = False, **query: str) -> Any:
@@ -74,7 +75,7 @@ class Database:
         headers = {"Authorization": f"Basic {b64encode(self._secret.encode()).decode()}"} if self._secret else {}
         text = urlencode(query)
         data = urllib3.request(
-            "POST" if post else "GET", f"{self.url}{path}?{text}", headers=headers, timeout=10, retries=False
+            "POST" if post else "GET", f"{self.url}{path}?{text}", headers=headers, timeout=60, retries=False
         ).data
         return json.loads(data) if data.startswith((b"{", b"[")) else data
 
@@ -156,7 +157,7 @@ class Victoria(Database):
     def _export(self, match: str, at: float) -> list[dict[str, Any]]:
         self.ask("/internal/force_flush")
         span = {"start": str(at - 3600), "end": str(at + 3600)}
-        answer = urllib3.request("GET", f"{self.url}/api/v1/export?{urlencode({'match[]': match, **span})}", timeout=10)
+        answer = urllib3.request("GET", f"{self.url}/api/v1/export?{urlencode({'match[]': match, **span})}", timeout=60)
         return [json.loads(line) for line in answer.data.splitlines()]
 
 

@@ -9,18 +9,20 @@ import time
 from typing import Any
 
 import pytest
+import yaml
 from jsonschema import Draft7Validator
 
+from master.setup.deploy.monitoring import retention
 from monitor.__main__ import GAUGE_S
-from monitor.influx import SECOND, Point, to_text
+from monitor.influx import SECOND, Point, to_text, writer_point
 from monitor.influx_recorder import Recorder
 from monitor.influx_server import connect
 from monitor.influx_settings import Settings
-from monitor.influx_writer import Buffer, Writer
+from monitor.influx_writer import Buffer, Tally, Writer
 from tests.monitor.dashboards import DATA, GRAFANA, UIDS, Query, filled_in, load, panels, queries
 from tests.monitor.databases import Influx
 from tests.monitor.test_influx import GPU, SAMPLE, TASK
-from tests.system.lab import until
+from tests.waiting import until
 
 SCHEMA = json.loads((DATA / "schema.json").read_text(encoding="utf-8"))
 SOURCE = {"type": "influxdb", "uid": "muster-influxdb"}
@@ -107,6 +109,21 @@ def test_it_loads_without_a_click(dashboard: dict[str, Any]) -> None:
         assert len(set(references)) == len(references)
 
 
+def test_data_that_stopped_looks_stopped(dashboard: dict[str, Any]) -> None:
+    """Nothing shows the last word of long ago as how things are, and no line is drawn over a gap."""
+    assert "lastNotNull" not in json.dumps(dashboard)
+    for panel in panels(dashboard):
+        texts = [target["query"] for target in panel["targets"]]
+        custom = panel["fieldConfig"]["defaults"].get("custom", {})
+        if panel["type"] == "stat":
+            assert (panel["timeFrom"], panel["options"]["reduceOptions"]["calcs"]) == ("1m", ["last"]), panel["title"]
+        elif panel["type"] == "state-timeline" or custom.get("drawStyle") == "line":
+            of_tasks = ('"task", "user"', "wait_s", "run_s")  # each of them ends, and nothing is known in between
+            gaps = [text for text in texts if not any(word in text for word in of_tasks)]
+            assert all(text.endswith("fill(null)") for text in gaps), panel["title"]
+            assert custom.get("spanNulls", False) in (False, 60_000), panel["title"]
+
+
 def test_panels_do_not_overlap(dashboard: dict[str, Any]) -> None:
     taken: dict[tuple[int, int], str] = {}
     for panel in dashboard["panels"]:
@@ -134,6 +151,25 @@ def test_both_data_sources_and_the_provider_are_what_the_dashboards_name() -> No
     assert sorted(path.stem for path in (GRAFANA / "dashboards").iterdir()) == sorted(UIDS)
 
 
+def alert_rules() -> list[dict[str, Any]]:
+    (group,) = yaml.safe_load((GRAFANA / "alerting" / "muster.yaml").read_text(encoding="utf-8"))["groups"]
+    rules: list[dict[str, Any]] = group["rules"]
+    return rules
+
+
+def test_alert_rules_are_provisioned_whole() -> None:
+    """Each asks our source, reduces what it says and compares that; and names nothing that Grafana would replace."""
+    rules = alert_rules()
+    assert len({rule["uid"] for rule in rules}) == len({rule["title"] for rule in rules}) == len(rules) >= 8
+    for rule in rules:
+        asked, reduced, compared = rule["data"]
+        assert asked["datasourceUid"] == SOURCE["uid"]
+        assert (reduced["model"]["expression"], compared["model"]["expression"]) == ("A", "B")
+        assert rule["condition"] == compared["refId"] == "C"
+        assert "$" not in json.dumps(rule), "provisioning replaces $NAME by variables of Grafana's environment"
+    assert {rule["uid"]: rule["noDataState"] for rule in rules}["muster-no-metrics"] == "Alerting"
+
+
 # -- with data -------------------------------------------------------------------------------------------------
 
 
@@ -148,7 +184,7 @@ def some_minutes_of_a_lab(end: float) -> list[Point]:
             "name": name,
             "state": "online",
             "schedulable": True,
-            "gpus": [{"health": "ok", "held_by": [7]}],
+            "gpus": [{"health": "ok", "condition": "ok", "held_by": [7]}],
             "tasks": [7],
         }
         for name in ("node1", "node2")
@@ -158,12 +194,15 @@ def some_minutes_of_a_lab(end: float) -> list[Point]:
     for second in range(0, 120, 2):
         at = begin + second
         for name in ("node1", "node2"):
-            sample = {**SAMPLE, "node": name, "at": at, "gpus": [GPU, {**GPU, "index": 4}]}
-            points += recorder.handle({"method": "node.sample", "params": sample})
+            memory = {**SAMPLE["memory"], "swap_total": 4096, "swap_used": 1024}
+            sample = {**SAMPLE, "node": name, "at": at, "memory": memory, "gpus": [GPU, {**GPU, "index": 4, "xid": 79}]}
+            points += recorder.handle({"method": "node.sample", "params": sample}, round(at * 1e9))
         if second % 10 == 0:
             points += recorder.tick(round(at * 1e9))
-    ended = {**running, "state": "failed", "ended_at": end - 5}
-    return points + recorder.handle({"method": "task.changed", "params": {"task": ended}})
+    for state in ("failed", "lost"):
+        ended = {**running, "state": state, "ended_at": end - 5}
+        points += recorder.handle({"method": "task.changed", "params": {"task": ended}})
+    return points
 
 
 @pytest.fixture
@@ -172,7 +211,7 @@ def filled(influx: Influx) -> tuple[Influx, int, int]:
     end = time.time()
     buffer = Buffer()
     buffer.add(*to_text(some_minutes_of_a_lab(end)))
-    writer = Writer(buffer, lambda: connect(Settings(influx.url, 1, "", "", "muster", "")))
+    writer = Writer(buffer, lambda: connect(Settings(influx.url, 1, "", "", "muster")))
     writer.start()
     until("all is written", lambda: not buffer.points)
     writer.stop(5)
@@ -227,6 +266,30 @@ def test_the_variables_find_their_values(filled: tuple[Influx, int, int]) -> Non
     }
 
 
+def test_each_alert_rule_asks_for_what_the_writer_writes(influx: Influx) -> None:
+    now = time.time()
+    points = [
+        *some_minutes_of_a_lab(now - 20),
+        writer_point(Tally(5, 0, 0, 0, None)._asdict(), round((now - 90) * 1e9)),
+    ]
+    buffer = Buffer()
+    buffer.add(*to_text(points))
+    writer = Writer(buffer, lambda: connect(Settings(influx.url, 1, "", "", "muster")))
+    writer.start()
+    until("all is written", lambda: not buffer.points)
+    writer.stop(5)
+    asked = [Query(rule["uid"], rule["data"][0]["model"]["query"]) for rule in alert_rules()]
+    assert nothing_found(influx, asked) == []
+
+
+def test_the_retention_of_the_compose_file_is_one_that_influxdb_1_takes(influx: Influx) -> None:
+    name = 'my "lab"'
+    influx.query('CREATE DATABASE "my \\"lab\\""')
+    influx.query(retention(name), name)
+    ((policy, duration, *_),) = influx.query("SHOW RETENTION POLICIES", name)[0]["values"]
+    assert (policy, duration) == ("autogen", "8736h0m0s")
+
+
 def test_sums_over_nodes_and_users_count_each_once(filled: tuple[Influx, int, int]) -> None:
     influx, begin, end = filled
     told = {
@@ -236,12 +299,13 @@ def test_sums_over_nodes_and_users_count_each_once(filled: tuple[Influx, int, in
     }
 
     def last(panel: str) -> Any:
-        return told[panel][0]["values"][-1][1]
+        return [value for _, value, *_ in told[panel][0]["values"] if value is not None][-1]
 
     assert last("muster-cluster: Nodes online: A") == 2
     assert last("muster-cluster: GPUs held: A") == 2
     assert last("muster-cluster: Tasks running: A") == 1
     assert last("muster-cluster: Tasks waiting: A") == 1
+    assert last("muster-cluster: GPUs that get no tasks: A") == 0
     assert last("muster-cluster: Received by node: A") == 8000.0
     assert last("muster-queue: GPUs that waiting tasks want: A") == 2
     hours = {row["tags"]["user"]: row["values"][0][1] for row in told["muster-queue: GPU hours in this time: A"]}
@@ -254,7 +318,7 @@ def test_gpu_hours_are_not_counted_for_a_time_of_which_nobody_knows(influx: Infl
     idle, busy = dict.fromkeys(("gpus", "running"), 0), {"gpus": 8, "running": 1}
     told = [(end - 86_400 * SECOND, idle), (end - 10 * SECOND, busy), (end, busy)]
     buffer.add(*to_text([Point("task", {"user": "ada"}, fields, at) for at, fields in told]))
-    writer = Writer(buffer, lambda: connect(Settings(influx.url, 1, "", "", "muster", "")))
+    writer = Writer(buffer, lambda: connect(Settings(influx.url, 1, "", "", "muster")))
     writer.start()
     until("all is written", lambda: not buffer.points)
     writer.stop(5)

@@ -32,7 +32,7 @@ GPU: dict[str, Any] = {
     "temperature": 61.0,
     "power": 250.5,
     "ecc_errors": 0,
-    "xid": None,
+    "xid": 79,
     "mig": False,
     "processes": [
         {"pid": 11, "user": "ada", "memory_mib": 6000, "launch_id": "launch-7"},
@@ -111,7 +111,19 @@ def test_an_older_agent_tells_less_of_the_memory_and_nothing_of_the_rest() -> No
     points = sample_points(old, nobody)
     ((_, fields),) = of("ram", points)
     same_with_types(fields, {"total": GIB, "available": GIB // 4, "used": GIB * 3 // 4, "percent": 75.0})
-    assert {point.measurement for point in points} == {"cpu", "ram"}
+    assert {line.split(",")[0] for line in to_text(points)[0].splitlines()} == {"cpu", "ram", "load"}
+
+
+def test_load_and_disks_are_told() -> None:
+    points = sample_points(SAMPLE, nobody)
+    assert of("load", points) == [({"host": "node1"}, {"load1": 0.5, "load5": 0.4, "load15": 0.3})]
+    ((tags, fields),) = of("disk", points)
+    assert tags == {"host": "node1", "path": "/"}
+    same_with_types(fields, {"total": 100 << 20, "free": 50 << 20, "percent": 50.0})
+
+
+def test_a_load_that_an_agent_does_not_tell_in_full_is_told_as_far_as_it_goes() -> None:
+    assert of("load", sample_points({**SAMPLE, "load": [2]}, nobody)) == [({"host": "node1"}, {"load1": 2.0})]
 
 
 def test_an_interface_has_its_bandwidth_in_mbit_and_its_traffic_in_bits_as_the_old_dashboards_show_it() -> None:
@@ -140,6 +152,7 @@ def test_a_gpu_has_the_fields_and_units_of_gputil_and_more() -> None:
             "temperature": 61.0,
             "power": 250.5,
             "ecc_errors": 0,
+            "xid": 79,
             "processes": 3,
             "foreign": 1,
             "ill": 0,
@@ -171,21 +184,28 @@ def test_the_memory_of_a_gpu_is_its_only_holders_where_processes_are_not_told() 
 
 
 def test_a_node_tells_whether_it_is_there_and_how_many_gpus_are_held() -> None:
-    gpus = [{"health": "ok", "held_by": [7]}, {"health": "Xid 79", "held_by": []}, {"health": None, "held_by": [7, 8]}]
+    conditions = {"ok": [7], "broken": [], "unknown": [7, 8], "busy": [], "clearing": [], "aside": []}
+    gpus = [{"condition": condition, "held_by": held} for condition, held in conditions.items()]
     node = {"name": "node1", "state": "online", "schedulable": True, "gpus": gpus, "tasks": [7, 8]}
-    expected = {"online": 1, "schedulable": 1, "gpus": 3, "gpus_held": 2, "gpus_ill": 1, "tasks": 2}
-    assert node_point(node, 5) == Point("node", {"host": "node1"}, expected, 5)
+    kept = {"gpus_ill": 1, "gpus_busy": 1, "gpus_clearing": 1, "gpus_aside": 1}
+    expected = {"online": 1, "schedulable": 1, "gpus": 6, "gpus_held": 2, **kept, "tasks": 2, "silent_s": 1.5}
+    assert node_point(node, 5, 1.5) == Point("node", {"host": "node1"}, expected, 5)
     assert node_point({"name": "n", "state": "unreachable"}, 5).fields["online"] == 0
 
 
 def test_the_queue_is_counted_by_user_and_a_user_without_tasks_is_told_as_zero() -> None:
     waiting = {"owner": "ada", "state": "waiting", "gpus": 4, "allocation": []}
-    tasks = [TASK, waiting, {**waiting, "state": "held"}, {**waiting, "owner": "", "gpus": 0}]
+    tasks = [
+        {**TASK, "warning": "idle since 10:00"},
+        waiting,
+        {**waiting, "state": "held"},
+        {**waiting, "owner": "", "gpus": 0},
+    ]
     found = {point.tags["user"]: point.fields for point in queue_points(tasks, ["bob"], 5)}
     assert found == {
-        "ada": {"waiting": 1, "held": 1, "running": 1, "gpus": 2, "gpus_wanted": 8},
-        "-": {"waiting": 1, "held": 0, "running": 0, "gpus": 0, "gpus_wanted": 0},
-        "bob": {"waiting": 0, "held": 0, "running": 0, "gpus": 0, "gpus_wanted": 0},
+        "ada": {"waiting": 1, "held": 1, "running": 1, "idle": 1, "gpus": 2, "gpus_wanted": 4},
+        "-": {"waiting": 1, "held": 0, "running": 0, "idle": 0, "gpus": 0, "gpus_wanted": 0},
+        "bob": {"waiting": 0, "held": 0, "running": 0, "idle": 0, "gpus": 0, "gpus_wanted": 0},
     }
 
 
@@ -199,12 +219,15 @@ def test_a_start_tells_how_long_the_first_attempt_waited() -> None:
 def test_an_end_tells_how_and_how_long_the_task_ran() -> None:
     ended = {**TASK, "state": "failed", "ended_at": AT + 2}
     tags = {"host": "node1", "state": "failed", "user": "ada"}
-    assert end_point(ended) == Point("task", tags, {"ends": 1, "run_s": 2.0}, AT_NS + 2_000_000_000 + 7)
+    assert end_point(ended) == Point("task", tags, {"ends": 1, "lost": 0, "run_s": 2.0}, AT_NS + 2_000_000_000 + 7)
     never_ran = {**ended, "state": "cancelled", "started_at": None, "allocation": [], "launch": None}
     told = end_point(never_ran)
     assert told is not None
     assert (told.tags["host"], told.fields["run_s"]) == ("-", None)
     assert end_point(TASK) is None
+    lost = end_point({**ended, "state": "lost"})
+    assert lost is not None
+    assert lost.fields["lost"] == 1
 
 
 def test_two_ends_at_one_moment_are_two_points_and_one_told_twice_is_one() -> None:

@@ -52,7 +52,7 @@ def test_a_task_is_told_when_it_starts_and_when_it_ends_and_not_between() -> Non
     assert told(recorder.handle(changed({**WAITING, "state": "starting", "allocation": TASK["allocation"]}))) == []
     assert told(recorder.handle(changed(TASK))) == ["starts"]
     assert told(recorder.handle(changed({**TASK, "priority": 5}))) == []
-    assert queue(recorder)["ada"] == {"waiting": 0, "held": 0, "running": 1, "gpus": 2, "gpus_wanted": 0}
+    assert queue(recorder)["ada"] == {"waiting": 0, "held": 0, "running": 1, "idle": 0, "gpus": 2, "gpus_wanted": 0}
     assert told(recorder.handle(changed(ENDED))) == ["ends"]
     assert queue(recorder)["ada"]["running"] == 0
 
@@ -140,3 +140,14 @@ def test_nodes_come_change_and_go() -> None:
     assert online == {"node1": 1, "node2": 0}
     recorder.handle({"method": "node.changed", "params": {"name": "node1", "gone": True}})
     assert [point.tags["host"] for point in recorder.tick(1)] == ["node2"]
+
+
+def test_a_node_tells_how_long_it_has_been_silent_by_our_clock_whatever_its_own_says() -> None:
+    recorder = Recorder()
+    recorder.handle(snapshot(nodes=[NODE]))
+    assert recorder.tick(SECOND)[0].fields["silent_s"] is None
+    recorder.handle({"method": "node.sample", "params": {**SAMPLE, "node": "node1", "at": 5e9}}, 2 * SECOND)
+    assert recorder.tick(32 * SECOND)[0].fields["silent_s"] == 30.0
+    recorder.handle({"method": "node.changed", "params": {"name": "node1", "gone": True}})
+    recorder.handle({"method": "node.changed", "params": {"node": NODE}})
+    assert recorder.tick(33 * SECOND)[0].fields["silent_s"] is None

@@ -16,7 +16,7 @@ from monitor.influx_server import connect
 from monitor.influx_writer import Buffer, Writer
 from tests.monitor.databases import stub
 from tests.monitor.test_influx_writer import QUICK, add, said, settings, writer
-from tests.system.lab import until
+from tests.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_a_page_that_is_no_text_is_one_line_and_an_outage(caplog: pytest.LogCapt
     buffer = Buffer()
     add(buffer, 1)
     with stub(lambda *_: (502, "网关错误".encode("gbk"))) as url, writer(buffer, settings(url)) as made:
-        until("it was tried often", lambda: made._fails > 3)
+        until("it was tried often", lambda: made.fails > 3)
     assert said(caplog)[0] == "InfluxDB takes no points (its answer is no text): they are kept and written later"
     assert buffer.points == 1
 
@@ -79,7 +79,7 @@ def test_it_comes_again_when_it_was_asked_to_but_not_after_days(
         made = Writer(buffer, lambda: connect(settings(url)))
         batch = buffer.peek()
         assert batch is not None
-        assert least <= made._write(batch) <= most
+        assert least <= made.write(batch) <= most
         made._server.close()
 
 
@@ -90,7 +90,7 @@ def test_a_defect_is_told_without_what_it_says_since_that_may_be_the_token(caplo
     made = Writer(buffer, lambda: connect(where), QUICK)
     batch = buffer.peek()
     assert batch is not None
-    made._write(batch)
+    made.write(batch)
     made._server.close()
     assert "s3cret" not in caplog.text
     assert "InfluxDB takes no points (UnicodeEncodeError)" in caplog.text

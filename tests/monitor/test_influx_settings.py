@@ -29,12 +29,12 @@ def token_file(folder: Path, mode: int) -> Path:
 
 
 def test_the_address_alone_is_enough(tmp_path: Path) -> None:
-    assert load_settings(conf(tmp_path, influx={"url": URL + "/"})) == Settings(URL, 2, "", "", "muster", "")
+    assert load_settings(conf(tmp_path, influx={"url": URL + "/"})) == Settings(URL, 2, "", "", "muster")
 
 
 def test_everything_can_be_said(tmp_path: Path) -> None:
     section = {"url": URL, "version": 2, "token": "t", "org": "lab", "bucket": "gpus"}
-    assert load_settings(conf(tmp_path, influx=section)) == Settings(URL, 2, "t", "lab", "gpus", "")
+    assert load_settings(conf(tmp_path, influx=section)) == Settings(URL, 2, "t", "lab", "gpus")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_file_that_is_no_object_is_told(tmp_path: Path, text: str) -> None:
 def test_the_token_may_lie_in_a_file_of_its_own(tmp_path: Path, said: str) -> None:
     token_file(tmp_path, 0o600)
     path = conf(tmp_path, 0o644, influx={"url": URL, "token": said.format(folder=tmp_path)})
-    assert (load_settings(path).token, load_settings(path).warning) == ("s3cret", "")
+    assert load_settings(path)[2] == "s3cret"
 
 
 def test_a_token_file_that_others_may_read_is_refused_with_the_cure(tmp_path: Path) -> None:
@@ -92,12 +92,14 @@ def test_a_token_file_that_others_may_read_is_refused_with_the_cure(tmp_path: Pa
         load_settings(conf(tmp_path, influx={"url": URL, "token": "file:token"}))
 
 
-def test_a_token_in_a_conf_json_that_others_may_read_is_taken_with_a_warning(tmp_path: Path) -> None:
-    path = conf(tmp_path, 0o644, influx={"url": URL, "token": "s3cret"})
-    settings = load_settings(path)
-    assert settings[2] == "s3cret"
-    assert f"chmod 600 {path}" in settings.warning
-    assert "s3cret" not in settings.warning
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
+def test_a_token_in_a_conf_json_that_others_may_read_is_refused_with_both_cures(tmp_path: Path, mode: int) -> None:
+    path = conf(tmp_path, mode, influx={"url": URL, "token": "s3cret"})
+    with pytest.raises(ConfigError, match=f"chmod 600 {path}.*file:PATH") as refused:
+        load_settings(path)
+    assert "s3cret" not in str(refused.value)
+    path.chmod(0o600)
+    assert load_settings(path)[2] == "s3cret"
 
 
 def test_the_lock_lies_in_task_info(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from monitor.influx_settings import Settings
 from monitor.influx_writer import BATCH_BYTES, Buffer, Pace, Writer
 from tests.monitor.conftest import InfluxMaker
 from tests.monitor.databases import ADMIN, Influx, Victoria, stub
-from tests.system.lab import free_ports, until
+from tests.system.lab import free_ports
+from tests.waiting import until
 from wire.errors import ConfigError
 
 QUICK = Pace(flush=0.02, first=0.05, longest=0.2, denied=0.2, report=0.1)
@@ -25,7 +26,7 @@ BEGIN = 1_700_000_000
 
 
 def settings(url: str, *, version: int = 1, login: str = "", org: str = "", bucket: str = "muster") -> Settings:
-    return Settings(url, version, login, org, bucket, "")
+    return Settings(url, version, login, org, bucket)
 
 
 @contextmanager
@@ -76,7 +77,8 @@ def test_the_points_of_an_outage_arrive_with_their_times(influx: Influx, caplog:
     buffer = Buffer()
     with writer(buffer, settings(influx.url)):
         add(buffer, 0)
-        until("the first point is there", lambda: times(influx) == [0])
+        until("the first point is written, and the writer knows", lambda: not buffer.points)
+        assert times(influx) == [0]
         influx.stop()
         for number in range(1, 50):
             add(buffer, number)
@@ -84,7 +86,7 @@ def test_the_points_of_an_outage_arrive_with_their_times(influx: Influx, caplog:
         influx.start()
         until("the points of the outage are there", lambda: times(influx) == list(range(50)))
     assert len([line for line in said(caplog) if "takes no points" in line]) == 1
-    assert any("takes points again" in line for line in said(caplog))
+    assert any("takes points again; 49 were waiting" in line for line in said(caplog))
 
 
 def test_an_outage_longer_than_the_buffer_loses_the_oldest_and_tells_how_many(
@@ -111,7 +113,7 @@ def test_whoever_adds_points_never_waits_for_a_database_that_hangs(monkeypatch: 
         with writer(buffer, settings(f"http://127.0.0.1:{hole.getsockname()[1]}")) as made:
             for number in range(5000):
                 add(buffer, number)
-            until("it has given up a try", lambda: made._fails > 0)
+            until("it has given up a try", lambda: made.fails > 0)
             assert 0 < buffer.size <= 10_000
 
 
@@ -127,6 +129,41 @@ def test_a_wrong_token_is_one_line_and_the_right_one_is_found_without_a_restart(
     (line,) = [line for line in said(caplog) if "refuses" in line]
     assert line.startswith("InfluxDB refuses (401 authorization failed): see influx.token, ")
     assert "guess" not in caplog.text
+
+
+def test_a_token_that_was_corrected_after_a_refusal_is_used_at_the_very_next_try(
+    make_influx: InfluxMaker, caplog: pytest.LogCaptureFixture
+) -> None:
+    influx = make_influx(auth=True)
+    used: list[str] = []
+    login = ["admin:guess"]
+
+    class Noting:
+        def __init__(self, token: str) -> None:
+            self._token = token
+            self._server = connect(settings(influx.url, login=token))
+
+        def write(self, body: bytes) -> None:
+            used.append(self._token)
+            self._server.write(body)
+
+        def make_bucket(self) -> None:
+            self._server.make_bucket()
+
+        def close(self) -> None:
+            self._server.close()
+
+    buffer = Buffer()
+    add(buffer, 1)
+    made = Writer(buffer, lambda: Noting(login[0]), QUICK._replace(denied=0.5))
+    made.start()
+    until("the guess is refused", lambda: any("refuses" in line for line in said(caplog)))
+    login[0] = ADMIN
+    until("the point is there", lambda: times(influx) == [1])
+    made.stop(0.2)
+    assert used[:2] == ["admin:guess", ADMIN]
+    assert made.tally()[:4] == (1, 0, 0, 0)
+    assert (made.tally().last_write or 0) > BEGIN
 
 
 def test_no_token_where_one_is_wanted_is_told_as_a_refused_one(
@@ -226,7 +263,7 @@ def test_the_points_of_an_outage_arrive_the_way_of_influxdb_2_too(victoria: Vict
     with writer(buffer, settings(victoria.url, version=2, login="any", org="lab")) as made:
         for number in range(20):
             add(buffer, number)
-        until("a try failed", lambda: made._fails > 0)
+        until("a try failed", lambda: made.fails > 0)
         victoria.start()
         until("all is written", lambda: not buffer.points)
     until("it is there", lambda: len(victoria.values("cpu_value", BEGIN).get("node1", [])) == 20)
@@ -329,7 +366,7 @@ def test_a_mistake_in_the_settings_is_one_line_however_often_they_are_looked_at(
 
     made = Writer(buffer, look, QUICK)
     made.start()
-    until("it was tried often", lambda: made._fails > 3)
+    until("it was tried often", lambda: made.fails > 3)
     made.stop(0.2)
     assert said(caplog).count("conf.json: influx.url: a text is expected") == 1
 
@@ -347,7 +384,7 @@ def test_what_comes_after_an_end_that_cannot_wait_is_told(caplog: pytest.LogCapt
     buffer = Buffer()
     add(buffer, 1)
     with writer(buffer, settings(f"http://127.0.0.1:{port}")) as made:
-        until("a try failed", lambda: made._fails > 0)
+        until("a try failed", lambda: made.fails > 0)
     assert "1 points were not written: InfluxDB did not take them in time" in said(caplog)
     assert not list(tmp_path.iterdir())
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from itertools import pairwise
@@ -19,17 +21,18 @@ from typing import Any
 import pytest
 
 from client.cli import writer_process
-from monitor.__main__ import Desk, _lock
-from monitor.influx_writer import Buffer
+from monitor.__main__ import Collector, _lock
+from monitor.influx_status import StatusFile
+from monitor.influx_writer import Buffer, Tally
 from tests.monitor.databases import Influx
-from tests.system.lab import ROOT, Lab, until
+from tests.system.lab import ROOT, Lab
+from tests.waiting import until
 
 StartWriter = Callable[..., "subprocess.Popen[str]"]
 
 
 def configure(lab: Lab, **section: Any) -> None:
-    conf = json.loads(lab.conf.read_text(encoding="utf-8"))
-    lab.conf.write_text(json.dumps({**conf, "influx": section}), encoding="utf-8")
+    lab.write_conf(influx=section)
 
 
 def monitor(conf: Path) -> list[str]:
@@ -51,7 +54,7 @@ def start_writer(lab: Lab) -> Iterator[StartWriter]:
     yield start
     for process in started:
         process.terminate()
-        _, told = process.communicate(timeout=20)
+        _, told = process.communicate(timeout=60)
         assert process.returncode == 0, told
 
 
@@ -87,19 +90,37 @@ def test_what_a_master_tells_is_in_influxdb_and_is_right(lab: Lab, influx: Influ
     assert (node["online"], node["gpus"]) == (1, lab.gpus)
 
 
+def test_the_writer_opens_no_connection_on_which_it_has_nothing_to_say(
+    lab: Lab, influx: Influx, start_writer: StartWriter
+) -> None:
+    lab.write_conf(limits={"handshake_s": 1.0})
+    lab.start()
+    start_writer(url=influx.url, version=1)
+    until(
+        "both streams are followed",
+        lambda: influx.rows('SELECT "online" FROM "node"') and influx.rows('SELECT * FROM "cpu"'),
+    )
+    with lab.client() as client:
+        data = client.address.data
+    with socket.create_connection(("127.0.0.1", data)) as silent:  # ours came later, so it is given up later
+        assert silent.recv(1) == b""
+    until("it is told", lambda: "no request within" in lab.server_log())
+    assert lab.server_log().count("no request within") == 1
+
+
 def test_it_follows_over_the_death_of_the_master_and_counts_nothing_twice_or_not_at_all(
     lab: Lab, influx: Influx, start_writer: StartWriter
 ) -> None:
     start_writer(url=influx.url, version=1)
     lab.start()
     with lab.client() as client:
-        client.wait([client.submit("true"), client.submit("true")], 30)
+        client.wait([client.submit("true"), client.submit("true")], 60)
         sleeper = client.submit("sleep 1; exit 4")
-        client.wait([sleeper], 30, until="started")
+        client.wait([sleeper], 60, until="started")
     lab.kill_master()
     lab.start()
     with lab.client() as client:
-        client.wait([sleeper, client.submit("true")], 30)
+        client.wait([sleeper, client.submit("true")], 60)
 
     def counted() -> tuple[Any, Any] | None:
         found = one(influx, 'SELECT sum("starts") AS starts, sum("ends") AS ends FROM "task"')
@@ -149,29 +170,29 @@ def test_up_starts_it_and_down_ends_it(lab: Lab, influx: Influx) -> None:
     assert (up.returncode, up.stderr) == (0, "")
     pid = int(lock.read_text(encoding="ascii"))
     second = subprocess.run(
-        monitor(lab.conf), cwd=ROOT, env=lab.environment(), capture_output=True, text=True, timeout=20, check=False
+        monitor(lab.conf), cwd=ROOT, env=lab.environment(), capture_output=True, text=True, timeout=60, check=False
     )
     assert second.returncode == 1
     assert second.stderr == f"error: locked: pid {pid} writes to InfluxDB for this lab already ({lock})\n"
     until("points are there", lambda: influx.rows('SELECT "value" FROM "cpu"'))
     assert lab.muster("down").returncode == 0
-    until("it is gone", lambda: pid not in {process.pid for process in lab.processes()}, patience=1)
+    until("it is gone", lambda: pid not in {process.pid for process in lab.processes()})
 
 
 def test_up_in_the_foreground_has_it_beside_and_takes_it_along(lab: Lab, influx: Influx) -> None:
     configure(lab, url=influx.url, version=1)
     lock = lab.task_info / "influx.lock"
-    command = [sys.executable, "-m", "client.cli.main", "up", "--conf", str(lab.conf)]
+    command = [sys.executable, "-m", "muster", "up", "--conf", str(lab.conf)]
     with subprocess.Popen(command, cwd=ROOT, env=lab.environment(), stderr=subprocess.PIPE, text=True) as up:
         try:
             until("points are there", lambda: influx.rows('SELECT "value" FROM "cpu"'))
             pid = int(lock.read_text(encoding="ascii"))
             assert lab.muster("down").returncode == 0
-            _, told = up.communicate(timeout=20)
+            _, told = up.communicate(timeout=60)
         finally:
             up.kill()
     assert up.returncode == 0, told
-    until("it is gone", lambda: pid not in {process.pid for process in lab.processes()}, patience=1)
+    until("it is gone", lambda: pid not in {process.pid for process in lab.processes()})
 
 
 def test_what_a_dead_master_left_is_ended_by_down_and_replaced_by_up(lab: Lab, influx: Influx) -> None:
@@ -189,7 +210,7 @@ def test_what_a_dead_master_left_is_ended_by_down_and_replaced_by_up(lab: Lab, i
     down = lab.muster("down")
     assert down.returncode == 3
     assert "the writer of metrics was left behind and is stopped" in down.stderr
-    until("it is gone", lambda: int(second) not in {process.pid for process in lab.processes()}, patience=1)
+    until("it is gone", lambda: int(second) not in {process.pid for process in lab.processes()})
 
 
 def test_status_tells_of_the_writer_and_up_starts_one_that_was_killed(lab: Lab, influx: Influx) -> None:
@@ -203,11 +224,14 @@ def test_status_tells_of_the_writer_and_up_starts_one_that_was_killed(lab: Lab, 
     until("the writer says where it writes", lambda: influx.url in metrics()["last_word"])
     pid = int((lab.task_info / "influx.lock").read_text(encoding="ascii"))
     assert metrics()["pid"] == pid
-    assert f"\nmetrics  pid {pid}; " in lab.muster("status").stdout
+    until("points are written", lambda: metrics().get("written"))
+    assert time.time() - metrics()["last_write"] < 60
+    assert re.search(rf"\nmetrics  pid {pid}; [\d,]+ points written, the last \d+s ago; ", lab.muster("status").stdout)
     again = lab.muster("up", "--detach")
     assert (again.returncode, again.stderr.partition(" a master runs")[0]) == (1, "error: conflict:")
     os.kill(pid, signal.SIGKILL)
     until("it is gone", lambda: metrics()["pid"] is None)
+    assert "written" not in metrics(), "what a writer of before said is not how things are"
     assert "\nmetrics  NOT written: the writer does not run (`muster up` starts it); " in lab.muster("status").stdout
     again = lab.muster("up")
     assert (again.returncode, again.stderr) == (0, "")
@@ -238,11 +262,11 @@ def test_a_writer_that_ends_by_itself_while_it_is_told_to_is_ended(tmp_path: Pat
         assert writer_process.stop(str(tmp_path))
 
 
-def test_a_master_that_makes_no_sense_does_not_end_the_writer(caplog: pytest.LogCaptureFixture) -> None:
-    desk = Desk(Buffer())
-    desk.messages.put(("nodes", {"method": "snapshot", "params": {"nodes": [{"name": "n", "gpus": [3]}]}}))
+def test_a_master_that_makes_no_sense_does_not_end_the_writer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    collector = Collector(Buffer(), lambda: Tally(0, 0, 0, 0, None), StatusFile(tmp_path / "influx.json"))
+    collector.messages.put(("nodes", {"method": "snapshot", "params": {"nodes": [{"name": "n", "gpus": [3]}]}}))
     ending = threading.Event()
-    worker = threading.Thread(target=desk.run, args=(ending,))
+    worker = threading.Thread(target=collector.run, args=(ending,))
     worker.start()
     until("it is told", lambda: "what the master told makes no sense: 'how things are'" in caplog.text)
     assert worker.is_alive()
@@ -263,7 +287,7 @@ def test_a_writer_that_cannot_start_is_told_by_up_and_the_master_serves(lab: Lab
 def test_a_mistake_in_conf_json_is_one_line(lab: Lab) -> None:
     configure(lab, url="nonsense")
     told = subprocess.run(
-        monitor(lab.conf), cwd=ROOT, env=lab.environment(), capture_output=True, text=True, timeout=20, check=False
+        monitor(lab.conf), cwd=ROOT, env=lab.environment(), capture_output=True, text=True, timeout=60, check=False
     )
     assert told.returncode == 1
     assert told.stderr.startswith(f"error: config: {lab.conf}: influx.url: ")

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from tests.agent.fake_gpus import Machine, gpu
-from tests.agent.test_sample_lab import GpuLab
+from tests.agent.sample.test_lab import GpuLab
 from tests.monitor.databases import Influx
 from tests.monitor.test_main import configure, monitor
-from tests.system.lab import ROOT, Lab, until
+from tests.system.lab import ROOT, Lab
+from tests.waiting import until
 
 PROBES = {"nvml": "nvml", "gputil": "gputil", "nvidia-smi": "auto", "none": "auto"}
 """What the registry asks for, by who is there to tell."""
@@ -45,7 +46,7 @@ def probed_lab(tmp_path: Path, influx: Influx, way: str) -> Iterator[Lab]:
     writer = subprocess.Popen(monitor(lab.conf), cwd=ROOT, env=lab.environment())
     yield lab
     writer.terminate()
-    writer.wait(20)
+    writer.wait(60)
     lab.kill_master()
     assert lab.close() == []
 

@@ -15,17 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from master.core.task import TRANSITIONS, Change, TaskState
+from master.core.core import Core, InconsistentError
+from master.core.law import TRANSITIONS
+from master.core.task import Change, TaskState
 from master.durable.disk import OsDisk
 from master.durable.journal import read_journal
+from master.durable.recovery import HEAD
 from master.durable.store import JOURNAL, Image, Store, StoreCorruptError
-from tests.system.lab import Lab, NeverError, until
+from tests.system.lab import Lab
 from tests.system.oracle import Job, Oracle
+from tests.waiting import NeverError, until
 
 if TYPE_CHECKING:
     from client.shapes import Task
 
-SETTLE_S = 10.0
+SETTLE_S = 60.0
 """For what may take a moment after the last task ended: acks on their way, shims saying goodbye."""
 MASTER_THREADS = 8
 MASTER_DESCRIPTORS = 64
@@ -43,7 +47,7 @@ def audit_running(lab: Lab, oracle: Oracle, jobs: list[Job], *, lost: int, reboo
     problems = _promises(tasks, jobs)
     problems += _outcomes(tasks, jobs, lost, rebooted)
     problems += _attempts(tasks, oracle, jobs)
-    problems += _logs(tasks, jobs, lost)
+    problems += _logs(tasks, jobs, lost, rebooted)
     for node in nodes:
         held = [gpu["index"] for gpu in node["gpus"] if gpu["held_by"]]
         if held or node["state"] != "online":
@@ -61,6 +65,21 @@ def audit_stopped(lab: Lab, jobs: list[Job], work: Path, chance: random.Random, 
     if set(first.tasks) != {job.id for job in jobs}:
         problems.append("the files hold other tasks than those that were answered")
     return problems + _prefixes(lab.task_info, work, chance, prefixes)
+
+
+def audit_crashed(lab: Lab) -> list[str]:
+    """What a core makes of the files that a master left who was killed a moment ago: all its parts have to agree."""
+    return [f"after a crash: {told}" for told in _disagreements(_load(lab.task_info, lab.folder / "crashed"))]
+
+
+def _disagreements(image: Image) -> list[str]:
+    core = Core((), lambda task_id, number: f"{task_id}.{number}", waiting_limit=0)
+    try:
+        core.load(image.tasks, image.answered, image.next_id, image.state)
+        core.sanity_check()
+    except (InconsistentError, ValueError) as error:
+        return [str(error)]
+    return []
 
 
 def _promises(tasks: dict[int, Task], jobs: list[Job]) -> list[str]:
@@ -94,7 +113,11 @@ def _outcomes(tasks: dict[int, Task], jobs: list[Job], lost: int, rebooted: Coll
 
 def _went_down(task: Task, rebooted: Collection[str]) -> bool:
     """Did its node take the task along?"""
-    return "reboot" in (task["reason"] or "") and {part["node"] for part in task["allocation"]} <= set(rebooted)
+    return "reboot" in (task["reason"] or "") and _was_on(task, rebooted)
+
+
+def _was_on(task: Task, nodes: Collection[str]) -> bool:
+    return {part["node"] for part in task["allocation"]} <= set(nodes)
 
 
 def _attempts(tasks: dict[int, Task], oracle: Oracle, jobs: list[Job]) -> list[str]:
@@ -116,8 +139,9 @@ def _attempts(tasks: dict[int, Task], oracle: Oracle, jobs: list[Job]) -> list[s
     return problems
 
 
-def _logs(tasks: dict[int, Task], jobs: list[Job], lost: int) -> list[str]:
-    """Each log ends with the exit code, once; a shim that was killed in time could not write it."""
+def _logs(tasks: dict[int, Task], jobs: list[Job], lost: int, rebooted: Collection[str]) -> list[str]:
+    """Each log ends with the exit code, once; a shim that was killed in time could not write it, nor one whose machine
+    lost power just when the exit was on its disk."""
     unfinished, wrong = [], []
     for job in jobs:
         task = tasks.get(job.id)
@@ -127,7 +151,7 @@ def _logs(tasks: dict[int, Task], jobs: list[Job], lost: int) -> list[str]:
         lines = log.read_text(encoding="utf-8").split("\n") if log.exists() else []
         count = sum(line.startswith("Program Exit With Code") for line in lines)
         if count == 0:
-            unfinished.append(job.id)
+            unfinished += [job.id] if not _was_on(task, rebooted) else []
         elif count > 1 or f"Program Exit With Code {task['exit_code']}" not in lines:
             wrong.append(job.id)
     problems = [f"logs with wrong last lines: {wrong}"] if wrong else []
@@ -209,15 +233,17 @@ def _load(task_info: Path, copy: Path, cut: int | None = None) -> Image:
 
 
 def _prefixes(task_info: Path, work: Path, chance: random.Random, count: int) -> list[str]:
-    """Any prefix of the journal loads, or is refused because the queue files are newer than what was cut away."""
+    """Any prefix of the journal loads, or is refused: the queue files are newer than it, or nothing is left of it."""
     whole = (task_info / JOURNAL).stat().st_size
     compacted = json.loads((task_info / "state.json").read_text(encoding="utf-8"))["seq"] > 0
     problems, sizes = [], []
     for cut in sorted(chance.randrange(whole + 1) for _ in range(count)):
         try:
-            sizes.append(len(_load(task_info, work / "prefix", cut).tasks))
+            image = _load(task_info, work / "prefix", cut)
+            sizes.append(len(image.tasks))
+            problems += [f"the journal cut after {cut} bytes: {told}" for told in _disagreements(image)]
         except StoreCorruptError as error:
-            if not compacted:
+            if not compacted and cut >= len(HEAD):
                 problems.append(f"the journal cut after {cut} bytes is refused: {error}")
     if sizes != sorted(sizes):
         problems.append("a longer prefix of the journal holds fewer tasks")

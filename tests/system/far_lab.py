@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.system.far_node import Steps
-from tests.system.lab import NeverError, until
 from tests.system.ssh_lab import SshLab
 from tests.testbed.bed import Testbed
 from tests.testbed.host import Host
 from tests.testbed.processes import Process
+from tests.waiting import NeverError, until
 
 STALE_S = 17.0
 """More than the 15 s after which a silent connection is given up, less than the cut of a wire lasts."""

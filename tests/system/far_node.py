@@ -14,7 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.system.lab import Lab, until
+from tests.system.lab import Lab
+from tests.waiting import until
 
 NAME = "far"
 ENTRY = {"name": NAME, "driver": "report", "gpu_count": 2, "gpu_probe": "declared", "slots": 4}

@@ -1,7 +1,8 @@
 """A lab in a folder of its own: a master as a real process, agents of this machine, and nothing left at the end.
 
-Everything that is started here inherits one environment variable, XDG_STATE_HOME inside the lab's folder; by it every
-process of the lab is found again, whoever its parent is by then. Owns starting, killing and finding; knows no tasks.
+Everything that is started here has one environment variable, XDG_STATE_HOME inside the lab's folder: masters and agents
+inherit it, tasks get it from conf.json. By it every process of the lab is found again, whoever its parent is by then.
+Owns starting, killing and finding; knows no tasks.
 """
 
 from __future__ import annotations
@@ -9,48 +10,27 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from client.api import Client, connect
 from tests.testbed import processes
 from tests.testbed.processes import Process
+from tests.waiting import PATIENCE_S, NeverError, until
 from wire.errors import UnreachableError
 
 ROOT = Path(__file__).parents[2]
 PORTS = ("monitor_port", "data_port", "train_state_port")
 CHOOSE_FROM = range(12_000, 30_000)
 """Below the ports that the kernel gives to clients: one that waits for its master may otherwise connect to itself."""
-PATIENCE_S = 20.0
 OWN_FORKS = 2
 """Children of an agent that belong to no task: its sampler, and the next task's shim, which has a child."""
-
-T = TypeVar("T")
-
-
-class NeverError(AssertionError):
-    """What was waited for did not come."""
-
-
-def until(what: str, condition: Callable[[], T | None], patience: float = PATIENCE_S) -> T:
-    """Wait for a condition and give its value. Raises NeverError after `patience` seconds."""
-    deadline = time.monotonic() + patience
-    pause = 0.005
-    while True:
-        value = condition()
-        if value:
-            return value
-        if time.monotonic() > deadline:
-            raise NeverError(f"not within {patience:.0f} s: {what}")
-        time.sleep(pause)
-        pause = min(pause * 1.5, 0.1)
 
 
 def free_ports(count: int) -> list[int]:
@@ -66,6 +46,15 @@ def free_ports(count: int) -> list[int]:
     raise NeverError(f"{count} free ports among 500")
 
 
+def rewrite(path: Path, text: str) -> None:
+    """Write a file in one go, as an editor would, whoever reads it meanwhile; its mode stays."""
+    draft = path.with_name(f"{path.name}.draft")
+    draft.write_text(text, encoding="utf-8")
+    with suppress(FileNotFoundError):
+        shutil.copymode(path, draft)
+    draft.replace(path)
+
+
 class Lab:
     """One folder with conf.json, registry, queue and the agents' state. `close` it; `left` says what outlived that."""
 
@@ -78,9 +67,19 @@ class Lab:
         self.nodes = [f"node{number}" for number in range(nodes)]
         self.gpus = gpus
         self.master: subprocess.Popen[bytes] | None = None
+        self.before: list[str] = []
+        """What its command line begins with."""
+        self.python = sys.executable
+        """What runs it, and the agents that it starts on this machine."""
+        self.code = ROOT
+        """Where the code lies that runs it: ours, or that of a version before."""
         folder.mkdir(parents=True, exist_ok=True)
         ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
-        self.keys: dict[str, Any] = {"socket_info": ports, "scheduler": {"grace_s": 2.0}}
+        self.keys: dict[str, Any] = {
+            "socket_info": ports,
+            "scheduler": {"grace_s": 2.0},
+            "task_env": {"PYTHONUNBUFFERED": "1", "XDG_STATE_HOME": str(self.state)},
+        }
         self.write_conf()
         entry = {"ip": "127.0.0.1", "driver": "local", "gpu_probe": "declared", "gpu_count": gpus, "slots": slots}
         self.write_registry([{"name": name, **entry} for name in self.nodes])
@@ -88,7 +87,7 @@ class Lab:
     def write_conf(self, **more: Any) -> None:
         """Write conf.json: what every lab has, and the keys given here."""
         self.keys.update(more)
-        self.conf.write_text(json.dumps(self.keys), encoding="utf-8")
+        rewrite(self.conf, json.dumps(self.keys))
 
     @property
     def registry(self) -> Path:
@@ -96,10 +95,8 @@ class Lab:
         return self.folder / "gpu_slaver_info.json"
 
     def write_registry(self, entries: list[dict[str, Any]]) -> None:
-        """Write the list of nodes, in one go, as an editor would."""
-        draft = self.registry.with_suffix(".draft")
-        draft.write_text(json.dumps(entries), encoding="utf-8")
-        draft.replace(self.registry)
+        """Write the list of nodes."""
+        rewrite(self.registry, json.dumps(entries))
 
     @property
     def connections(self) -> int:
@@ -116,8 +113,13 @@ class Lab:
         return (self.folder / "server_log.log").read_text(encoding="utf-8")
 
     def environment(self) -> dict[str, str]:
-        """What processes of the lab are started with: the caller's environment without his own Muster."""
-        own = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
+        """What processes of the lab are started with: the caller's environment without his own Muster. The GPUs that a
+        test plays stay."""
+        own = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith("MUSTER_") or name == "MUSTER_AGENT_FAKE_GPUS"
+        }
         return {**own, "XDG_STATE_HOME": str(self.state)}
 
     # -- the master -------------------------------------------------------------------------------------------
@@ -127,8 +129,8 @@ class Lab:
         extra = {"MUSTER_FAILPOINT": failpoint} if failpoint else {}
         with (self.folder / "master.out").open("ab") as out:
             return subprocess.Popen(
-                [sys.executable, "-m", "master", "--conf", str(self.conf)],
-                cwd=ROOT,
+                [*self.before, self.python, "-m", "master", "--conf", str(self.conf)],
+                cwd=self.code,  # which is before all else on the path
                 env={**self.environment(), **extra},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -136,10 +138,16 @@ class Lab:
             )
 
     def start(self, failpoint: str = "") -> None:
-        """Start the master; without a failpoint, which may end it at any moment, wait until it answers."""
+        """Start the master; without a failpoint, which may end it at any moment, wait until it answers. Leaves nothing
+        where it does not."""
         self.master = self.launch_master(failpoint)
-        if not failpoint:
+        if failpoint:
+            return
+        try:
             until("the master answers", self._answers)
+        except NeverError:
+            self.close()
+            raise
 
     def _answers(self) -> bool:
         if self.master is not None and self.master.poll() is not None:
@@ -184,12 +192,12 @@ class Lab:
     def muster(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command of `muster` in this lab."""
         return subprocess.run(
-            [sys.executable, "-m", "client.cli.main", *words, "--conf", str(self.conf)],
+            [sys.executable, "-m", "muster", *words, "--conf", str(self.conf)],
             cwd=ROOT,
             env=self.environment(),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=2 * PATIENCE_S,
             check=False,
         )
 
@@ -217,9 +225,7 @@ class Lab:
     def arm_agent(self, node: str, failpoint: str) -> Path:
         """Have the node's agent, or its next shim, killed at a point; the file that is gone when that happened."""
         path = self.agent_folder(node) / "failpoint"
-        draft = path.with_suffix(".draft")
-        draft.write_text(failpoint, encoding="ascii")
-        draft.replace(path)
+        rewrite(path, failpoint)
         return path
 
     # -- what lives -------------------------------------------------------------------------------------------
@@ -250,7 +256,7 @@ class Lab:
         for pid in agents - {None}:
             _signal(pid, signal.SIGTERM)
         with suppress(NeverError):
-            until("nothing of the lab lives", lambda: not self.processes(), patience=6)
+            until("nothing of the lab lives", lambda: not self.processes())
         left = self.processes()
         for process in left:
             _signal(process.pid, signal.SIGKILL)

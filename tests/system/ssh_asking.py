@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from tests.system.lab import until
 from tests.system.ssh_lab import SshLab
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from client.shapes import Node, Task
 
-NOTICED_S = 25.0
+NOTICED_S = 90.0
 """15 s until a silent connection is given up, and what a busy machine adds."""
 
 T = TypeVar("T")

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.system.chaos import Gate, Plan, Report, Say, Stage, Storm, run
-from tests.system.lab import NeverError, until
 from tests.system.ssh_lab import SshLab, ssh_oracle
 from tests.testbed.bed import Testbed
 from tests.testbed.errors import TestbedError
 from tests.testbed.host import Host
+from tests.waiting import NeverError, until
 
 HOSTS = 4
 MENDED_S = 60.0

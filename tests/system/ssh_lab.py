@@ -13,11 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.system.lab import Lab, NeverError, until
+from tests.system.lab import Lab
 from tests.system.oracle import Oracle
 from tests.testbed.bed import Testbed
 from tests.testbed.host import Host
 from tests.testbed.processes import Process
+from tests.waiting import NeverError, until
 
 BY_PASSWORD = 2
 """The first so many hosts are entered by password."""
@@ -145,7 +146,7 @@ class SshLab(Lab):
                 with suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGTERM)
         with suppress(NeverError):
-            until("nothing of the lab lives", lambda: not self.processes(), patience=6)
+            until("nothing of the lab lives", lambda: not self.processes())
         left = self.processes()
         for process in left:
             with suppress(ProcessLookupError):

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,8 +21,13 @@ from typing import Any
 
 import pytest
 
-from tests.master.deploy.deploy_lab import LOCAL, NODES, write_lab
-from tests.system.lab import free_ports, until
+from master.setup.deploy import nfs as nfs_files
+from master.setup.deploy import steps
+from tests import rights
+from tests.master.setup.deploy.deploy_lab import LOCAL, NODES, lab_at, machine, write_lab
+from tests.system.lab import free_ports
+from tests.testbed import accounts
+from tests.waiting import until
 
 ACCOUNT = "games"
 """An account that every Debian and Ubuntu has, other than root: the lab is its."""
@@ -55,6 +61,7 @@ def lab(place: Path) -> Path:
 
 
 def make(place: Path, **keys: Any) -> Path:
+    rights.need_users()
     conf = write_lab(place, **keys)
     for name in json.loads(conf.read_bytes())["visible_folders"]:
         (conf.parent / name).mkdir(exist_ok=True)
@@ -66,7 +73,7 @@ def make(place: Path, **keys: Any) -> Path:
 def deploy(conf: Path) -> Path:
     """As people do; gives the folder."""
     where = conf.parent.parent / "setup"
-    run(sys.executable, "-m", "client.cli.main", "--conf", str(conf), "deploy", str(where))
+    run(sys.executable, "-m", "muster", "--conf", str(conf), "deploy", str(where))
     return where
 
 
@@ -83,7 +90,7 @@ def server(*words: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         try:
-            process.wait(20)
+            process.wait(60)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
@@ -180,6 +187,7 @@ def ganesha_conf(exports: Path, folder: Path, port: int) -> str:
 
 
 def nfs_server(place: Path, conf: Path, port: int) -> list[str]:
+    rights.need_real_root()  # it opens files by handle
     folder = place / "ganesha"
     folder.mkdir()
     text = ganesha_conf(deploy(conf) / "nfs" / "muster.exports", folder, port)
@@ -233,7 +241,7 @@ def test_the_script_for_nodes_puts_its_lines_into_fstab_once_and_makes_the_mount
     for name in ("mount", "findmnt", "mount.nfs4", "systemctl"):
         (programs / name).write_text(f'#!/bin/sh\necho "{name} $*" >>{place}/called\n', encoding="utf-8")
         (programs / name).chmod(0o755)
-    shutil.copytree("/etc", etc, symlinks=True)
+    shutil.copytree("/etc", etc, symlinks=True, ignore=accounts.not_to_copy)
     (etc / "fstab").write_text("/dev/sda1 / ext4 defaults 0 1\n", encoding="utf-8")
     shutil.rmtree(root)
     script = [str(nodes / "mount.sh"), str(nodes / "节点二.fstab")]
@@ -255,8 +263,41 @@ def test_the_script_for_nodes_puts_its_lines_into_fstab_once_and_makes_the_mount
         ["实验 数据", "envs", 'data #1 "raw"', "50%Umsatz", "it's"]
     )
     assert "mount --all --types nfs,nfs4\n" in (place / "called").read_text(encoding="utf-8")
-    with pytest.raises(AssertionError, match=r"the number of root is 0 here and \d+ on"):
+    with pytest.raises(AssertionError, match=r"the number of root is 0 here and \d+ on") as told:
         run("sh", *script, "root")
+    assert "usermod" not in str(told.value)
+
+
+def test_no_account_of_a_node_is_told_to_become_root_where_the_master_runs_as_root(place: Path) -> None:
+    rights.need_root()
+    script = place / "mount.sh"
+    script.write_text(nfs_files.mount_script(lab_at(write_lab(place), machine(user="root", uid=0))), encoding="utf-8")
+    lines = place / "a.fstab"
+    lines.write_text("", encoding="utf-8")
+    with pytest.raises(AssertionError, match="the folders belong to root: games ") as told:
+        run("sh", str(script), str(lines), ACCOUNT)
+    assert "usermod" not in str(told.value)
+    assert "usermod" not in script.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("account", ["it's", "$(>stolen)", "a;>stolen", "lab"])
+def test_what_the_readme_says_for_ssh_reaches_the_nodes_shell_as_it_is_meant(place: Path, account: str) -> None:
+    """The line is given to a shell here; `ssh` joins what it gets with blanks and gives that to another, as it does."""
+    programs = place / "programs"
+    programs.mkdir()
+    bodies = {"ssh": 'shift 2; cd "$0.d"; exec sh -c "$*"', "sudo": "printf '<%s>' \"$@\""}
+    for name, body in bodies.items():
+        (programs / name).write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    (programs / "ssh.d").mkdir()
+    conf = write_lab(place, nodes=[{**NODES[0], "user_name": account}])
+    readme = steps.readme(lab_at(conf), place, defaultdict(lambda: "a.fstab"))
+    lines = [line for line in readme.splitlines() if line.startswith("ssh ")]
+    assert len(lines) == 2
+    for line in lines:
+        said = run("sh", "-c", f"admin=root; {line}", PATH=f"{programs}:{PROGRAMS}")
+        assert said.endswith(f"<{account}>")
+    assert [path.name for path in place.rglob("stolen")] == []
 
 
 # -- Samba --------------------------------------------------------------------------------------------------------

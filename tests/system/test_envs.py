@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.system.lab import Lab, until
+from tests.system.lab import Lab
+from tests.waiting import until
 from wire.errors import ConflictError, MusterError, NotFoundError
 
 VERSION = "{}.{}.{}".format(*sys.version_info[:3])
@@ -120,11 +121,14 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     made.write_registry([{**entries[0], "gpu_count": 0}, entries[1]])
     made.write_conf(conda="envs/miniconda3", limits={"env_requests_per_minute": 1000})
     fill(made.folder / "envs/miniconda3")
-    made.start()
-    with made.client() as client:
-        until("both nodes", lambda: all(node["state"] == "online" for node in client.nodes()))
-    yield made
-    assert made.close() == []
+    try:
+        made.start()
+        with made.client() as client:
+            until("both nodes", lambda: all(node["state"] == "online" for node in client.nodes()))
+        yield made
+    finally:
+        left = made.close()
+    assert left == []
 
 
 def ask(lab: Lab, verb: str, **params: Any) -> Any:

@@ -9,8 +9,9 @@ import pytest
 from master import failpoint
 from tests.system import books
 from tests.system.chaos import AGENT_FAILPOINTS, SHIM_KILLS, Gate, Submitter
-from tests.system.lab import Lab, until
+from tests.system.lab import Lab
 from tests.system.oracle import Job, Oracle
+from tests.waiting import until
 
 SHAPES = ((1, 0), (0, 3), (8, 0), (2, 137), (0, 0), (3, 1))
 """GPUs and exit code of each job."""
@@ -31,7 +32,7 @@ def start_clients(lab: Lab, oracle: Oracle) -> tuple[list[Job], list[Submitter]]
 def finish(lab: Lab, oracle: Oracle, jobs: list[Job], clients: list[Submitter], *, lost: int = 0) -> None:
     """Wait for the end of all, and read the books."""
     for client in clients:
-        client.join(30)
+        client.join(60)
         assert client.problems == []
         assert not client.is_alive()
     with lab.client() as asking:
@@ -39,7 +40,7 @@ def finish(lab: Lab, oracle: Oracle, jobs: list[Job], clients: list[Submitter], 
     assert books.audit_running(lab, oracle, jobs, lost=lost) == []
 
 
-@pytest.mark.parametrize("name", failpoint.NAMES)
+@pytest.mark.parametrize("name", failpoint.TRAFFIC)
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_master_that_dies_here_comes_back_and_every_task_runs_once(
     lab: Lab, oracle: Oracle, name: str, count: int
@@ -47,6 +48,38 @@ def test_a_master_that_dies_here_comes_back_and_every_task_runs_once(
     lab.start(f"{name}:{count}")
     jobs, clients = start_clients(lab, oracle)
     lab.await_failpoint()
+    lab.start()
+    finish(lab, oracle, jobs, clients)
+
+
+@pytest.mark.parametrize("name", failpoint.START)
+def test_a_master_that_dies_while_it_starts_starts_the_next_time(lab: Lab, oracle: Oracle, name: str) -> None:
+    lab.start()
+    jobs, clients = start_clients(lab, oracle)
+    until("something is in the journal", lambda: any(job.id for job in jobs))
+    lab.kill_master()
+    if name == "start.torn_kept":
+        with (lab.task_info / "journal.jsonl").open("ab") as journal:
+            journal.write(b"0123abcd 9999 9998 {")
+    lab.start(name)
+    lab.await_failpoint()
+    lab.start()
+    finish(lab, oracle, jobs, clients)
+
+
+AGAIN = (("compaction.renamed", 3), ("compaction.done", 2))
+
+
+@pytest.mark.parametrize(("name", "count"), [*((name, 1) for name in failpoint.COMPACTION), *AGAIN])
+def test_a_master_that_dies_while_it_compacts_has_every_task_once(
+    lab: Lab, oracle: Oracle, name: str, count: int
+) -> None:
+    if name == "compaction.archived":
+        lab.write_conf(scheduler={"grace_s": 2.0, "keep_history": 0})
+    lab.start(f"{name}:{count}")
+    jobs, clients = start_clients(lab, oracle)
+    lab.await_failpoint()
+    lab.write_conf(scheduler={"grace_s": 2.0})
     lab.start()
     finish(lab, oracle, jobs, clients)
 
@@ -75,6 +108,6 @@ def test_a_shim_that_dies_here_costs_at_most_the_knowledge_of_one_exit(lab: Lab,
 
 def test_every_failpoint_of_the_agent_is_tried_here() -> None:
     sources = Path(books.__file__).parents[2] / "monitor" / "agent"
-    text = "".join(path.read_text(encoding="utf-8") for path in sources.glob("*.py"))
+    text = "".join(path.read_text(encoding="utf-8") for path in sources.rglob("*.py"))
     named = {part.split('"')[1] for part in text.split("reach(self._folder, ")[1:]}
     assert named == set(AGENT_FAILPOINTS)

@@ -22,8 +22,7 @@ class FileLab(Lab):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, nodes=0)
-        conf = json.loads(self.conf.read_text(encoding="utf-8"))
-        self.conf.write_text(json.dumps({**conf, "visible_folders": ["data", "envs"]}), encoding="utf-8")
+        self.write_conf(visible_folders=["data", "envs"])
         (folder / "envs").mkdir()
         self.data = folder / "data"
         self.data.mkdir()
@@ -31,8 +30,8 @@ class FileLab(Lab):
     def files(self, *words: str, here: Path, code: int = 0) -> subprocess.CompletedProcess[bytes]:
         """`muster files WORDS` from the folder `here`, which must end with this code."""
         done = subprocess.run(
-            [sys.executable, "-m", "client.cli.main", "--conf", str(self.conf), "files", *words],
-            cwd=here, env={**self.environment(), "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60, check=False,
+            [sys.executable, "-m", "muster", "--conf", str(self.conf), "files", *words],
+            cwd=here, env={**self.environment(), "PYTHONPATH": str(ROOT)}, capture_output=True, check=False, timeout=600
         )  # fmt: skip
         assert done.returncode == code, done
         return done
@@ -119,7 +118,8 @@ def test_what_is_there_is_listed_shown_and_put_in_order(lab: FileLab, here: Path
     assert json.loads(lab.files("--json", "cat", "data/runs/b.txt", here=here).stdout)["text"] == "hello\n"
     refused = lab.files("cp", "data/runs/b.txt", "data/runs/2/a.txt", here=here, code=1)
     assert (
-        refused.stderr == b"error: conflict: data/runs/2/a.txt exists already; choose another name or delete it first\n"
+        refused.stderr
+        == b"error: conflict: data/runs/2/a.txt exists already; choose another name, or replace it (-f, `overwrite`)\n"
     )
     lab.files("cp", "-f", "data/runs/b.txt", "data/runs/2/a.txt", here=here)
     assert b"error: conflict: " in lab.files("rm", "data/runs", here=here, code=1).stderr
@@ -128,6 +128,12 @@ def test_what_is_there_is_listed_shown_and_put_in_order(lab: FileLab, here: Path
     ]
     assert lab.files("rm", "data/none", here=here, code=1).stderr.startswith(b"error: not_found: ")
     lab.files("rm", "-f", "data/none", here=here)
+
+
+def test_forcing_does_not_make_a_deletion_of_what_nobody_may_reach(lab: FileLab, here: Path) -> None:
+    refused = lab.files("rm", "-rf", "train_logs", "data//none", here=here, code=1)
+    assert refused.stderr.startswith(b"error: not_found: 'train_logs': not in a visible folder")
+    assert refused.stderr.count(b"\n") == 1
 
 
 def test_one_refusal_does_not_stop_the_others(lab: FileLab, here: Path) -> None:
@@ -304,10 +310,10 @@ def test_an_upload_outlives_its_master(tmp_path: Path, here: Path) -> None:
 
 def test_a_bar_is_drawn_on_a_terminal_only(lab: FileLab, here: Path) -> None:
     (lab.data / "big").write_bytes(bytes(300 << 20))
-    command = f"{sys.executable} -m client.cli.main --conf {lab.conf} files get data/big {here}/big"
+    command = f"{sys.executable} -m muster --conf {lab.conf} files get data/big {here}/big"
     shown = subprocess.run(
         ["script", "-qec", command, "/dev/null"],
-        cwd=ROOT, env=lab.environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=True,
+        cwd=ROOT, env=lab.environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=True,
     ).stdout  # fmt: skip
     assert b"data/big" in shown
     assert b"of 300M" in shown

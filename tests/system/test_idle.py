@@ -10,7 +10,8 @@ import pytest
 
 from tests.agent.fake_gpus import Machine, gpu, process
 from tests.system.conftest import LabMaker
-from tests.system.lab import Lab, until
+from tests.system.lab import Lab
+from tests.waiting import until
 
 IDLE_S = 2.0
 SAMPLES_S = 2.0
@@ -49,6 +50,12 @@ def holds(lab: Lab, machine: Machine) -> int:
     return task_id
 
 
+def cancel(lab: Lab, task_id: int) -> None:
+    with lab.client() as client:
+        client.cancel([task_id])
+        client.wait([task_id], 60)
+
+
 def text_of(path: Path) -> str:
     return path.read_text(encoding="ascii").strip() if path.exists() else ""
 
@@ -84,7 +91,7 @@ def test_a_task_that_sits_on_its_gpu_is_shown_everywhere_until_it_works_again(la
     until("the mark is back", lambda: warning(lab, task_id))
     (lab.folder / "talk").touch()
     until("the log grows", lambda: warning(lab, task_id) is None)
-    assert lab.muster("cancel", str(task_id)).returncode == 0
+    cancel(lab, task_id)
 
 
 def test_a_task_whose_log_grows_is_never_marked_and_a_restart_begins_anew(lab: Lab, machine: Machine) -> None:
@@ -101,7 +108,7 @@ def test_a_task_whose_log_grows_is_never_marked_and_a_restart_begins_anew(lab: L
     lab.start()
     assert warning(lab, task_id) is None
     until("the mark again", lambda: warning(lab, task_id))
-    assert lab.muster("cancel", str(task_id)).returncode == 0
+    cancel(lab, task_id)
 
 
 def test_a_lab_that_wants_no_marks_gets_none(lab: Lab, machine: Machine) -> None:
@@ -112,4 +119,4 @@ def test_a_lab_that_wants_no_marks_gets_none(lab: Lab, machine: Machine) -> None
         until("the GPU is looked at", lambda: client.nodes()[0]["gpus"][0]["utilization"] == 0)
     time.sleep(2 * SAMPLES_S)
     assert warning(lab, task_id) is None
-    assert lab.muster("cancel", str(task_id)).returncode == 0
+    cancel(lab, task_id)

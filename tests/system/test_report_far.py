@@ -9,6 +9,7 @@ import random
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,13 +19,13 @@ import pytest
 
 from tests.system import books
 from tests.system.far_lab import STALE_S, STATE, FarLab
-from tests.system.lab import until
 from tests.system.oracle import Job, Oracle
 from tests.system.ssh_asking import Door, ended, node_of, submit, task_of, until_running, until_state
 from tests.system.ssh_lab import ssh_oracle
 from tests.testbed import processes
 from tests.testbed.bed import Testbed
 from tests.testbed.host import Host
+from tests.waiting import until
 
 REFUSED, BUSY, GAVE_UP = 77, 75, 69
 CUT_S = 20.0
@@ -341,15 +342,14 @@ def in_background(far: FarLab, command: str) -> None:
 
 def verified(unit: Path, kind: str) -> str:
     """What systemd has to say of a unit."""
-    runtime = unit.parent / "run"
-    runtime.mkdir(mode=0o700, exist_ok=True)
-    done = subprocess.run(
-        ["systemd-analyze", "verify", f"--{kind}", "--man=no", str(unit)],
-        env={**os.environ, "XDG_RUNTIME_DIR": str(runtime)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    with tempfile.TemporaryDirectory() as runtime:  # its sockets have long names, and no path more than 107 bytes
+        done = subprocess.run(
+            ["systemd-analyze", "verify", f"--{kind}", "--man=no", str(unit)],
+            env={**os.environ, "XDG_RUNTIME_DIR": runtime},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
     assert done.returncode == 0, done.stdout
     return done.stdout

@@ -18,9 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from monitor.agent.report_settings import state_base
+from monitor.agent.report.settings import state_base
 from tests.system.far_node import ENTRY, NAME, FarNode
-from tests.system.lab import Lab, until
+from tests.system.lab import Lab
+from tests.waiting import until
 
 REFUSED, BUSY, GAVE_UP, BAD_SETUP = 77, 75, 69, 78
 
@@ -49,7 +50,7 @@ def runs(python: str) -> bool:
 
 
 def ended(process: subprocess.Popen[bytes]) -> int:
-    return process.wait(20)
+    return process.wait(60)
 
 
 def test_a_task_runs_on_a_machine_that_dials_in_and_survives_master_caller_and_agent(far: FarNode) -> None:
@@ -58,9 +59,9 @@ def test_a_task_runs_on_a_machine_that_dials_in_and_survives_master_caller_and_a
     far.await_state("online")
     with far.lab.client() as client:
         short = client.submit(["sh", "-c", "echo here; exit 3"], gpus=1)
-        assert client.wait([short], 20)[short]["exit_code"] == 3
+        assert client.wait([short], 60)[short]["exit_code"] == 3
         task = client.submit(["sleep", "1000"], gpus=2)
-        client.wait([task], 20, until="started")
+        client.wait([task], 60, until="started")
         began = client.show(task)["started_at"]
     far.lab.kill_master()
     far.lab.start()
@@ -76,7 +77,7 @@ def test_a_task_runs_on_a_machine_that_dials_in_and_survives_master_caller_and_a
         assert client.show(task)["state"] == "running"
         assert client.show(task)["started_at"] == began
         client.cancel([task])
-        assert client.wait([task], 20)[task]["state"] == "cancelled"
+        assert client.wait([task], 60)[task]["state"] == "cancelled"
 
 
 def test_the_token_lies_in_a_private_file_and_nowhere_else(far: FarNode) -> None:
@@ -166,7 +167,7 @@ def test_a_new_authority_of_the_same_lab_finds_its_tasks_again(far: FarNode) -> 
     far.await_state("online")
     with far.lab.client() as client:
         task = client.submit(["sleep", "1000"], gpus=2)
-        client.wait([task], 20, until="started")
+        client.wait([task], 60, until="started")
     far.hang_up()
     far.lab.kill_master()
     shutil.rmtree(far.lab.task_info / "tls")
@@ -252,7 +253,7 @@ def test_an_older_agent_fetches_the_masters_archive_and_its_task_runs_on(far: Fa
     far.await_state("online")
     with far.lab.client() as client:
         task = client.submit(["sleep", "1000"], gpus=2)
-        client.wait([task], 20, until="started")
+        client.wait([task], 60, until="started")
     assert "fetching version" not in far.said
     far.hang_up()
     far.lab.kill_master()
@@ -265,7 +266,7 @@ def test_an_older_agent_fetches_the_masters_archive_and_its_task_runs_on(far: Fa
         until("the agent is of our version", lambda: client.node(NAME)["agent_version"] == ours)
         assert client.show(task)["state"] == "running"
         client.cancel([task])
-        client.wait([task], 20)
+        client.wait([task], 60)
     assert (far.base / "muster-agent.pyz").read_bytes() == new.read_bytes()
     assert node["name"] == NAME
 
@@ -278,7 +279,7 @@ def test_it_dials_in_from_whatever_python_is_there(far: FarNode, python: str) ->
     far.await_state("online")
     with far.lab.client() as client:
         task = client.submit(["true"], gpus=1)
-        assert client.wait([task], 20)[task]["state"] == "succeeded"
+        assert client.wait([task], 60)[task]["state"] == "succeeded"
 
 
 def test_in_the_background_it_returns_at_once_and_goes_on(far: FarNode) -> None:
@@ -306,7 +307,7 @@ def test_a_node_whose_machine_is_frozen_is_unreachable_and_keeps_its_gpus(
         far.await_state("online")
         with lab.client() as client:
             task = client.submit(["sleep", "1000"], gpus=1)
-            client.wait([task], 20, until="started")
+            client.wait([task], 60, until="started")
         far.hang_up()
         node = far.await_state("unreachable")
         assert "not been heard from for 1 s" in str(node["reason"])
@@ -315,7 +316,7 @@ def test_a_node_whose_machine_is_frozen_is_unreachable_and_keeps_its_gpus(
         far.await_state("online")
         with lab.client() as client:
             client.cancel([task])
-            client.wait([task], 20)
+            client.wait([task], 60)
     finally:
         far.close()
 

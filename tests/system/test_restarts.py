@@ -6,7 +6,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 from tests.system.conftest import LabMaker
-from tests.system.lab import Lab, until
+from tests.system.lab import Lab
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from client.shapes import Node
@@ -61,7 +62,7 @@ def test_a_second_master_on_the_folder_ends_with_one_line_and_the_first_goes_on(
     out = lab.folder / "master.out"
     before = out.stat().st_size
     second = lab.launch_master()
-    assert second.wait(20) == 1
+    assert second.wait(60) == 1
     said = out.read_bytes()[before:].decode().splitlines()
     assert len(said) == 1
     assert said[0].startswith("error: locked: ")
@@ -69,7 +70,7 @@ def test_a_second_master_on_the_folder_ends_with_one_line_and_the_first_goes_on(
     assert str(lab.master.pid) in said[0]
     with lab.client() as client:
         task = client.submit("exit 0")
-        assert client.wait([task], timeout=20)[task]["state"] == "succeeded"
+        assert client.wait([task], timeout=60)[task]["state"] == "succeeded"
 
 
 def test_the_agents_refuse_a_copied_folder_and_go_on_with_the_original(make_system_lab: LabMaker) -> None:
@@ -94,4 +95,4 @@ def test_the_agents_refuse_a_copied_folder_and_go_on_with_the_original(make_syst
         copy.stop_master()
     with original.client() as client:
         task = client.submit("exit 3", gpus=8)
-        assert client.wait([task], timeout=20)[task]["exit_code"] == 3
+        assert client.wait([task], timeout=60)[task]["exit_code"] == 3

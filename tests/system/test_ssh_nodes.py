@@ -15,12 +15,12 @@ from pathlib import Path
 import pytest
 
 from tests.system.chaos import Plan, Stage, run
-from tests.system.lab import until
 from tests.system.ssh_asking import Door, ended, node_of, submit, task_of, until_running, until_state
 from tests.system.ssh_chaos import SshStorm
 from tests.system.ssh_lab import SshLab, ssh_oracle
 from tests.testbed.bed import Testbed
 from tests.testbed.host import Host
+from tests.waiting import until
 
 
 def test_tasks_run_on_every_node_with_their_exit_codes_and_logs(ssh_lab: SshLab) -> None:

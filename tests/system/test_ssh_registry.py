@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.system.lab import until
+from tests.system.lab import rewrite
 from tests.system.ssh_asking import Door, ended, node_of, submit, task_of, until_node, until_running, until_state
 from tests.system.ssh_lab import SshLab
 from tests.testbed.bed import Testbed
+from tests.waiting import until
 from wire.errors import NotFoundError
 
 
@@ -134,7 +135,7 @@ def test_a_broken_registry_changes_nothing_but_what_is_told(ssh_lab: SshLab) -> 
     name = ssh_lab.nodes[0]
     for times, (what, (change, words)) in enumerate(BROKEN.items(), 1):
         door, number = running_task(ssh_lab, name, 3, what)
-        ssh_lab.registry.write_text(change(json.loads(good)), encoding="utf-8")
+        rewrite(ssh_lab.registry, change(json.loads(good)))
         fault = until(f"{what}: the fault is told", lambda: fault_of(ssh_lab))
         assert words in fault, what
         assert str(ssh_lab.registry) in fault, what
@@ -145,6 +146,60 @@ def test_a_broken_registry_changes_nothing_but_what_is_told(ssh_lab: SshLab) -> 
         door.open()
         assert ended(ssh_lab, number) == ("failed", 3), what
         assert ended(ssh_lab, submit(ssh_lab, "exit 4", name)) == ("failed", 4), what
-        ssh_lab.registry.write_text(good, encoding="utf-8")
+        rewrite(ssh_lab.registry, good)
         until(f"{what}: the fault is gone", lambda: not fault_of(ssh_lab))
         assert ssh_lab.server_log().count("the registry is not taken over") == times, what
+
+
+def renamed(lab: SshLab, name: str, after: str, **changes: Any) -> list[dict[str, Any]]:
+    return [{**entry, "name": after, **changes} if entry["name"] == name else entry for entry in entries_of(lab)]
+
+
+def test_a_machine_that_was_renamed_while_the_master_was_down_keeps_its_tasks_and_gives_no_gpu_twice(
+    ssh_lab: SshLab,
+) -> None:
+    ssh_lab.start_trusted()
+    name = ssh_lab.nodes[2]
+    door, number = running_task(ssh_lab, name, 3)
+    ssh_lab.kill_master()
+    ssh_lab.write_registry(renamed(ssh_lab, name, "another"))
+    ssh_lab.start()
+    reason = until_node(ssh_lab, "another", "tells why", lambda node: "machine that" in (node["reason"] or ""))[
+        "reason"
+    ]
+    assert f"it is the machine that {name} was" in (reason or "")
+    until_state(ssh_lab, name, "online")
+    assert task_of(ssh_lab, number)["state"] == "running"
+    waiting = submit(ssh_lab, "exit 5", "another")
+    # A second restart, as after a crash: what was found out is still known.
+    ssh_lab.kill_master()
+    ssh_lab.start()
+    until_state(ssh_lab, name, "online")
+    assert task_of(ssh_lab, waiting)["state"] == "waiting"
+    door.open()
+    assert ended(ssh_lab, number) == ("failed", 3)
+    until("the old name is gone", lambda: name not in names_of(ssh_lab))
+    ssh_lab.await_online(["another"])
+    assert ended(ssh_lab, waiting) == ("failed", 5)
+
+
+def test_a_machine_that_was_entered_twice_is_served_once_and_told_twice(ssh_lab: SshLab) -> None:
+    ssh_lab.start_trusted()
+    name = ssh_lab.nodes[2]
+    door, number = running_task(ssh_lab, name, 3)
+    ssh_lab.kill_master()
+    first = next(entry for entry in entries_of(ssh_lab) if entry["name"] == name)
+    other = {**first, "name": "0-other", "ip": f"::ffff:{first['ip']}"}
+    ssh_lab.write_registry([other, *entries_of(ssh_lab)])
+    ssh_lab.start()
+    ssh_lab.muster("node", "trust", "0-other", "--yes")
+    until_node(ssh_lab, "0-other", "tells why", lambda node: f"machine that {name} is" in (node["reason"] or ""))
+    ssh_lab.await_online([name])
+    waiting = submit(ssh_lab, "exit 5", "0-other")
+    assert task_of(ssh_lab, number)["state"] == "running"
+    door.open()
+    assert ended(ssh_lab, number) == ("failed", 3)
+    assert task_of(ssh_lab, waiting)["state"] == "waiting"
+    assert ssh_lab.muster("node", "rm", name, "--yes").returncode == 0
+    ssh_lab.await_online(["0-other"])
+    assert ended(ssh_lab, waiting) == ("failed", 5)

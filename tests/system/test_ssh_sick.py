@@ -6,11 +6,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tests.system.lab import until
 from tests.system.ssh_asking import ended, node_of, submit, task_of, until_node, until_state
 from tests.system.ssh_lab import SshLab
 from tests.testbed.bed import Testbed
 from tests.testbed.host import Host
+from tests.waiting import until
 
 TRIES = 30
 STATE = f"/home/{Host.user}/.local/state"
@@ -77,7 +77,7 @@ def test_each_sick_machine_has_one_line_with_the_cure_and_the_others_work(testbe
     began = time.monotonic()
     for number in [submit(ssh_lab, "exit 3", gpus=1) for _ in range(20)]:
         assert ended(ssh_lab, number) == ("failed", 3)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 120, "none of them waits for a sick node"
     assert lines_of(ssh_lab, well.name) == []
     assert "Traceback" not in ssh_lab.server_log()
     assert "sesame" not in ssh_lab.server_log()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from master.setup.init.going_back import go_back
 from tests.old_lab import lay_out, tree
-from tests.system.lab import Lab, NeverError, free_ports, until
+from tests.system.lab import Lab, free_ports, rewrite
 from tests.testbed.processes import Process
+from tests.waiting import NeverError, until
 
 TRAIN, SECOND, AFTER_HISTORY, AFTER_DELETED, AFTER_RUNNING, URGENT = WAITING = (
     26112106053964, 26112106060112, 26112106071500, 26112106071501, 26112106080000, 26112106090000,
@@ -52,7 +55,7 @@ class MovedLab(Lab):
         path = self.old / "gpu_slaver_info.json"
         entries = json.loads(path.read_text(encoding="utf-8"))
         extra = {"driver": "local", "gpu_probe": "declared", "slots": 4, "schedulable": schedulable}
-        path.write_text(json.dumps([{**entry, **extra} for entry in entries]), encoding="utf-8")
+        rewrite(path, json.dumps([{**entry, **extra} for entry in entries]))
         self.nodes = [entry["name"] for entry in entries]
 
     def submit(self, *command: str) -> int:
@@ -74,7 +77,7 @@ class MovedLab(Lab):
                 with suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGTERM)
         with suppress(NeverError):
-            until("nothing of the lab lives", lambda: not self.processes(), patience=6)
+            until("nothing of the lab lives", lambda: not self.processes())
         self.nodes = []
         return super().close()
 
@@ -179,13 +182,144 @@ def test_an_entry_that_cannot_be_keeps_the_master_from_starting(moved: MovedLab)
     path.write_text(json.dumps(twin), encoding="utf-8")
     before = tree(moved.task_info)
     moved.master = moved.launch_master()
-    assert moved.master.wait(20) == 1
+    assert moved.master.wait(60) == 1
     said = (moved.folder / "master.out").read_text(encoding="utf-8")
     assert "entry 2 is not a task" in said
     assert f"such as {TRAIN + 1}" in said
-    assert {name: file for name, file in tree(moved.task_info).items() if name in before} == before
+    after = tree(moved.task_info)
+    assert {name: after[name][1] for name in before} == {name: content for name, (_, content) in before.items()}
 
 
 def test_the_command_says_what_does_not_go_together(moved: MovedLab) -> None:
     for words in (["--from", "x", "y"], ["--bind", "192.0.2.1"], ["--dry-run"]):
         assert moved.muster("init", *words).returncode == 2
+
+
+def write_log(moved: MovedLab, task_id: int, text: str, age_s: float = 0.0) -> None:
+    """A log as the old system leaves it, so many seconds older than the queue file."""
+    path = moved.old.parent / f"data/task_logs/{task_id}.log"
+    path.write_text(text, encoding="utf-8")
+    at = (moved.task_info / "wait_task.json").stat().st_mtime - age_s
+    os.utime(path, (at, at))
+
+
+def test_what_ran_after_the_old_master_last_wrote_its_queue_is_held_and_not_run_again(moved: MovedLab) -> None:
+    """The old master writes once a minute; whoever stops it in between finds in the queue what has long begun."""
+    write_log(moved, TRAIN, "epoch 1\n\nProgram Exit With Code 0\n")
+    write_log(moved, AFTER_HISTORY, "epoch 1\n")
+    write_log(moved, AFTER_DELETED, "of a first run\n\nProgram Exit With Code 1\n", age_s=3600)  # queued again since
+    said = f"2026-11-21 任务 {URGENT:014d} 已添加\n2026-11-21 任务 {URGENT:014d} 开始执行\n任务 {SECOND:014d} 已添加\n"
+    (moved.old / "server_log.log").write_text(said, encoding="utf-8")
+    before = tree(moved.old)
+    refused = moved.muster("init", "--from", str(moved.old))
+    assert refused.returncode == 1
+    for task_id, what in ((TRAIN, "ended"), (AFTER_HISTORY, "started"), (URGENT, "started")):
+        assert f"task {task_id} seems to have {what}" in refused.stderr
+    assert str(SECOND) not in refused.stderr
+    assert str(AFTER_DELETED) not in refused.stderr
+    assert tree(moved.old) == before
+
+    assert moved.muster("init", "--from", str(moved.old), "--yes").returncode == 0
+    moved.set_nodes(schedulable=True)
+    moved.start()
+    until("what does wait has run", lambda: moved.tasks()[AFTER_DELETED]["state"] == "succeeded")
+    tasks = moved.tasks()
+    held = {task_id for task_id, task in tasks.items() if task["state"] == "held"}
+    assert held == {TRAIN, AFTER_HISTORY, URGENT}
+    assert "seems to have ended" in tasks[TRAIN]["reason"]
+    assert tasks[SECOND]["state"] == "waiting", "it waits for one that is held"
+    assert moved.muster("release", str(TRAIN)).returncode == 0
+    until("it runs when a person says so", lambda: moved.tasks()[SECOND]["state"] == "succeeded")
+    assert moved.tasks()[TRAIN]["reason"] is None
+
+
+def test_the_way_back_marks_as_run_what_has_run_meanwhile(moved: MovedLab) -> None:
+    moved.take_over()
+    conf = moved.old / "conf.json"
+    old_conf = (moved.old / "conf.json.old").read_bytes()
+    moved.start()
+    assert moved.muster("hold", str(URGENT), str(AFTER_RUNNING)).returncode == 0
+    moved.set_nodes(schedulable=True)
+    moved.submit("true")
+    ends = (TRAIN, SECOND, AFTER_HISTORY, AFTER_DELETED)
+    until("the others have ended", lambda: {moved.tasks()[one]["state"] for one in ends} == {"succeeded"})
+    refused = moved.muster("init", "--back", str(moved.old))
+    assert refused.returncode == 1
+    assert "a master seems to run" in refused.stderr
+    moved.stop_master()
+    back = moved.muster("init", "--back", str(moved.old))
+    assert back.returncode == 0, back.stderr
+    assert "1 task was submitted to Muster" in back.stdout
+    assert f"unless you delete them there: {AFTER_RUNNING}, {URGENT}" in back.stdout
+    queues = {
+        name: json.loads((moved.task_info / f"{name}_task.json").read_bytes()) for name in ("wait", "exec", "hist")
+    }
+    assert [int(entry["task_id"]) for entry in queues["wait"]] == [AFTER_RUNNING, URGENT]
+    assert queues["exec"] == []
+    states = {int(entry["task_id"]): entry["state"] for entry in queues["hist"]}
+    assert {task_id: states[task_id] for task_id in ends} == dict.fromkeys(ends, "accp")
+    assert {states[task_id] for task_id in RUNNING} == {"offline_error"}
+    assert set(HISTORY) <= set(states)
+    assert conf.read_bytes() == old_conf
+    again = moved.muster("init", "--back", str(moved.old))
+    assert (again.returncode, "has not taken these queues over" in again.stderr) == (1, True)
+    assert moved.muster("init", "--from", str(moved.old), "--dry-run").returncode == 0
+
+
+def test_a_way_back_that_was_killed_anywhere_is_finished_by_the_next(
+    moved: MovedLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    moved.take_over()
+    conf = moved.old / "conf.json"
+    old_conf = (moved.old / "conf.json.old").read_bytes()
+    moved.start()
+    moved.stop_master()
+    before = tree(moved.old)
+
+    class Killed(BaseException):
+        pass
+
+    def killed_after(steps: int) -> bool:
+        """Go back, and be killed after so many changes of names; whether it got that far."""
+        left = steps
+        rename, replace = Path.rename, Path.replace
+
+        def counted(how: Callable[[Path, Any], Path]) -> Callable[[Path, Any], Path]:
+            def change(path: Path, target: Any) -> Path:
+                nonlocal left
+                if not left:
+                    raise Killed
+                left -= 1
+                return how(path, target)
+
+            return change
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "rename", counted(rename))
+            patched.setattr(Path, "replace", counted(replace))
+            try:
+                go_back(moved.old)
+            except Killed:
+                return True
+        return False
+
+    steps = 0
+    while killed_after(steps):
+        done = moved.muster("init", "--back", str(moved.old))
+        assert (done.returncode, "6 wait" in done.stdout) == (0, True), (steps, done)
+        assert conf.read_bytes() == old_conf
+        waiting = json.loads((moved.task_info / "wait_task.json").read_bytes())
+        assert [int(entry["task_id"]) for entry in waiting] == list(WAITING), steps
+        names = {path.name for path in moved.old.iterdir()}
+        assert {"task_info", "task_info.muster"} == {name for name in names if name.startswith("task_info")}, steps
+        assert not (moved.old / "task_info.muster" / "going-back").exists()
+        again = moved.muster("init", "--back", str(moved.old))
+        assert "has not taken these queues over" in again.stderr
+        shutil.rmtree(moved.old)
+        for name, (mode, data) in before.items():
+            path = moved.old / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+            path.chmod(mode)
+        steps += 1
+    assert steps == 7

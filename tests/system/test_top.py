@@ -11,49 +11,28 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
-from textual.pilot import Pilot
 
 from client.address import find
 from client.api import Client
+from client.live.once import collect
+from client.live.state import FEEDS
 from client.session import Session
 from client.top.app import Top
-from client.top.once import collect
-from client.top.state import FEEDS
 from client.trust import Trust
+from tests.client.top_screen import Screen
 from tests.client.top_terminal import Terminal
-from tests.system.lab import PATIENCE_S, ROOT, Lab, until
+from tests.system.lab import ROOT, Lab
+from tests.waiting import until
 from wire.errors import UntrustedError
 
 QUIET_S = 10.0
 SLOW_LINE = 1200
 """Bytes a second of a line with 9600 bits."""
-
-
-class Screen:
-    """The program in a lab, with what stands on its screen."""
-
-    def __init__(self, app: Top, pilot: Pilot[None]) -> None:
-        self.app, self.pilot = app, pilot
-
-    def text(self) -> str:
-        strips = self.app.screen._compositor.render_strips()
-        return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
-
-    async def until(self, what: str, condition: Callable[[], Any], patience: float = PATIENCE_S) -> None:
-        deadline = time.monotonic() + patience
-        while not condition():
-            assert time.monotonic() < deadline, f"not within {patience} s: {what}; on the screen:\n{self.text()}"
-            await self.pilot.pause(0.02)
-
-    async def shows(self, text: str) -> None:
-        await self.until(repr(text), lambda: text in self.text())
 
 
 @asynccontextmanager
@@ -102,7 +81,7 @@ def test_the_reason_of_a_waiting_task_follows_what_happens_elsewhere(lab: Lab) -
                 client.submit(["true"], gpus=8, name="waits")
                 await screen.shows("0 of 8 GPUs free")
                 client.cancel(running[:1])
-                await screen.shows("4 of 8 GPUs free (tasks 2")
+                await screen.shows("4 of 8 GPUs free (task 2")
                 client.cancel(running[1:])
 
     asyncio.run(story())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from client.cli.text import width
+from client.text.columns import width
 from tests.system.top_tour import FOLDER, PAGE, SIZES
 
 

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.system.lab import ROOT, Lab, NeverError, until
+from tests.system.lab import ROOT, Lab
+from tests.waiting import NeverError, until
 
 FOLDER = ROOT / "docs" / "top"
 PAGE = ROOT / "docs" / "top.md"
@@ -76,7 +77,7 @@ class Tour:
 
     def begin(self) -> None:
         columns, rows = map(str, self._size)
-        command = f"{sys.executable} -m client.cli.main top --conf {self._lab.conf}"
+        command = f"{sys.executable} -m muster top --conf {self._lab.conf}"
         self.tmux("new-session", "-d", "-x", columns, "-y", rows, f"cd {ROOT} && exec {command}")
 
     def screen(self) -> str:

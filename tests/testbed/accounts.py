@@ -24,7 +24,7 @@ PidFile /run/sshd.pid
 
 def copy_etc(etc: Path) -> None:
     """Copy this machine's /etc to `etc` and add the account."""
-    shutil.copytree("/etc", etc, symlinks=True, ignore=_sockets_and_keys)
+    shutil.copytree("/etc", etc, symlinks=True, ignore=not_to_copy)
     lines = {
         "passwd": f"{USER}:x:{UID}:{UID}::/home/{USER}:/bin/bash\n",
         "shadow": f"{USER}:{_HASH}:19000:0:99999:7:::\n",
@@ -33,19 +33,22 @@ def copy_etc(etc: Path) -> None:
     for name, line in lines.items():
         with (etc / name).open("a", encoding="utf-8") as file:
             file.write(line)
+    (etc / "shadow").chmod(0o600)
     for name in ("hostname", "machine-id"):
         (etc / name).touch()  # to mount upon
     (etc / "ssh").mkdir()
 
 
-def _sockets_and_keys(folder: str, names: list[str]) -> set[str]:
-    """What has no business in a copy: private keys, and what is neither file, folder nor link."""
+def not_to_copy(folder: str, names: list[str]) -> set[str]:
+    """What has no business in a copy: private keys, what is neither file, folder nor link, and what we may not read."""
     unwanted = {"ssh", "gshadow"} if folder == "/etc" else {"private"} if folder == "/etc/ssl" else set()
     return unwanted | {name for name in names if not _is_plain(Path(folder, name))}
 
 
 def _is_plain(path: Path) -> bool:
-    return path.is_symlink() or path.is_dir() or path.is_file()
+    if path.is_symlink():
+        return True
+    return os.access(path, os.R_OK | os.X_OK) if path.is_dir() else path.is_file() and os.access(path, os.R_OK)
 
 
 def make_key(path: Path) -> None:

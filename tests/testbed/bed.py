@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Self, TextIO
 
+from tests import rights
 from tests.testbed import accounts, leftovers
 from tests.testbed.errors import TestbedError
-from tests.testbed.host import BOOT_S, Host, Room
+from tests.testbed.host import Host, Room
 from tests.testbed.network import Network
+from tests.waiting import NeverError, until
 
 SOCKS_PORT = 1080
 _NEEDED = {
@@ -150,12 +150,16 @@ class Testbed:
                 stdout=log,
                 stderr=log,
             )
-        deadline = time.monotonic() + BOOT_S
-        while not _answers(address, SOCKS_PORT):
-            if time.monotonic() > deadline or self._proxy.poll() is not None:
-                said = (self.folder / "proxy.log").read_text(encoding="utf-8", errors="replace")
-                raise TestbedError(f"the proxy does not listen: {said.strip()[-300:]}")
-            time.sleep(0.01)
+        try:
+            until("the proxy listens", lambda: _answers(address, SOCKS_PORT) or self._proxy_ended())
+        except NeverError as error:
+            raise TestbedError(str(error)) from None
+        if self._proxy_ended():
+            said = (self.folder / "proxy.log").read_text(encoding="utf-8", errors="replace")
+            raise TestbedError(f"the proxy does not listen: {said.strip()[-300:]}")
+
+    def _proxy_ended(self) -> bool:
+        return self._proxy is not None and self._proxy.poll() is not None
 
     def stop_proxy(self) -> None:
         """End the proxy with every connection through it."""
@@ -173,10 +177,8 @@ def _answers(address: str, port: int) -> bool:
 
 
 def _check_machine() -> None:
-    """Raises TestbedError when this machine cannot have a testbed."""
-    if os.geteuid() != 0:
-        raise TestbedError("a testbed makes network namespaces and needs root: sudo make test")
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    """Raises CannotHere when this machine, or this account, cannot have a testbed."""
+    rights.need_root()
+    rights.need_users()
     for program, package in _NEEDED.items():
-        if shutil.which(program, path=path) is None:
-            raise TestbedError(f"a testbed needs {program}: apt install {package}")
+        rights.need_program(program, package)

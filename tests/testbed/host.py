@@ -12,7 +12,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -21,8 +20,8 @@ from tests.testbed import accounts, processes
 from tests.testbed.errors import TestbedError
 from tests.testbed.network import Network
 from tests.testbed.processes import Process
+from tests.waiting import NeverError, until
 
-BOOT_S = 20.0
 _BOOT = Path(__file__).with_name("boot.sh")
 _REPOSITORY = Path(__file__).parents[2]
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -107,16 +106,17 @@ class Host:
 
     def await_booted(self) -> None:
         """Wait for the sshd of a host that boots. Raises TestbedError."""
-        deadline = time.monotonic() + BOOT_S
-        while not self._has_booted():
-            if time.monotonic() > deadline or self._outside is None or self._outside.poll() is not None:
-                said = (self.folder / "boot.log").read_text(encoding="utf-8", errors="replace")
-                raise TestbedError(f"{self.name} did not boot: {said.strip()[-500:] or 'it said nothing'}")
-            time.sleep(0.005)
+        try:
+            until(f"{self.name} boots", self._has_booted)
+        except NeverError as error:
+            raise TestbedError(f"{error}; it said: {self._said()}") from None
+
+    def _said(self) -> str:
+        return (self.folder / "boot.log").read_text(encoding="utf-8", errors="replace").strip()[-500:]
 
     def _has_booted(self) -> bool:
-        if self._outside is None:
-            return False
+        if self._outside is None or self._outside.poll() is not None:
+            raise TestbedError(f"{self.name} did not boot: {self._said() or 'it said nothing'}")
         if not self._init:
             self._init = next(iter(processes.children(self._outside.pid)), 0)
             return False
@@ -244,8 +244,18 @@ class Host:
         )
 
     def start_sshd(self) -> None:
-        """Listen again."""
+        """Listen again. Returns when it does: sshd goes into the background before, and writes its pid after it. Raises
+        TestbedError."""
+        pid = self.outside("/run/sshd.pid")
+        pid.unlink(missing_ok=True)
         self.run("/usr/sbin/sshd", "-E", "/var/log/sshd.log")
+        try:
+            until(
+                f"the sshd of {self.name} listens",
+                lambda: pid.exists() and pid.read_text(encoding="ascii").endswith("\n"),
+            )
+        except NeverError as error:
+            raise TestbedError(f"{error}; its log ends: {self.sshd_log[-500:]}") from None
 
     def freeze_sshd(self) -> None:
         """Stop the listener in its tracks: connections are taken by the kernel, and nobody says a word."""
@@ -355,8 +365,11 @@ def _signal(pid: int, number: int) -> None:
 
 def _await_end(pids: list[int]) -> None:
     """Wait until killed processes are gone, and with them the mounts that keep files busy. Raises TestbedError."""
-    deadline = time.monotonic() + BOOT_S
-    while processes.alive(set(pids).__contains__):
-        if time.monotonic() > deadline:
-            raise TestbedError(f"killed and still there: {processes.alive(set(pids).__contains__)}")
-        time.sleep(0.002)
+
+    def left() -> list[Process]:
+        return processes.alive(set(pids).__contains__)
+
+    try:
+        until("what was killed is gone", lambda: not left(), seen=left)
+    except NeverError as error:
+        raise TestbedError(str(error)) from None

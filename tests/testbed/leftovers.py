@@ -17,13 +17,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
+from tests import rights
 from tests.testbed import network, processes
 from tests.testbed.errors import TestbedError
 
 
 def base() -> Path:
     """The folder of all runs. Raises TestbedError when it is not ours: all in it will be removed one day."""
-    path = Path(tempfile.gettempdir()).resolve() / "muster-testbed"
+    name = "muster-testbed" if rights.outer_uid() == 0 else f"muster-testbed-{rights.outer_uid()}"
+    path = Path(tempfile.gettempdir()).resolve() / name
     path.mkdir(mode=0o755, exist_ok=True)
     if path.is_symlink() or path.stat().st_uid != os.geteuid():
         raise TestbedError(f"{path} belongs to somebody else: remove it")
@@ -70,7 +72,15 @@ def clear(folder: Path) -> None:
     for space in network.namespaces(f"mt{wires.run}-"):
         _end_all(space)
     wires.close()
+    _unmount(folder)
     shutil.rmtree(folder)
+
+
+def _unmount(folder: Path) -> None:
+    """Take away the disks that somebody mounted beneath it, which nobody uses any more."""
+    mounted = (line.split(" ")[1] for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines())
+    for path in [path for path in mounted if folder in Path(path).parents]:
+        subprocess.run(["umount", "--lazy", path], check=True)
 
 
 def _end_all(space: str) -> None:

@@ -8,9 +8,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -18,13 +17,11 @@ from tests.testbed import leftovers, network, processes
 from tests.testbed.bed import Testbed
 from tests.testbed.host import Host
 from tests.testbed.processes import Process
+from tests.waiting import PATIENCE_S, until
 
 ROOT = Path(__file__).parents[2]
-SOON_S = 10.0
 SILENCE_S = 0.3
 """Longer than anything takes here: what has not come by then, does not come."""
-
-T = TypeVar("T")
 
 
 @pytest.fixture(scope="module")
@@ -40,18 +37,14 @@ def host(bed: Testbed) -> Iterator[Host]:
     bed.hosts[0].renew()
 
 
-def until(condition: Callable[[], T | None]) -> T:
-    deadline = time.monotonic() + SOON_S
-    while not (value := condition()):
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.005)
-    return value
-
-
 def banner(host: Host) -> socket.socket:
     """A connection to the host's sshd, its greeting read."""
-    made = socket.create_connection((host.address, host.port), SOON_S)
-    assert made.recv(64).startswith(b"SSH-2.0")
+    made = socket.create_connection((host.address, host.port), PATIENCE_S)
+    try:
+        assert made.recv(64).startswith(b"SSH-2.0")
+    except BaseException:
+        made.close()
+        raise
     return made
 
 
@@ -61,7 +54,13 @@ def ssh(host: Host, bed: Testbed, command: str, *options: str, **keys: str) -> s
     words = ["ssh", "-F", "none", *trust, *(options or ("-i", str(bed.key))), f"{host.user}@{host.address}", command]
     environment = {**os.environ, **keys}
     return subprocess.run(
-        words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SOON_S, check=False
+        words,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
 
 
@@ -111,15 +110,17 @@ def test_the_account_logs_in_by_password(bed: Testbed, tmp_path: Path, password:
 def test_what_a_session_leaves_behind_lives_on_and_is_taken_in_when_it_ends(bed: Testbed, host: Host) -> None:
     assert ssh(host, bed, "setsid sleep 1234 >&- 2>&- <&- &").returncode == 0
     host.stop_sshd()
-    sleeper = until(lambda: next((one for one in host.processes() if one.command == "sleep 1234"), None))
+    sleeper = until(
+        "the sleeper is an orphan", lambda: next((one for one in host.processes() if one.command == "sleep 1234"), None)
+    )
     assert sleeper.parent == host.init
     os.kill(sleeper.pid, signal.SIGKILL)
-    until(lambda: not Path(f"/proc/{sleeper.pid}").exists())
+    until("it is taken in", lambda: not Path(f"/proc/{sleeper.pid}").exists())
 
 
 def test_the_processes_of_attempts_are_found(host: Host) -> None:
     host.run("sh", "-c", "MUSTER_LAUNCH_ID=7.1.abc setsid sleep 1234 >&- 2>&- &")
-    [attempt] = until(host.attempts)
+    [attempt] = until("an attempt", host.attempts)
     assert attempt.launch_id == "7.1.abc"
     assert host.outside("/proc").exists()
 
@@ -127,21 +128,20 @@ def test_the_processes_of_attempts_are_found(host: Host) -> None:
 def test_a_power_loss_is_silent_and_a_reboot_has_another_boot_id(host: Host) -> None:
     host.run("sh", "-c", "echo kept >/home/lab/file; echo gone >/run/file")
     before = host.boot_id
-    connection = banner(host)
-    connection.settimeout(SILENCE_S)
-    host.power_off()
-    assert not host.is_on
-    with pytest.raises(TimeoutError):
-        connection.recv(1)
-    host.power_on()
-    assert host.boot_id != before
-    assert host.run("cat", "/home/lab/file") == "kept\n"
-    assert not host.outside("/run/file").exists()
-    connection.settimeout(SOON_S)
-    connection.sendall(b"are you there?\r\n")
-    with pytest.raises(ConnectionResetError):
-        connection.recv(1)
-    connection.close()
+    with banner(host) as connection:
+        connection.settimeout(SILENCE_S)
+        host.power_off()
+        assert not host.is_on
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+        host.power_on()
+        assert host.boot_id != before
+        assert host.run("cat", "/home/lab/file") == "kept\n"
+        assert not host.outside("/run/file").exists()
+        connection.settimeout(PATIENCE_S)
+        connection.sendall(b"are you there?\r\n")
+        with pytest.raises(ConnectionResetError):
+            connection.recv(1)
 
 
 def test_nothing_of_a_host_without_power_lives(host: Host) -> None:
@@ -161,7 +161,7 @@ def test_a_cut_link_loses_packets_and_no_connection(host: Host) -> None:
         with pytest.raises(TimeoutError):
             connection.recv(1)
         host.heal()
-        connection.settimeout(SOON_S)
+        connection.settimeout(PATIENCE_S)
         assert connection.recv(1)  # the start of its key exchange
 
 
@@ -189,14 +189,15 @@ def test_a_host_behind_a_firewall_takes_answers_and_nothing_else(bed: Testbed, h
         socket.create_connection((host.address, host.port), SILENCE_S)
     assert (_hears(host), _is_heard(bed, host)) == (False, True)
     with socket.create_server((bed.master_address, 0)) as server:
-        server.settimeout(SOON_S)
+        server.settimeout(PATIENCE_S)
         ask = f"exec 3<>/dev/tcp/{bed.master_address}/{server.getsockname()[1]}; echo hello >&3; cat <&3"
-        asking = subprocess.Popen(["nsenter", f"--target={host.init}", "--net", "bash", "-c", ask], stdout=-1)
-        with server.accept()[0] as taken:
-            taken.settimeout(SOON_S)
-            assert taken.recv(64) == b"hello\n"
-            taken.sendall(b"x" * 100_000)
-        assert len(asking.communicate()[0]) == 100_000
+        words = ["nsenter", f"--target={host.init}", "--net", "bash", "-c", ask]
+        with subprocess.Popen(words, stdout=subprocess.PIPE) as asking:
+            with server.accept()[0] as taken:
+                taken.settimeout(PATIENCE_S)
+                assert taken.recv(64) == b"hello\n"
+                taken.sendall(b"x" * 100_000)
+            assert len(asking.communicate()[0]) == 100_000
     host.renew()
     banner(host).close()
 
@@ -230,36 +231,55 @@ def _is_heard(bed: Testbed, host: Host) -> bool:
             return False
 
 
-def test_a_stopped_sshd_refuses_and_its_sessions_go_on(bed: Testbed, host: Host) -> None:
+@pytest.fixture
+def echo(bed: Testbed, host: Host) -> Iterator[Echo]:
+    """A session over ssh that is open."""
     words = ["ssh", "-F", "none", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null"]
-    session = subprocess.Popen(
+    with subprocess.Popen(
         [*words, "-i", str(bed.key), f"{host.user}@{host.address}", "cat"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-    )
-    assert session.stdin is not None
-    assert session.stdout is not None
-    until(lambda: [one for one in host.processes() if one.command == "cat"])
+    ) as session:
+        try:
+            yield Echo(session)
+        finally:
+            session.kill()
+
+
+class Echo:
+    """The two ends of a session in which `cat` runs."""
+
+    def __init__(self, session: subprocess.Popen[bytes]) -> None:
+        assert session.stdin is not None
+        assert session.stdout is not None
+        self._said, self._heard = session.stdin, session.stdout
+
+    def say(self, line: bytes) -> bytes:
+        """Say a line; what comes back."""
+        self._said.write(line)
+        self._said.flush()
+        return self._heard.readline()
+
+
+def test_a_stopped_sshd_refuses_and_its_sessions_go_on(host: Host, echo: Echo) -> None:
+    assert echo.say(b"first\n") == b"first\n"
     host.stop_sshd()
     with pytest.raises(ConnectionRefusedError):
         banner(host)
-    session.stdin.write(b"still here\n")
-    session.stdin.flush()
-    assert session.stdout.readline() == b"still here\n"
+    assert echo.say(b"still here\n") == b"still here\n"
     host.start_sshd()
     banner(host).close()
-    session.communicate()
 
 
 def test_a_frozen_sshd_takes_connections_and_says_nothing(host: Host) -> None:
     host.freeze_sshd()
-    with socket.create_connection((host.address, host.port), SOON_S) as connection:
+    with socket.create_connection((host.address, host.port), PATIENCE_S) as connection:
         connection.settimeout(SILENCE_S)
         with pytest.raises(TimeoutError):
             connection.recv(1)
         host.thaw_sshd()
-        connection.settimeout(SOON_S)
+        connection.settimeout(PATIENCE_S)
         assert connection.recv(64).startswith(b"SSH-2.0")
 
 
@@ -271,7 +291,7 @@ def test_a_frozen_host_still_has_its_connections(host: Host) -> None:
         with pytest.raises(TimeoutError):
             connection.recv(1)
         host.thaw()
-        connection.settimeout(SOON_S)
+        connection.settimeout(PATIENCE_S)
         assert connection.recv(1)
 
 
@@ -326,11 +346,15 @@ def test_the_bashrc_of_a_host_speaks_before_every_command(bed: Testbed, host: Ho
 
 def through(bed: Testbed, host: Host) -> socket.socket:
     """A connection through the proxy, up to sshd's greeting."""
-    made = socket.create_connection(bed.proxy_address, SOON_S)
-    made.sendall(b"\5\1\0")
-    assert made.recv(2) == b"\5\0"
-    made.sendall(b"\5\1\0\1" + socket.inet_aton(host.address) + host.port.to_bytes(2, "big"))
-    assert made.recv(10)[:2] == b"\5\0"
+    made = socket.create_connection(bed.proxy_address, PATIENCE_S)
+    try:
+        made.sendall(b"\5\1\0")
+        assert made.recv(2) == b"\5\0"
+        made.sendall(b"\5\1\0\1" + socket.inet_aton(host.address) + host.port.to_bytes(2, "big"))
+        assert made.recv(10)[:2] == b"\5\0"
+    except BaseException:
+        made.close()
+        raise
     return made
 
 
@@ -369,17 +393,18 @@ def test_two_testbeds_stand_side_by_side_and_leave_nothing(bed: Testbed) -> None
 
 
 def test_what_a_killed_run_left_is_removed_by_the_next(bed: Testbed) -> None:
-    program = "import sys; from tests.testbed.bed import Testbed\nwith Testbed(2, inner=[2]) as bed:\n"
+    program = "import subprocess, sys; from tests.testbed.bed import Testbed\nwith Testbed(2, inner=[2]) as bed:\n"
+    program += "    disk = bed.folder / 'disk'; disk.mkdir()\n"
+    program += "    subprocess.run(['mount', '-t', 'tmpfs', 'tmpfs', disk], check=True)\n"
     program += "    print(bed.folder, *(host.init for host in bed.hosts), flush=True); sys.stdin.read()"
-    run = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-c", program], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert run.stdout is not None
-    folder, *inits = run.stdout.readline().split()
-    with leftovers.alone():
-        assert leftovers.sweep() == []  # it lives, and so does this one
-    run.kill()
-    run.communicate()
+    ) as run:
+        assert run.stdout is not None
+        folder, *inits = run.stdout.readline().split()
+        with leftovers.alone():
+            assert leftovers.sweep() == []  # it lives, and so does this one
+        run.kill()
     assert len(_traces(Path(folder))) == 10  # two bridges, four wires, three namespaces, one folder
     assert len(_living(inits)) == 2
     with leftovers.alone():

@@ -44,10 +44,12 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     return [data[a:b] for a, b in pairwise(at)]
 
 
-@given(st.lists(REQUESTS, max_size=5), st.lists(st.integers(0, 400)))
-def test_requests_come_out_as_they_were_however_they_are_cut(requests: list[Request], places: list[int]) -> None:
+@given(st.lists(REQUESTS, max_size=5), st.lists(st.integers(0, 400)), st.sampled_from([{}, {"from_start": True}]))
+def test_requests_come_out_as_they_were_however_they_are_cut(
+    requests: list[Request], places: list[int], how: dict[str, bool]
+) -> None:
     data = b"".join(frame(one.mode, one.info, one.ui) for one in requests)
-    decoder = Decoder(LIMIT)
+    decoder = Decoder(LIMIT, **how)
     assert [event for piece in cut(data, places) for event in decoder.feed(piece)] == requests
     assert decoder.pending == 0
 
@@ -186,3 +188,27 @@ def test_a_string_that_never_closes_is_given_up_after_some_terminators() -> None
 )
 def test_the_first_complete_frame_tells_the_dialect(head: bytes, verdict: bool | None) -> None:  # noqa: FBT001
     assert begins_dialect(head) is verdict
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b"POST / HTTP/1.1\r\n\r\n",
+        b"P",
+        b"_",
+        b'"',
+        b"[",
+        b"CLIEND_CLOSED",
+        b'"_<END_SEND>_',
+        b'{"mode":"a","info":"_<END_SEND>_',
+        b"{}_<END_SEND>_",
+        b"\n\n GET",
+    ],
+)
+def test_a_connection_that_begins_broken_is_told_so_before_any_request_in_it(beginning: bytes) -> None:
+    whole = Decoder(LIMIT, from_start=True).feed(beginning + encode("add_task", "x"))
+    assert isinstance(whole[0], Broken)
+    decoder = Decoder(LIMIT, from_start=True)
+    pieces = [event for at in range(len(beginning)) for event in decoder.feed(beginning[at : at + 1])]
+    pieces += decoder.feed(encode("add_task", "x"))
+    assert isinstance(pieces[0], Broken)

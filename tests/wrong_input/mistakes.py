@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from client.shapes import Task
-from tests.system.lab import ROOT, Lab, NeverError, until
+from tests.system.lab import ROOT, Lab, rewrite
 from tests.testbed.processes import Process
+from tests.waiting import NeverError, until
 
 ENDED = ("succeeded", "failed", "cancelled", "timed_out", "lost")
 LINE = re.compile(r"error: ([a-z_]+): (.+)")
@@ -43,7 +44,7 @@ class Lab8(Lab):
     def muster_bytes(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         """The same, with what it printed as bytes."""
         return subprocess.run(
-            [sys.executable, "-m", "client.cli.main", "--conf", str(self.conf), *words],
+            [sys.executable, "-m", "muster", "--conf", str(self.conf), *words],
             cwd=ROOT,
             env={**self.environment(), "COLUMNS": "120"},
             capture_output=True,
@@ -64,7 +65,7 @@ class Lab8(Lab):
             return not processes
 
         with suppress(NeverError):
-            until("nothing of the lab lives", gone, patience=6)
+            until("nothing of the lab lives", gone)
         left = self.processes()
         for process in left:
             with suppress(ProcessLookupError):
@@ -96,12 +97,7 @@ class Lab8(Lab):
         conf = json.loads(self.conf.read_text(encoding="utf-8"))
         conf.update(keys)
         conf = {key: value for key, value in conf.items() if value is not None}
-        self.conf.write_text(json.dumps(conf), encoding="utf-8")
-
-    @property
-    def registry(self) -> Path:
-        """The file of the nodes."""
-        return self.folder / "gpu_slaver_info.json"
+        rewrite(self.conf, json.dumps(conf))
 
     def submit(self, *words: str) -> int:
         """Submit through the command line; the id."""
@@ -140,15 +136,3 @@ def the_line(done: subprocess.CompletedProcess[str], status: int) -> Refusal:
     found = LINE.fullmatch(lines[0])
     assert found is not None, done.stderr
     return Refusal(found[1], found[2])
-
-
-def may_mount(folder: Path) -> bool:
-    """Whether this user may mount a small disk here."""
-    if os.geteuid() != 0:
-        return False
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "muster-test", str(folder)], capture_output=True, check=False
-    )
-    if done.returncode == 0:
-        subprocess.run(["umount", str(folder)], check=True)
-    return done.returncode == 0

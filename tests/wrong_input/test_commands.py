@@ -174,6 +174,32 @@ def test_a_command_that_may_not_be_executed_says_so(lab: Lab8) -> None:
     assert (task["state"], task["exit_code"]) == ("failed", 126)
 
 
+def test_an_environment_that_is_missing_is_named_where_people_look(lab: Lab8) -> None:
+    for env in ("no-such-env", str(lab.folder / "no-such-venv")):
+        task = lab.ended(lab.submit("--env", env, "--", "true"))
+        assert task["state"] == "failed"
+        assert f"the environment {env} does not exist" in (task["reason"] or "")
+        assert f"the environment {env} does not exist" in lab.muster("why", str(task["id"])).stdout
+
+
+def test_what_is_missing_is_told_when_it_is_submitted_and_the_task_is_queued_all_the_same(lab: Lab8) -> None:
+    there = lab.folder / "there"
+    there.mkdir()
+    absent = str(lab.folder / "absent")
+    for words, told in (
+        (["--env", "no-such-env"], "there is no environment no-such-env"),
+        (["--cwd", absent], f"the folder {absent} does not exist"),
+        (["--env", f"{absent}/venv"], f"there is no environment {absent}/venv"),
+        (["--cwd", str(lab.folder / ("x" * 300))], "does not exist"),
+        (["--cwd", str(there)], ""),
+        (["--cwd", "/no/such/folder"], ""),  # not every machine's: who knows what the nodes have
+    ):
+        done = lab.muster("submit", "--hold", *words, "--", "true")
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.strip().isdigit()
+        assert (told in done.stderr) if told else done.stderr == "", words
+
+
 def test_a_folder_that_is_missing_when_the_task_starts_is_named(lab: Lab8) -> None:
     folder = lab.folder / "not yet"
     folder.mkdir()

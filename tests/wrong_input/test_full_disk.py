@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from client.shapes import Task
-from tests.system.lab import until
+from tests.waiting import until
 from tests.wrong_input.mistakes import ENDED, Lab8, Refusal
 
 

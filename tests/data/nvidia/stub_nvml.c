@@ -1,6 +1,6 @@
 /* A stand-in for NVIDIA's management library: as much of nvml.h as the agent asks, about GPUs that a text file describes.
  *
- * FAKE_GPUS names the file; it is read anew at each call. Its lines are those of tests/agent/fake_gpus.py; the ones
+ * MUSTER_AGENT_FAKE_GPUS names the file; it is read anew at each call. Its lines are those of tests/agent/fake_gpus.py; the ones
  * that count here: `gpu KEY=VALUE… name=REST`, `process uuid=… pid=… mib=…`, `xid uuid=… number=…` (each is told once),
  * `init CODE`, `hang`, `crash`. A value `-` is one that the GPU does not support, `!CODE` one that fails so.
  *
@@ -31,7 +31,7 @@ static int told; /* events that were handed out */
 #endif
 
 static FILE *machine(void) {
-    const char *path = getenv("FAKE_GPUS");
+    const char *path = getenv("MUSTER_AGENT_FAKE_GPUS");
     FILE *file = path ? fopen(path, "r") : NULL;
     char line[LINE];
     while (file && fgets(line, LINE, file)) {

@@ -1,8 +1,14 @@
-"""A core for a test: nodes that are online at once, and the usual things done to a task in one line."""
+"""A core for a test: nodes that are online at once, and the usual things done to a task in one line.
+
+It checks itself: after every event, also one that was refused, all its parts agree.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
 
 from master.core.attempt import Exit
 from master.core.core import Core
@@ -14,10 +20,30 @@ REBOOTED = Facts(boot_id="boot-2", state_id="state-1", cpus=4, memory_mib=1000)
 EIGHT = NodeSpec(name="a", gpu_models=("GPU",) * 8)
 
 
+class CheckedCore(Core):
+    """A core whose parts are compared after each call of one of its events."""
+
+    def __getattribute__(self, name: str) -> Any:
+        found = super().__getattribute__(name)
+        is_event = callable(found) and not name.startswith("_") and name != "sanity_check"
+        return _then_checked(found, super().__getattribute__("sanity_check")) if is_event else found
+
+
+def _then_checked(event: Callable[..., Any], check: Callable[[], None]) -> Callable[..., Any]:
+    @wraps(event)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return event(*args, **kwargs)
+        finally:
+            check()
+
+    return checked
+
+
 def core_with(*specs: NodeSpec, online: bool = True, waiting_limit: int = 1000) -> Core:
     """A core with these nodes (one with 8 GPUs), empty."""
     numbers = itertools.count(1)
-    core = Core(
+    core = CheckedCore(
         specs or (EIGHT,), lambda task, attempt: f"{task}.{attempt}.{next(numbers)}", waiting_limit=waiting_limit
     )
     for spec in specs or (EIGHT,):
@@ -36,7 +62,7 @@ def run(core: Core, task: Task, code: int = 0) -> None:
     """Plan, start and end a task."""
     core.plan()
     assert task.launch is not None
-    core.started(task.launch.node, task.launch.launch_id, 2.0)
+    core.started(task.launch.node, task.launch.launch_id, 2.0, 2.0)
     core.exited(task.launch.node, Exit(task.launch.launch_id, "exited", 3.0, code), 3.0)
 
 

@@ -6,13 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from master.core.backlog import Backlog, order_of
-from master.core.inventory import request_of
+from master.core.request import demand_of
 from master.core.task import Task
 
 TASKS = st.builds(
     Task,
     id=st.integers(1, 8),
     command=st.just("true"),
+    owner=st.sampled_from(["ann", "ben"]),
     gpus=st.integers(0, 2),
     node=st.sampled_from([None, "a"]),
     priority=st.integers(-1, 1),
@@ -36,12 +37,15 @@ def test_each_group_gives_its_tasks_in_the_order_of_the_queue(steps: list[Task |
             model.pop(step, None)
         elif model:
             head = min(model.values(), key=order_of)
-            assert min(backlog.groups()) == (order_of(head), request_of(head))
-            assert backlog.take(request_of(head)) == head.id
+            assert min(backlog.groups()) == (order_of(head), demand_of(head))
+            assert next(backlog.following(demand_of(head))).id == head.id
+            backlog.discard(head.id)
             del model[head.id]
-        heads = {request: order for order, request in backlog.groups()}
-        for request in {request_of(task) for task in model.values()}:
-            assert heads.pop(request) == min(order_of(t) for t in model.values() if request_of(t) == request)
+        heads = {demand: order for order, demand in backlog.groups()}
+        for demand in {demand_of(task) for task in model.values()}:
+            group = sorted(order_of(task) for task in model.values() if demand_of(task) == demand)
+            assert list(backlog.following(demand)) == group
+            assert heads.pop(demand) == group[0]
         assert not heads
         assert len(backlog) == len(model)
         assert all((number in backlog) == (number in model) for number in range(1, 9))

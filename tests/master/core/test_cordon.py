@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from master.core.attempt import Exit, Seen
@@ -144,7 +145,7 @@ def test_giving_a_node_up_loses_its_tasks_and_what_is_left_of_them_dies_before_i
     task = submit(core, gpus=8)
     core.plan()
     launch_id = launch_of(task)
-    core.started("a", launch_id, 2.0)
+    core.started("a", launch_id, 2.0, 2.0)
     with pytest.raises(ConflictError, match="online"):
         core.give_up("a", "root", 3.0)
     core.node_state("a", NodeState.UNREACHABLE, "no route")
@@ -195,3 +196,58 @@ def test_a_node_that_left_while_busy_is_kept_by_the_books_of_the_next_master() -
     again.set_nodes((OTHER,))
     assert again.give_up("a", "root", 9.0) == [task.id]
     assert list(again.inventory.nodes) == ["b"]
+
+
+def by_ssh(name: str) -> NodeSpec:
+    return NodeSpec(name=name, address=f"user@{name}:22", gpu_models=("GPU",) * 8)
+
+
+MACHINE = Facts(boot_id="boot-1", state_id="state-1", cpus=4, memory_mib=1000, machine="m1")
+
+
+def test_a_machine_with_two_entries_is_served_as_the_one_that_came_first() -> None:
+    core = core_with(by_ssh("a"), by_ssh("b"), online=False)
+    assert core.same_machine("a", MACHINE) is None
+    core.node_state("a", NodeState.CONNECTING, None, MACHINE)
+    found = core.same_machine("b", MACHINE)
+    assert found is not None
+    assert (found[0], "muster node rm b" in found[1]) == ("a", True)
+    core.node_state("a", NodeState.UNREACHABLE, "gone")
+    assert core.same_machine("b", MACHINE) is None
+
+
+def test_entries_of_the_masters_own_machine_and_machines_without_an_id_are_as_many_as_somebody_wants() -> None:
+    core = core_with(NodeSpec(name="a"), NodeSpec(name="b"), by_ssh("c"), by_ssh("d"), online=False)
+    core.node_state("a", NodeState.ONLINE, None, MACHINE)
+    assert core.same_machine("b", MACHINE) is None
+    core.node_state("c", NodeState.ONLINE, None, BOOT)
+    assert core.same_machine("d", BOOT) is None
+
+
+def test_a_machine_without_an_id_that_has_two_entries_is_known_by_its_boot_and_its_name() -> None:
+    core = core_with(NodeSpec(name="a", address="lab@10.0.0.1:22"), NodeSpec(name="b", address="root@gpu1:22"))
+    nameless = msgspec.structs.replace(MACHINE, machine="", hostname="gpu1")
+    core.node_state("a", NodeState.ONLINE, None, nameless)
+    found = core.same_machine("b", nameless)
+    assert found is not None
+    assert "it is the machine that a is" in found[1]
+    for another in ({"hostname": "gpu2"}, {"boot_id": "boot-2"}, {"hostname": ""}):
+        assert core.same_machine("b", msgspec.structs.replace(nameless, **another)) is None
+
+
+def test_two_machines_of_one_image_are_two() -> None:
+    core = core_with(by_ssh("c"), by_ssh("d"), online=False)
+    core.node_state("c", NodeState.ONLINE, None, msgspec.structs.replace(MACHINE, boot_id="boot-2"))
+    assert core.same_machine("d", MACHINE) is None
+
+
+def test_where_tasks_of_both_entries_run_both_are_served_and_one_takes_no_new_ones() -> None:
+    core = core_with(by_ssh("a"), by_ssh("b"), online=False)
+    for name in "ab":
+        core.node_state(name, NodeState.ONLINE, None, msgspec.structs.replace(MACHINE, machine="", boot_id=name))
+    mine, other = submit(core, gpus=1, node="a"), submit(core, gpus=1, node="b")
+    core.plan()
+    core.node_state("a", NodeState.ONLINE, None, MACHINE)
+    assert core.same_machine("b", MACHINE) is None
+    assert "leave one entry" in (core.inventory.nodes["b"].closed_because or "")
+    assert {mine.state, other.state} == {TaskState.STARTING}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 
 import pytest
@@ -11,25 +10,9 @@ from master.core.attempt import Exit, Seen
 from master.core.core import Core
 from master.core.effects import Ack, Kill, Start
 from master.core.inventory import NodeSpec, NodeState
-from master.core.task import ENDED, TRANSITIONS, After, IllegalTransitionError, Task, TaskState
+from master.core.task import ENDED, After, Task, TaskState
 from tests.master.core.small_core import BOOT, EIGHT, REBOOTED, core_with, launch_of, run, submit
 from wire.errors import BadRequestError, ConflictError, ImpossibleError, LimitError, NotFoundError
-
-
-@pytest.mark.parametrize(("before", "after"), list(itertools.product(TaskState, TaskState)))
-def test_only_the_transitions_of_the_table_are_possible(before: TaskState, after: TaskState) -> None:
-    task = Task(id=1, command="true", state=before)
-    if after in TRANSITIONS[before]:
-        task.move(after)
-        assert task.state is after
-    else:
-        with pytest.raises(IllegalTransitionError):
-            task.move(after)
-
-
-def test_an_ended_task_can_only_wait_again() -> None:
-    for state in ENDED:
-        assert TRANSITIONS[state] == {TaskState.WAITING, TaskState.HELD}
 
 
 def test_a_task_goes_from_submit_to_history_with_each_effect_after_its_record() -> None:
@@ -46,7 +29,7 @@ def test_a_task_goes_from_submit_to_history_with_each_effect_after_its_record() 
     assert outcome.effects == [Start("a", task)]
     assert task.state is TaskState.STARTING
     assert task.allocation[0].gpus == [0, 1]
-    core.started("a", launch_of(task), 5.0)
+    core.started("a", launch_of(task), 5.0, 5.0)
     core.exited("a", Exit(launch_of(task), "exited", 6.0, 0), 6.5)
     outcome = core.take_outcome()
     assert outcome is not None
@@ -56,12 +39,28 @@ def test_a_task_goes_from_submit_to_history_with_each_effect_after_its_record() 
     assert core.take_outcome() is None
 
 
+def test_a_log_near_its_limit_is_warned_of_in_the_unit_that_shows_how_near_until_the_task_ends() -> None:
+    core = core_with()
+    task = submit(core)
+    core.plan()
+    core.started("a", launch_of(task), 2.0, 2.0)
+    for size, limit, told in (
+        (900, 1000, "its log has 900 bytes; at 1,000 bytes the task is ended"),
+        (900_000, 1 << 20, "its log has 900,000 bytes; at 1 MiB the task is ended"),
+        (1900 << 20, 2000 << 20, "its log has 1,900 MiB; at 2,000 MiB the task is ended"),
+    ):
+        core.log_grows("a", launch_of(task), size, limit)
+        assert core.warning(task) == f"{told} (scheduler.log_bytes)"
+    core.exited("a", Exit(launch_of(task), "exited", 6.0, 0), 6.5)
+    assert core.warning(task) is None
+
+
 def test_nothing_happens_twice_when_the_agent_repeats_itself() -> None:
     core = core_with()
     task = submit(core)
     run(core, task)
     core.take_outcome()
-    core.started("a", launch_of(task), 9.0)
+    core.started("a", launch_of(task), 9.0, 9.0)
     assert core.take_outcome() is None
     core.exited("a", Exit(launch_of(task), "exited", 9.0, 1), 9.0)
     outcome = core.take_outcome()
@@ -89,7 +88,7 @@ def test_exact_gpus_wait_for_exactly_those() -> None:
     core.plan()
     assert one.allocation[0].gpus == [3, 5]
     assert other.state is TaskState.WAITING
-    assert f"GPU 5 held by task {one.id}" in str(core.reason(other))
+    assert f"GPU 5 held (task {one.id})" in str(core.reason(other))
 
 
 def test_a_given_node_is_kept_to() -> None:
@@ -252,13 +251,13 @@ def test_tasks_cannot_be_edited_into_waiting_for_each_other() -> None:
     second = submit(core, after=[After(first.id)])
     edited = Task(id=first.id, command="true", after=[After(second.id)])
     with pytest.raises(BadRequestError, match="waits for it"):
-        core.edit(edited, 2.0)
+        core.edit(edited)
 
 
 def test_a_waiting_task_that_is_edited_keeps_its_id_and_takes_its_new_wishes() -> None:
     core = core_with()
     task = submit(core, gpus=8)
-    core.edit(Task(id=task.id, command="other", gpus=1), 2.0)
+    core.edit(Task(id=task.id, command="other", gpus=1))
     core.plan()
     assert (task.command, task.allocation[0].gpus) == ("other", [0])
 
@@ -271,7 +270,7 @@ def test_an_ended_task_that_is_edited_or_retried_queues_again_as_a_new_attempt()
     core.retry(task.id)
     assert (task.state, task.exit_code, task.launch) == (TaskState.WAITING, None, None)
     run(core, task, 1)
-    core.edit(Task(id=task.id, command="better"), 4.0)
+    core.edit(Task(id=task.id, command="better"))
     run(core, task, 0)
     assert task.state is TaskState.SUCCEEDED
     assert task.attempt == 3
@@ -283,7 +282,7 @@ def test_a_running_task_can_be_neither_edited_nor_removed_nor_retried() -> None:
     task = submit(core)
     core.plan()
     for refused in (
-        lambda: core.edit(Task(id=task.id, command="x"), 2.0),
+        lambda: core.edit(Task(id=task.id, command="x")),
         lambda: core.remove(task.id, 2.0),
         lambda: core.retry(task.id),
         lambda: core.hold(task.id),
@@ -455,7 +454,7 @@ def test_a_task_loaded_with_a_predecessor_that_is_gone_does_not_wait_for_ever() 
 
 
 def test_answers_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("master.core.ledger.ANSWERS_KEPT", 2)
+    monkeypatch.setattr("master.core.answers.ANSWERS_KEPT", 2)
     core = core_with()
     for name in "abc":
         core.remember_answer(name, b"1")  # type: ignore[arg-type]

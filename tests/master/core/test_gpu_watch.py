@@ -6,7 +6,7 @@ import pytest
 
 from master.core.attempt import Exit
 from master.core.core import Core
-from master.core.gpu_watch import FREE_MIB, SETTLE_S, GpuReport, GpuWatch, Holder
+from master.core.gpu_watch import FREE_MIB, SETTLE_S, GpuReport, GpuWatch, Holder, condition
 from master.core.inventory import NodeSpec, NodeState
 from master.core.task import TaskState
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
@@ -53,7 +53,7 @@ def test_a_gpu_that_a_task_computes_on_without_having_been_given_it_gets_no_othe
     seen(core, {}, {})
     stray = submit(core, gpus=1)
     core.plan()
-    core.started("a", launch_of(stray), 2.0)
+    core.started("a", launch_of(stray), 2.0, 2.0)
     everywhere = Holder(pid=8, user="lab", memory_mib=9000, launch_id=launch_of(stray))
     seen(core, {"processes": (everywhere,)}, {"processes": (everywhere,)})
     second = submit(core, gpus=1)
@@ -252,3 +252,30 @@ def test_what_was_seen_before_a_connection_broke_gives_no_gpu_out_after_it() -> 
     assert "no sample has told of it yet" in str(core.reason(second))
     seen(core, {}, {"processes": (BOB,)})
     assert first.allocation[0].gpus == [0]
+
+
+def conditions(core: Core) -> list[str]:
+    node = core.inventory.nodes["a"]
+    return [condition(node.aside.get(gpu), node.kept_back.get(gpu)) for gpu in range(len(node.spec.gpu_models))]
+
+
+def test_only_what_is_broken_or_missing_is_called_so() -> None:
+    core = core_with(TWO)
+    core.gpus_expected("a")
+    assert conditions(core) == ["unknown", "unknown"]
+    seen(core, {}, {"processes": (BOB,)})
+    assert conditions(core) == ["ok", "busy"]
+    task = submit(core, gpus=1)
+    core.plan()
+    core.exited("a", Exit(launch_of(task), "exited", 3.0, 0), 3.0)
+    assert conditions(core) == ["clearing", "busy"]
+    seen(core, {"memory_used_mib": 20_000})
+    assert conditions(core) == ["clearing", "broken"], "the machine shows one GPU and the registry counts two"
+    seen(core, {}, {"fault": "it fell off the bus"})
+    assert conditions(core) == ["ok", "broken"]
+    core.set_aside("a", 0, "set aside by ada: fan")
+    assert conditions(core) == ["aside", "broken"]
+    core.return_gpu("a", 1)
+    assert conditions(core) == ["aside", "unknown"]
+    core.gpus_seen("a", [], 20.0, fault="the driver is not loaded")
+    assert conditions(core) == ["aside", "broken"]

@@ -23,19 +23,20 @@ def test_what_is_taken_and_given_back_leaves_nothing() -> None:
     for one in tasks:
         inventory.take(one)
     assert (node.free_gpus, node.gpu_holder) == ([1], {2: 1, 0: 1, 3: 2})
-    assert (node.slots_held, node.cpus_held, node.active) == (1, 5, {1, 2, 3, 4})
+    assert (node.held["slots"], node.held["cpus"], node.active) == (1, 5, {1, 2, 3, 4})
     for one in tasks:
         inventory.give_back(one)
     assert (node.free_gpus, node.gpu_holder) == ([0, 1, 2, 3], {})
-    assert (node.slots_held, node.cpus_held, node.active) == (0, 0, set())
+    assert (node.held["slots"], node.held["cpus"], node.active) == (0, 0, set())
 
 
 def test_a_gpu_is_never_booked_twice_and_a_refused_booking_changes_nothing() -> None:
-    node = Node(FOUR)
-    node.take(task(1), [1])
+    inventory = Inventory((FOUR,))
+    node = inventory.nodes["a"]
+    inventory.take(task(1, [1]))
     with pytest.raises(ValueError, match="GPU 1 of a is held by task 1, not free for 2"):
-        node.take(task(2), [0, 1])
-    assert (node.free_gpus, node.gpu_holder, node.active) == ([0, 2, 3], {1: 1}, {1})
+        inventory.take(task(2, [0, 1], cpus=2))
+    assert (node.free_gpus, node.gpu_holder, node.held, node.active) == ([0, 2, 3], {1: 1}, {}, {1})
 
 
 def test_a_node_that_left_the_registry_keeps_what_runs_there_and_takes_nothing_new() -> None:

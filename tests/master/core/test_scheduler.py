@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from master.core.backlog import Backlog, order_of
 from master.core.inventory import Facts, Inventory, NodeSpec, NodeState, Request, request_of
-from master.core.scheduler import Room, details, explain, plan
+from master.core.obstacles import obstacles
+from master.core.request import demand_of
+from master.core.scheduler import Room, Snapshot, explain, plan
 from master.core.task import Allocation, Task
 
 NAMES = ("a", "b", "c")
@@ -50,29 +52,35 @@ def test_nothing_is_booked_twice_and_nothing_that_fits_is_left_waiting(
 ) -> None:
     inventory, backlog = inventory_of(specs), Backlog()
     tasks = {
-        number: Task(id=number, command="true", priority=priority, **wants)  # type: ignore[arg-type]
+        number: Task(id=number, owner="abc"[number % 3], command="true", priority=priority, **wants)  # type: ignore[arg-type]
         for number, (wants, priority) in enumerate(queue, 1)
     }
     for task in tasks.values():
         backlog.add(task)
-    placements = plan(backlog, inventory)
-    for placement in placements:
+    done = plan(Snapshot(backlog, inventory), 1.0)
+    assert (done.stops, done.resizes, done.wake_at) == ([], [], None)
+    assert len(backlog) == len(queue), "a plan changes nothing"
+    for placement in done.starts:
+        backlog.discard(placement.task_id)
         task = tasks.pop(placement.task_id)
-        node = inventory.nodes[placement.node]
+        (part,) = placement.parts
+        node = inventory.nodes[part.node]
         assert node.takes_tasks
-        assert task.node in (None, placement.node)
-        assert len(placement.gpus) == task.gpus
-        assert task.gpu_ids in (None, placement.gpus)
-        task.allocation = [Allocation(placement.node, placement.gpus)]
+        assert task.node in (None, part.node)
+        assert len(part.gpus) == task.gpus
+        assert task.gpu_ids in (None, part.gpus)
+        task.allocation = [part]
         inventory.take(task)  # raises if a GPU is held
     for node in inventory.nodes.values():
         assert set(node.gpu_holder) <= set(range(len(node.spec.gpu_models)))
-        assert node.slots_held <= node.slots
-        assert node.cpus_held <= node.cpus
+        assert node.held["slots"] <= node.slots
+        assert node.held["cpus"] <= node.cpus
     for task in tasks.values():
         assert task.id in backlog
         assert Room(inventory).place(request_of(task)) is None
-        assert explain(request_of(task), inventory) != "next: the planner is about to start it"
+        why = done.reasons(demand_of(task))
+        assert why == explain(request_of(task), inventory)
+        assert str(why) != "next: the planner is about to start it"
     # Among equals the order of the queue holds.
     for shape in {request_of(tasks[number]) for number in tasks}:
         waiting = min(order_of(task) for task in tasks.values() if request_of(task) == shape)
@@ -87,10 +95,10 @@ def test_nothing_is_booked_twice_and_nothing_that_fits_is_left_waiting(
 def test_planning_without_a_node_that_is_ready_starts_nothing() -> None:
     inventory, backlog = Inventory((NodeSpec(name="a", gpu_models=("GPU",)),)), Backlog()
     backlog.add(Task(id=1, command="true", gpus=1))
-    assert plan(backlog, inventory) == []
+    assert plan(Snapshot(backlog, inventory), 1.0).starts == []
     inventory.nodes["a"].state = NodeState.UNREACHABLE
     inventory.nodes["a"].reason = "its cable is out"
-    assert explain(request(gpus=1), inventory) == "no node is ready: a: unreachable (its cable is out)"
+    assert str(explain(request(gpus=1), inventory)) == "no node is ready: a: unreachable (its cable is out)"
 
 
 def test_what_stands_in_the_way_is_told_by_name() -> None:
@@ -98,8 +106,79 @@ def test_what_stands_in_the_way_is_told_by_name() -> None:
     holder = Task(id=7, command="true", gpus=1, cpus=1, allocation=[Allocation("a", [0])])
     inventory.take(holder)
     inventory.take(Task(id=8, command="true", allocation=[Allocation("a")]))
-    assert details(request(gpus=2), inventory) == ["a: 1 of 2 GPUs free (tasks 7)"]
-    assert details(request(gpus=1, gpu_ids=[0]), inventory) == ["a: GPU 0 held by task 7"]
-    assert details(request(cpus=2), inventory) == ["a: 1 of 2 CPUs free"]
-    assert details(request(), inventory) == ["a: 1 of 1 slots taken"]
-    assert explain(request(gpus=3), inventory).startswith("can never start: ")
+    assert obstacles(request(gpus=2), inventory) == ["a: 1 of 2 GPUs free (task 7)"]
+    assert obstacles(request(gpus=1, gpu_ids=[0]), inventory) == ["a: GPU 0 held (task 7)"]
+    assert obstacles(request(cpus=2), inventory) == ["a: 1 of 2 CPUs free"]
+    assert obstacles(request(), inventory) == ["a: 1 of 1 slots taken"]
+    assert str(explain(request(gpus=3), inventory)).startswith("can never start: ")
+
+
+def test_gpus_that_are_closed_for_one_reason_are_told_together() -> None:
+    inventory = lab(1)
+    (node,) = inventory.nodes.values()
+    node.state = NodeState.ONLINE
+    node.kept_back = {**dict.fromkeys(range(7), "its driver is gone"), 7: "used by ann"}
+    node.count_free()
+    told = f"{node.name}: 0 of 8 GPUs free (GPUs 0-6: its driver is gone; GPU 7: used by ann)"
+    assert obstacles(request(gpus=1), inventory) == [told]
+    assert obstacles(request(gpus=2, gpu_ids=[0, 1]), inventory) == [f"{node.name}: GPUs 0-1: its driver is gone"]
+
+
+def lab(count: int, gpus: int = 8) -> Inventory:
+    return Inventory(tuple(NodeSpec(name=f"gpu{n:03}", gpu_models=("GPU",) * gpus) for n in range(1, count + 1)))
+
+
+def test_nodes_of_which_the_same_is_to_be_said_share_a_line() -> None:
+    inventory = lab(201)
+    for node in inventory.nodes.values():
+        node.state, node.reason = NodeState.UNREACHABLE, "no route to host"
+    wait = explain(request(gpus=1), inventory)
+    assert str(wait) == "no node is ready: gpu[001-201]: unreachable (no route to host)"
+    for number, node in enumerate(inventory.nodes.values(), 1):
+        node.state = NodeState.ONLINE
+        node.gpu_holder = dict.fromkeys(range(8), number)
+        node.count_free()
+    wait = explain(request(gpus=1), inventory)
+    assert str(wait) == "needs 1 GPU: gpu[001-201]: 0 of 8 GPUs free (tasks 1-201)"
+    assert wait.brief == "needs 1 GPU"
+
+
+def test_an_address_in_what_is_said_keeps_nobody_apart() -> None:
+    inventory = Inventory(tuple(NodeSpec(name=f"n{n}", address=f"lab@10.0.0.{n}:22") for n in range(1, 202)))
+    for number, node in enumerate(inventory.nodes.values(), 1):
+        node.state, node.reason = NodeState.UNREACHABLE, f"10.0.0.{number}:22 cannot be reached: is the machine on?"
+    told = str(explain(request(), inventory))
+    assert told == "no node is ready: n[1-201]: unreachable (it cannot be reached: is the machine on?)"
+    alone = inventory.nodes["n7"]
+    alone.reason = "10.0.0.7:22 says nothing"
+    assert "n7: unreachable (10.0.0.7:22 says nothing)" in str(explain(request(), inventory))
+
+
+def test_however_different_the_nodes_are_no_more_than_so_many_are_told() -> None:
+    inventory = lab(201)
+    for number, node in enumerate(inventory.nodes.values()):
+        node.state, node.reason = NodeState.UNREACHABLE, f"10.0.0.{number}: no route to host"
+    wait = explain(request(gpus=1), inventory)
+    assert len(wait.obstacles) == 11
+    assert "191 more nodes" in wait.obstacles[-1]
+    assert len(str(wait)) < 300
+
+
+def test_what_no_node_has_is_told_of_all_of_them_at_once() -> None:
+    inventory = lab(201)
+    told = str(explain(request(gpus=99), inventory))
+    assert told == "can never start: it asks for 99 GPUs, but nodes gpu[001-201] have 8 GPUs"
+    told = str(explain(request(node="gpu1"), inventory))
+    assert told.startswith("can never start: there is no node 'gpu1' (did you mean")
+    assert told.endswith("nodes: gpu[001-201])")
+    many = Inventory(tuple(NodeSpec(name=chr(97 + n) * 3) for n in range(20)))
+    assert str(explain(request(node="nope"), many)).endswith("(nodes: aaa, bbb, ccc, ddd, eee, fff and 14 more)")
+
+
+def test_a_node_that_is_leaving_is_no_place_to_ask_for() -> None:
+    inventory = lab(2)
+    inventory.nodes["gpu001"].cordons["leaving"] = "it left the registry"
+    assert "gpu001 is leaving" in str(inventory.why_never(request(node="gpu001")))
+    assert inventory.why_never(request(gpus=8)) is None
+    inventory.nodes["gpu002"].cordons["leaving"] = "it left the registry"
+    assert "nodes gpu001, gpu002 are leaving" in str(inventory.why_never(request(gpus=8)))

@@ -20,14 +20,15 @@ from master.core.inventory import NodeState
 from master.doctor import examine, folders
 from master.doctor import node as one_node
 from master.drivers import archive
-from master.nodes.driver import CannotConnectError, OfferedKey, UntrustedError
+from master.nodes.driver import CannotConnectError, OfferedKey, UnknownHostKeyError
 from master.nodes.registry import NodeConfig
-from tests.master.in_process import InProcess, run, settled
+from tests.master.in_process import InProcess, run
+from tests.waiting import settled
 from wire.errors import NodeUnreachableError
 from wire.framing import encode, strict_loads
 
 SHOWN = OfferedKey(type="ssh-ed25519", base64="AAAA", fingerprint="SHA256:" + "n" * 43)
-FACTS = {"boot_id": "boot", "cpus": 4, "memory_mib": 1000, "hostname": "h", "python": "3.11.2"}
+FACTS = {"boot_id": "boot", "cpus": 4, "memory_mib": 1000, "python": "3.11.2"}
 Message = dict[str, Any]
 Twist = Callable[[Message], Message | None]
 
@@ -61,7 +62,8 @@ class Agent:
                 message = strict_loads(line.rstrip(b"\n"))
                 if message["op"] == "hello":
                     version, _ = archive.build()
-                    welcome = {"op": "welcome", "version": version, "state_id": self.path, **FACTS}
+                    names = {"state_id": self.path, "hostname": self.path}  # machines of their own
+                    welcome = {"op": "welcome", "version": version, **names, **FACTS}
                     writer.write(encode(welcome) + encode({"op": "inventory", "attempts": []}))
                 elif message["op"] == "probe":
                     job = asyncio.create_task(self._answer(message, writer))
@@ -139,7 +141,7 @@ class Ward(InProcess):
         make_folders(self.place.config)
         for agent in self.agents.values():
             await agent.listen()
-        self.place.fleet._make_driver = lambda config: self.machines[config.name]
+        self.place.fleet.make_driver = lambda config: self.machines[config.name]
         self.place.fleet.apply(tuple(self.config(name) for name in self.agents))
         return self
 
@@ -191,6 +193,25 @@ def test_a_node_that_is_well_is_well_in_every_check_and_nothing_is_left_of_the_e
             assert await peer.call("node.doctor", names=["b"]) != []
             assert (await peer.refusal("node.doctor", names=["b", "x"]))[0] == "not_found"
             assert ward.left() == []
+
+    run(story())
+
+
+def test_a_prefix_that_holds_virtual_environments_only_is_no_fault_and_a_broken_conda_is(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Ward(tmp_path, "a") as ward:
+            await ward.state("a", NodeState.ONLINE)
+            peer = await ward.peer()
+            prefix = Path(ward.place.config.conda)
+            (prefix / "envs" / "torch" / "bin").mkdir(parents=True)
+            (node,) = await peer.call("node.doctor")
+            (told,) = [one for one in node["findings"] if one["check"] == "conda"]
+            assert (told["verdict"], node["verdict"]) == ("skipped", "ok")
+            assert "no conda of its own" in told["told"]
+            (prefix / "conda-meta").mkdir()
+            (node,) = await peer.call("node.doctor")
+            (told,) = [one for one in node["findings"] if one["check"] == "conda"]
+            assert told["verdict"] == "fault"
 
     run(story())
 
@@ -315,7 +336,12 @@ def test_garbage_from_a_node_is_a_finding_like_another(tmp_path: Path) -> None:
     [
         (CannotConnectError("no `python3` on the node: install one"), "python", "python3", "python=/path"),
         (CannotConnectError("x refuses the password: correct it", "long"), "log_in", "password", "psw_file"),
-        (UntrustedError("the host key of x is not known: SHA256:n"), "host_key", "not known", "muster node trust a"),
+        (
+            UnknownHostKeyError("the host key of x is not known: SHA256:n"),
+            "host_key",
+            "not known",
+            "muster node trust a",
+        ),
     ],
 )
 def test_of_a_node_that_is_not_connected_the_link_tells_why(
@@ -373,7 +399,7 @@ def test_nodes_for_which_no_time_is_left_are_told_by_their_link(
 
     async def story() -> None:
         async with Ward(tmp_path, "a", "b", "c") as ward:
-            ward.machines["c"].fault = UntrustedError("the host key is not known")
+            ward.machines["c"].fault = UnknownHostKeyError("the host key is not known")
             ward.agents["c"].hang_up()
             for name in ("a", "b"):
                 await ward.state(name, NodeState.ONLINE)

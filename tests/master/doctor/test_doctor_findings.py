@@ -89,7 +89,7 @@ def test_a_key_that_the_registry_pins_is_changed_there() -> None:
         ),
         ("10.0.0.1:22 (as lab) refuses the password: correct it in /lab/psw, or use `key_file`", "log_in", "psw_file"),
         ("key_file /k may be read by others: `chmod 600 /k`", "log_in", "key_file"),
-        ("there is neither a key nor a password for n: set `key_file`", "log_in", "psw_file"),
+        ("there is neither a key nor a password for this node: set `key_file`", "log_in", "psw_file"),
         ("the node's log-in shell ended with 1 before the agent came: does its .bashrc exit?", "log_in", ".bashrc"),
         ("10.0.0.1:22 takes the connection and then says nothing: it is frozen", "reachable", "network"),
         ("the agent said nothing for 15 s", "reachable", "network"),
@@ -248,6 +248,26 @@ def test_what_is_missing_in_another_folder_of_the_same_name_is_not_told_again() 
     other, within = seen("/lab", read_error="No such file or directory"), seen("/lab/logs", there=False)
     (found,) = folders.shared(RUN, [other, within], "lab")
     assert found.told.startswith("/lab is there, but not what the master writes into it")
+
+
+def test_a_home_of_the_nodes_own_with_the_shared_folders_in_it_is_no_fault() -> None:
+    home = seen("/home/lab", read_error="No such file or directory", back="No such file")
+    data, envs = seen("/home/lab/data", read=RUN, back=""), seen("/home/lab/envs", refused="Read-only", back="")
+    found = folders.shared(RUN, [home, data, envs], "lab")
+    assert [one.verdict for one in found] == ["ok", "ok"]
+    assert found[1].told.startswith("/home/lab is the node's own")
+    assert folders.broken(RUN, [home, data, envs]) == []
+
+
+def test_a_shared_folder_that_is_not_mounted_in_such_a_home_is_told_by_its_own_name() -> None:
+    home = seen("/home/lab", read_error="No such file or directory", back="No such file")
+    gone = seen("/home/lab/data", read_error="No such file or directory", back="No such file")
+    envs = seen("/home/lab/envs", read=RUN, back="")
+    for data in (gone, seen("/home/lab/data", there=False)):
+        found = folders.shared(RUN, [home, data, envs], "lab")
+        assert [one.told.partition(" ")[0] for one in found if one.verdict == "fault"] == ["/home/lab/data"]
+        assert "mount /home/lab/data" in found[0].cure
+        assert folders.broken(RUN, [home, data, envs]) == ["/home/lab/data"]
 
 
 # -- together ---------------------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from master.core.cordon import RETURNED
-from master.core.gpu_watch import GpuReport
+from master.core.gpu_watch import RETURNED, GpuReport
 from master.doctor.finding import Finding
 from master.doctor.gpus import Books, Smi, gpus, read_smi
-from tests.master.in_process import InProcess, run, settled
+from tests.master.in_process import InProcess, run
+from tests.waiting import settled
 from wire.agent import Probed
 
 LISTED = "GPU 0: NVIDIA H100 (UUID: GPU-1)\n  MIG 1g.5gb Device 0: (UUID: MIG-1)\nGPU 1: NVIDIA H100 (UUID: GPU-2)\n"

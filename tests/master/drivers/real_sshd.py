@@ -1,7 +1,8 @@
 """A real sshd for a test: on a port of 127.0.0.1, with an account of its own whose home and password are the test's.
 
 It runs in a mount namespace that is thrown away: passwd, shadow and /run are covered there, nothing on the machine is
-changed. The account `lab` is another name for whoever runs the test. Owns starting, stopping, freezing and cleaning up.
+changed. The account `lab` is another name for whoever runs the test, or has a uid of its own. Owns starting, stopping,
+freezing and cleaning up.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ import os
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,7 +23,9 @@ import msgspec
 from master.drivers.host_keys import offered
 from master.nodes.driver import OfferedKey
 from master.nodes.registry import NodeConfig
-from tests.system.lab import free_ports, until
+from tests import rights
+from tests.system.lab import free_ports
+from tests.waiting import until
 
 PASSWORD = "öpen:sesame 1"  # noqa: S105  (a test's)
 USER = "lab"
@@ -55,9 +57,12 @@ exec /usr/sbin/sshd -D -E "$1/sshd.log" -f "$1/sshd_config"
 
 
 class RealSshd:
-    """`start` it; `close` ends it and every agent that was started through it. `folder` is its own."""
+    """`start` it; `close` ends it and every agent that was started through it. `folder` is its own, `uid` the
+    account's (None: that of the test)."""
 
-    def __init__(self, folder: Path, *, passwords: bool = True) -> None:
+    def __init__(self, folder: Path, *, passwords: bool = True, uid: int | None = None) -> None:
+        rights.need_users()  # sshd becomes another one before it has read a byte
+        rights.need_program("sshd", "openssh-server")
         self.folder = folder
         self.home = folder / "home"
         self.port = free_ports(1)[0]
@@ -66,7 +71,9 @@ class RealSshd:
         self._process: subprocess.Popen[bytes] | None = None
         self._passwords = passwords
         self.more_config = ""
+        self._ids = (os.getuid(), os.getgid()) if uid is None else (uid, uid)
         self.home.mkdir(parents=True)
+        os.chown(self.home, *self._ids)
         make_key(self.client_key)
         (folder / "authorized_keys").write_bytes(self.client_key.with_suffix(".pub").read_bytes())
         self.shell("/bin/bash")
@@ -76,7 +83,7 @@ class RealSshd:
 
     def shell(self, path: str) -> None:
         """The account's log-in shell, from the next start on."""
-        account = f"{USER}:x:{os.getuid()}:{os.getgid()}::{self.home}:{path}\n"
+        account = f"{USER}:x:{':'.join(map(str, self._ids))}::{self.home}:{path}\n"
         (self.folder / "passwd").write_text(account + Path("/etc/passwd").read_text(encoding="utf-8"), encoding="utf-8")
         hashed = subprocess.run(
             ["openssl", "passwd", "-6", "-stdin"], input=PASSWORD.encode(), capture_output=True, check=True
@@ -199,13 +206,14 @@ class RealSshd:
     def close(self) -> None:
         """Leave nothing."""
         self.stop()
-        deadline = time.monotonic() + 10
-        while (left := self._left()) and time.monotonic() < deadline:
-            for pid in left:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            time.sleep(0.01)
-        assert not left
+        until("the account's processes are gone", lambda: not self._kill(), seen=self._left)
+
+    def _kill(self) -> list[int]:
+        left = self._left()
+        for pid in left:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        return left
 
 
 def make_key(path: Path, kind: str = "ed25519", passphrase: str = "") -> Path:

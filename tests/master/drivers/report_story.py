@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from master.core.inventory import NodeState
-from master.drivers import node_tokens
 from master.drivers.report import ReportDriver
+from master.nodes import node_tokens
 from master.nodes.link import Link
-from tests.master.in_process import InProcess, Us, settled
+from tests.master.in_process import InProcess, Us
+from tests.waiting import settled
 from wire.framing import encode, strict_loads
 from wire.pinning import pinned
 
@@ -40,7 +41,7 @@ class Far:
 
     async def gone(self) -> None:
         """Whatever else is said, the connection ends, and long before silence would end it."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             with suppress(EOFError, ConnectionError):
                 while True:
                     await self.read()
@@ -56,8 +57,8 @@ class Reporting:
 
     async def __aenter__(self) -> Self:
         await self.master.__aenter__()
-        self.core, self.desk = self.master.core, self.master.place.desk
-        self.driver = ReportDriver("a", self.desk, self.stale_s)
+        self.core, self.reports = self.master.core, self.master.place.reports
+        self.driver = ReportDriver("a", self.reports, self.stale_s)
         self.link = Link("a", self.driver, self.master.engine, Us(), self.master.hub)
         self.job = asyncio.create_task(self.link.run())
         self.node = self.core.inventory.nodes["a"]
@@ -72,7 +73,7 @@ class Reporting:
         await self.master.__aexit__()
 
     def new_token(self, *, rotate: bool = False) -> str:
-        before = self.desk.tokens("a")
+        before = self.reports.tokens("a")
         text, fresh = node_tokens.make("ann", time.time())
         after = node_tokens.rotated(before, fresh, time.time()) if rotate else (fresh,)
         self.master.engine.event(lambda: self.core.set_tokens("a", after))
@@ -88,16 +89,16 @@ class Reporting:
     async def call(self, token: str, **keys: Any) -> tuple[Far, dict[str, Any]]:
         """Dial in and report; the connection and what was answered."""
         agent = await self.dial()
-        said = {"node": "a", "token": token, "state_id": "s1", "version": self.desk.version, **keys}
+        said = {"node": "a", "token": token, "state_id": "s1", "version": self.reports.version, **keys}
         agent.send("report", **said)
         return agent, await agent.read()
 
     async def join(self, token: str, state_id: str = "s1", attempts: tuple[Any, ...] = ()) -> Far:
         """Report, and shake hands: the node is online then."""
         agent, answer = await self.call(token, state_id=state_id)
-        assert answer == {"op": "reported", "version": self.desk.version}
+        assert answer == {"op": "reported", "version": self.reports.version}
         assert (await agent.read())["op"] == "hello"
-        agent.send("welcome", **{**WELCOME, "state_id": state_id, "version": self.desk.version})
+        agent.send("welcome", **{**WELCOME, "state_id": state_id, "version": self.reports.version})
         agent.send("inventory", attempts=list(attempts))
         agent.send("sample", at=1.0)
         await settled(lambda: self.node.state is NodeState.ONLINE)

@@ -7,7 +7,7 @@ import gc
 import os
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,11 +21,11 @@ from master.drivers.ssh import LoginGate, SshDriver
 from master.nodes.driver import CannotConnectError
 from master.nodes.registry import NodeConfig
 from tests.master.drivers.real_sshd import PASSWORD, RealSshd
-from tests.system.lab import until
+from tests.waiting import PATIENCE_S, settled, until
 from wire.agent import MAX_FRAME
 from wire.framing import LineDecoder, encode, strict_loads
 
-DEADLINE_S = 90.0
+DEADLINE_S = 3 * PATIENCE_S
 Message = dict[str, Any]
 T = TypeVar("T")
 
@@ -43,7 +43,6 @@ class Line(asyncio.Protocol):
         self.lost: list[Exception | None] = []
         self._epoch = epoch
         self._decoder = LineDecoder(MAX_FRAME)
-        self._news = asyncio.Event()
         self._transport: asyncio.Transport | None = None
 
     @property
@@ -59,30 +58,27 @@ class Line(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.messages += [strict_loads(line) for line in self._decoder.feed(data)]
-        self._news.set()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost.append(error)
-        self._news.set()
 
     def send(self, **message: Any) -> None:
         self.transport.write(encode(message))
 
     async def hear(self, op: str, **wanted: Any) -> Message:
         """The first such message, whenever it came."""
-        while True:
-            for message in self.messages:
-                if message["op"] == op and wanted.items() <= message.items():
-                    return message
-            assert not self.lost, f"the connection was lost ({self.lost}) before {op} came"
-            self._news.clear()
-            await self._news.wait()
+
+        def heard() -> Message | None:
+            fits = (one for one in self.messages if one["op"] == op and wanted.items() <= one.items())
+            found = next(fits, None)
+            assert found or not self.lost, f"the connection was lost ({self.lost}) before {op} came"
+            return found
+
+        return await settled(heard, f"{op} {wanted}", seen=lambda: self.messages[-3:])
 
     async def end(self) -> Exception | None:
         """Wait until the connection is lost; why."""
-        while not self.lost:
-            self._news.clear()
-            await self._news.wait()
+        await settled(lambda: self.lost, "the end of the connection", seen=lambda: self.messages[-3:])
         return self.lost[0]
 
     def launch(self, launch_id: str, command: str, folder: Path) -> None:
@@ -135,13 +131,6 @@ class Site:
         return line
 
 
-async def settled(condition: Callable[[], bool]) -> None:
-    """Wait for what has no event."""
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
-
-
 def threads() -> int:
     """How many threads there are."""
     return threading.active_count()
@@ -158,7 +147,7 @@ def nothing_left() -> Iterator[None]:
     """What is started inside is gone soon after."""
     before = threads(), descriptors()
     yield
-    until(f"threads and descriptors are {before} again", lambda: (threads(), descriptors()) == before, 10)
+    until(f"threads and descriptors are {before} again", lambda: (threads(), descriptors()) == before)
 
 
 @contextmanager

@@ -16,7 +16,8 @@ import pytest
 from master.drivers.archive import build
 from master.drivers.local import LocalDriver, state_base, state_name
 from master.nodes.driver import CannotConnectError
-from tests.master.in_process import run, settled
+from tests.master.in_process import run
+from tests.waiting import settled
 from wire.framing import encode
 
 GARBAGE = ("0123456789abcdef", b"this is no program\n")

@@ -16,10 +16,11 @@ import pytest
 from master.core.inventory import NodeSpec, NodeState
 from master.drivers import report
 from master.drivers.report import ReportDriver
-from master.ports import hub
+from master.ports import arrival
 from master.tls.policy import Tls
 from tests.master.drivers.report_story import Far, Reporting
-from tests.master.in_process import LIMITS, run, settled
+from tests.master.in_process import LIMITS, run
+from tests.waiting import settled
 from wire.pinning import fingerprint
 
 
@@ -41,7 +42,7 @@ def test_anybody_may_have_the_certificate_and_the_archive_which_are_no_secrets(t
     async def story() -> None:
         async with Reporting(tmp_path) as far:
             answers = []
-            for op, size in (("authority", -1), ("archive", len(far.desk.archive))):
+            for op, size in (("authority", -1), ("archive", len(far.reports.archive))):
                 agent = Far(*await asyncio.open_connection(*far.master.address())) if plain else await far.dial()
                 agent.send(op)
                 answers.append(await (agent.reader.read() if size < 0 else agent.reader.readexactly(size)))
@@ -49,8 +50,8 @@ def test_anybody_may_have_the_certificate_and_the_archive_which_are_no_secrets(t
             told = json.loads(answers[0])
             assert fingerprint(told["certificate"]) == far.master.tls.fingerprint()
             assert told["cluster"] == "c"
-            assert hashlib.sha256(answers[1]).hexdigest() == far.desk.sha256
-            await settled(lambda: not far.desk._givings)
+            assert hashlib.sha256(answers[1]).hexdigest() == far.reports.sha256
+            await settled(lambda: not far.reports.transfers)
 
     run(story())
 
@@ -58,34 +59,35 @@ def test_anybody_may_have_the_certificate_and_the_archive_which_are_no_secrets(t
 def test_the_archive_arrives_whole_over_a_line_slower_than_a_close_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "SHUTDOWN_S", 1e-6)
+    monkeypatch.setattr(arrival, "SHUTDOWN_S", 1e-6)
 
     async def story() -> None:
         async with Reporting(tmp_path) as far:
-            far.desk.archive = b"x" * (16 << 20)  # more than the kernel keeps on the way
+            far.reports.archive = b"x" * (16 << 20)  # more than the kernel keeps on the way
             agent = await far.dial()
             agent.send("archive")
-            assert await agent.reader.readexactly(len(far.desk.archive)) == far.desk.archive
+            assert await agent.reader.readexactly(len(far.reports.archive)) == far.reports.archive
 
     run(story())
 
 
+@pytest.mark.parametrize("cap", ["TRANSFERS", "TRANSFERS_OF_ONE"])
 def test_who_never_takes_the_archive_is_cut_off_and_there_are_never_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap: str
 ) -> None:
-    monkeypatch.setattr(report, "GIVING_S", 0.2)
-    monkeypatch.setattr(report, "GIVINGS", 1)
+    monkeypatch.setattr(report, "TRANSFER_S", 0.2)
+    monkeypatch.setattr(report, cap, 1)
 
     async def story() -> None:
         async with Reporting(tmp_path) as far:
             first, second = await far.dial(), await far.dial()
             first.send("archive")
-            await settled(lambda: far.desk._givings)
+            await settled(lambda: far.reports.transfers)
             second.send("archive")
             assert (await second.read())["code"] == "busy"
             with suppress(ConnectionError):
                 await first.reader.read()
-            assert not far.desk._givings
+            assert not far.reports.transfers
 
     run(story())
 
@@ -94,7 +96,7 @@ def test_who_never_takes_the_archive_is_cut_off_and_there_are_never_many(
 def test_a_master_without_tls_receives_nobody_and_makes_no_certificate(tmp_path: Path, op: str) -> None:
     async def story() -> None:
         async with Reporting(tmp_path) as far:
-            far.desk.tls = Tls.of(msgspec.structs.replace(far.master.place.config, tls="off"))
+            far.reports.tls = Tls.of(msgspec.structs.replace(far.master.place.config, tls="off"))
             agent = Far(*await asyncio.open_connection(*far.master.address()))
             agent.send(op)
             answer = await agent.read()
@@ -121,7 +123,7 @@ def test_who_has_no_token_of_this_node_is_refused_for_good(
     async def story() -> str:
         async with Reporting(tmp_path) as far:
             far.core.set_nodes((far.node.spec, NodeSpec(name="b")))
-            ReportDriver("b", far.desk, 60.0)
+            ReportDriver("b", far.reports, 60.0)
             token = far.new_token()
             agent, answer = await far.call(**{"token": token, **wrong})
             assert (answer["op"], answer["code"], answer["final"]) == ("refused", "token", True)
@@ -141,7 +143,7 @@ def test_a_report_in_plain_text_is_refused(tmp_path: Path) -> None:
         async with Reporting(tmp_path) as far:
             agent = Far(*await asyncio.open_connection(*far.master.address()))
             token = far.new_token()
-            agent.send("report", node="a", token=token, state_id="s", version=far.desk.version)
+            agent.send("report", node="a", token=token, state_id="s", version=far.reports.version)
             assert (await agent.read())["code"] == "plain"
             agent.writer.close()
 
@@ -188,8 +190,8 @@ def test_an_agent_of_another_version_is_told_which_to_fetch_unless_it_cannot(tmp
         async with Reporting(tmp_path) as far:
             token = far.new_token()
             _, answer = await far.call(token, version="0" * 16)
-            size = len(far.desk.archive)
-            assert answer == {"op": "outdated", "version": far.desk.version, "size": size, "sha256": far.desk.sha256}
+            size, sha256 = len(far.reports.archive), far.reports.sha256
+            assert answer == {"op": "outdated", "version": far.reports.version, "size": size, "sha256": sha256}
             _, answer = await far.call(token, version="0" * 16, stays=True)
             assert answer["op"] == "reported"
 

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from master.core.cordon import Note
 from master.core.inventory import NodeState
+from master.core.notes import Note
 from master.core.task import Task, TaskState
-from master.drivers import node_tokens, report
+from master.drivers import report
 from master.drivers.report import Report
+from master.nodes import node_tokens
 from tests.master.drivers.report_story import Reporting
-from tests.master.in_process import run, settled
+from tests.master.in_process import run
+from tests.waiting import settled
 
 # -- whose place ----------------------------------------------------------------------------------------------
 

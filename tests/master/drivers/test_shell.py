@@ -12,7 +12,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,8 +21,7 @@ from master.drivers.host_keys import HostKeys
 from tests.conftest import LabMaker, declared_node
 from tests.master.drivers.real_sshd import PASSWORD, RealSshd, registry_entry
 from tests.system.lab import ROOT
-
-DEADLINE_S = 30.0
+from tests.waiting import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -38,7 +36,7 @@ def conf(server: RealSshd, make_lab: LabMaker) -> Path:
 
 
 def command(conf: Path, node: str) -> list[str]:
-    return [sys.executable, "-m", "client.cli.main", "shell", "--conf", str(conf), node]
+    return [sys.executable, "-m", "muster", "shell", "--conf", str(conf), node]
 
 
 def piped(conf: Path, node: str, text: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -48,7 +46,7 @@ def piped(conf: Path, node: str, text: str, **env: str) -> subprocess.CompletedP
         capture_output=True,
         text=True,
         check=False,
-        timeout=DEADLINE_S,
+        timeout=2 * PATIENCE_S,
         cwd=ROOT,
         env={**os.environ, **env},
     )
@@ -87,11 +85,11 @@ class Terminal:
         self.seen = self.seen[self.seen.index(words) + len(words) :]
 
     def until(self, condition: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + DEADLINE_S
-        while not condition():
-            assert time.monotonic() < end, f"never came: {what!r}, but {self.seen!r}"
-            if select.select([self._master], [], [], 0.05)[0]:
-                self.seen += os.read(self._master, 65536).decode(errors="replace")
+        until(what, condition, seen=lambda: self.seen, turn=self._read)
+
+    def _read(self) -> None:
+        if select.select([self._master], [], [], 0.05)[0]:
+            self.seen += os.read(self._master, 65536).decode(errors="replace")
 
     def wait(self) -> int:
         """The exit status, when it has ended."""

@@ -13,7 +13,8 @@ from master.nodes.driver import CannotConnectError
 from master.nodes.registry import NodeConfig
 from tests.master.drivers.real_sshd import RealSshd, make_key
 from tests.master.drivers.ssh_story import Site, black_hole, descriptors, half, mute, nothing_left, run, threads
-from tests.system.lab import free_ports, until
+from tests.system.lab import free_ports
+from tests.waiting import until
 from wire.errors import NodeUnreachableError
 
 
@@ -147,4 +148,4 @@ def test_fifty_failures_of_a_kind_leave_neither_thread_nor_descriptor(
         node = server.node(port=port) if port != server.port else node
         before = threads(), descriptors()
         run(in_vain(site, node, REASONS[kind]))
-        until(f"{before} again, not {(threads(), descriptors())}", lambda: (threads(), descriptors()) == before, 5)
+        until(f"{before} again, not {(threads(), descriptors())}", lambda: (threads(), descriptors()) == before)

@@ -108,9 +108,9 @@ class SimulatedDisk:
     def make_folder(self, path: Path) -> None:
         self.folders.add(path)
 
-    def lock(self, path: Path) -> int:
+    def lock(self, path: Path) -> tuple[int, ...]:
         self._change(NameChange(None, path, Content()))
-        return self._descriptor(None)
+        return (self._descriptor(None),)
 
     def names(self, folder: Path) -> list[str]:
         return [path.name for path in self.files if path.parent == folder]
@@ -120,6 +120,15 @@ class SimulatedDisk:
 
     def read_at(self, path: Path, offset: int, size: int) -> bytes:
         return self._content(path).now[offset : offset + size]
+
+    def read_open(self, fd: int, offset: int, size: int) -> bytes:
+        return self._of(fd).now[offset : offset + size]
+
+    def length_at(self, fd: int, path: Path) -> int | None:
+        return len(self._of(fd).now) if self.files.get(path) is self._of(fd) else None
+
+    def is_in_place(self, folder: Path) -> bool:
+        return folder in self.folders
 
     def size(self, path: Path) -> int:
         return len(self._content(path).now)

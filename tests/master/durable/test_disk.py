@@ -19,8 +19,10 @@ def test_second_lock_names_the_process_that_holds_the_first(tmp_path: Path) -> N
     held = disk.lock(tmp_path / "lock")
     with pytest.raises(LockedError, match=rf"pid {os.getpid()}\b"):
         disk.lock(tmp_path / "lock")
-    disk.close(held)
-    disk.close(disk.lock(tmp_path / "lock"))
+    for fd in held:
+        disk.close(fd)
+    for fd in disk.lock(tmp_path / "lock"):
+        disk.close(fd)
 
 
 def test_missing_folders_are_made(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 
 from master.files.service import Files
 from tests.master.durable.storage import hanging
-from tests.master.in_process import InProcess, run, settled
+from tests.master.in_process import InProcess, run
+from tests.waiting import settled
 
 
 def lab(tmp_path: Path, **how: Any) -> InProcess:
@@ -121,14 +122,14 @@ def test_a_storage_that_hangs_keeps_nobody_from_the_others(tmp_path: Path) -> No
             with hanging(tmp_path / "nfs"):
                 asked = [peer.ask("file.list", path="nfs") for _ in range(4)]
                 assert (await other.call("file.list", path="data"))["entries"] == []
-                assert master.files.quick._running["nfs"] == 4, "they still hang"  # type: ignore[attr-defined]
+                assert master.files.quick.running["nfs"] == 4, "they still hang"  # type: ignore[attr-defined]
                 for _ in asked:
                     answer = await peer.read()
                     assert answer["error"]["data"]["code"] == "storage"
                 code, message = await other.refusal("file.list", path="nfs/x")
                 assert (code, "4 calls hang" in message) == ("storage", True)
                 assert (await other.call("file.list", path="data"))["entries"] == []
-            await settled(lambda: not master.files.quick._running)  # type: ignore[attr-defined]
+            await settled(lambda: not master.files.quick.running)  # type: ignore[attr-defined]
             assert (await other.refusal("file.list", path="nfs/x"))[0] == "not_found"
 
     run(story())

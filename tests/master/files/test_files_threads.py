@@ -15,7 +15,8 @@ import pytest
 
 from master.files.threads import PER_KEY, STUCK, TOTAL, Threads
 from tests.master.durable.storage import hanging
-from tests.master.in_process import run, settled
+from tests.master.in_process import run
+from tests.waiting import settled
 from wire.errors import ConflictError, LimitError, StorageError
 
 Tick = Callable[[], None]
@@ -34,7 +35,7 @@ def test_what_a_call_gives_or_raises_comes_back() -> None:
         with pytest.raises(ConflictError, match="data/x"):
             await threads.call("data", refuse)
         assert await asyncio.gather(*(threads.call("data", lambda _t, n=n: n) for n in range(100))) == [*range(100)]  # type: ignore[misc]
-        assert not threads._slots
+        assert not threads.storages
 
     run(story())
 
@@ -52,10 +53,10 @@ def test_a_hanging_storage_is_told_after_a_while_then_at_once_and_others_go_on()
             await threads.call("nfs", lambda _tick: 1)
         assert await threads.call("data", lambda _tick: 2) == 2
         first.set()
-        await settled(lambda: threads._running["nfs"] == STUCK - 1)
+        await settled(lambda: threads.running["nfs"] == STUCK - 1)
         assert await threads.call("nfs", lambda _tick: 3) == 3, "it answers some"
         hang.set()
-        await settled(lambda: not threads._running)
+        await settled(lambda: not threads.running)
         assert await threads.call("nfs", lambda _tick: 3) == 3
 
     run(story())
@@ -86,7 +87,7 @@ def test_there_are_only_so_many_threads_for_a_storage_and_altogether() -> None:
             for key in keys
             for _ in range(PER_KEY)
         ]
-        await settled(lambda: threads._running.total() == TOTAL)
+        await settled(lambda: threads.running.total() == TOTAL)
         with pytest.raises(LimitError, match=f"{TOTAL} file operations"):
             await threads.call("one more", lambda _tick: 1)
         go.set()
@@ -99,7 +100,7 @@ def test_there_are_only_so_many_threads_for_a_storage_and_altogether() -> None:
                 tick()
 
         first = asyncio.ensure_future(impatient.call("data", busy))
-        await settled(lambda: impatient._running["data"])
+        await settled(lambda: impatient.running["data"])
         with pytest.raises(LimitError, match="try again"):
             await impatient.call("data", lambda _tick: 1)
         held.set()
@@ -114,7 +115,7 @@ def test_who_does_not_wait_any_more_leaves_the_books_right() -> None:
         threads = Threads(patience_s=PATIENT_S, per_key=1)
         go = threading.Event()
         first = asyncio.ensure_future(threads.call("data", lambda _tick: go.wait(PATIENT_S)))
-        await settled(lambda: threads._running["data"])
+        await settled(lambda: threads.running["data"])
         second = asyncio.ensure_future(threads.call("data", lambda _tick: 2))
         third = asyncio.ensure_future(threads.call("data", lambda _tick: 3))
         await asyncio.sleep(0)
@@ -122,8 +123,8 @@ def test_who_does_not_wait_any_more_leaves_the_books_right() -> None:
         second.cancel()
         go.set()
         assert await third == 3
-        await settled(lambda: not threads._running)
-        assert not threads._slots
+        await settled(lambda: not threads.running)
+        assert not threads.storages
 
     run(story())
 
@@ -139,7 +140,7 @@ def test_a_hanging_thread_keeps_no_process_from_ending() -> None:
         "        print(error)\n"
         "asyncio.run(main())\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith("nfs: the storage has not answered")
     assert done.stderr == ""
 
@@ -150,7 +151,7 @@ def test_a_real_dead_mount_does_not_stop_the_loop(tmp_path: Path) -> None:
         with hanging(tmp_path / "nfs") as folder:
             with pytest.raises(StorageError, match="has not answered"):
                 await threads.call("nfs", lambda _tick: os.open(folder, os.O_RDONLY))
-            assert threads._running["nfs"] == 1
-        await settled(lambda: not threads._running)
+            assert threads.running["nfs"] == 1
+        await settled(lambda: not threads.running)
 
     run(story())

@@ -12,14 +12,17 @@ import pytest
 
 from master.core.inventory import NodeState
 from master.core.task import TaskState
+from master.executors.agents import Agents
 from master.nodes import link as link_module
-from master.nodes import shared_folders
-from master.nodes.driver import UntrustedError
+from master.nodes.driver import UnknownHostKeyError
 from master.nodes.fleet import Fleet
 from master.nodes.leaving import LeavingNodes
-from master.nodes.own_folders import OwnFolders
 from master.nodes.registry import NodeConfig
-from tests.master.in_process import SETTINGS, InProcess, Us, run, settled
+from master.watchers import shared_folders
+from master.watchers.folder_watcher import FolderWatcher
+from master.watchers.own_folders import OwnFolders
+from tests.master.in_process import SETTINGS, InProcess, Us, run
+from tests.waiting import settled
 from wire.errors import BadRequestError, NodeUnreachableError, NotFoundError
 from wire.framing import encode, strict_loads
 
@@ -67,7 +70,7 @@ class Agent:
         op = message["op"]
         if op == "hello":
             facts = {"boot_id": "boot", "state_id": self.address, "cpus": 4, "memory_mib": 1000}
-            names = {"hostname": "h", "python": "3.11", "version": self.version}
+            names = {"hostname": "", "python": "3.11", "version": self.version}
             self.say(op="welcome", **facts, **names)
             running = [{"launch_id": one, "state": "running", "started_at": 1.0} for one in self.running]
             self.say(op="inventory", attempts=running)
@@ -106,7 +109,7 @@ class To:
         try:
             await asyncio.get_running_loop().create_unix_connection(lambda: protocol, self.path)
         except OSError as error:
-            raise UntrustedError(f"nobody there: {error.strerror}") from None
+            raise UnknownHostKeyError(f"nobody there: {error.strerror}") from None
 
     async def close(self) -> None:
         self.closed += 1
@@ -144,11 +147,12 @@ class Field:
             self.master.engine,
             Us(),
             self.master.hub,
-            SETTINGS,
             make_driver=make,
-            folders=OwnFolders(self.folders, lambda _: True),
+            folders=self.folders,
+            watchers=[FolderWatcher(self.master.engine, OwnFolders(self.folders, lambda _: True))],
             leaving=leaving,
         )
+        self.master.engine.perform = Agents(self.master.engine, SETTINGS, self.fleet.send).perform
         return self.fleet
 
     def node(self, name: str) -> Any:
@@ -356,7 +360,7 @@ def test_an_agent_that_is_stopped_stays_away_over_restarts_until_it_is_started(t
             await here.fleet.stop_agent("n", "root")
             assert "agents start n" in here.node("n").reason
             hellos = here.one.ops().count("hello")
-            other = Fleet(here.master.engine, Us(), here.master.hub, SETTINGS, make_driver=lambda _: To("/nowhere"))
+            other = Fleet(here.master.engine, Us(), here.master.hub, make_driver=lambda _: To("/nowhere"))
             other.apply((ssh("n"),))
             await other.close()
             assert here.one.ops().count("hello") == hellos
@@ -418,7 +422,7 @@ def test_the_next_master_still_finds_its_way_to_a_node_that_left_while_busy(tmp_
             assert path.stat().st_mode & 0o077 == 0
             await here.fleet.close()
             here.next_fleet(LeavingNodes(path)).apply(())
-            await settled(lambda: here.fleet._ways["n"].link.is_up)
+            await settled(lambda: here.fleet._members["n"].link.is_up)
             here.one.end(launch_id)
             await settled(lambda: here.node("n") is None)
             assert here.master.core.tasks[1].state is TaskState.SUCCEEDED

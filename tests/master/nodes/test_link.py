@@ -17,7 +17,8 @@ from master.core.task import TaskState
 from master.nodes import link as link_module
 from master.nodes.driver import CannotConnectError, Patience
 from master.nodes.link import Link, pause_s
-from tests.master.in_process import SETTINGS, InProcess, Us, run, settled
+from tests.master.in_process import SETTINGS, InProcess, Us, run
+from tests.waiting import settled
 from wire import agent as wire
 from wire.framing import encode, strict_loads
 
@@ -143,11 +144,14 @@ def test_a_node_is_online_after_welcome_and_inventory_and_its_task_goes_through(
             assert here.node.state is NodeState.ONLINE
             assert here.node.facts is not None
             assert here.node.facts.hostname == "here"
-            agent.say("started", launch_id=launch["launch_id"], pid=1, at=5.0)
-            agent.say("exit", launch_id=launch["launch_id"], code=3, cause="exited", error="", started_at=5.0, at=6.0)
+            now = time.time()
+            agent.say("started", launch_id=launch["launch_id"], pid=1, at=now)
+            agent.say(
+                "exit", launch_id=launch["launch_id"], code=3, cause="exited", error="", started_at=now, at=now + 1
+            )
             assert await agent.read() == {"op": "ack", "launch_ids": [launch["launch_id"]]}
             task = here.master.core.tasks[1]
-            assert (task.state, task.exit_code, task.started_at, task.ended_at) == (TaskState.FAILED, 3, 5.0, 6.0)
+            assert (task.state, task.exit_code, task.started_at, task.ended_at) == (TaskState.FAILED, 3, now, now + 1)
 
     run(story())
 

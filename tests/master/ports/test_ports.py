@@ -6,17 +6,21 @@ import asyncio
 import json
 import select
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from master.core.heard import Passed
-from master.ports import rpc
+from master.core.agent_messages import EncodedSample, as_sample
+from master.peer import Peer as Stranger
+from master.ports import hub, outlet
 from master.ports.hub import NODES, TASKS
-from tests.master.in_process import LIMITS, InProcess, MoodyDisk, Peer, eof, run, settled
+from tests.master.in_process import DATA, LIMITS, InProcess, MoodyDisk, Peer, eof, run
+from tests.waiting import settled
 
+SUBMIT = b'{"jsonrpc":"2.0","id":8,"method":"task.submit","params":{"command":"true"}}\n'
 INFO = b'{"jsonrpc":"2.0","id":7,"method":"server.info"}\n'
 
 BROKEN = {
@@ -41,7 +45,6 @@ BROKEN = {
     "an unknown key": b'{"jsonrpc":"2.0","id":1,"method":"server.info","auth":"x"}\n',
     "positional parameters": b'{"jsonrpc":"2.0","id":1,"method":"task.show","params":[1]}\n',
     "an object as id": b'{"jsonrpc":"2.0","id":{},"method":"server.info"}\n',
-    "HTTP": b"GET / HTTP/1.1\n",
 }
 
 
@@ -50,6 +53,7 @@ def test_a_broken_frame_gets_an_error_and_the_connection_goes_on(tmp_path: Path,
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             peer, other = await master.peer(), await master.peer()
+            await peer.call("server.info")
             peer.send(frame + INFO)
             first, second = await peer.read(), await peer.read()
             assert first["error"]["data"]["code"] == "protocol"
@@ -61,10 +65,58 @@ def test_a_broken_frame_gets_an_error_and_the_connection_goes_on(tmp_path: Path,
     run(story())
 
 
+@pytest.mark.parametrize("frame", BROKEN.values(), ids=list(BROKEN))
+def test_who_begins_with_a_broken_frame_is_told_so_and_nothing_behind_it_is_obeyed(
+    tmp_path: Path, frame: bytes
+) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            peer.send(frame + SUBMIT)
+            said = (await eof(peer)).splitlines()
+            assert [json.loads(line)["error"]["data"]["code"] for line in said] == ["protocol"]
+            assert master.core.tasks == {}
+
+    run(story())
+
+
+HTTP = {
+    "a form": b"POST / HTTP/1.1\r\nHost: localhost:63005\r\nContent-Type: text/plain\r\n\r\n",
+    "a WebSocket": b"GET /x HTTP/1.1\r\nUpgrade: websocket\r\n\r\n",
+    "a method of somebody's own": b"patch /a/b?c HTTP/1.1\r\n\r\n",
+    "HTTP/2": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "a proxy's": b"CONNECT localhost:63005 HTTP/1.1\r\n\r\n",
+    "a proxy's with an address": b"POST http://localhost:63005/ HTTP/1.1\r\n\r\n",
+    "a long address": b"POST /" + b"a" * 200_000 + b" HTTP/1.1\r\n\r\n",
+    "a terminator in the address": b"POST /_<END_SEND>_ HTTP/1.1\r\n\r\n",
+    "blank lines before it": b"\r\n\n  POST / HTTP/1.1\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("head", HTTP.values(), ids=list(HTTP))
+def test_what_looks_like_http_gets_no_answer_and_its_body_is_not_obeyed(tmp_path: Path, head: bytes) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            for port in (DATA, TASKS, NODES):
+                for cut in (len(head), 1, 5, len(head) - 1):
+                    peer = await master.peer(port)
+                    peer.send(head[:cut])
+                    await peer.writer.drain()
+                    await asyncio.sleep(0)
+                    peer.send(head[cut:] + SUBMIT + b'{"mode":"get_root","ui":"main","info":""}_<END_SEND>_' + SUBMIT)
+                    with suppress(ConnectionError):
+                        assert await eof(peer) == b""
+            await settled(lambda: not master.hub.connections)
+            assert master.core.tasks == {}
+
+    run(story())
+
+
 def test_half_of_a_surrogate_pair_leaves_no_task_behind_that_cannot_be_written(tmp_path: Path) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             peer = await master.peer()
+            await peer.call("server.info")
             peer.send(BROKEN["half of a surrogate pair"])
             await peer.read()
             assert await peer.call("task.submit", command="echo 😀 \ud83d\ude00") == {"id": 1}
@@ -78,7 +130,7 @@ def test_a_frame_beyond_the_cap_closes_its_connection_and_no_other(tmp_path: Pat
         async with InProcess(tmp_path) as master:
             peer, other = await master.peer(), await master.peer()
             # One byte too many, so that nothing is unread when the master closes and the end comes without a reset.
-            peer.send(b"x" * (LIMITS.frame + 1))
+            peer.send(b"{" + b" " * LIMITS.frame)
             message = await peer.read()
             assert message["error"]["data"]["code"] == "protocol"
             assert str(LIMITS.frame) in message["error"]["message"]
@@ -153,14 +205,15 @@ def test_who_says_nothing_is_given_up(tmp_path: Path) -> None:
     run(story())
 
 
-def test_of_too_many_silent_connections_the_oldest_is_given_up(tmp_path: Path) -> None:
+def test_of_too_many_silent_connections_the_oldest_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             known = await master.peer()
             await known.call("server.info")
-            silent = [await master.peer() for _ in range(LIMITS.unidentified + 1)]
+            monkeypatch.setattr(hub, "identify", lambda _sock: Stranger("127.0.0.1", is_here=True))
+            silent = [await master.peer() for _ in range(LIMITS.places.silent + 1)]
             assert await eof(silent[0]) == b""
-            await silent[1].call("server.info")
+            assert (await silent[1].refusal("server.info"))[0] == "unauthenticated"
             await known.call("server.info")
 
     run(story())
@@ -276,9 +329,12 @@ def test_nodes_and_their_samples_come_on_the_monitor_port(tmp_path: Path) -> Non
             assert [node["state"] for node in (await watcher.call("subscribe"))["nodes"]] == ["connecting"]
             master.online()
             assert (await watcher.notification())["params"]["node"]["state"] == "online"
-            master.hub.sample("a", Passed(b'{"op":"sample","node":"b","cpu_percent":5.0}'))
+            sample = EncodedSample(as_sample(b'{"op":"sample","at":1,"node":"b","cpu_percent":5.0}'))
+            told = sample.told()
+            assert (told["cpu_percent"], "node" in told) == (5.0, False)
+            master.hub.sample("a", sample)
             message = await watcher.notification()
-            assert (message["method"], message["params"]) == ("node.sample", {"node": "a", "cpu_percent": 5.0})
+            assert (message["method"], message["params"]) == ("node.sample", {**told, "node": "a"})
 
     run(story())
 
@@ -304,7 +360,7 @@ async def _stalled_reader(master: InProcess) -> tuple[socket.socket, Peer]:
     for number in range(40):
         await writer.call("task.submit", command=f"echo {number} {'x' * 20_000}")
     connection = master.connection_of(slow)
-    while connection._paused_at is None:
+    while not connection.outlet.is_paused:
         await _flap(writer)
     return slow, writer
 
@@ -326,8 +382,8 @@ def test_a_reader_that_does_not_read_stays_bounded_and_gets_the_newest_when_it_r
             for _ in range(3):
                 await _flap(writer)
                 assert connection.transport.get_write_buffer_size() < 4 * LIMITS.outbox
-                assert len(connection._missed) <= 40
-                assert sum(map(len, connection._out)) < 4 * LIMITS.outbox
+                assert connection.outlet.missed <= 40
+                assert connection.outlet.unsent < 4 * LIMITS.outbox
             for _ in range(3 * 80):
                 assert (await quick.notification())["method"] == "task.changed"
             await writer.call("task.hold", id=17)
@@ -341,7 +397,7 @@ def test_a_reader_that_does_not_read_stays_bounded_and_gets_the_newest_when_it_r
 
 def _read_until_quiet(sock: socket.socket, master: InProcess) -> dict[int, Any]:
     """Read what there is, until the one held task was told and nothing is missed any more."""
-    sock.settimeout(10)
+    sock.settimeout(60)
     seen: dict[int, Any] = {}
     connection = master.connection_of(sock)
     with sock.makefile("rb") as lines:
@@ -349,13 +405,13 @@ def _read_until_quiet(sock: socket.socket, master: InProcess) -> dict[int, Any]:
             message = json.loads(lines.readline())
             tasks = message["result"]["tasks"] if "result" in message else [message["params"]["task"]]
             seen.update({task["id"]: task for task in tasks})
-            at_end = not connection.lags and not connection.transport.get_write_buffer_size()
+            at_end = not connection.outlet.lags and not connection.transport.get_write_buffer_size()
             if at_end and seen[17]["state"] == "held" and not select.select([sock], [], [], 0.05)[0]:
                 return seen
 
 
 def test_a_reader_that_never_reads_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rpc, "STALLED_S", 0.01)
+    monkeypatch.setattr(outlet, "STALLED_S", 0.01)
 
     async def story() -> None:
         async with InProcess(tmp_path) as master:

@@ -17,12 +17,13 @@ import pytest
 from cryptography import x509
 
 from master.config import TlsFiles, load_config
-from master.ports import hub
+from master.ports import arrival
 from master.ports.hub import NODES, TASKS
 from master.tls import policy
 from master.tls.certificates import CERTIFICATE_DAYS, OwnCertificates
 from master.tls.policy import Tls, is_loopback, listens_outside, our_names
-from tests.master.in_process import DATA, LIMITS, InProcess, Peer, eof, run, settled
+from tests.master.in_process import DATA, LIMITS, InProcess, Peer, eof, run
+from tests.waiting import settled
 from wire.errors import ConfigError
 from wire.pinning import fingerprint, normal, pinned, unverified
 
@@ -141,6 +142,11 @@ def test_a_lab_may_bring_its_own_certificate(tmp_path: Path) -> None:
     (tmp_path / "cert.pem").write_bytes(b"".join(own.shown.read_bytes().partition(b"-----BEGIN CERT")[1:]))
     (tmp_path / "key.pem").write_bytes(own.shown.read_bytes().partition(b"-----BEGIN CERT")[0])
     brought = Tls.of(config(tmp_path, tls={"cert": "cert.pem", "key": "key.pem"}))
+    for mode in (0o644, 0o640, 0o604):
+        (tmp_path / "key.pem").chmod(mode)
+        with pytest.raises(ConfigError, match="others may read this key: `chmod 600"):
+            brought.context()
+    (tmp_path / "key.pem").chmod(0o600)
     assert brought.fingerprint() == fingerprint(own.authority.read_text(encoding="ascii"))
     assert brought.told()["mode"] == "brought"
 
@@ -226,8 +232,9 @@ def test_large_answers_and_pushes_come_whole_through_tls(tmp_path: Path) -> None
             await peer.call("task.submit_batch", commands=commands)
             listed = (await peer.call("task.list"))["tasks"]
             assert [task["command"] for task in listed] == commands
-            told = {(await follower.notification())["params"]["task"]["id"] for _ in range(500)}
-            assert told == set(range(1, 501))
+            told: set[int] = set()
+            while told != set(range(1, 501)):  # those that start are told twice
+                told.add((await follower.notification())["params"]["task"]["id"])
 
     run(story())
 
@@ -251,7 +258,7 @@ def test_an_old_tls_is_refused(tmp_path: Path) -> None:
             context = unverified()
             context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
             context.maximum_version = ssl.TLSVersion.TLSv1_1
-            with pytest.raises(ssl.SSLError):
+            with pytest.raises((ssl.SSLError, ConnectionResetError)):  # the alert, or what follows it before it is read
                 await asyncio.open_connection(*master.address(), ssl=context)
             assert master.tls.context().minimum_version is ssl.TLSVersion.TLSv1_2
 
@@ -287,7 +294,7 @@ def test_what_only_begins_like_tls_is_closed_with_a_line_in_the_log(
 def test_a_handshake_that_never_ends_is_given_up(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hub, "HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(arrival, "HANDSHAKE_S", 0.2)
 
     async def story() -> None:
         async with InProcess(tmp_path) as master:
@@ -314,7 +321,7 @@ def test_a_tls_client_that_says_nothing_is_given_up_like_any_other(tmp_path: Pat
 @pytest.fixture
 def _from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every peer of this machine passes for one of another."""
-    monkeypatch.setattr(hub, "is_loopback", lambda _address: False)
+    monkeypatch.setattr(arrival, "is_loopback", lambda _address: False)
 
 
 @pytest.mark.usefixtures("_from_outside")

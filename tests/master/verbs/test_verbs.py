@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from client.api import whole_tasks
+from client.task_list import whole_tasks
 from master.verbs.spec import ALL_BYTES, WORD_BYTES
 from master.verbs.table import VERBS
-from tests.master.in_process import InProcess, Peer, run, settled
+from tests.master.in_process import InProcess, Peer, run
+from tests.master.verbs.parameters import required
+from tests.waiting import settled
 from wire.errors import MusterError, from_code
 
 WRONG: tuple[Any, ...] = ({"no": {"such": []}}, [[]], "\0", 1.5, -(2**70), True, None)
@@ -30,18 +32,6 @@ class Case(NamedTuple):
 
 
 CASES = [Case(name, field.encode_name) for name, verb in VERBS.items() for field in msgspec.structs.fields(verb.params)]
-
-
-def _required(verb: str) -> dict[str, Any]:
-    """What the verb cannot do without, right."""
-    right = {"id": 1, "command": "true", "commands": ["true"], "position": 1, "changes": {"name": "x"}, "name": "a"}
-    right["node"] = {"name": "b", "driver": "local", "gpu_count": 0}
-    right.update(
-        {"path": "data/x", "from": "data/x", "to": "data/y", "kind": "folder", "content": "", "size": 1, "offset": 0}
-    )
-    right.update({"upload": "0123456789abcdef", "env": "base"})
-    fields = msgspec.structs.fields(VERBS[verb].params)
-    return {field.encode_name: right[field.encode_name] for field in fields if field.required}
 
 
 async def _refused_or_fine(peer: Peer, verb: str, params: dict[str, Any]) -> str | None:
@@ -63,10 +53,10 @@ def test_a_parameter_of_the_wrong_kind_is_refused(tmp_path: Path, case: Case) ->
         async with InProcess(tmp_path) as master:
             peer = await master.peer()
             await peer.call("task.submit", command="true", name="kept")
-            params = {**_required(case.verb), case.field: WRONG[0]}
+            params = {**required(case.verb), case.field: WRONG[0]}
             assert await _refused_or_fine(peer, case.verb, params) == "bad_request"
             for value in WRONG[1:]:
-                await _refused_or_fine(peer, case.verb, {**_required(case.verb), case.field: value})
+                await _refused_or_fine(peer, case.verb, {**required(case.verb), case.field: value})
             await peer.call("server.info")
 
     run(story())
@@ -77,10 +67,10 @@ def test_a_parameter_that_does_not_exist_or_is_missing_is_named(tmp_path: Path, 
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             peer = await master.peer()
-            code, message = await peer.refusal(verb, **_required(verb), nonsense=1)
+            code, message = await peer.refusal(verb, **required(verb), nonsense=1)
             assert (code, "nonsense" in message) == ("bad_request", True)
-            for name in _required(verb):
-                params = {key: value for key, value in _required(verb).items() if key != name}
+            for name in required(verb):
+                params = {key: value for key, value in required(verb).items() if key != name}
                 code, message = await peer.refusal(verb, **params)
                 assert (code, name in message) == ("bad_request", True)
             assert not master.place.stopped
@@ -89,13 +79,13 @@ def test_a_parameter_that_does_not_exist_or_is_missing_is_named(tmp_path: Path, 
     run(story())
 
 
-@pytest.mark.parametrize("verb", [name for name in VERBS if "id" in _required(name)])
+@pytest.mark.parametrize("verb", [name for name in VERBS if "id" in required(name)])
 def test_a_task_that_does_not_exist_is_not_found(tmp_path: Path, verb: str) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             peer = await master.peer()
             for number in (1, 2**40, 2**70):
-                code, message = await peer.refusal(verb, **{**_required(verb), "id": number})
+                code, message = await peer.refusal(verb, **{**required(verb), "id": number})
                 assert (code, str(number) in message) == ("not_found", True)
 
     run(story())
@@ -132,6 +122,7 @@ def test_a_verb_that_does_not_exist_is_told_from_those_that_do(tmp_path: Path) -
         ({"gpu_ids": [8]}, "GPU 8"),
         ({"gpu_ids": [1], "gpus": 2}, "gpu_ids"),
         ({"cpus": 0}, "cpus"),
+        ({"share": True}, "share: found true, and GPUs are not shared yet"),
         ({"node": "nowhere"}, "nowhere"),
         ({"after": [{"id": 99}]}, "99"),
         ({"after": [{"id": 1, "on": "maybe"}]}, "after"),
@@ -211,12 +202,13 @@ def test_a_preview_files_nothing(tmp_path: Path) -> None:
         async with InProcess(tmp_path) as master:
             peer = await master.peer()
             waits = await peer.call("task.submit", command="true", gpus=1, dry_run=True)
-            assert waits["placement"] is None
+            assert (waits["placement"], waits["possible"]) == (None, True)
             master.online()
             fits = await peer.call("task.submit", command="true", gpus=1, dry_run=True)
-            assert fits == {"placement": {"node": "a", "gpus": [0]}, "reason": None}
+            assert fits == {"possible": True, "placement": {"node": "a", "gpus": [0]}, "reason": None}
             never = await peer.call("task.submit", command="true", gpus=9, dry_run=True)
             assert never["reason"].startswith("can never start")
+            assert never["possible"] is False
             assert not master.core.tasks
 
     run(story())
@@ -296,7 +288,7 @@ def test_a_log_that_is_no_file_is_refused_and_blocks_nobody(tmp_path: Path, kind
         async with InProcess(tmp_path) as master:
             peer = await master.peer()
             await peer.call("task.submit", command="true", log=path.name)
-            code, message = await asyncio.wait_for(peer.refusal("log.read", id=1), 5)
+            code, message = await asyncio.wait_for(peer.refusal("log.read", id=1), 60)
             assert (code, str(path) in message) == ("conflict", True)
 
     run(story())

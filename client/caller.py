@@ -1,0 +1,49 @@
+"""Whoever asks one master: where it is, the connection to its data port, and the call of any verb. Knows no verb's
+parameters; those are what `client.api`, `client.nodes` and `client.files` add."""
+
+from __future__ import annotations
+
+from client.session import CALL_TIMEOUT_S, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Literal, Self, TypeAlias
+
+    from client.address import Address
+
+    What: TypeAlias = Literal["tasks", "nodes"]
+
+_PORTS = {"tasks": "train_state_port", "nodes": "monitor_port"}
+
+
+class Caller:
+    """Use it as a context manager, or `close()` it. Not for use by several threads at once."""
+
+    def __init__(self, address: Address, token: str | None = None, session: Session | None = None) -> None:
+        self.address = address
+        self.token = token
+        self.session = session or Session(address.host, address.data, token, trust=address.trust)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.session.close()
+
+    def call(self, method: str, params: dict[str, Any], *, repeatable: bool = True) -> Any:
+        """Any verb by its name on the wire. `repeatable`: asking twice does no harm."""
+        return self.session.call(method, params, timeout=CALL_TIMEOUT_S, repeatable=repeatable)
+
+    def info(self) -> dict[str, Any]:
+        """Version, ports, counts and health of the master."""
+        info: dict[str, Any] = self.call("server.info", {})
+        return info
+
+    def push_port(self, what: What) -> int:
+        """The port at which changes of `tasks` or `nodes` are told; where only the data port is known, it is asked."""
+        known = self.address.train_state if what == "tasks" else self.address.monitor
+        return known if known is not None else int(self.info()["ports"][_PORTS[what]])

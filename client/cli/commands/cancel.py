@@ -1,0 +1,84 @@
+"""End tasks: waiting ones leave the queue, running ones get TERM and, after a grace, KILL, with their whole tree."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from client.cli import each
+from client.cli.arguments import fields, ids
+from client.states import ENDED, STATES
+from client.text.quantities import counted
+from wire.ranges import ids_in_short
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.cli.context import Context
+
+EXAMPLES = """examples:
+  muster cancel 7
+  muster cancel 3-12 15
+  muster cancel --mine
+  muster cancel --state waiting,held       (of yours; with --all everybody's)"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    ids.add(parser, "*")
+    parser.add_argument("--mine", action="store_true", help="all of yours")
+    parser.add_argument("--all", action="store_true", help="everybody's; at a terminal it asks first")
+    parser.add_argument("--state", type=fields.states, metavar="STATE[,…]", help="those of yours in such a state")
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
+
+
+def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
+    """Read the command line."""
+    options = parser.parse_args(argv)
+    if options.mine and options.all:
+        parser.error("--mine and --all: give one of them")
+    if bool(options.ids) == bool(options.mine or options.all or options.state):
+        parser.error("give one of: task ids, --mine, --all, --state STATE")
+    over = [state for state in options.state or () if state in ENDED]
+    if over:
+        parser.error(f"--state: {over[0]} tasks have ended already (`muster rm` deletes them)")
+    return options
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    options = context.options
+    if options.all and not _agreed(context):
+        return 1
+    if options.ids:
+        done = context.client.cancel(ids.flat(options))
+    else:
+        # The master looks which are in the state: one that has started meanwhile is not ended as a waiting one.
+        done = context.client.cancel(everything=options.all, mine=not options.all, states=options.state)
+    if context.json:
+        context.print_json(done)
+    if done["cancelled"]:
+        context.say(f"cancelled: {ids_in_short(done['cancelled'])}")
+    if done["signalled"]:
+        context.say(f"told to end: {ids_in_short(done['signalled'])} (`muster wait` waits until they have)")
+    if not (done["cancelled"] or done["signalled"] or done["refused"]):
+        context.say("nothing to cancel")
+    refused = each.Refused(context)
+    codes = done.get("codes") or {}
+    for task_id, why in done["refused"].items():
+        refused.add(int(task_id), codes.get(task_id, "conflict"), why)
+    refused.tell()
+    return 1 if refused else 0
+
+
+def _agreed(context: Context) -> bool:
+    """Whether to end everybody's tasks. Only somebody at a terminal is asked: a script means what it says."""
+    if context.options.yes or not sys.stdin.isatty():
+        return True
+    counts = context.client.info().get("tasks") or {}
+    wanted = context.options.state or [state for state in STATES if state not in ENDED]
+    count = sum(counts.get(state, 0) for state in wanted)
+    if not count:
+        return True
+    from client.cli.node_each import agreed
+
+    return agreed(context, f"This ends {counted(count, 'task')}, whoever submitted them. Go on?")

@@ -1,0 +1,92 @@
+"""Stop the master. Tasks run on; the next start finds them again."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from client.session import Session
+from client.states import ALIVE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.cli.context import Context
+
+EXAMPLES = """examples:
+  muster down
+  muster cancel --all && muster down     (nothing runs on)"""
+_STOP_S = 30.0
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """This command has no options of its own."""
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    from wire.errors import UnreachableError
+
+    client = context.client
+    try:
+        info = client.info()
+    except UnreachableError as error:
+        _end_writer_left_behind(context)
+        if not client.address.same_machine or not _nobody_listens(client.address.host, client.address.data):
+            raise
+        raise UnreachableError(
+            f"no master listens at {client.address}: it is down already (`muster up` starts it)"
+        ) from error
+    counts = info.get("tasks") or {}
+    alive = sum(counts.get(state, 0) for state in ALIVE)
+    try:
+        client.stop_master()
+    except UnreachableError:
+        # The master may close the connection before its answer is out; whether it is gone is looked up below.
+        client.close()
+    if not _gone(client.address.host, client.address.data):
+        raise UnreachableError(f"the master at {client.address} was asked to stop and still listens; see its log")
+    if client.address.same_machine and info.get("task_info"):
+        from client.cli import writer_process
+
+        writer_process.stop(info["task_info"])
+    if context.json:
+        context.print_json({"stopped": True, "running": alive})
+    context.say("stopped" + (f"; {alive} {'tasks run' if alive != 1 else 'task runs'} on" if alive else ""))
+    return 0
+
+
+def _end_writer_left_behind(context: Context) -> None:
+    """The master died otherwise: what `up` started beside it has no use any more."""
+    from client.cli import writer_process
+
+    conf = writer_process.conf_of(context.options)
+    if conf is not None and writer_process.stop(writer_process.task_info(conf)):
+        context.note("the writer of metrics was left behind and is stopped")
+
+
+def _nobody_listens(host: str, port: int) -> bool:
+    import socket
+
+    try:
+        socket.create_connection((host, port), 5).close()
+    except ConnectionRefusedError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _gone(host: str, port: int) -> bool:
+    from wire.errors import UnreachableError
+
+    deadline = time.monotonic() + _STOP_S
+    while time.monotonic() < deadline:
+        session = Session(host, port, patience=0)
+        try:
+            session.connect()
+        except UnreachableError:
+            return True
+        finally:
+            session.close()
+        time.sleep(0.02)
+    return False

@@ -1,0 +1,45 @@
+"""What the commands on files have in common: how a path is typed, and where a thing goes that is put somewhere."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from client.cli.context import Context
+
+
+def remote(path: str) -> str:
+    """A path of the master as it was typed, as it is on the wire."""
+    if path.isascii() or not any("\ud800" <= char <= "\udfff" for char in path):
+        return path
+    from wire.names import to_text
+
+    return to_text(os.fsencode(path))
+
+
+def into(context: Context, sources: list[str], target: str) -> Callable[[str], str]:
+    """Where each source goes: into `target` if that is a folder, else (a single one) it becomes `target`. Raises
+    BadRequestError when several are to become one."""
+    from wire.errors import BadRequestError, NotFoundError
+
+    try:
+        kind = context.client.files.stat(target.rstrip("/"))["kind"]
+    except NotFoundError:
+        kind = ""
+    if kind == "folder":
+        return lambda source: f"{target.rstrip('/')}/{source.rstrip('/').rpartition('/')[2]}"
+    if kind and (len(sources) > 1 or target.endswith("/")):
+        raise BadRequestError(f"{target.rstrip('/')} is a file, not a folder: name a folder, or one source and -f")
+    if len(sources) > 1 or target.endswith("/"):
+        raise BadRequestError(f"{target} is not a folder; make it first: muster files mkdir {target}")
+    return lambda _source: target
+
+
+def needs_r(path: str) -> Exception:
+    """What a folder gets that is named without -r."""
+    from wire.errors import BadRequestError
+
+    return BadRequestError(f"{path} is a folder; with -r it goes with all that is in it")

@@ -1,0 +1,260 @@
+"""`muster files put` and `get`: single files and whole folders, with a bar on the terminal and nothing else on stdout.
+
+Owns which local file belongs to which remote path; how a file travels is `client.files`'.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from client.cli import interrupt
+from client.cli.commands.files.place import into, needs_r, remote
+from client.text.columns import cut
+from client.text.quantities import duration, size_text
+from wire.harmless import harmless
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Any
+
+    from client.cli.context import Context
+
+_EVERY_S = 0.1
+_SOON_S = 0.5
+"""A transfer that is over by then gets no bar."""
+_NAME_COLUMNS = 40
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    work = Transfers(context)
+    if context.options.action == "put":
+        with interrupt.LastWords(work.files.abandon_upload):
+            _put(work)
+    else:
+        with interrupt.LastWords(lambda: interrupt.tell("\nstopped; the same command goes on where it was")):
+            _get(work)
+    if context.json:
+        context.print_json(work.results)
+    return work.code
+
+
+class Transfers:
+    """What was transferred, and whether something was refused."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.files = context.client.files
+        self.code = 0
+        self.results: list[dict[str, Any]] = []
+
+    def attempt(self, local: str, what: Callable[[], None]) -> None:
+        """Do one thing; what is refused is told, and the rest goes on. `local`: what it is about, on our own disk."""
+        from wire.errors import MusterError, UnreachableError
+
+        try:
+            what()
+        except UnreachableError:
+            raise
+        except MusterError as error:
+            self._refused(error.code, str(error))
+        except OSError as error:
+            self._refused("io", f"{error.filename or local}: {error.strerror or error}")
+
+    def skip(self, path: str, why: str) -> None:
+        """Say what is left out."""
+        self.context.note(f"skipped: {harmless(path)} ({why})")
+
+    def unreadable(self, error: OSError) -> None:
+        """Say which folder of our own could not be looked into."""
+        self._refused("io", f"{error.filename}: {error.strerror}")
+
+    def _refused(self, code: str, why: str) -> None:
+        self.context.note(f"error: {code}: {harmless(why)}")
+        self.code = 1
+
+
+# -- put --------------------------------------------------------------------------------------------------------------
+
+
+def _put(work: Transfers) -> None:
+    *sources, target = work.context.options.paths
+    names = {source: _text(os.path.basename(os.path.abspath(source))) for source in sources}
+    place = into(work.context, list(names.values()), remote(target))
+    for source, name in names.items():
+        work.attempt(source, lambda source=source, name=name: put_one(work, source, place(name)))  # type: ignore[misc]
+
+
+def put_one(work: Transfers, source: str, path: str) -> None:
+    """Send a file, or a folder with all that is in it, to become `path`."""
+    if not os.path.isdir(source):
+        _send(work, source, path)
+        return
+    if not work.context.options.recursive:
+        raise needs_r(source)
+    _refuse_file(work, path)
+    for folder, _names, files in os.walk(source, onerror=work.unreadable):
+        beneath = os.path.relpath(folder, source)
+        here = path if beneath == "." else f"{path}/{_text(beneath)}"
+        work.files.make_folder(here, parents=True)
+        for name in _names:
+            if os.path.islink(os.path.join(folder, name)):
+                work.skip(os.path.join(folder, name), "a link to a folder")
+        for name in files:
+            local = os.path.join(folder, name)
+            if os.path.isfile(local):
+                there = f"{here}/{_text(name)}"
+                work.attempt(local, lambda local=local, there=there: _send(work, local, there))  # type: ignore[misc]
+            else:
+                work.skip(local, "neither file nor folder")
+
+
+def _refuse_file(work: Transfers, path: str) -> None:
+    """A folder does not take the place of a file, with -f or without."""
+    from wire.errors import ConflictError, NotFoundError
+
+    try:
+        kind = work.files.stat(path)["kind"]
+    except NotFoundError:
+        return
+    if kind != "folder":
+        raise ConflictError(
+            f"{path} is a file, and a folder cannot take its place; choose another name or delete it first"
+        )
+
+
+def _send(work: Transfers, local: str, path: str) -> None:
+    from wire.errors import BadRequestError
+
+    if os.path.exists(local) and not os.path.isfile(local):
+        raise BadRequestError(f"{local} is neither file nor folder")
+    with Bar(path) as bar:
+        entry = work.files.upload(local, path, overwrite=work.context.options.force, progress=bar.show)
+    work.results.append({"path": path, "size": entry["size"]})
+
+
+# -- get --------------------------------------------------------------------------------------------------------------
+
+
+def _get(work: Transfers) -> None:
+    from wire.errors import BadRequestError
+
+    *sources, target = work.context.options.paths
+    if not sources:
+        sources, target = [target], "."
+    folder = os.path.isdir(target)
+    if not folder and (len(sources) > 1 or target.endswith("/")):
+        raise BadRequestError(f"{target} is not a folder here")
+    for source in map(remote, sources):
+        local = os.path.join(target, _local(source.rstrip("/").rpartition("/")[2])) if folder else target
+        work.attempt(local, lambda source=source, local=local: _get_one(work, source, local))  # type: ignore[misc]
+
+
+def _get_one(work: Transfers, path: str, local: str) -> None:
+    if work.files.stat(path)["kind"] != "folder":
+        _fetch(work, path, local)
+        return
+    if not work.context.options.recursive:
+        raise needs_r(path)
+    os.makedirs(local, exist_ok=True)
+    for there, entry in _walk(work, path):
+        here = os.path.join(local, *map(_local, there[len(path.rstrip("/")) + 1 :].split("/")))
+        if entry["kind"] == "folder":
+            os.makedirs(here, exist_ok=True)
+        elif entry["kind"] == "file":
+            work.attempt(here, lambda there=there, here=here: _fetch(work, there, here))  # type: ignore[misc]
+        else:
+            work.skip(there, "neither file nor folder, or a link that leads out")
+
+
+def _walk(work: Transfers, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Everything beneath a folder, a folder before what is in it."""
+    waiting = [path.rstrip("/")]
+    while waiting:
+        folder = waiting.pop()
+        for entry in work.files.entries(folder):
+            there = f"{folder}/{entry['name']}"
+            if entry["kind"] == "folder" and entry["link"]:
+                work.skip(there, "a link to a folder")
+                continue
+            yield there, entry
+            if entry["kind"] == "folder":
+                waiting.append(there)
+
+
+def _fetch(work: Transfers, path: str, local: str) -> None:
+    from wire.errors import BadRequestError
+
+    if os.path.isdir(local):
+        raise BadRequestError(f"{local} is a folder here; {harmless(path)} is none")
+    with Bar(path) as bar:
+        unchanged = work.files.download(path, local, progress=bar.show)
+    if not unchanged:
+        work.context.note(f"{harmless(path)} changed while it was read; what is here may be of both versions")
+    work.results.append({"path": path, "local": harmless(local), "size": os.path.getsize(local)})
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def _text(name: str) -> str:
+    """A local name as it is on the wire."""
+    if name.isascii():
+        return name
+    from wire.names import to_text
+
+    return to_text(os.fsencode(name))
+
+
+def _local(name: str) -> str:
+    """A name of the master as it is here. Raises BadRequestError for one that would lead elsewhere."""
+    from wire.errors import BadRequestError
+    from wire.names import to_bytes
+
+    if name in ("", ".", "..") or "/" in name or "\0" in name:
+        raise BadRequestError(f"{name!r} is not the name of a file")
+    return os.fsdecode(to_bytes(name))
+
+
+class Bar:
+    """A transfer's progress on stderr, if that is a terminal and it takes long enough to be read."""
+
+    def __init__(self, name: str) -> None:
+        self._name = cut(harmless(name), _NAME_COLUMNS)
+        self._begin = time.monotonic()
+        self._first: int | None = None
+        self._next = self._begin + _SOON_S if sys.stderr.isatty() else float("inf")
+        self._drawn = False
+        self._last_words = interrupt.LastWords(self._clear)
+
+    def __enter__(self) -> Bar:  # noqa: PYI034  (not meant to be inherited from)
+        self._last_words.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take the bar away."""
+        self._last_words.__exit__()
+        self._clear()
+
+    def _clear(self) -> None:
+        if self._drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def show(self, done: int, total: int) -> None:
+        """So many bytes of so many are there."""
+        self._first = done if self._first is None else self._first
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + _EVERY_S
+        self._drawn = True
+        rate = (done - self._first) / max(now - self._begin, 1e-3)
+        left = duration((total - done) / rate) if rate else "-"
+        share = 100 * done // total if total else 100
+        text = f"{share:3d}%  {size_text(done)} of {size_text(total)}  {size_text(int(rate))}/s  {left} left"
+        sys.stderr.write(f"\r{self._name} {text}\x1b[K")
+        sys.stderr.flush()

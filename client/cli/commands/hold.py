@@ -1,0 +1,26 @@
+"""Keep waiting tasks from starting until they are released."""
+
+from __future__ import annotations
+
+import argparse
+
+from client.cli import each
+from client.cli.arguments import ids
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.cli.context import Context
+
+EXAMPLES = """examples:
+  muster hold 7
+  muster release 7"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    ids.add(parser)
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    return each.task(context, context.client.hold, "held")

@@ -1,0 +1,156 @@
+"""A task's output, and nothing else. With -f it is followed until the task has ended; Ctrl-C leaves the task alone.
+
+It comes as it was written; with --collapse of each line only the last state, so that a progress bar is one line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from client.cli import interrupt
+from client.cli.arguments import ids
+from client.cli.idle_note import IdleNote
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from client.cli.context import Context
+
+EXAMPLES = """examples:
+  muster logs 7
+  muster logs -f -n 20 7
+  muster logs --collapse 7             each progress bar as one line
+  muster logs --server --tail 50       the master's own log"""
+_TAIL_CHUNK = 1 << 16
+_LARGEST_CHUNK = 1 << 20
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("id", type=ids.one, metavar="ID", nargs="?", help="the task's id")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the task has ended")
+    parser.add_argument("--tail", "-n", type=_lines, metavar="N", help="only the last N lines")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--raw", action="store_true", help="every byte as it was written (the default)")
+    how.add_argument("--collapse", action="store_true", help="of each line only the last state: one per progress bar")
+    parser.add_argument("--server", action="store_true", help="the master's own log")
+
+
+def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
+    """Read the command line."""
+    options = parser.parse_args(argv)
+    if options.server == (options.id is not None):
+        parser.error("give a task's ID, or --server")
+    if options.json and options.follow:
+        parser.error("--json prints one document when all is there: leave out -f")
+    return options
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    options = context.options
+    offset = 0 if options.tail is None else _tail_offset(context, options.tail)
+    if context.json:
+        data = b"".join(_pieces(context, offset))
+        if not data:
+            _refuse_missing(context)
+        context.print_json({"id": options.id, "text": data.decode(errors="replace")})
+        return 0
+    if not options.follow:
+        _stream(context, offset)
+        return 0
+    again = "--server" if options.server else str(options.id)
+    detached = f"\ndetached; `muster logs -f {again}` goes on" + ("" if options.server else ", the task too")
+    with interrupt.LastWords(lambda: interrupt.tell(detached)):
+        _stream(context, offset)
+    return 0
+
+
+def _refuse_missing(context: Context) -> None:
+    """Nothing was printed. Raise NotFoundError where there was something: the task has written it, and it is gone."""
+    task_id = context.options.id
+    if task_id is None:
+        return
+    _, state = context.client.read_log(task_id, 0, 0)
+    if state.get("missing"):
+        from wire.errors import NotFoundError
+
+        then = "what it goes on writing goes into the deleted file"
+        if state["ended"]:
+            then = f"`muster retry {task_id}` runs it again and writes a new one"
+        raise NotFoundError(f"the log of task {task_id} was deleted or moved, {state['path']} is not there; {then}")
+
+
+def _stream(context: Context, offset: int) -> None:
+    out = sys.stdout.buffer
+    if context.options.follow and context.options.id is not None and sys.stderr.isatty():
+        state = context.client.show(context.options.id)["state"]
+        if state in ("waiting", "held"):
+            context.note(f"task {context.options.id} is {state}; its output follows when it starts")
+    empty = True
+    pieces = _live(context, offset) if context.options.collapse and sys.stdout.isatty() else _pieces(context, offset)
+    for piece in pieces:
+        empty = empty and not piece
+        out.write(piece)
+        out.flush()
+    if empty:
+        _refuse_missing(context)
+
+
+def _pieces(context: Context, offset: int) -> Iterator[bytes]:
+    options = context.options
+    if not options.collapse:
+        yield from context.client.logs(**_which(context), offset=offset)
+        return
+    last = b""
+    for lines, rest in context.client.collapsed_logs(**_which(context), offset=offset):
+        last = rest
+        yield lines
+    yield last
+
+
+def _live(context: Context, offset: int) -> Iterator[bytes]:
+    """For a terminal: the line without an end is shown too, and written over when it changes."""
+    for lines, rest in context.client.collapsed_logs(**_which(context), offset=offset):
+        # To the line's beginning, and clear it: what stood there is part of what comes.
+        yield b"\r\x1b[K" + lines + rest
+
+
+def _which(context: Context) -> dict[str, Any]:
+    """Whose log, whether it is followed, and who hears meanwhile that the task does nothing."""
+    task_id, follow = context.options.id, context.options.follow
+    if not follow or task_id is None:
+        return {"task_id": task_id, "follow": follow}
+    note = IdleNote(context)
+    return {"task_id": task_id, "follow": follow, "on_warning": lambda warning: note(task_id, warning)}
+
+
+def _tail_offset(context: Context, lines: int) -> int:
+    """Where the last `lines` lines begin, reading backwards from the end as far as needed and no further."""
+    _, state = context.client.read_log(context.options.id, 0, 0)
+    end = start = int(state["size"])
+    found, chunk = -1, _TAIL_CHUNK
+    if lines == 0:
+        return end
+    while start > 0:
+        begin = max(0, start - chunk)
+        data, _ = context.client.read_log(context.options.id, begin, start - begin)
+        chunk = min(chunk * 2, _LARGEST_CHUNK)  # of a progress bar one line may be hundreds of megabytes
+        if start == end and not data.endswith(b"\n"):
+            found = 0
+        at = len(data)
+        while (at := data.rfind(b"\n", 0, at)) >= 0:
+            found += 1
+            if found == lines:
+                return begin + at + 1
+        start = begin
+    return 0
+
+
+def _lines(text: str) -> int:
+    if text.isascii() and text.isdigit():
+        return int(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines")

@@ -1,0 +1,67 @@
+"""Everything about a task, or about several."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from client.cli.arguments import ids
+from client.cli.terminal import coloured
+from client.text.colours import painted_state
+from client.text.task_page import task_page
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.cli.context import Context
+    from client.shapes import Task
+
+EXAMPLES = """examples:
+  muster show 7
+  muster show 7 9-12
+  muster show 7 --json | jq .log_path      (of several a list)"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    ids.add(parser)
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    wanted = ids.flat(context.options)
+    if len(wanted) == 1:
+        task = context.client.show(wanted[0])
+        if context.json:
+            context.print_json(task)
+        _tell(context, task)
+        return 0
+    return _several(context, wanted)
+
+
+def _several(context: Context, wanted: list[int]) -> int:
+    from client.cli.each import Refused
+    from wire.errors import NotFoundError
+
+    tasks: list[Task] = []
+    refused = Refused(context)
+    for task_id in wanted:
+        try:
+            tasks.append(context.client.show(task_id))
+        except NotFoundError as error:
+            refused.add(task_id, error.code, str(error))
+    if context.json:
+        context.print_json(tasks)
+    for number, task in enumerate(tasks):
+        if number:
+            context.say("")
+        _tell(context, task)
+    refused.tell()
+    return 1 if refused else 0
+
+
+def _tell(context: Context, task: Task) -> None:
+    if context.json:
+        return
+    for label, value in task_page(task, time.time()):
+        shown = painted_state(value) if label == "state" and coloured() else value
+        context.say(f"{label + ':':<12}{shown}")

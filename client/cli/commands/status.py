@@ -1,0 +1,139 @@
+"""The whole at a glance: the master, its nodes and what ails them, how many tasks are in which state."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+
+from client.cli.terminal import coloured, terminal_width
+from client.states import node_condition
+from client.text.colours import painted_state
+from client.text.nodes import registry_fault, told_together
+from client.text.quantities import duration, moment
+from wire.harmless import harmless
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from client.cli.context import Context
+    from client.shapes import Node
+
+EXAMPLES = """examples:
+  muster status
+  muster status --json | jq .tasks
+  muster status --seen         what it tells of damage was seen, and is told no more"""
+_TROUBLES = 5
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("--seen", action="store_true", help="what is told of damage was seen: tell it no more")
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    if context.options.seen:
+        context.client.seen()
+    info = context.client.info()
+    metrics = _metrics(context)
+    if metrics is not None:
+        info["metrics"] = metrics
+    if context.json:
+        context.print_json(info)
+        return 0
+    nodes = context.client.nodes()
+    if info.get("registry_fault"):
+        context.say(registry_fault(info["registry_fault"], colour=coloured()))
+    since = duration(time.time() - info["started_at"])
+    context.say(f"master   {context.address}, version {info['version']}, up for {since}, pid {info['pid']}")
+    if (info.get("tls") or {}).get("authority"):
+        context.say(f"tls      authority {harmless(info['tls']['authority'])}")
+    if info.get("store_fault"):
+        context.say(f"disk     no new tasks are taken: {harmless(info['store_fault'])}")
+    if info.get("compaction_fault"):
+        context.say(f"journal  grows and is not compacted: {harmless(info['compaction_fault'])}")
+    if info.get("unsaved"):
+        context.say(f"unsaved  {_unsaved(info['unsaved'])}")
+    for loss in info.get("damage") or ():
+        context.say(f"damage   {moment(loss['at'])}: {harmless(loss['what'])} (`muster status --seen` ends this line)")
+    context.say(f"nodes    {_counts(Counter(node_condition(node) for node in nodes))}")
+    context.say(f"gpus     {_gpus(nodes)}")
+    context.say(f"tasks    {_counts(info.get('tasks'))}")
+    if info.get("warned"):
+        context.say(f"idle     {_idle(info['warned'])}")
+    if metrics is not None:
+        context.say(f"metrics  {_writer(metrics)}")
+    for line in _troubles(nodes, terminal_width()):
+        context.say(line)
+    if not any((info.get("tasks") or {}).values()):
+        context.say("\nno tasks yet; submit one with: muster submit -- CMD …")
+    return 0
+
+
+def _metrics(context: Context) -> dict[str, Any] | None:
+    """Of the writer of metrics: its pid, its last word and what became of its points; None where conf.json wants none
+    or lies elsewhere."""
+    from client.cli import writer_process
+
+    conf = writer_process.conf_of(context.options)
+    if conf is None or not writer_process.is_configured(conf):
+        return None
+    try:
+        pid = writer_process.pid(conf)
+    except PermissionError:
+        return None  # another user's lab
+    return {"pid": pid, "last_word": writer_process.last_word(conf), **writer_process.tally(conf, pid)}
+
+
+def _writer(metrics: dict[str, Any]) -> str:
+    """That nobody writes is a trouble; what the writer says last is how InfluxDB does."""
+    state = (
+        f"pid {metrics['pid']}" if metrics["pid"] else "NOT written: the writer does not run (`muster up` starts it)"
+    )
+    return "; ".join(part for part in (state, _points(metrics), harmless(metrics["last_word"])) if part)
+
+
+def _points(metrics: dict[str, Any]) -> str:
+    """How many points are written and when the last were; others only where there are some."""
+    if "written" not in metrics:
+        return ""
+    at = metrics.get("last_write")
+    last = f", the last {duration(max(0.0, time.time() - at))} ago" if at else ""
+    told = [f"{metrics['written']:,} points written{last}"]
+    told += [f"{metrics[name]:,} {name}" for name in ("waiting", "dropped", "refused") if metrics.get(name)]
+    return ", ".join(told)
+
+
+def _counts(counts: dict[str, Any] | None) -> str:
+    found = [f"{count:,} {_state(state)}" for state, count in (counts or {}).items() if count]
+    return ", ".join(found) or "none"
+
+
+def _unsaved(ids: list[int]) -> str:
+    told = ", ".join(map(str, ids[:_TROUBLES])) + (", …" if len(ids) > _TROUBLES else "")
+    return f"the newest changes of {told} are taken back if the master ends before the disk takes writes again"
+
+
+def _idle(ids: list[int]) -> str:
+    told = ", ".join(map(str, ids[:_TROUBLES])) + (", …" if len(ids) > _TROUBLES else "")
+    subject = "1 running task does" if len(ids) == 1 else f"{len(ids):,} running tasks do"
+    return f"{subject} nothing with the GPUs held: {told} (`muster why ID`)"
+
+
+def _troubles(nodes: list[Node], room: int | None) -> list[str]:
+    found = told_together([{**node, "gpus": [], "mismatch": None} for node in nodes], room)
+    more = len(found) - _TROUBLES
+    lines = found[:_TROUBLES] + ([f"… and {more} more: `muster nodes`"] if more > 0 else [])
+    return ["", *lines] if lines else []
+
+
+def _state(state: str) -> str:
+    return painted_state(state) if coloured() else state
+
+
+def _gpus(nodes: list[Node]) -> str:
+    gpus = [gpu for node in nodes for gpu in node["gpus"]]
+    held = sum(bool(gpu.get("held_by")) for gpu in gpus)
+    return f"{held} of {len(gpus)} in use" if gpus else "none"

@@ -1,0 +1,81 @@
+"""The cluster live: each GPU with who has it, and the queue. `--once` prints one look at it and ends."""
+
+from __future__ import annotations
+
+import argparse
+import codecs
+import os
+import sys
+import time
+from importlib.util import find_spec
+
+from client.cli.terminal import terminal_width
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.cli.context import Context
+
+EXAMPLES = """examples:
+  muster top                          ? inside it tells the keys
+  muster top --once                   one look, as text
+  muster top --json | jq '.nodes[].sample.cpu_percent'"""
+_WIDTH = 120
+_CANNOT_DRAW = ("dumb", "unknown")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("--once", action="store_true", help="print one look at it and end")
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    client = context.client
+    client.session.connect()
+    if context.options.once or context.json:
+        return _once(context)
+    _check_terminal()
+    if find_spec("textual") is None:
+        from wire.errors import ConfigError
+
+        raise ConfigError("`muster top` needs textual, which is not installed: pip install textual, or use --once")
+    # It lives for hours: what a short command may leave to its end is collected here.
+    import gc
+
+    from client.top.app import Top
+
+    gc.enable()
+    top = Top.of(client.address, client.token)
+    # There is nothing to click: the mouse goes on selecting text for the terminal.
+    top.run(mouse=False)
+    return top.return_code or 0
+
+
+def _check_terminal() -> None:
+    """Raises BadRequestError where nothing can be drawn."""
+    from wire.errors import BadRequestError
+
+    instead = "use `muster top --once`, or --json"
+    # All three: what textual draws goes to stderr.
+    if not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+        raise BadRequestError(f"this needs a terminal: {instead}")
+    kind = os.environ.get("TERM")
+    if kind in _CANNOT_DRAW:
+        raise BadRequestError(f"a terminal of the kind `{kind}` cannot be drawn on: {instead}")
+    if codecs.lookup(sys.stderr.encoding).name != "utf-8":
+        cure = f"where it shows UTF-8, `LC_ALL=C.UTF-8 muster top`; else {instead}"
+        raise BadRequestError(f"this terminal's text is {sys.stderr.encoding}, and GPUs are drawn in UTF-8: {cure}")
+
+
+def _once(context: Context) -> int:
+    from client.live.once import collect, document
+    from client.text import cells
+    from client.top import frame
+
+    state = collect(context.client.address, context.client.token)
+    if context.json:
+        context.print_json(document(state))
+        return 0
+    lines = frame.frame(state, str(context.client.address), terminal_width() or _WIDTH, time.time())
+    sys.stdout.write("".join(cells.text_of(line).rstrip() + "\n" for line in lines))
+    return 0

@@ -1,0 +1,162 @@
+"""Start the master: in the foreground, or with --detach as a process of its own once its three ports answer."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+from client import address
+from client.cli.interrupt import LastWords
+from client.session import Session
+from wire.harmless import harmless
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import subprocess
+    from typing import Any
+
+    from client.cli.context import Context
+
+EXAMPLES = """examples:
+  muster up                                  until Ctrl-C
+  muster up --detach                         returns when it serves; `muster down` stops it
+  muster up --conf /srv/lab/conf.json --detach"""
+_START_S = 60.0
+_WRITER_START_S = 5.0
+_LOOK_S = 0.05
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("--detach", "-d", action="store_true", help="return when all three ports answer")
+    parser.add_argument(
+        "--accept-edits", action="store_true", help="take queue files that somebody changed as they lie"
+    )
+    parser.add_argument("--skip-damaged", action="store_true", help="start without the records that cannot be read")
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    from wire.errors import BadRequestError, ConflictError
+
+    if context.options.master:
+        raise BadRequestError("`up` starts a master on this machine: give --conf, not --master")
+    conf = os.path.abspath(address.conf_path(context.options.conf))
+    where = address.read_conf(conf)
+    running = _ask(where, where.data)
+    from client.cli import master_process, writer_process
+
+    if running is not None:
+        told = f"a master runs at {where} already (pid {running.get('pid')})"
+        if not writer_process.is_configured(conf) or writer_process.runs(conf):
+            raise ConflictError(f"{told}; `muster down` stops it")
+        if not _await_writer(context, conf, writer_process.start(conf)):
+            return 1
+        if context.json:
+            context.print_json(running)
+        context.say(f"{told}; its writer of metrics did not, and was started")
+        return 0
+    if context.options.detach:
+        return _detached(context, conf, where)
+    if not writer_process.is_configured(conf):
+        return master_process.run("--conf", conf, *_permits(context))
+    writer = writer_process.start(conf)
+    try:
+        with LastWords(writer.terminate):
+            _await_writer(context, conf, writer)
+            return master_process.run("--conf", conf, *_permits(context))
+    finally:
+        writer.terminate()
+        writer.wait()
+
+
+def _permits(context: Context) -> list[str]:
+    options = context.options
+    return [
+        word
+        for word, given in (("--accept-edits", options.accept_edits), ("--skip-damaged", options.skip_damaged))
+        if given
+    ]
+
+
+def _detached(context: Context, conf: str, where: address.Address) -> int:
+    from client.cli import master_process, writer_process
+    from wire.errors import UnreachableError
+
+    log = _log_file(conf)
+    begin = os.path.getsize(log) if os.path.exists(log) else 0
+    process = master_process.start(log, "--conf", conf, *_permits(context))
+    deadline = time.monotonic() + _START_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            return _died(context, process, log, begin)
+        info = _serves(where, process.pid)
+        if info is not None:
+            if context.json:
+                context.print_json(info)
+            context.say(f"the master runs: pid {process.pid}, {where}; `muster down` stops it")
+            if writer_process.is_configured(conf):
+                _await_writer(context, conf, writer_process.start(conf))
+            return 0
+        time.sleep(_LOOK_S)
+    raise UnreachableError(
+        f"the master (pid {process.pid}) was started but does not answer; it says: {_tail(log, begin)}"
+    )
+
+
+def _await_writer(context: Context, conf: str, writer: subprocess.Popen[bytes]) -> bool:
+    """Wait until the writer of metrics is at work; whether it is. That it cannot start is told, and no fault of the
+    master's."""
+    from client.cli import writer_process
+
+    deadline = time.monotonic() + _WRITER_START_S
+    while time.monotonic() < deadline and not writer_process.runs(conf):
+        if writer.poll() is not None:
+            context.note(f"metrics are not written: {harmless(writer_process.last_word(conf))}")
+            return False
+        time.sleep(_LOOK_S)
+    return True
+
+
+def _serves(where: address.Address, pid: int) -> dict[str, Any] | None:
+    info: dict[str, Any] | None = None
+    for port in (where.data, where.train_state, where.monitor):
+        info = _ask(where, port) if port else None
+        if info is None or info.get("pid") != pid:
+            return None
+    return info
+
+
+def _ask(where: address.Address, port: int) -> dict[str, Any] | None:
+    from wire.errors import MusterError
+
+    session = Session(where.host, port, patience=0, trust=where.trust)
+    try:
+        info: dict[str, Any] = session.call("server.info", {}, timeout=5)
+    except MusterError:
+        return None
+    finally:
+        session.close()
+    return info
+
+
+def _log_file(conf: str) -> str:
+    """Where the master's stdout and stderr go: beside its own log, whose rotation it would upset otherwise."""
+    named = address.load(conf).get("server_log_path")
+    path = os.path.join(os.path.dirname(conf), named if isinstance(named, str) and named else "server.log") + ".out"
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return path
+
+
+def _died(context: Context, process: subprocess.Popen[bytes], log: str, begin: int) -> int:
+    said = _tail(log, begin)
+    context.note(said or f"error: internal: the master ended with {process.returncode} and said nothing")
+    return 1
+
+
+def _tail(log: str, begin: int) -> str:
+    with open(log, "rb") as file:
+        file.seek(begin)
+        lines = file.read().decode(errors="replace").splitlines()
+    return "\n".join(harmless(line) for line in lines[-20:])

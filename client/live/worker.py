@@ -1,0 +1,96 @@
+"""A thread with one connection to the master at a time. It can be ended at any moment: its socket is shut under it."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from abc import ABC, abstractmethod
+from contextlib import suppress
+
+from client.api import Client
+from client.session import ConnectionLostError, Session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, Protocol, TypeAlias
+
+    from client.address import Address
+
+    Tell: TypeAlias = Callable[[dict[str, Any]], None]
+    """Takes a message, in the thread that has it."""
+
+    class Source(Protocol):
+        """Something that tells messages: a worker, or what a test puts in its place."""
+
+        def start(self) -> None:
+            """Begin to tell."""
+
+        def end(self) -> None:
+            """Tell nothing any more."""
+
+        def join(self) -> None:
+            """Wait until it has ended."""
+
+
+_JOIN_S = 1.0
+
+
+class EndableSession(Session):
+    """A session that another thread may end: the call under way fails at once. None is tried again: whoever reads the
+    screen sees that it failed, and that is sooner than the patience of a script."""
+
+    def __init__(self, address: Address, port: int, token: str | None, ended: threading.Event) -> None:
+        super().__init__(address.host, port, token, patience=0, trust=address.trust)
+        self._ended = ended
+
+    def break_off(self) -> None:
+        """End what is under way. Safe in any thread, at any moment."""
+        under_way = self._socket
+        if under_way is not None:
+            with suppress(OSError):  # it broke by itself in this moment
+                # Of a socket with TLS the plain one beneath: its own way takes from the reader what he reads with.
+                socket.socket.shutdown(under_way, socket.SHUT_RDWR)
+
+    def _open(self) -> None:
+        super()._open()
+        # Either `break_off` finds this socket, or we find that it was called.
+        if self._ended.is_set():
+            raise ConnectionLostError("it is not wanted any more")
+
+
+class Worker(ABC):
+    """The thread. Whoever inherits says in `_run` what it does."""
+
+    def __init__(self, name: str, address: Address, token: str | None) -> None:
+        self._address = address
+        self._token = token
+        self._ended = threading.Event()
+        self._session = self._new_session(address.data)
+        self._thread = threading.Thread(target=self._run, name=f"live {name}", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Break off what is under way; nothing is told any more."""
+        self._ended.set()
+        self._session.break_off()
+
+    def join(self) -> None:
+        """Wait for the thread, but not for a machine that does not answer a connect."""
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join(_JOIN_S)
+
+    @abstractmethod
+    def _run(self) -> None:
+        """What the thread does."""
+
+    def _client(self) -> Client:
+        """A client on a line of its own, which `end` breaks."""
+        self._session = self._new_session(self._address.data)
+        return Client(self._address, self._token, self._session)
+
+    def _new_session(self, port: int) -> EndableSession:
+        return EndableSession(self._address, port, self._token, self._ended)

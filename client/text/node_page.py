@@ -1,0 +1,58 @@
+"""All that is to be said of one node but its GPUs and its tasks, as labels and values."""
+
+from __future__ import annotations
+
+from client.states import node_condition
+from client.text.quantities import load_text, mib, moment
+from wire.harmless import harmless
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.shapes import NodePage
+
+
+def node_page(node: NodePage) -> list[tuple[str, str]]:
+    """The entries that there are."""
+    drained = f"by {node['drained_by']}, {moment(node['drained_at'])}" if node["drained_by"] else ""
+    registry = {"leaving": "it is not in there any more and goes after its last task",
+                "changing": "it leads to another machine now, followed after the last task here"}  # fmt: skip
+    entries = [
+        ("name", harmless(node["name"])),
+        ("state", node_condition(node)),
+        ("reason", harmless(node["reason"] or "")),
+        ("drained", harmless(drained)),
+        ("registry", registry.get(node["registry"], "")),
+        ("gpus", harmless(node.get("mismatch") or "")),
+        ("reached by", harmless(_way(node))),
+        ("machine", harmless(_machine(node))),
+        ("cpus", _held(node["cpus"], node["cpus_held"])),
+        ("slots", _held(node["slots"], node["slots_held"])),
+        ("memory", mib(node["memory_mib"]) if node["memory_mib"] else ""),
+        ("load", load_text(node["load"])),
+        ("clock", _clock(node.get("clock_offset_s"))),
+        ("labels", harmless(", ".join(f"{key}={value}" for key, value in node["labels"].items()))),
+    ]
+    return [entry for entry in entries if entry[1]]
+
+
+def _way(node: NodePage) -> str:
+    if node["driver"] != "ssh":
+        return "a process of the master's own machine" if node["driver"] == "local" else node["driver"] or ""
+    return f"ssh, {node['user_name']}@{node['address']}, port {node['port']}"
+
+
+def _machine(node: NodePage) -> str:
+    version = f"agent {node['agent_version'][:12]}" if node["agent_version"] else ""
+    python = f"Python {node['python']}" if node["python"] else ""
+    return ", ".join(part for part in (node["hostname"] or "", python, version) if part)
+
+
+def _clock(offset: float | None) -> str:
+    """Against the master's; a second is nothing to tell: so long may a sample be under way."""
+    if offset is None or abs(offset) <= 1:
+        return ""
+    return f"{abs(offset):.1f} s {'ahead of' if offset > 0 else 'behind'} the master's"
+
+
+def _held(count: int | None, held: int) -> str:
+    return f"{count} ({held} held)" if count and held else str(count or "")

@@ -1,0 +1,68 @@
+"""What is the matter with nodes and their GPUs, in lines, the same way wherever nodes are listed."""
+
+from __future__ import annotations
+
+from client.text.colours import painted
+from client.text.columns import cut
+from wire.harmless import harmless
+from wire.ranges import impersonal, names_in_short
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.shapes import Node
+
+_NEVER_CUT_BELOW = 20
+_NAMES = 6
+"""How many names, or ranges of them, stand before one trouble."""
+_LINES = 20
+"""How many different troubles are told."""
+
+
+def told_together(nodes: list[Node], room: int | None) -> list[str]:
+    """What is the matter with nodes and their GPUs, in lines of `room` columns (None: as long as it takes). Nodes of
+    which the same is to be said share one, the most frequent are told where there are too many."""
+    alike: dict[str, dict[str, str]] = {}
+    for node in nodes:
+        for text in (node.get("reason"), *gpu_troubles(node)):
+            if text:
+                kind = impersonal(text, node.get("address") or "")
+                alike.setdefault(kind, {})[harmless(node["name"])] = text
+    entries = list(alike.items())
+    if len(entries) > _LINES:
+        entries.sort(key=lambda entry: -len(entry[1]))
+    lines = [f"{names_in_short(texts, _NAMES)}: {harmless(_common(kind, texts))}" for kind, texts in entries[:_LINES]]
+    if left := entries[_LINES:]:
+        count = len({name for _, texts in left for name in texts})
+        lines.append(f"and {count} more node{'s' if count > 1 else ''} for other reasons: `muster node show NAME`")
+    return [line if room is None else cut(line, max(room, _NEVER_CUT_BELOW)) for line in lines]
+
+
+def _common(kind: str, texts: dict[str, str]) -> str:
+    """The very words where they are the same of all, else what they have in common."""
+    different = set(texts.values())
+    return different.pop() if len(different) == 1 else kind
+
+
+def gpu_troubles(node: Node) -> list[str]:
+    """What keeps GPUs of an online node from tasks, and which are not as the registry says."""
+    if node["state"] != "online":
+        return []
+    which: dict[str, list[str]] = {}
+    for gpu in node["gpus"]:
+        if gpu.get("health") not in ("ok", None):
+            which.setdefault(gpu["health"] or "", []).append(str(gpu["index"]))
+    told = [f"GPU {', '.join(numbers)}: {health}" for health, numbers in which.items()]
+    return [text for text in (node.get("mismatch"), *told) if text]
+
+
+def gpus_aside(node: Node) -> list[str]:
+    """Each GPU that gets no tasks, with the reason: `3: used by bob (pid 9)`."""
+    return [
+        f"{gpu['index']}: {harmless(gpu['health'])}" for gpu in node["gpus"] if gpu.get("health") not in ("ok", None)
+    ]
+
+
+def registry_fault(fault: str, *, colour: bool) -> str:
+    """The line about a registry that cannot be read. It is never cut: it holds the cure."""
+    line = f"the registry is broken, the last good one is in force: {harmless(fault)}"
+    return painted(line, "bad") if colour else line

@@ -1,0 +1,101 @@
+"""What the master can be asked, as this version of Muster knows it: read from the OpenAPI document that comes with it.
+
+Asks no master. Owns which keys a verb is told with; how that is shown is not its business.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+import wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_PATH = "/api/v1/rpc/"
+_REF = "#/components/schemas/"
+_JSON = "application/json"
+_TOLD = ("role", "scope", "whose", "rate", "repeatable")
+
+
+def openapi() -> str:
+    """The OpenAPI 3.1 document of all verbs, as JSON. Raises OSError."""
+    with open(os.path.join(os.path.dirname(wire.__file__), "openapi.json"), encoding="utf-8") as file:
+        return file.read()
+
+
+class Verbs:
+    """All verbs. `names`: as they are called on the wire, in the order of the master's table."""
+
+    def __init__(self) -> None:
+        whole = json.loads(openapi())
+        self._operations: dict[str, Any] = {
+            path.removeprefix(_PATH): item["post"] for path, item in whole["paths"].items()
+        }
+        self._schemas: dict[str, Any] = whole["components"]["schemas"]
+        self.names = list(self._operations)
+
+    def of(self, asked: str | None) -> list[str]:
+        """All verbs, the one that was asked for, or those of a noun. Raises UnknownMethodError."""
+        wanted = [name for name in self.names if asked in (None, name, name.partition(".")[0])]
+        if not wanted:
+            raise _unknown(str(asked), self.names)
+        return wanted
+
+    def brief(self, name: str) -> dict[str, Any]:
+        """Who may call a verb, what it takes (a JSON schema a parameter, with `required`), gives and does."""
+        told = self._operations[name]
+        schema = told["requestBody"]["content"][_JSON]["schema"]
+        params = {key: {"required": key in schema["required"], **one} for key, one in schema["properties"].items()}
+        return {
+            "verb": name,
+            **{key: told[f"x-muster-{key}"] for key in _TOLD},
+            "summary": told["summary"],
+            "params": params,
+            "result": _given(told),
+        }
+
+    def whole(self, name: str) -> dict[str, Any]:
+        """The same with all that there is to say. `schemas`: the types that parameters and result refer to, by name;
+        `example`: a request."""
+        told = self._operations[name]
+        body = told["requestBody"]["content"][_JSON]
+        return {
+            **self.brief(name),
+            "description": told["description"],
+            "params_description": body["schema"]["description"],
+            "schemas": self._referred(_given(told), body["schema"]),
+            "example": {"jsonrpc": "2.0", "id": 1, "method": name, "params": body["example"]},
+        }
+
+    def _referred(self, *schemas: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        ahead = list(schemas)
+        while ahead:
+            one = ahead.pop(0)
+            if isinstance(one, dict):
+                name = str(one.get("$ref", "")).removeprefix(_REF)
+                if name and name not in found:
+                    found[name] = self._schemas[name]
+                    ahead.append(found[name])
+                ahead += one.values()
+            elif isinstance(one, list):
+                ahead += one
+        return found
+
+
+def _given(told: dict[str, Any]) -> dict[str, Any]:
+    schema: dict[str, Any] = told["responses"]["200"]["content"][_JSON]["schema"]
+    return schema
+
+
+def _unknown(asked: str, names: list[str]) -> Exception:
+    from difflib import get_close_matches
+
+    from wire.errors import UnknownMethodError
+
+    close = get_close_matches(asked, names, 1)
+    near = f" (did you mean `{close[0]}`?)" if close else ""
+    return UnknownMethodError(f"there is no verb {asked!r}{near}: `muster api` lists all")

@@ -1,0 +1,181 @@
+"""The book of tasks: which there are, and the only place where the state of one changes.
+
+Pure. It decides nothing: whoever calls asked the law first. What it writes down it tells, as `Moved`, to the parts that
+listen, in the order in which they were named; each knows by itself what that means to it, and the book knows none of
+them. A listener may move other tasks in turn, if it is the last: those before it have then heard all there was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
+
+from master.core.law import TRANSITIONS, Event, State, check
+from master.core.outcome import Pending
+from master.core.task import ACTIVE, ENDED, QUEUED, Task, TaskState
+from wire.errors import NotFoundError
+
+
+class Listener(Protocol):
+    """Whoever is told what happens to tasks, or to some: `concerns` is asked once for each pair of states."""
+
+    def concerns(self, before: State, after: State) -> bool:
+        """Is it to be told of moves from this state to that one?"""
+
+    def moved(self, task: Task, before: State, after: State, /) -> None:
+        """It has happened to this task: it came (`before` is None), went (`after` is None), changed its state, or (both
+        alike) something else of it. What it held before still stands in it."""
+
+
+Moved: TypeAlias = Callable[[Task, State, State], None]
+
+
+ANYWHERE: tuple[State, ...] = (None, *TaskState)
+
+
+class IllegalTransitionError(Exception):
+    """A defect of ours: some code tried to move a task in a way that the law does not allow."""
+
+
+class Book:
+    """The tasks by id, how many there are in each state, and the next id."""
+
+    def __init__(self, pending: Pending) -> None:
+        self.tasks: dict[int, Task] = {}
+        self.counts: Counter[TaskState] = Counter()
+        self.next_id = 1
+        self._pending = pending
+        self._told: dict[State, dict[State, tuple[Moved, ...]]] = {
+            before: dict.fromkeys(ANYWHERE, ()) for before in ANYWHERE
+        }
+
+    def listen(self, listener: Listener) -> None:
+        """From now on this one is told, too, behind those that were named before."""
+        for before, told in self._told.items():
+            for after in ANYWHERE:
+                if listener.concerns(before, after):
+                    told[after] += (listener.moved,)
+
+    def load(self, tasks: Mapping[int, Task], next_id: int) -> None:
+        """Take over what was written down. Of those that have ended nobody is told: there is nothing to do for them."""
+        self.tasks.update(tasks)
+        self.next_id = next_id
+        self.counts.update(task.state for task in tasks.values())
+        for task in tasks.values():
+            if task.state not in ENDED:
+                self._tell(task, None, task.state)
+
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    def find(self, task_id: int) -> Task:
+        """The task, or NotFoundError."""
+        task = self.tasks.get(task_id)
+        if task is None:
+            raise NotFoundError(f"there is no task {task_id}; `muster queue --all` lists all")
+        return task
+
+    def admit(self, event: Event, task_id: int) -> Task:
+        """The task, if this may happen to it. Raises NotFoundError, or ConflictError with the law's refusal."""
+        task = self.find(task_id)
+        check(event, task_id, task.state)
+        return task
+
+    def oldest_ended(self, keep: int) -> list[Task]:
+        """The ended tasks beyond the `keep` newest, oldest first."""
+        surplus = sum(self.counts[state] for state in ENDED) - keep
+        if surplus <= 0:
+            return []
+        ended = (task for task in self.tasks.values() if task.state in ENDED)
+        return sorted(ended, key=lambda task: (task.ended_at or 0.0, task.id))[:surplus]
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    def file(self, tasks: Sequence[Task], now: float) -> None:
+        """New tasks, thousands at a time; they get their ids here."""
+        book, changed, counts, told = self.tasks, self._pending.tasks, self.counts, self._told[None]
+        for number, task in enumerate(tasks, self.next_id):
+            task.id = number
+            task.submitted_at = now
+            state = task.state
+            book[number] = changed[number] = task
+            counts[state] += 1
+            for moved in told[state]:
+                moved(task, None, state)
+        self.next_id += len(tasks)
+
+    def take_back(self, task: Task) -> None:
+        """A task that was removed is there again."""
+        self.tasks[task.id] = self._pending.tasks[task.id] = task
+        self.counts[task.state] += 1
+        self._tell(task, None, task.state)
+
+    def changed(self, task: Task) -> None:
+        """Something of it changed besides its state."""
+        self._pending.tasks[task.id] = task
+        self._tell(task, task.state, task.state)
+
+    def move(self, task: Task, to: TaskState) -> None:
+        """Change its state, or raise IllegalTransitionError."""
+        before = self._set(task, to)
+        for moved in self._told[before][to]:
+            moved(task, before, to)
+
+    def end(self, task: Task, state: TaskState, now: float, reason: str | None) -> None:
+        """It has ended, at `now`. `reason`: what there is to say of it beyond the state."""
+        before = self._set(task, state)
+        task.ended_at = now
+        task.reason = reason
+        for moved in self._told[before][state]:
+            moved(task, before, state)
+
+    def queue_again(self, task: Task) -> None:
+        """One that has ended waits again, and nothing of its last attempt is left but the number."""
+        before = self._set(task, TaskState.WAITING)
+        task.started_at = task.ended_at = task.exit_code = task.reason = task.launch = None
+        task.allocation = []
+        task.cancel_requested = task.forced = False
+        task.unstarted = []
+        self._tell(task, before, TaskState.WAITING)
+
+    def remove(self, task: Task) -> None:
+        """It is no more."""
+        del self.tasks[task.id]
+        self.counts[task.state] -= 1
+        self._pending.gone(task.id)
+        self._tell(task, task.state, None)
+
+    def _set(self, task: Task, to: TaskState) -> TaskState:
+        before = task.state
+        if to not in TRANSITIONS[before]:
+            raise IllegalTransitionError(f"task {task.id}: {before} -> {to}")
+        task.state = to
+        if before is TaskState.HELD:
+            task.reason = None  # why it was held says nothing of what comes now
+        self.counts[before] -= 1
+        self.counts[to] += 1
+        self._pending.tasks[task.id] = task
+        return before
+
+    def _tell(self, task: Task, before: State, after: State) -> None:
+        for moved in self._told[before][after]:
+            moved(task, before, after)
+
+    # -- checking ---------------------------------------------------------------------------------------------
+
+    def discrepancies(self) -> list[str]:
+        """Where the counts, or what is kept of a task, differ from what the states say."""
+        counted = Counter(task.state for task in self.tasks.values())
+        found = [
+            f"{self.counts[state]} tasks are counted as {state}, and {counted[state]} are"
+            for state in TaskState
+            if self.counts[state] != counted[state]
+        ]
+        for number, task in self.tasks.items():
+            if task.id != number:
+                found.append(f"task {task.id} is kept as task {number}")
+            if task.state in QUEUED and (task.launch is not None or task.allocation):
+                found.append(f"task {number} is {task.state} and has an attempt")
+            if task.state in ACTIVE and not task.allocation:
+                found.append(f"task {number} is {task.state} and holds nothing anywhere")
+        return found

@@ -1,0 +1,91 @@
+"""Nodes that are up and can start nothing: they rest for a while, and one that starts nothing at all is set aside.
+
+Pure. Whose fault a refused launch was is told by the agent; what becomes of the task is the dispatch's.
+"""
+
+from __future__ import annotations
+
+from master.core.book import Book
+from master.core.effects import Rest
+from master.core.nodes import Nodes
+from master.core.notes import SICK, Notes
+from master.core.outcome import Pending
+from master.core.task import QUEUED, Task
+from wire.errors import ConflictError
+
+NODES_TRIED = 3
+"""A task that so many nodes could not start has failed."""
+REST_S, LONGEST_REST_S = 2.0, 300.0
+"""How long a node is let be that could not start something, and the longest; each rest is twice the one before."""
+SICK_AFTER = 3
+"""A node that could not start so many different tasks, and none in between, is set aside."""
+RESTING = "resting"
+"""The kind of the cordon of a node that is let be."""
+
+
+class Health:
+    """What nodes could not start, and what that says of them."""
+
+    def __init__(self, book: Book, nodes: Nodes, notes: Notes, pending: Pending) -> None:
+        self._book = book
+        self._nodes = nodes
+        self._notes = notes
+        self._pending = pending
+
+    def is_sick(self, name: str) -> bool:
+        """Was it set aside because it starts nothing?"""
+        node = self._nodes.get(name)
+        return node is not None and SICK in node.cordons
+
+    def is_the_tasks_own(self, task: Task) -> bool:
+        """Is it the task that nodes cannot start? Not while they start no other one either (the disk of the whole lab
+        may be full): then it waits, for more than the first few would follow it."""
+        if len(task.unstarted) < NODES_TRIED:
+            return False
+        well = [entry for entry in task.unstarted if not self.is_sick(entry.node)]
+        refused = {task_id for node in self._nodes.inventory.nodes.values() for task_id in node.faulted}
+        return len(well) >= NODES_TRIED and len(refused | {task.id}) < NODES_TRIED
+
+    def failed(self, name: str, task_id: int, why: str) -> None:
+        """A node could not start a task. It is let be for a while: who comes next would fare no better."""
+        node = self._nodes.get(name)
+        if node is None:
+            return  # its last task ended just now, and it was leaving
+        node.faulted[task_id] = why
+        if RESTING not in node.cordons:
+            seconds = min(REST_S * 2.0 ** min(node.rests, 16), LONGEST_REST_S)
+            node.rests += 1
+            told = f"it could not start task {task_id} ({why}) and is tried again in {seconds:.0f} s"
+            self._nodes.cordon(name, RESTING, told)
+            self._pending.effect(Rest(name, seconds))
+        if len(node.faulted) >= SICK_AFTER:
+            self._notes.change(name, sick=f"it could not start {SICK_AFTER} tasks one after the other: {why}")
+            self.rested(name)
+
+    def rested(self, name: str) -> None:
+        """A node was let be for long enough."""
+        self._nodes.cordon(name, RESTING, None)
+
+    def started(self, name: str) -> None:
+        """A node has started something. What was under way before it failed says nothing of it now."""
+        node = self._nodes.inventory.nodes.get(name)
+        if node is not None and RESTING not in node.cordons:
+            node.faulted, node.rests = {}, 0
+
+    def resume(self, name: str) -> None:
+        """Let a node take tasks again that was drained, or set aside because it started nothing, or rests for that
+        reason. Raises NotFoundError, ConflictError."""
+        node, note = self._nodes.find(name), self._notes.get(name)
+        if note.drained is None and note.sick is None and RESTING not in node.cordons:
+            raise ConflictError(f"node {name} is not drained")
+        self.rested(name)
+        node.faulted, node.rests = {}, 0
+        self._forget_refusals(name)
+        self._notes.change(name, drained=None, by="", at=0.0, sick=None)
+
+    def _forget_refusals(self, name: str) -> None:
+        """Somebody has mended the node: what it could not start says nothing of those tasks, nor of it."""
+        for task in self._book.tasks.values():
+            if task.state in QUEUED and any(entry.node == name for entry in task.unstarted):
+                task.unstarted = [entry for entry in task.unstarted if entry.node != name]
+                self._book.changed(task)

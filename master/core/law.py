@@ -1,0 +1,122 @@
+"""The law of transitions: what may happen to a task in which state, where it leads, and what is told where it may not.
+
+Pure. The table is all there is: whoever lets an event happen asks it first (`check`, `allows`) and repeats no guard of
+his own, and how a task's state may change at all (`TRANSITIONS`) follows from it. What an event does besides, and what
+more it asks for (a cluster that could ever meet the wish, predecessors that can be met), is its handler's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import NamedTuple, TypeAlias
+
+from master.core.task import ACTIVE, ENDED, QUEUED, TaskState
+from wire.errors import ConflictError
+
+State: TypeAlias = TaskState | None
+"""None: the task is not there, not yet or not any more."""
+
+
+class Event(StrEnum):
+    """Whatever can happen to a task: what people ask, what the planner decides, what agents tell, what follows."""
+
+    SUBMIT = "submit"
+    EDIT = "edit"
+    HOLD = "hold"
+    RELEASE = "release"
+    REORDER = "reorder"
+    FORCE = "force"
+    CANCEL = "cancel"
+    RETRY = "retry"
+    REMOVE = "remove"
+    MEET = "meet"
+    THWART = "thwart"
+    START = "start"
+    RESEND = "resend"
+    STARTED = "started"
+    NOT_STARTED = "not_started"
+    EXIT = "exit"
+    VANISH = "vanish"
+    GIVE_UP = "give_up"
+    ARCHIVE = "archive"
+    RECALL = "recall"
+
+
+class Rule(NamedTuple):
+    """`leads`: from each state in which the event may happen to those in which the task may be then. `refusal`: what is
+    told in any other state, with the way out where there is one; "": nothing, for agents repeat themselves."""
+
+    leads: dict[State, frozenset[State]]
+    refusal: str = ""
+
+
+_SAME: frozenset[State] = frozenset()
+_NEW: frozenset[State] = frozenset({None})
+
+
+def _rule(refusal: str, *leads: tuple[Iterable[State], Iterable[State]]) -> Rule:
+    """Each of `leads`: from these states to those; `_SAME`: it stays where it is."""
+    table = {state: frozenset(after) or frozenset({state}) for before, after in leads for state in before}
+    return Rule(table, refusal)
+
+
+LAW: dict[Event, Rule] = {
+    # What people ask.
+    Event.SUBMIT: _rule("", (_NEW, QUEUED)),
+    Event.EDIT: _rule(
+        "task {id} is {state} and cannot be edited: cancel it first, or submit a new one",
+        (QUEUED, _SAME),
+        (ENDED, {TaskState.WAITING}),
+    ),
+    Event.HOLD: _rule("task {id} is {state}; only a waiting one can be held", (QUEUED, {TaskState.HELD})),
+    Event.RELEASE: _rule("task {id} is {state}, not held", ({TaskState.HELD}, {TaskState.WAITING})),
+    Event.REORDER: _rule("task {id} is {state}; only a waiting one can be moved", (QUEUED, _SAME)),
+    Event.FORCE: _rule("task {id} is {state}; only a waiting one can be started", (QUEUED, {TaskState.WAITING})),
+    Event.CANCEL: _rule("task {id} has already ended ({state})", (QUEUED, {TaskState.CANCELLED}), (ACTIVE, _SAME)),
+    Event.RETRY: _rule("task {id} is {state}; only an ended one can be tried again", (ENDED, {TaskState.WAITING})),
+    Event.REMOVE: _rule("task {id} is {state} and cannot be removed: cancel it first", (QUEUED | ENDED, {None})),
+    # What follows from the end of a predecessor: one less to wait for, or one that can never be met.
+    Event.MEET: _rule("", (QUEUED, _SAME)),
+    Event.THWART: _rule("", (QUEUED, {TaskState.CANCELLED})),
+    # What the planner decides; and that a launch is sent again, for its node has seen nothing of it.
+    Event.START: _rule("", ({TaskState.WAITING}, {TaskState.STARTING})),
+    Event.RESEND: _rule("", ({TaskState.STARTING}, _SAME)),
+    # What agents tell: it runs; its node could not start it; it is over; nobody there knows of it any more.
+    Event.STARTED: _rule("", ({TaskState.STARTING}, {TaskState.RUNNING})),
+    Event.NOT_STARTED: _rule("", ({TaskState.STARTING}, {TaskState.WAITING, TaskState.CANCELLED, TaskState.FAILED})),
+    Event.EXIT: _rule("", (ACTIVE, ENDED)),
+    Event.VANISH: _rule("", (ACTIVE, {TaskState.LOST})),
+    # Its node was given up by somebody.
+    Event.GIVE_UP: _rule("", (ACTIVE, {TaskState.LOST})),
+    # To the monthly files, and back.
+    Event.ARCHIVE: _rule("task {id} is {state}; only an ended one moves to the monthly files", (ENDED, {None})),
+    Event.RECALL: _rule("", (_NEW, ENDED)),
+}
+
+
+_ALLOWED = {event: frozenset(rule.leads) for event, rule in LAW.items()}
+
+
+def allows(event: Event, state: State) -> bool:
+    """May this happen to a task in this state?"""
+    return state in _ALLOWED[event]
+
+
+def check(event: Event, task_id: int, state: TaskState) -> None:
+    """Raises ConflictError, with the refusal, where it may not."""
+    rule = LAW[event]
+    if state not in rule.leads:
+        raise ConflictError(rule.refusal.format(id=task_id, state=state))
+
+
+def _transitions() -> dict[TaskState, frozenset[TaskState]]:
+    leads = [(before, after) for rule in LAW.values() for before, afters in rule.leads.items() for after in afters]
+    return {
+        state: frozenset(after for before, after in leads if before is state and after not in (None, state))
+        for state in TaskState
+    }  # fmt: skip
+
+
+TRANSITIONS: dict[TaskState, frozenset[TaskState]] = _transitions()
+"""Each state, and those that a task may move to from it."""

@@ -1,0 +1,189 @@
+"""Which nodes there are, what is held on each, and what keeps new tasks away from one.
+
+Pure. It follows the registry and the links, books what tasks take and give back, and owns the cordons. A node that
+leaves the registry while tasks run there stays, without taking new ones, until the last has ended. Why a node is
+cordoned by people stands in the `notes`, what its machine is in `machines`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from master.core.book import Book
+from master.core.inventory import LEAVING, TOLD, Facts, Inventory, Node, NodeSpec, NodeState, Request
+from master.core.law import State
+from master.core.outcome import Pending
+from master.core.task import ACTIVE, Task
+from wire.errors import ImpossibleError, NotFoundError
+
+TWIN, SAME = "twin", "same"
+"""The kinds of the cordons of an entry whose machine has another name, too: that of an entry that leaves, and that of
+one that is served."""
+
+
+class Nodes:
+    """`inventory`: the nodes by name, and what is held on them."""
+
+    def __init__(self, specs: tuple[NodeSpec, ...], book: Book, pending: Pending) -> None:
+        self.inventory = Inventory(specs)
+        self._book = book
+        self._pending = pending
+
+    def get(self, name: str) -> Node | None:
+        """The node, if there is one: it may have left the registry a moment ago."""
+        return self.inventory.nodes.get(name)
+
+    def find(self, name: str) -> Node:
+        """The node, or NotFoundError."""
+        node = self.inventory.nodes.get(name)
+        if node is None:
+            known = list(self.inventory.nodes)
+            told = ", ".join(known[:TOLD]) + (f" and {len(known) - TOLD} more" if len(known) > TOLD else "")
+            raise NotFoundError(f"there is no node {name!r} (nodes: {told or 'none'}); `muster nodes` lists them")
+        return node
+
+    def active(self) -> list[Task]:
+        """The tasks that may be alive on a node, the longest running first, those about to start last."""
+        ids = set().union(*(node.active for node in self.inventory.nodes.values()))
+        tasks = (self._book.tasks[task_id] for task_id in ids)
+        return sorted(tasks, key=lambda task: (task.started_at or float("inf"), task.id))
+
+    def check_possible(self, request: Request) -> None:
+        """Raises ImpossibleError for what no node could ever meet."""
+        never = self.inventory.why_never(request)
+        if never is not None:
+            raise ImpossibleError(never)
+
+    # -- what tasks hold --------------------------------------------------------------------------------------
+
+    def concerns(self, before: State, after: State) -> bool:
+        """Attempts that begin or are over."""
+        return (before in ACTIVE) is not (after in ACTIVE)
+
+    def moved(self, task: Task, _before: State, after: State) -> None:
+        """An attempt takes its GPUs, CPUs or slot when it is sent, and gives them back when it is over."""
+        if after in ACTIVE:
+            self.inventory.take(task)
+        else:
+            self._give_back(task)
+
+    def _give_back(self, task: Task) -> None:
+        self.inventory.give_back(task)
+        for part in task.allocation:
+            self._pending.node_for_plan(part.node)
+            node = self.inventory.nodes.get(part.node)
+            if node is not None and LEAVING in node.cordons and not node.active:
+                self._drop(part.node)
+
+    # -- links ------------------------------------------------------------------------------------------------
+
+    def link_changed(self, name: str, state: NodeState, reason: str | None = None, facts: Facts | None = None) -> None:
+        """The link to a node changed. Its tasks keep their GPUs whatever happens to the link."""
+        node = self.inventory.nodes.get(name)
+        if node is not None and ((node.state, node.reason) != (state, reason) or facts is not None):
+            node.state, node.reason = state, reason
+            node.facts = facts or node.facts
+            self._pending.node_for_plan(name)
+
+    def forget_facts(self, name: str) -> None:
+        """What answers in this node's name next may be another machine: nothing is planned for it before it said what
+        it is."""
+        node = self.inventory.nodes[name]
+        node.state, node.reason, node.facts = NodeState.CONNECTING, None, None
+        self._pending.node(name)
+
+    def load_told(self, name: str, load: list[float] | None, clock_offset: float) -> None:
+        """The node's load averages, and how far its clock is ahead of ours, in seconds. Not worth a record, nor a
+        notification: samples tell whoever listens."""
+        node = self.inventory.nodes.get(name)
+        if node is not None:
+            node.load, node.clock_offset = load, clock_offset
+
+    def cordon(self, name: str, kind: str, reason: str | None) -> None:
+        """Keep new tasks away from a node for this reason, or with None no longer for it."""
+        node = self.inventory.nodes.get(name)
+        cordons = node.cordons if node else {}
+        if node is None or cordons.get(kind) == reason:
+            return
+        if reason is None:
+            del cordons[kind]
+        else:
+            cordons[kind] = reason
+        self._pending.node_for_plan(name)
+
+    # -- the registry -----------------------------------------------------------------------------------------
+
+    def set(self, specs: tuple[NodeSpec, ...]) -> None:
+        """The registry says this now. Nodes come, change, or leave: at once when idle, else after their last task."""
+        before = self.inventory.nodes
+        wanted = {spec.name: spec for spec in specs}
+        for name in [name for name in before if name not in wanted]:
+            if before[name].active:
+                self.cordon(name, LEAVING, "it left the registry: no new tasks, and it goes when its last one ended")
+            else:
+                self._drop(name)
+        after = {}
+        for name, spec in wanted.items():
+            known = name in before
+            after[name] = before[name] if known else Node(spec)
+            if not known or before[name].spec != spec:
+                after[name].respec(spec)
+                self._pending.node(name)
+        # The registry's order is the order of every list; what is leaving comes last.
+        self.inventory.nodes = {**after, **{name: node for name, node in before.items() if name not in after}}
+        for name in wanted:
+            self.cordon(name, LEAVING, None)
+            self._look_for_twin(name)
+        self._pending.plan_needed = True
+
+    def _drop(self, name: str) -> None:
+        del self.inventory.nodes[name]
+        self._pending.node(name)
+        for other in self.inventory.nodes:
+            self._look_for_twin(other)
+            self.cordon(other, SAME, None)
+
+    def _look_for_twin(self, name: str) -> None:
+        """Keep tasks from a node that was renamed while tasks run under its old name: it has the same GPUs."""
+        nodes = self.inventory.nodes
+        address = nodes[name].spec.address
+        twins = [
+            twin.name
+            for twin in nodes.values()
+            if address and twin.spec.address == address and twin.name != name and LEAVING in twin.cordons
+        ]
+        text = f"it is the machine that {twins[0]} was, whose last tasks must end first" if twins else None
+        self.cordon(name, TWIN, text if LEAVING not in nodes[name].cordons else None)
+
+    def discrepancies(self) -> list[str]:
+        """Where what is booked on the nodes differs from what the active tasks hold."""
+        due = Inventory(tuple(node.spec for node in self.inventory.nodes.values()))
+        found = []
+        for task in self._book.tasks.values():
+            if task.state in ACTIVE:
+                try:
+                    due.take(task)
+                except ValueError as error:
+                    found.append(str(error))
+        held, wanted = _amounts(self.inventory.cluster.held), _amounts(due.cluster.held)
+        if held != wanted:
+            found.append(f"of the cluster {held} is booked, and tasks hold {wanted}")
+        for name in due.nodes.keys() | self.inventory.nodes.keys():
+            found += _difference(name, self.inventory.nodes.get(name), due.nodes.get(name))
+        return found
+
+
+def _difference(name: str, node: Node | None, due: Node | None) -> list[str]:
+    if node is None or due is None:
+        return [f"tasks hold something of node {name}, which is not there"]
+    booked = (node.gpu_holder, _amounts(node.held), node.active)
+    wanted = (due.gpu_holder, _amounts(due.held), due.active)
+    found = [f"node {name}: {booked} is booked (GPUs, amounts, tasks), and tasks hold {wanted}"]
+    free = [gpu for gpu in due.free_gpus if node.why_closed(gpu) is None]
+    free_told = [f"node {name}: GPUs {node.free_gpus} count as free, and {free} are"]
+    return (found if booked != wanted else []) + (free_told if node.free_gpus != free else [])
+
+
+def _amounts(held: Mapping[str, int]) -> dict[str, int]:
+    """What is held at all."""
+    return {resource: amount for resource, amount in held.items() if amount}

@@ -1,0 +1,118 @@
+"""What people decided about nodes, and what was found out of them that outlives the master: the piece `nodes` of the
+state.
+
+Pure. A note of a node that is not there is kept: one that merely left the registry, in an edit that went wrong, say,
+comes back as it was.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from master.core.nodes import Nodes
+from master.core.outcome import Pending
+
+PIECE = "nodes"
+DRAINED, STOPPED, SICK = "drained", "stopped", "sick"
+"""The kinds of the cordons that a note puts up. Sick is a node that could start nothing."""
+
+
+class Token(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a node's agent proves with that it is that node's, when it dials in. The secret is not kept, only its
+    SHA-256 in hex. `until`: it opens nothing from then on; None: until it is replaced or revoked. Times in seconds
+    since the epoch."""
+
+    id: str
+    sha256: str
+    by: str
+    at: float
+    until: float | None = None
+
+
+class Note(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What people decided about a node. `drained`: why it shall take no tasks; `by`, `at`: who said so, and when
+    (seconds since the epoch). `stopped`: who stopped its agent. `aside`: GPUs, by index, that get no tasks until
+    somebody returns them, and why. `tokens`: with which its agent may dial in. `sick`: what kept the whole node from
+    starting anything."""
+
+    drained: str | None = None
+    by: str = ""
+    at: float = 0.0
+    stopped: str | None = None
+    aside: dict[int, str] = {}
+    tokens: tuple[Token, ...] = ()
+    sick: str | None = None
+
+
+class Notes:
+    """`of`: the notes by the name of the node; of a node of which there is nothing to say there is none."""
+
+    def __init__(self, nodes: Nodes, pending: Pending) -> None:
+        self.of: dict[str, Note] = {}
+        self._nodes = nodes
+        self._pending = pending
+
+    def load(self, pieces: Mapping[str, msgspec.Raw]) -> None:
+        """Take over what was written down."""
+        piece = pieces.get(PIECE)
+        if piece:
+            self.of.update(msgspec.json.decode(piece, type=dict[str, Note]))
+        self.show()
+
+    def show(self) -> None:
+        """Let every node be as its note says: some may have come."""
+        for name in list(self._nodes.inventory.nodes):
+            self._show(name)
+
+    def get(self, name: str) -> Note:
+        """What there is to say of a node, be it nothing."""
+        return self.of.get(name, Note())
+
+    def change(self, name: str, **changes: Any) -> None:
+        """Write these fields of a node's note anew. Raises NotFoundError for a node that is not there."""
+        self._nodes.find(name)
+        note = msgspec.structs.replace(self.get(name), **changes)
+        if note == Note():
+            self.of.pop(name, None)
+        else:
+            self.of[name] = note
+        self._show(name)
+        self._keep()
+
+    def forget(self, name: str) -> None:
+        """Forget what was decided about a node: somebody removed it for good."""
+        if self.of.pop(name, None) is not None:
+            self._keep()
+
+    def drain(self, name: str, reason: str, by: str, now: float) -> None:
+        """Let a node finish what it has and take nothing new, until it is resumed."""
+        self.change(name, drained=reason or "drained", by=by, at=now)
+
+    def set_stopped(self, name: str, by: str | None) -> None:
+        """Remember that somebody stopped the node's agent, or with None that it may run again."""
+        self.change(name, stopped=by)
+
+    def set_tokens(self, name: str, tokens: tuple[Token, ...]) -> None:
+        """With these, and no others, the node's agent may dial in from now on."""
+        self.change(name, tokens=tokens)
+
+    def _keep(self) -> None:
+        self._pending.piece(PIECE, msgspec.Raw(msgspec.json.encode(self.of)))
+
+    def _show(self, name: str) -> None:
+        note = self.get(name)
+        drained = None if note.drained is None else f"drained by {note.by or 'somebody'}: {note.drained}"
+        stopped = None if note.stopped is None else f"its agent was stopped by {note.stopped}"
+        cure = f"mend it, then `muster node resume {shlex.quote(name)}`"
+        self._nodes.cordon(name, DRAINED, drained)
+        self._nodes.cordon(name, STOPPED, stopped)
+        self._nodes.cordon(name, SICK, None if note.sick is None else f"set aside: {note.sick}; {cure}")
+        node = self._nodes.find(name)
+        if node.aside != note.aside:
+            node.aside = note.aside
+            node.count_free()
+            self._pending.node_for_plan(name)

@@ -1,0 +1,70 @@
+"""What has happened and nobody has taken yet: one Change for the journal, and what may be done once that is durable.
+
+Pure. Every part of the core tells it here, and nothing of it is told anywhere else; whether the planner should look
+again stands here, too, since every part may have made room, or a wish.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from master.core.effects import Effect
+from master.core.task import Change, Task
+
+
+class Outcome(msgspec.Struct):
+    """What one event, or several, did. `nodes`: of which something changed, by name."""
+
+    change: Change
+    effects: list[Effect]
+    nodes: set[str]
+
+
+class Pending:
+    """Collects until somebody takes it. `tasks`: those that came or changed, by id; what is written of each is how it
+    is when the outcome is taken. `plan_needed`: something changed since the last plan that may matter to it."""
+
+    def __init__(self) -> None:
+        self.plan_needed = False
+        self.tasks: dict[int, Task] = {}
+        self._gone: list[int] = []
+        self._pieces: dict[str, msgspec.Raw] = {}
+        self._answers: dict[str, msgspec.Raw] = {}
+        self._effects: list[Effect] = []
+        self._nodes: set[str] = set()
+
+    def gone(self, task_id: int) -> None:
+        """This task is no more."""
+        self.tasks.pop(task_id, None)
+        self._gone.append(task_id)
+
+    def piece(self, name: str, value: msgspec.Raw) -> None:
+        """A piece of state that is not a task, whole."""
+        self._pieces[name] = value
+
+    def answer(self, request_id: str, result: msgspec.Raw) -> None:
+        """What a request got."""
+        self._answers[request_id] = result
+
+    def effect(self, effect: Effect) -> None:
+        """Something to be done once all this is durable."""
+        self._effects.append(effect)
+
+    def node(self, name: str) -> None:
+        """Something of a node changed that people see."""
+        self._nodes.add(name)
+
+    def node_for_plan(self, name: str) -> None:
+        """Something of a node changed that people see, and the planner might do otherwise for it."""
+        self._nodes.add(name)
+        self.plan_needed = True
+
+    def take(self) -> Outcome | None:
+        """All of it, or None if there is nothing; from then on it begins anew."""
+        if not (self.tasks or self._gone or self._pieces or self._answers or self._effects or self._nodes):
+            return None
+        change = Change(list(self.tasks.values()), self._gone, self._pieces, self._answers)
+        outcome = Outcome(change, self._effects, self._nodes)
+        self.tasks, self._gone, self._pieces, self._answers = {}, [], {}, {}
+        self._effects, self._nodes = [], set()
+        return outcome

@@ -1,0 +1,51 @@
+"""What there is to say of a task: why it waits, how it ended, what looks wrong with it. Pure."""
+
+from __future__ import annotations
+
+from master.core.book import Book
+from master.core.dispatch import Dispatch
+from master.core.inventory import request_of
+from master.core.nodes import Nodes
+from master.core.scheduler import explain
+from master.core.task import Task, TaskState
+
+
+class Telling:
+    """`warnings`: what looks wrong with tasks that run, filled by whoever watches them; not kept over a restart."""
+
+    def __init__(self, book: Book, nodes: Nodes, dispatch: Dispatch) -> None:
+        self.warnings: dict[int, str] = {}
+        self._book = book
+        self._nodes = nodes
+        self._dispatch = dispatch
+
+    def reason(self, task: Task) -> str | None:
+        """Why it waits, or what there is to say of its end."""
+        if task.state is TaskState.HELD:
+            why = f", for it {task.reason}" if task.reason else ""
+            return f"held{why}: release it with `muster release {task.id}`"
+        if task.state is not TaskState.WAITING:
+            return task.reason
+        if task.waits_for:
+            words = {"ok": "to succeed", "fail": "to fail", "any": "to end"}
+            return "waits for " + ", ".join(f"task {after.id} {words[after.on]}" for after in task.waits_for)
+        return str(explain(request_of(task), self._nodes.inventory))
+
+    def warning(self, task: Task) -> str | None:
+        """What looks wrong with a task that runs. Nothing of it is kept over a restart."""
+        if task.state is not TaskState.RUNNING:
+            return None
+        told = (self._dispatch.log_warning(task), self.warnings.get(task.id))
+        return "; ".join(text for text in told if text) or None
+
+    def warn(self, task_id: int, text: str | None) -> None:
+        """What looks wrong with a task, in the eyes of who watches it; None: nothing any more."""
+        if text is None:
+            self.warnings.pop(task_id, None)
+        else:
+            self.warnings[task_id] = text
+
+    def warned(self) -> list[int]:
+        """The tasks that there is a warning about."""
+        marked = sorted(i for i in {*self.warnings, *self._dispatch.large_logs} if i in self._book.tasks)
+        return [task_id for task_id in marked if self.warning(self._book.tasks[task_id]) is not None]

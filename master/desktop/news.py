@@ -1,0 +1,228 @@
+"""What the desktop client shows as 日志信息: what happens to tasks and nodes, in Chinese, as the old master told it.
+
+A file of its own, a line an event: the master's log is for who runs it, and tells more than every PC should read.
+
+Owns which events are news and their words. The commands and names in them are anybody's, so they are cut and made
+harmless; what could be repeated at will (a client that comes and goes, a node that flaps) is counted beyond a few.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from pathlib import Path
+
+from master.core.activation import CANNOT_START
+from master.core.inventory import NodeState
+from master.core.task import ENDED, FIRST_FOREIGN_ID, QUEUED, Task, TaskState
+from master.desktop.chinese import words_in_chinese
+from master.desktop.task_rows import command_text, id_text
+from master.engine import Engine
+from master.log_rights import LogFile
+from master.server_log import PlainFormatter
+from wire.errors import ConfigError
+
+BYTES = 4 << 20
+SHOWN_COMMAND = 200
+TOGETHER = 10
+"""More tasks than so many to which the same happened at one moment are told in one line."""
+SO_MANY, IN_S = 10, 60.0
+"""Of what can be repeated at will so many lines are written in so many seconds."""
+
+_LIVE = frozenset({TaskState.RUNNING, TaskState.PAUSED})
+_ENDS = {
+    TaskState.SUCCEEDED: "已完成",
+    TaskState.FAILED: "运行失败",
+    TaskState.TIMED_OUT: "超过时限，已终止",
+    TaskState.CANCELLED: "已中止",
+    TaskState.LOST: "结果未知（节点重启，或已被放弃）",
+}
+
+_TOO_LARGE = "log_too_large: "
+"""How the reason of a task begins that was ended for its log, and has an exit code that says nothing."""
+
+
+def news_path(server_log: Path) -> Path:
+    """Where it lies: beside the master's log."""
+    return server_log.with_name(f"{server_log.stem}.news.log")
+
+
+class NewsFile(LogFile):
+    """A rotated log that whoever follows it goes on following: its content moves, the file stays (`tail -f` holds on to
+    the file that it opened)."""
+
+    def doRollover(self) -> None:  # noqa: N802  (its name in the base class)
+        """Copy what is there to the first of the older ones, and begin anew in the same file."""
+        self.flush()
+        for number in range(self.backupCount - 1, 0, -1):
+            older = Path(f"{self.baseFilename}.{number}")
+            if older.exists():
+                older.replace(f"{self.baseFilename}.{number + 1}")
+        shutil.copy(self.baseFilename, f"{self.baseFilename}.1")
+        os.truncate(self.baseFilename, 0)
+
+
+class News:
+    """Told by the engine what has become durable, and by the sessions who is there. `clock`: monotonic seconds."""
+
+    def __init__(
+        self, engine: Engine, path: Path, group: int | None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.path = path
+        self._core = engine.core
+        try:
+            self._file = NewsFile(path, group, size=BYTES)
+        except OSError as error:
+            raise ConfigError(f"server_log_path: {path} beside it cannot be written: {error.strerror}") from None
+        self._file.setFormatter(PlainFormatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+        self._clock = clock
+        self._next_id = engine.core.next_id
+        self._states = {task.id: task.state for task in self._core.tasks.values() if task.state not in ENDED}
+        self._online: set[str] = set()
+        self._aside = {name for name, note in engine.core.notes.items() if note.sick is not None}
+        self._there: Counter[str] = Counter()
+        self._said: dict[str, tuple[float, int]] = {}
+        engine.observers.append(self)
+
+    def say(self, text: str) -> None:
+        """One line."""
+        self._file.handle(logging.LogRecord("muster.news", logging.INFO, __file__, 0, text, None, None))
+
+    def close(self) -> None:
+        """Nothing more is told."""
+        self._file.close()
+
+    # -- clients ------------------------------------------------------------------------------------------------
+
+    def came(self, address: str) -> None:
+        """A client opened its window."""
+        self._there[address] += 1
+        if self._there[address] == 1:
+            self._say_seldom("clients", f"客户端 {address} 已连接")
+
+    def went(self, address: str) -> None:
+        """It is gone."""
+        self._there[address] -= 1
+        if self._there[address] <= 0:
+            del self._there[address]
+            self._say_seldom("clients", f"客户端 {address} 已断开")
+
+    def _say_seldom(self, kind: str, text: str) -> None:
+        now = self._clock()
+        begin, count = self._said.get(kind, (now, 0))
+        if now - begin >= IN_S:
+            if count > SO_MANY:
+                self.say(f"另有 {count - SO_MANY} 条类似的消息未列出")
+            begin, count = now, 0
+        self._said[kind] = (begin, count + 1)
+        if count < SO_MANY:
+            self.say(text)
+
+    # -- what has become durable ----------------------------------------------------------------------------------
+
+    def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
+        """Something happened."""
+        events = [event for task in tasks for event in self._of_task(task)]
+        for number in gone:
+            self._states.pop(number, None)
+        self._tell([*events, *(("已删除", number, "") for number in gone)])
+        for name in sorted(nodes):
+            self._of_node(name)
+
+    def let_out(self) -> None:
+        """Lines are written as they come."""
+
+    def _tell(self, events: list[tuple[str, int, str]]) -> None:
+        for what, group in groupby(events, key=lambda event: event[0]):
+            alike = list(group)
+            if len(alike) > TOGETHER:
+                self.say(f"任务 {_ranges(number for _, number, _ in alike)} {what}，共 {len(alike)} 个")
+                continue
+            for _, number, more in alike:
+                self.say(f"任务 {id_text(number)} {what}{more}")
+
+    def _of_task(self, task: Task) -> Iterable[tuple[str, int, str]]:
+        """What happened to it, its id, and more of it."""
+        before = self._states.pop(task.id, None)
+        if task.state not in ENDED:
+            self._states[task.id] = task.state
+        is_new = self._next_id <= task.id < FIRST_FOREIGN_ID
+        if is_new:
+            self._next_id = task.id + 1
+            yield "已添加", task.id, f"（{_wishes(task)}）：{_short(command_text(task))}"
+        elif before is None and task.state in QUEUED:
+            yield "重新排队", task.id, ""
+        if task.state is before:
+            return
+        if task.state in _LIVE and before not in _LIVE:
+            yield "开始运行", task.id, f"：{_place(task)}"
+        elif task.state in ENDED and (before is not None or is_new):
+            yield _ENDS[task.state], task.id, _why_ended(task)
+        elif task.state is TaskState.HELD:
+            yield "已暂缓，放行后才会运行", task.id, ""
+        elif before is TaskState.HELD and task.state is TaskState.WAITING:
+            yield "已放行", task.id, ""
+
+    def _of_node(self, name: str) -> None:
+        node = self._core.inventory.nodes.get(name)
+        online = node is not None and node.state is NodeState.ONLINE
+        if online and name not in self._online:
+            self._online.add(name)
+            self._say_seldom(f"node {name}", f"节点 {name} 已上线")
+        elif not online and name in self._online:
+            self._online.discard(name)
+            self._say_seldom(f"node {name}", f"节点 {name} {'已移除' if node is None else '已掉线'}")
+        note = self._core.notes.get(name)
+        sick = note.sick if note is not None else None
+        if sick is not None and name not in self._aside:
+            self._aside.add(name)
+            self.say(f"节点 {name} 无法启动任务，已停止分配（{_short(sick)}）；任务会在其他节点运行")
+        elif sick is None and name in self._aside:
+            self._aside.discard(name)
+            self.say(f"节点 {name} 已恢复分配任务")
+
+
+def _wishes(task: Task) -> str:
+    wanted = f"GPU {task.gpus} 块" if task.gpus else "不用 GPU"
+    return f"用户 {_short(task.owner)}，{wanted}" + (f"，节点 {task.node}" if task.node else "")
+
+
+def _why_ended(task: Task) -> str:
+    if task.state is TaskState.FAILED and task.env and task.exit_code == CANNOT_START:
+        return f"（环境 {_short(task.env)} 不存在或无法激活，详情见任务日志）"
+    if (
+        task.state is TaskState.FAILED
+        and task.reason
+        and (task.exit_code is None or task.reason.startswith(_TOO_LARGE))
+    ):
+        return f"（{_short(words_in_chinese(task.reason))}）"
+    return f"（退出码 {task.exit_code}）" if task.exit_code else ""
+
+
+def _place(task: Task) -> str:
+    parts = (
+        f"节点 {part.node}" + (f"，GPU {', '.join(map(str, part.gpus))}" if part.gpus else "")
+        for part in task.allocation
+    )
+    return "；".join(parts)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= SHOWN_COMMAND else f"{text[:SHOWN_COMMAND]}…"
+
+
+def _ranges(ids: Iterable[int]) -> str:
+    """`3 至 7、9`."""
+    parts: list[list[int]] = []
+    for number in sorted(ids):
+        if parts and number == parts[-1][-1] + 1:
+            parts[-1][1:] = [number]
+        else:
+            parts.append([number])
+    shown = [" 至 ".join(map(str, part)) for part in parts[:TOGETHER]]
+    return "、".join(shown) + (" 等" if len(parts) > TOGETHER else "")

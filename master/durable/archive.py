@@ -1,0 +1,81 @@
+"""The tasks that were moved to the monthly files, for the loop: asked in a thread of its own, one question at a time.
+
+Owns that thread and the waiting for it. What is archived is out of the recovery's way and out of memory: neither the
+start nor the master's size knows how much there is, and the index is made when somebody first asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from master.core.task import Task
+from master.durable import history
+from master.durable.archive_index import ArchiveIndex, Page, Wanted
+from master.durable.disk import Disk
+from wire.errors import NotFoundError, StorageError, StoreUnavailableError
+
+T = TypeVar("T")
+
+HISTORY = "history"
+
+
+class Archive:
+    """The archive of one `task_info`."""
+
+    def __init__(self, folder: Path, disk: Disk) -> None:
+        self._folder = folder / HISTORY
+        self._disk = disk
+        self._index = ArchiveIndex(self._folder)
+        self._thread: ThreadPoolExecutor | None = None
+
+    async def find(self, task_id: int) -> Task:
+        """The task. Raises NotFoundError; StorageError if the files cannot be read."""
+        task = await self._ask(lambda: self._index.find(task_id)) if self.is_there else None
+        if task is None:
+            raise NotFoundError(f"there is no task {task_id}; `muster queue --all` lists all")
+        return task
+
+    async def page(self, wanted: Wanted) -> Page:
+        """Those that are asked for. Raises StorageError."""
+        if not self.is_there:
+            return Page([], 0, {})
+        return await self._ask(lambda: self._index.page(wanted))
+
+    async def forget(self, task_ids: Iterable[int]) -> None:
+        """Take tasks out, durably; those that are not there are no mistake. Raises StoreUnavailableError."""
+        if not self.is_there:
+            return
+
+        def work() -> None:
+            for task_id in task_ids:
+                month = self._index.month_of(task_id)
+                if month is not None:
+                    history.forget(self._disk, self._folder / month, task_id)
+
+        try:
+            await self._ask(work)
+        except StorageError as error:
+            raise StoreUnavailableError(str(error)) from None
+
+    def close(self) -> None:
+        """Wait for what is being asked, and give up the files."""
+        if self._thread is not None:
+            self._thread.submit(self._index.close)
+            self._thread.shutdown()
+
+    @property
+    def is_there(self) -> bool:
+        """Is anything archived at all?"""
+        return self._folder.is_dir()
+
+    async def _ask(self, work: Callable[[], T]) -> T:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "archive")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        except OSError as error:
+            raise StorageError(f"the history in {self._folder} cannot be used: {error.strerror}") from error

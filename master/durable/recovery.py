@@ -1,0 +1,365 @@
+"""Reading a folder back: the newest of everything, from the queue files, state.json and the journal.
+
+Owns the checks that come before anything is believed, the files of a new folder, and the order in which a start may
+write: nothing at all before every check has passed. What somebody may allow it to pass over is a `Permit`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from master import failpoint
+from master.core.task import FIRST_FOREIGN_ID, Change, Task
+from master.durable import published, salvage, snapshot
+from master.durable.disk import Disk, publish
+from master.durable.journal import WAY_OUT, Journal, Reading, encode_record, read_journal, skip_damaged
+from wire.errors import StoreCorruptError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from master.durable.journal import Record
+
+JOURNAL = "journal.jsonl"
+TORN = "journal.torn"
+HEAD = encode_record(0, 0, b"{}")
+"""What a new journal begins with: one that holds no record at all was emptied by somebody."""
+
+_decode_change = msgspec.json.Decoder(Change).decode
+
+
+class Permit(msgspec.Struct, frozen=True):
+    """What somebody said that this start may do. `edits`: take queue files as they lie, though no master wrote them;
+    `damage`: pass over records of the journal that cannot be read."""
+
+    edits: bool = False
+    damage: bool = False
+
+
+class Image(msgspec.Struct):
+    """What the store found: the newest of everything. `seq` is the last record's number, `next_id` the next task's."""
+
+    tasks: dict[int, Task]
+    state: dict[str, msgspec.Raw]
+    answered: dict[str, msgspec.Raw]
+    seq: int
+    next_id: int
+
+
+class Recovery:
+    """One reading of a folder. `run` it; then the other attributes tell what was found.
+
+    `vouched`: whether state.json says what the queue files were. `damage` are sentences about what was lost, or may
+    have been, for people to see; `notes` are for the log.
+    """
+
+    journal: Journal
+
+    def __init__(self, folder: Path, disk: Disk, permit: Permit) -> None:
+        self.folder = folder
+        self.disk = disk
+        self.permit = permit
+        self.notes: list[str] = []
+        self.damage: list[str] = []
+        self.queues: dict[str, snapshot.Queue] = {}
+        self.settled = snapshot.Settled(0, 1)
+        self.snapshot_bytes = 0
+        self.highest_id = 0
+        self.files: dict[str, published.File] = {}
+        self.vouched = False
+        self._superseded: set[int] = set()
+        self._journal_is_missing = False
+        self._is_as_sealed = True
+
+    def run(self) -> Image:
+        """Load, and cut what a power cut left at the journal's end. Raises StoreCorruptError (nothing was changed)."""
+        names = self.disk.names(self.folder)
+        self.settled = self._settle(names)
+        self._read_queues()
+        data = self._read_journal(names)
+        reading = self._take_apart(data)
+        image = self._image(reading)
+        self._look_for_edits(reading)
+        self._remove_drafts(names)
+        if reading.bad or self._journal_is_missing or not self._reaches(reading):
+            self._salvage(image, reading, data)
+        else:
+            self.journal = self._open_journal(image.seq, reading.size, data[reading.size :])
+        image.next_id = self.highest_id + 1
+        return image
+
+    # -- what is there ----------------------------------------------------------------------------------------
+
+    def _settle(self, names: list[str]) -> snapshot.Settled:
+        """Read state.json; where there is none, the folder is new, or the old system's, or half made by us."""
+        state = self.folder / snapshot.STATE
+        if snapshot.STATE in names:
+            for name in snapshot.QUEUES:
+                if name not in names:
+                    snapshot.refuse(self.folder / name, None, "it is missing, and state.json says that it was there")
+            data = self.disk.read(state)
+            settled = snapshot.read_settled(data, state)
+            vouching = published.decode(settled.state.get(published.PIECE))
+            self._is_as_sealed = vouching is None or published.is_as_sealed(data, vouching.own)
+            return settled
+        if JOURNAL in names and self.disk.read(self.folder / JOURNAL) not in (b"", HEAD):
+            snapshot.refuse(state, None, f"it is missing, and {JOURNAL} holds records")
+        for name in snapshot.QUEUES:
+            if name in names:
+                queue = snapshot.read_queue(self.disk.read(self.folder / name), self.folder / name)
+                if len(queue.imported) < len(queue.tasks):
+                    snapshot.refuse(state, None, f"it is missing, and {name} holds tasks of ours")
+        return self._make_files(names)
+
+    def _make_files(self, names: list[str]) -> snapshot.Settled:
+        """Make what is missing; state.json comes last, so that its presence vouches for all others."""
+        for name in snapshot.QUEUES:
+            if name not in names:
+                publish(self.disk, self.folder / name, snapshot.EMPTY_QUEUE)
+        publish(self.disk, self.folder / JOURNAL, HEAD)
+        names.append(JOURNAL)
+        self.disk.sync_folder(self.folder)
+        self._read_files()
+        self._write_sums()
+        piece = {published.PIECE: published.encode(published.Published(self.files))}
+        data = snapshot.encode_settled(0, 1, piece, b"")
+        publish(self.disk, self.folder / snapshot.STATE, published.sealed(data))
+        self.disk.sync_folder(self.folder)
+        return snapshot.Settled(0, 1, piece)
+
+    def _read_files(self) -> None:
+        digests = published.Digests()
+        self.snapshot_bytes = 0
+        for name in snapshot.QUEUES:
+            data = self.disk.read(self.folder / name)
+            self.queues[name] = snapshot.read_queue(data, self.folder / name)
+            digests.add(name, data, len(self.queues[name].tasks))
+            self.snapshot_bytes += len(data)
+        self.files = digests.files()
+
+    def _write_sums(self) -> None:
+        lines = b""
+        for name, queue in self.queues.items():
+            encoded = map(snapshot.encode_task, queue.tasks)
+            lines += published.sum_lines(name, [task.id for task in queue.tasks], encoded)
+        publish(self.disk, self.folder / published.SUMS, lines)
+
+    def _read_queues(self) -> None:
+        self._read_files()
+        vouching = published.decode(self.settled.state.get(published.PIECE))
+        self.vouched = vouching is not None and vouching.seq == self.settled.seq
+
+    def _read_journal(self, names: list[str]) -> bytes:
+        path = self.folder / JOURNAL
+        if JOURNAL in names:
+            return self.disk.read(path)
+        if not self.permit.damage:
+            raise StoreCorruptError(
+                f"{path}: it is missing, and state.json says that it was there. Put it back from a backup; or {WAY_OUT}"
+            )
+        self._journal_is_missing = True
+        return b""
+
+    def _take_apart(self, data: bytes) -> Reading:
+        path = self.folder / JOURNAL
+        try:
+            reading = read_journal(data, path, self.settled.seq)
+        except StoreCorruptError:
+            if not self.permit.damage:
+                raise
+            return skip_damaged(data)
+        if not self._reaches(reading) and not self.permit.damage:
+            raise StoreCorruptError(
+                f"{path}: it holds no record, and state.json says that record {self.settled.seq} was in it. Put it "
+                f"back from a backup; or {WAY_OUT}"
+            )
+        return reading
+
+    def _reaches(self, reading: Reading) -> bool:
+        """Whether the journal holds the last record that the other files know. One of an earlier version may not: it
+        was left empty by the last compaction."""
+        if not self.vouched and not reading.records and not reading.bad:
+            return True
+        return bool(reading.records) and reading.records[-1].seq >= self.settled.seq
+
+    # -- putting it together ----------------------------------------------------------------------------------
+
+    def _image(self, reading: Reading) -> Image:
+        seq = max(self.settled.seq, reading.records[-1].seq if reading.records else 0)
+        image = Image({}, dict(self.settled.state), dict(self.settled.answered), seq, self.settled.next_id)
+        self.highest_id = self.settled.next_id - 1
+        for name, queue in self.queues.items():
+            self._take_queue(image, queue, self.folder / name)
+        for number, record in enumerate(reading.records, 1):
+            self._replay(image, record, number)
+        _bound(image.answered)
+        return image
+
+    def _take_queue(self, image: Image, queue: snapshot.Queue, path: Path) -> None:
+        tasks = image.tasks
+        newest = 0
+        for task in queue.tasks:
+            present = tasks.get(task.id)
+            if present is None or task.seq >= present.seq:
+                tasks[task.id] = task
+            newest = max(newest, task.seq)
+            self._see_id(task.id)
+        if newest > image.seq and not self.permit.damage:
+            raise StoreCorruptError(
+                f"{path}: it knows record {newest}, but {JOURNAL} ends with {image.seq}. Put the files of "
+                f"{path.parent} back from a backup, all from the same moment; or {WAY_OUT}"
+            )
+        image.seq = max(image.seq, newest)
+
+    def _replay(self, image: Image, record: Record, number: int) -> None:
+        try:
+            change = _decode_change(record.body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            snapshot.refuse(self.folder / JOURNAL, number, f"the record is not of this version ({error})")
+        for task in change.tasks:
+            present = image.tasks.get(task.id)
+            if present is None or task.seq > present.seq:
+                image.tasks[task.id] = task
+            self._see_id(task.id)
+            self._superseded.add(task.id)
+        for gone in change.gone:
+            image.tasks.pop(gone, None)
+            self._see_id(gone)
+        self._superseded.update(change.gone)
+        image.state.update(change.state)
+        for request_id, answer in change.answered.items():
+            image.answered.pop(request_id, None)  # so that the newest are the last
+            image.answered[request_id] = answer
+
+    def _see_id(self, number: int) -> None:
+        if self.highest_id < number < FIRST_FOREIGN_ID:
+            self.highest_id = number
+
+    # -- what others did --------------------------------------------------------------------------------------
+
+    def _look_for_edits(self, reading: Reading) -> None:
+        """Tell, and unless that is permitted refuse, what is in the queue files and was not written by a master."""
+        vouching = published.decode(self.settled.state.get(published.PIECE))
+        if vouching is None or vouching.seq != self.settled.seq:
+            return
+        first = reading.records[0].seq if reading.records else None
+        known = published.acceptable([vouching, *_published_in(reading)], first)
+        edited = [name for name in snapshot.QUEUES if all(self.files[name] != files.get(name) for files in known)]
+        differences: dict[str, list[str]] = {}
+        if edited:
+            sums = self._sums()
+            differences = {name: self._difference(name, vouching, sums) for name in edited}
+        if not self._is_as_sealed:
+            differences[snapshot.STATE] = [
+                "it is not what was written (drained nodes and answered requests stand there)"
+            ]
+        if not differences:
+            return
+        if not self.permit.edits:
+            published.refuse(self.folder, differences)
+        for name, found in differences.items():
+            what = ", ".join(found) or "nothing in it that the journal does not know better"
+            self.notes.append(f"{name} was changed while no master ran; it is taken as it lies: {what}")
+        self.vouched = False
+
+    def _difference(self, name: str, vouching: published.Published, sums: Mapping[str, dict[int, int]]) -> list[str]:
+        found = published.difference(sums[name], self.queues[name].tasks, self._superseded)
+        then = vouching.files[name].tasks
+        if len(sums[name]) == then or found:
+            return found
+        now = self.files[name].tasks
+        return [f"it held {then} tasks and holds {now} ({published.SUMS}, which would tell more, is not of its time)"]
+
+    def _sums(self) -> dict[str, dict[int, int]]:
+        try:
+            return published.read_sums(self.disk.read(self.folder / published.SUMS))
+        except OSError:
+            return published.read_sums(b"")
+
+    # -- what is written --------------------------------------------------------------------------------------
+
+    def _remove_drafts(self, names: list[str]) -> None:
+        for name in names:
+            if name.endswith(".tmp"):
+                self.disk.remove(self.folder / name)
+
+    def _open_journal(self, seq: int, size: int, torn: bytes) -> Journal:
+        if torn:
+            kept = self.keep(TORN, torn)
+            failpoint.reach("start.torn_kept")
+            self.notes.append(f"{len(torn)} bytes of unfinished records were cut off {JOURNAL} and kept in {kept}")
+            self.damage.append(
+                f"{len(torn)} bytes at the end of {JOURNAL} could not be read and were cut off (kept in {kept}). A "
+                "power cut does that to what nobody was answered for, a failing disk to more: look at its health, and "
+                f"whether the newest tasks are there. The last record that is known is {seq}"
+            )
+        journal = Journal(self.disk, self.folder / JOURNAL, seq=seq, size=size)
+        if torn:
+            journal.cut_tail()
+        return journal
+
+    def _salvage(self, image: Image, reading: Reading, data: bytes) -> None:
+        """Make of what could be read a state.json and a journal that are whole. Done again, it comes to the same."""
+        kept = self.keep("journal.damaged", data)
+        held = salvage.hold_doubtful(image.tasks.values(), reading)
+        self.damage.append(salvage.told(reading, kept, held))
+        image.state[salvage.START_OVER] = msgspec.Raw(b"true")
+        image.state[published.PIECE] = published.encode(published.Published(self.files, image.seq))
+        answers = snapshot.encode_answered(image.answered.items())
+        state = snapshot.encode_settled(image.seq, self.highest_id + 1, image.state, answers)
+        publish(self.disk, self.folder / snapshot.STATE, published.sealed(state))
+        self.disk.sync_folder(self.folder)
+        changed = self._superseded | set(held)
+        body = salvage.summary(image.tasks, changed, image.seq + 1)
+        record = encode_record(image.seq + 1, image.seq, body)
+        publish(self.disk, self.folder / JOURNAL, record)
+        self.disk.sync_folder(self.folder)
+        self.settled = snapshot.Settled(image.seq, self.highest_id + 1, dict(image.state), dict(image.answered))
+        image.seq += 1
+        self.journal = Journal(self.disk, self.folder / JOURNAL, seq=image.seq, size=len(record))
+
+    def keep(self, name: str, data: bytes) -> str:
+        """Keep a copy beside, under a name that no other copy has; the name. What is there is not made twice."""
+        names = self.disk.names(self.folder)
+        copy, number = name, 1
+        while copy in names:
+            if self.disk.read(self.folder / copy) == data:
+                return copy
+            number += 1
+            copy = f"{name}{number}"
+        publish(self.disk, self.folder / copy, data)
+        self.disk.sync_folder(self.folder)
+        return copy
+
+    def vouch(self, record: Callable[[msgspec.Raw], None]) -> None:
+        """Note what the queue files are now, so that a later change is seen: in the journal, which by that holds a
+        record and is never taken for an emptied one, then in state.json. Raises OSError, StoreUnavailableError."""
+        piece = published.encode(published.Published(self.files, self.settled.seq))
+        self._write_sums()
+        record(piece)
+        state = {**self.settled.state, published.PIECE: piece}
+        answers = snapshot.encode_answered(self.settled.answered.items())
+        data = snapshot.encode_settled(self.settled.seq, self.settled.next_id, state, answers)
+        publish(self.disk, self.folder / snapshot.STATE, published.sealed(data))
+        self.disk.sync_folder(self.folder)
+        self.settled.state = state
+        self.vouched = True
+
+
+def _published_in(reading: Reading) -> list[published.Published]:
+    """What compactions that did not come to their end were about to publish, or had in part."""
+    mark = b'"%b"' % published.PIECE.encode()
+    pieces = (
+        published.decode(_decode_change(record.body).state.get(published.PIECE))
+        for record in reading.records
+        if mark in record.body
+    )
+    return [piece for piece in pieces if piece is not None]
+
+
+def _bound(answered: dict[str, msgspec.Raw]) -> None:
+    for request_id in list(answered)[: -snapshot.ANSWERS_KEPT]:
+        del answered[request_id]

@@ -1,0 +1,80 @@
+"""What is made of a journal of which some records cannot be read, once somebody has said that it shall be.
+
+Owns the judgement of what may have been in them. The other records are whole and true, so only this is in doubt: a
+task that waits in what could be read may have been started since. It is held rather than started a second time. Agents
+may have obeyed a start of the master that is not known any more; `START_OVER` makes the next epoch one that they obey.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from master.core.task import Change, TaskState
+from master.durable.published import ranges
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from master.core.task import Task
+    from master.durable.journal import Reading
+
+START_OVER = "start_over"
+"""The piece of state that asks for an epoch beyond any that agents may know. `null` once that was done."""
+
+DAMAGE = "damage"
+"""The piece of state that keeps what was lost, or may have been, until somebody has seen it: a list of Loss."""
+
+
+class Loss(msgspec.Struct, frozen=True):
+    """What a start found that people should know of. `at`: seconds since the epoch."""
+
+    at: float
+    what: str
+
+
+_encode_change = msgspec.json.Encoder().encode
+
+
+def hold_doubtful(tasks: Iterable[Task], reading: Reading) -> list[int]:
+    """Hold the waiting tasks that may have been started in what is lost; their ids. One whose state was recorded after
+    all of that is in no doubt."""
+    held = []
+    for task in tasks:
+        if task.state is TaskState.WAITING and (reading.before is None or task.seq < reading.before):
+            task.state = TaskState.HELD
+            held.append(task.id)
+    return sorted(held)
+
+
+def told(reading: Reading, kept: str, held: list[int]) -> str:
+    """What people have to know of it."""
+    lines = f"lines {ranges(reading.bad)}" if reading.bad else "what was in it"
+    text = f"the journal was damaged: {lines} could not be read (kept in {kept})"
+    if not held:
+        gone = "Tasks of which nothing else tells are gone: look whether the newest are there"
+        return f"{text}. {gone}. No other is in doubt"
+    ids = ranges(held)
+    release = ids.replace(",", "") if "…" not in ids else "ID…"
+    return (
+        f"{text}. Waiting tasks that may have been started in what is lost are held: {ids}. Look whether they run or "
+        f"ran, then `muster release {release}` or `muster rm {release}`"
+    )
+
+
+def summary(tasks: Mapping[int, Task], changed: Iterable[int], seq: int) -> bytes:
+    """One record, numbered `seq`, that says all that the readable ones said: its JSON."""
+    change = Change()
+    for number in sorted(changed):
+        if number in tasks:
+            tasks[number].seq = seq
+            change.tasks.append(tasks[number])
+        else:
+            change.gone.append(number)
+    return _encode_change(change)
+
+
+def losses(piece: msgspec.Raw | None) -> list[Loss]:
+    """What nobody has seen yet."""
+    return [] if piece is None else msgspec.json.decode(piece, type=list[Loss])

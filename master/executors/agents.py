@@ -1,0 +1,68 @@
+"""Attempts are run by agents: each effect becomes a message to its node.
+
+What cannot be sent now is not kept: the inventory after the next handshake sets right what an agent has not heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from master.core.effects import Ack, Effect, Kill, Rest, Start
+from master.core.launching import LaunchSettings, launch_message
+from master.core.task import TaskState
+from master.engine import Engine
+from wire import agent as wire
+
+Send = Callable[[str, wire.Launch | wire.Kill | wire.Ack], None]
+"""Takes a message to a node, if there is a link to it now."""
+
+
+class Agents:
+    """The executor of a running master."""
+
+    def __init__(self, engine: Engine, settings: LaunchSettings, send: Send) -> None:
+        self._engine = engine
+        self._settings = settings
+        self._send = send
+        self._rests: set[asyncio.TimerHandle] = set()
+
+    def perform(self, effects: list[Effect]) -> None:
+        """See `Executor`."""
+        for effect in effects:
+            if isinstance(effect, Start):
+                self._launch(effect)
+            elif isinstance(effect, Kill):
+                message = wire.Kill(op="kill", launch_id=effect.launch_id, grace_s=self._settings.grace_s)
+                self._send(effect.node, message)
+            elif isinstance(effect, Ack):
+                self._send(effect.node, wire.Ack(op="ack", launch_ids=[effect.launch_id]))
+            elif isinstance(effect, Rest):
+                self._rest(effect)
+
+    def close(self) -> None:
+        """See `Executor`."""
+        for timer in self._rests:
+            timer.cancel()
+        self._rests.clear()
+
+    def _launch(self, effect: Start) -> None:
+        if not _is_due(effect):
+            return
+        node = self._engine.core.inventory.nodes.get(effect.node)
+        names = node.watch.names() if node is not None else {}
+        self._send(effect.node, launch_message(effect.task, self._settings, names))
+
+    def _rest(self, effect: Rest) -> None:
+        def over() -> None:
+            self._rests.discard(timer)
+            self._engine.event(lambda: self._engine.core.rested(effect.node))
+
+        timer = asyncio.get_running_loop().call_later(effect.seconds, over)
+        self._rests.add(timer)
+
+
+def _is_due(effect: Start) -> bool:
+    """Is the attempt still to be started? While the disk refused writes, its task may have come to its end."""
+    task = effect.task
+    return task.state is TaskState.STARTING and task.launch is not None and task.launch.node == effect.node

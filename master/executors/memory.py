@@ -1,0 +1,139 @@
+"""Attempts are entries in a list: nodes that are nowhere, on which time passes when somebody says so. Pure.
+
+For tests, benchmarks and the simulation. It keeps an agent's promises (an attempt is begun at most once, ever; an end
+is told until it is acknowledged), so what the core does with it is what it does with machines.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from master.core.attempt import Exit, Seen
+from master.core.core import Core
+from master.core.effects import Ack, Effect, Kill, Rest, Start
+from master.core.inventory import Facts, NodeState
+from master.core.task import Task
+
+
+class Run(msgspec.Struct, frozen=True):
+    """How an attempt goes: after so many seconds its command ends with `code`. `not_started`: it cannot be begun, for
+    this fault of its node."""
+
+    seconds: float
+    code: int = 0
+    not_started: str = ""
+
+
+class _Attempt(msgspec.Struct):
+    node: str
+    run: Run
+    started_at: float | None = None
+    exit: Exit | None = None
+
+
+class MemoryExecutor:
+    """`runs(task)` says how an attempt of this task goes, when it is begun; `clock()` what time it is, in seconds since
+    the epoch. Nothing is told before `advance` is called."""
+
+    def __init__(self, core: Core, runs: Callable[[Task], Run], clock: Callable[[], float]) -> None:
+        self._core = core
+        self._runs = runs
+        self._clock = clock
+        self._attempts: dict[str, _Attempt] = {}
+        self._begun: set[str] = set()
+        self._boots: dict[str, str] = {}
+        self._due: list[tuple[float, int, Callable[[float], None]]] = []
+        self._numbers = itertools.count()
+
+    def connect(self, node: str, *, cpus: int = 64, boot_id: str = "memory") -> None:
+        """The node is there, and says what it has: whatever was begun on it, unless that was before another boot."""
+        core, now = self._core, self._clock()
+        if self._boots.setdefault(node, boot_id) != boot_id:
+            self._boots[node] = boot_id
+            self._attempts = {key: one for key, one in self._attempts.items() if one.node != node or one.exit}
+        facts = Facts(boot_id=boot_id, state_id=node, cpus=cpus, memory_mib=0)
+        seen = [
+            Seen(launch_id, attempt.started_at, exit=attempt.exit)
+            for launch_id, attempt in self._attempts.items()
+            if attempt.node == node
+        ]
+        core.node_state(node, NodeState.CONNECTING, facts=facts)
+        core.reconcile(node, seen, now)
+        core.node_state(node, NodeState.ONLINE)
+
+    def disconnect(self, node: str) -> None:
+        """Nobody hears of it any more. What runs there runs on."""
+        self._core.node_state(node, NodeState.UNREACHABLE, "nobody answers")
+
+    def perform(self, effects: list[Effect]) -> None:
+        """See `Executor`."""
+        now = self._clock()
+        for effect in effects:
+            if isinstance(effect, Start):
+                self._begin(effect, now)
+            elif isinstance(effect, Kill):
+                self._at(now, partial(self._end, effect.launch_id, "killed"))
+            elif isinstance(effect, Ack):
+                self._attempts.pop(effect.launch_id, None)
+            elif isinstance(effect, Rest):
+                self._at(now + effect.seconds, partial(self._rested, effect.node))
+
+    def close(self) -> None:
+        """See `Executor`."""
+        self._due.clear()
+
+    @property
+    def next_at(self) -> float | None:
+        """When the next thing happens there; None if nothing will by itself."""
+        return self._due[0][0] if self._due else None
+
+    def advance(self) -> int:
+        """Tell the core all that has happened by now, in the order of its times. How much it was."""
+        told, now = 0, self._clock()
+        while self._due and self._due[0][0] <= now:
+            at, _, happens = heapq.heappop(self._due)
+            happens(at)
+            told += 1
+        return told
+
+    def _at(self, when: float, happens: Callable[[float], None]) -> None:
+        heapq.heappush(self._due, (when, next(self._numbers), happens))
+
+    def _begin(self, effect: Start, now: float) -> None:
+        task = effect.task
+        if task.launch is None or task.launch.launch_id in self._begun:
+            return
+        launch_id = task.launch.launch_id
+        self._begun.add(launch_id)
+        run = self._runs(task)
+        self._attempts[launch_id] = _Attempt(effect.node, run)
+        if run.not_started:
+            self._at(now, partial(self._end, launch_id, "not_started"))
+        else:
+            self._at(now, partial(self._started, launch_id))
+            self._at(now + run.seconds, partial(self._end, launch_id, "exited"))
+
+    def _started(self, launch_id: str, at: float) -> None:
+        attempt = self._attempts.get(launch_id)
+        if attempt is not None and attempt.exit is None:
+            attempt.started_at = at
+            self._core.started(attempt.node, launch_id, at, at)
+
+    def _end(self, launch_id: str, cause: str, at: float) -> None:
+        attempt = self._attempts.get(launch_id)
+        if attempt is None or attempt.exit is not None:
+            return
+        code = attempt.run.code if cause == "exited" else None
+        fault = "node" if cause == "not_started" else ""
+        error = attempt.run.not_started if fault else ""
+        attempt.exit = Exit(launch_id, cause, at, code, error=error, started_at=attempt.started_at, fault=fault)
+        if self._core.inventory.nodes[attempt.node].state is NodeState.ONLINE:
+            self._core.exited(attempt.node, attempt.exit, at)
+
+    def _rested(self, node: str, _at: float) -> None:
+        self._core.rested(node)

@@ -1,0 +1,112 @@
+"""Who may read logs: the group of the folder that they lie in, and nobody beyond it.
+
+The desktop client's PCs read logs over SSH, with an account of their own; `log_group` of conf.json is a group of that
+account. Nodes make the logs of tasks, as accounts that may be members of nothing: so the log folder hands its group
+down (setgid), which works over NFS too. Owns that folder's group and the rights of the master's own log.
+"""
+
+from __future__ import annotations
+
+import grp
+import logging.handlers
+import os
+import stat
+import sys
+from io import TextIOWrapper
+from pathlib import Path
+
+from master.config import Config
+from master.peer import user_name
+from wire.errors import ConfigError
+
+MODE = 0o640
+BYTES = 10 << 20
+FILES = 5
+
+
+def group_of(config: Config) -> int | None:
+    """The group that may read logs; None: whichever the log folder has. Raises ConfigError."""
+    if config.log_group is None:
+        return None
+    try:
+        return grp.getgrnam(config.log_group).gr_gid
+    except KeyError:
+        raise ConfigError(
+            f"{config.path}: log_group: found {config.log_group!r}, expected a group of this machine (`getent group`): "
+            "one of the account that the desktop PCs use over ssh"
+        ) from None
+
+
+def give_folder_to_group(config: Config) -> None:
+    """Let the log folder hand its group down to what is made in it. Raises ConfigError where `log_group` says which,
+    and it cannot be so."""
+    folder, group = config.train_logs, group_of(config)
+    try:
+        _hand_down(folder, group)
+        info = folder.stat()
+    except OSError as error:
+        if group is None and isinstance(error, PermissionError):
+            return  # somebody else's folder: its group is what he has made it
+        raise _cannot(config, error.strerror or "") from None
+    if group is not None and not (info.st_gid == group and info.st_mode & stat.S_ISGID):
+        raise _cannot(config, "its setgid bit does not stay")
+
+
+def _hand_down(folder: Path, group: int | None) -> None:
+    info = folder.stat()
+    mode = stat.S_IMODE(info.st_mode) | stat.S_ISGID | (0o050 if group is not None else 0)
+    if group is not None and info.st_gid != group:
+        os.chown(folder, -1, group)
+        info = folder.stat()
+    if stat.S_IMODE(info.st_mode) != mode:
+        folder.chmod(mode)
+
+
+def _cannot(config: Config, why: str) -> ConfigError:
+    who, group = user_name(os.geteuid()), config.log_group
+    return ConfigError(
+        f"{config.path}: log_group: {config.train_logs} cannot be given to the group {group}: {why}. The folder must "
+        f"be {who}'s, and {who} a member of the group: `sudo usermod -aG {group} {who}`, then log in anew"
+    )
+
+
+class LogFile(logging.handlers.RotatingFileHandler):
+    """A rotated log that its group may read, on a disk that may be full: said once where somebody may see it, never
+    line by line with a traceback. `group`: None leaves it to the folder."""
+
+    _told = False
+
+    def __init__(self, path: Path, group: int | None, *, size: int = BYTES) -> None:
+        self._group = group
+        super().__init__(path, maxBytes=size, backupCount=FILES, encoding="utf-8")
+        for number in range(1, FILES + 1):  # those of an earlier version were open to all
+            self._close_to_others(Path(f"{path}.{number}"))
+
+    def _open(self) -> TextIOWrapper:
+        self._close_to_others(Path(self.baseFilename))
+        fd = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, MODE)
+        if stat.S_ISREG(os.fstat(fd).st_mode):  # a device is the machine's, whoever writes to it
+            try:
+                os.fchmod(fd, MODE)
+                if self._group is not None:
+                    os.fchown(fd, -1, self._group)
+            except PermissionError:
+                pass  # somebody else's file that we may write into
+        return os.fdopen(fd, "a", encoding=self.encoding)
+
+    def _close_to_others(self, path: Path) -> None:
+        try:
+            if path.is_file():
+                path.chmod(MODE)
+        except (FileNotFoundError, PermissionError):
+            return
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (its name in the base class)
+        """Say that the log has gaps; what is in the lines that are missing is not worth the work of the master."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._told:
+            self._told = True
+            told = f"the log {self.baseFilename} cannot be written: {error.strerror}; it has gaps now"
+            print(told, file=sys.stderr)  # noqa: T201  (a log that cannot be written cannot tell it)

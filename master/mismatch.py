@@ -1,0 +1,128 @@
+"""What is wrong with a value that has not the type it should have, in words: the key's path, what was found, what is
+allowed, and the nearest right key where one was misspelt. Pure.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+SECRET_KEYS = frozenset({"proxy", "token", "urls"})
+"""Values of these may hold a password: a message says that they are wrong, never what they are."""
+
+_FOUND_MAX = 60
+_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>\$[^`]*)`)?$", re.DOTALL)
+_STEP = re.compile(r"\.(?P<key>[^.\[\]]+)|\[(?P<index>\d+)\]|\[(?P<any>\.\.\.)\]")
+_UNKNOWN = re.compile(r"unknown field `(?P<key>.*)`$")
+_MISSING = re.compile(r"missing required field `(?P<key>.*)`$")
+_WORDS = {
+    "int": "a whole number", "float": "a number", "str": "a text in quotes", "bool": "true or false",
+    "object": "an object {…}", "array": "a list […]", "null": "null",
+}  # fmt: skip
+
+
+def nearest(word: str, known: Iterable[str]) -> str:
+    """` (did you mean `x`?)` where something known is near, else nothing."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f" (did you mean `{near[0]}`?)" if near else ""
+
+
+def describe(message: str, value: Any, kind: Any, prefix: str = "") -> str:
+    """What is wrong with `value`, of which msgspec said `message` when it should have been of type `kind`. `prefix`:
+    its own path in what it lies in, such as `[3]`."""
+    match = _AT.match(message)
+    what, where = (match["what"], match["path"] or "$") if match else (message, "$")
+    steps, found, info = _follow(where, value, msgspec.inspect.type_info(kind))
+    key = (prefix + "".join(steps)).lstrip(".")
+    label = f"{key}: " if key else ""
+    if unknown := _UNKNOWN.search(what):
+        names = _field_names(_unwrapped(info))
+        near = nearest(unknown["key"], names)
+        return f"{label}unknown key `{unknown['key']}`{near}; allowed are {', '.join(names)}"
+    if missing := _MISSING.search(what):
+        return f"{label}the key `{missing['key']}` is missing"
+    return f"{label}found {shown(key, found)}, expected {_allowed(what, info)}"
+
+
+def _follow(where: str, value: Any, info: Any) -> tuple[list[str], Any, Any]:
+    """Walk msgspec's path through the value and its type. A `[...]` is some key of an object: the last one is named
+    by trying, since msgspec does not say which.
+    """
+    steps: list[str] = []
+    for step in _STEP.finditer(where):
+        info = _unwrapped(info)
+        if step["key"] is not None:
+            steps.append(f".{step['key']}")
+            value = value.get(step["key"]) if isinstance(value, dict) else None
+            info = _field_type(info, step["key"])
+        elif step["index"] is not None:
+            steps.append(f"[{step['index']}]")
+            value = value[int(step["index"])] if isinstance(value, list) else None
+            info = getattr(info, "item_type", None) or getattr(info, "value_type", None)
+        else:
+            info = getattr(info, "value_type", None)
+            name = _offender(value, info)
+            steps.append(f".{name}")
+            value = value.get(name) if isinstance(value, dict) else None
+    return steps, value, info
+
+
+def _offender(value: Any, info: Any) -> str:
+    if isinstance(value, dict) and isinstance(info, msgspec.inspect.StrType):
+        return next((str(key) for key, item in value.items() if not isinstance(item, str)), "…")
+    return "…"
+
+
+def _parts(info: Any) -> list[Any]:
+    """The types that a value may have, without the wrappers that msgspec puts around them."""
+    while isinstance(info, msgspec.inspect.Metadata):
+        info = info.type
+    return [part for kind in info.types for part in _parts(kind)] if hasattr(info, "types") else [info]
+
+
+def _unwrapped(info: Any) -> Any:
+    """The part of a union that has an inside, else its first."""
+    parts = _parts(info)
+    return next((part for part in parts if isinstance(part, msgspec.inspect.StructType)), parts[0])
+
+
+def _field_type(info: Any, key: str) -> Any:
+    for field in getattr(info, "fields", ()):
+        if field.encode_name == key:
+            return field.type
+    return None
+
+
+def _field_names(info: Any) -> list[str]:
+    return [field.encode_name for field in getattr(info, "fields", ())]
+
+
+def _allowed(what: str, info: Any) -> str:
+    parts = _parts(info)
+    literals = [value for part in parts if isinstance(part, msgspec.inspect.LiteralType) for value in part.values]
+    if literals:
+        insides = [_WORDS["object"] for part in parts if isinstance(part, msgspec.inspect.StructType)]
+        return " or ".join([*map(json.dumps, literals), *insides])
+    match = re.match(r"Expected (.*?)(?:, got .*)?$", what, re.DOTALL)
+    if match is None:
+        return what
+    return re.sub(r"`([^`]*)`", lambda kinds: _in_words(kinds[1]), match[1])
+
+
+def _in_words(kinds: str) -> str:
+    return " or ".join(_WORDS.get(kind.strip(), kind.strip()) for kind in kinds.split("|"))
+
+
+def shown(key: str, found: Any) -> str:
+    """A value that is wrong, as a message shows it: not whole where it is long, not at all where it may be secret."""
+    if SECRET_KEYS & set(re.split(r"[.\[\]]", key)):
+        return "something else (not shown)"
+    if isinstance(found, list | dict) and len(found) > _FOUND_MAX:
+        return f"{_WORDS['array' if isinstance(found, list) else 'object']} with {len(found)} entries"
+    text = json.dumps(found[:_FOUND_MAX] if isinstance(found, str) else found, ensure_ascii=False, default=str)
+    return text if len(text) <= _FOUND_MAX else text[: _FOUND_MAX - 1] + "…"

@@ -1,0 +1,74 @@
+"""The lines of one node's connection, heard no faster than everybody else can bear.
+
+A machine that talks without end is read a slice at a time, and beyond its share of our time not read on: then it waits
+to send, and nobody else does. Owns the pace; what a line means is the link's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+
+from wire.framing import LineDecoder
+
+SLICE_S = 0.005
+"""So long lines of one node are handled without a turn for others."""
+SHARE, BURST_S = 0.3, 0.1
+"""Of the loop's time so much may be one node's for long, and so many seconds in a row: thousands of exits after a night
+without a master are heard at once."""
+
+
+class PacedReader:
+    """`hear` gets each line. `limit`: the size cap of one, in bytes. `clock`: monotonic seconds."""
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        hear: Callable[[bytes], None],
+        limit: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._transport = transport
+        self._hear = hear
+        self._clock = clock
+        self._decoder = LineDecoder(limit)
+        self._lines: deque[bytes] = deque()
+        self._busy, self._last = 0.0, clock()
+        self._timer: asyncio.TimerHandle | None = None
+        self._paused = False
+
+    def feed(self, data: bytes) -> None:
+        """Take what was received. Raises FrameError when a line outgrows the cap."""
+        self._lines.extend(self._decoder.feed(data))
+        if self._timer is None:  # else this was under way when reading was paused
+            self._go_on()
+
+    def close(self) -> None:
+        """Nothing more is heard."""
+        self._lines.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _go_on(self) -> None:
+        self._timer = None
+        began = now = self._clock()
+        try:
+            while self._lines and now < began + SLICE_S:
+                self._hear(self._lines.popleft())
+                now = self._clock()
+        except BaseException:
+            self._transport.abort()  # asyncio does it only where the data came just now
+            raise
+        self._busy = max(0.0, self._busy - SHARE * (began - self._last)) + now - began
+        self._last = now
+        self._pace(max(0.0, self._busy - BURST_S) / SHARE)
+
+    def _pace(self, rest_s: float) -> None:
+        waits = bool(self._lines or rest_s)
+        if waits:
+            self._timer = asyncio.get_running_loop().call_later(rest_s, self._go_on)
+        if waits is not self._paused:
+            self._paused = waits
+            (self._transport.pause_reading if waits else self._transport.resume_reading)()

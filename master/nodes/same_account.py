@@ -1,0 +1,111 @@
+"""Which nodes run tasks as the account of the master itself, or as root, and who may not be let in beside such a node.
+
+Such a task can do on this machine what the master can: read its keys, speak to its ports as their owner. Where
+everybody who may submit is trusted so far, nothing is wrong with that. The desktop client's dialect knows no
+passwords: whoever sits in one of its networks may submit. Owns that one rule and its words.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import pwd
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+from master.config import DesktopClient
+from master.core.inventory import Facts
+from master.netlink import is_here, plain
+from master.nodes.registry import NodeConfig
+from master.peer import user_name
+from master.tls.policy import our_names
+from wire.errors import ConfigError
+
+_WHAT_THEY_CAN = ", who can do there what the master can: they could read its keys and command it"
+_WAYS_OUT = (
+    "Let them run as another account of this machine (in the registry "
+    '`"driver": "ssh", "ip": "127.0.0.1", "user_name": OTHER`), or take the node out of the registry, or leave '
+    "only this machine in `desktop_client.networks`, or accept it with `desktop_client.local_nodes`: `allow`"
+)
+
+
+def check_company(nodes: Iterable[NodeConfig], access: DesktopClient, conf: Path) -> None:
+    """Refuse nodes that run tasks as the master's account, or root, where desktop clients come in from other machines.
+    Raises ConfigError with the ways out."""
+    outside = let_in_from_outside(access)
+    ours = {node.name: account for node in nodes if (account := _our_account(node)) is not None} if outside else {}
+    if ours:
+        accounts = " or ".join(sorted(set(ours.values())))
+        raise ConfigError(
+            f"{conf}: desktop_client.networks lets in {', '.join(outside)}, who show no password, and tasks "
+            f"on {_named(list(ours))} run as {accounts}{_WHAT_THEY_CAN}. {_WAYS_OUT}"
+        )
+
+
+def company_of(facts: Facts, access: DesktopClient) -> str | None:
+    """The same of an agent that has said where it is and who: by a name of this machine that the registry does not show
+    to be one, through a proxy, or started here by hand. Why it may get no tasks; None if it may."""
+    outside = let_in_from_outside(access)
+    if not outside or not _owns_us(facts.uid) or (facts.machine, facts.boot_id) != _this_machine():
+        return None
+    account = user_name(os.geteuid() if facts.uid is None else facts.uid)
+    return (
+        f"it is the master's own machine, its tasks run as {account}{_WHAT_THEY_CAN}, and conf.json's "
+        f"desktop_client.networks lets in {', '.join(outside)}, who show no password. {_WAYS_OUT}"
+    )
+
+
+def let_in_from_outside(access: DesktopClient) -> list[str]:
+    """The networks of other machines whose clients are not trusted with the master itself."""
+    if access.local_nodes == "allow":
+        return []
+    return [network for network in access.networks if not _is_this_machine(network)]
+
+
+def _our_account(node: NodeConfig) -> str | None:
+    """The account that its tasks have on the master's machine, if that can do there what the master can."""
+    if node.driver == "local":
+        return user_name(os.geteuid())
+    if node.driver != "ssh" or node.proxy is not None or not _is_here(node.ip):
+        return None
+    try:
+        return node.user_name if _owns_us(pwd.getpwnam(node.user_name).pw_uid) else None
+    except KeyError:
+        return None  # there is no such account: nothing will run there
+
+
+def _owns_us(uid: int | None) -> bool:
+    return uid in (0, os.geteuid())
+
+
+def _this_machine() -> tuple[str, str]:
+    """Its own id ("" where it has none) and that of this run of it, as an agent here would tell them."""
+    boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    try:
+        return Path("/etc/machine-id").read_text(encoding="ascii").strip(), boot_id
+    except (OSError, UnicodeError):
+        return "", boot_id
+
+
+def _is_here(name: str) -> bool:
+    """Whether who connects there comes to this machine. Addresses are taken however they are spelled (127.1, 0.0.0.0);
+    of names only our own are known: no name server is asked, but the agent that answers is (`company_of`)."""
+    try:
+        found = socket.getaddrinfo(name, None, flags=socket.AI_NUMERICHOST)
+    except (OSError, UnicodeError):
+        return name.lower().rstrip(".") in (ours.lower() for ours in our_names(""))
+    address = str(found[0][4][0])
+    return plain(address).is_unspecified or is_here(address)
+
+
+def _is_this_machine(text: str) -> bool:
+    network = ipaddress.ip_network(text)
+    mapped = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
+    if mapped is not None and network.prefixlen >= 104:  # noqa: PLR2004  (::ffff:127.0.0.0/104 is 127.0.0.0/8)
+        return mapped.is_loopback
+    return network.is_loopback
+
+
+def _named(names: list[str]) -> str:
+    return f"node {names[0]}" if len(names) == 1 else f"the nodes {', '.join(names)}"

@@ -1,0 +1,320 @@
+"""A connection whose dialect is not known yet, and the entrance of a session afterwards.
+
+Owns finding out: the first byte tells TLS from plain text, the first complete frame the dialect. Until then it is under
+a deadline and holds little; then the transport is handed to a session of that dialect for good, so that finding out
+costs nothing afterwards. What breaks every dialect, as the request of a browser does, is closed before any of it is
+obeyed: somebody else's page must not speak through the browser of a person who may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import socket
+import ssl
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from master.desktop.pushes import FIRST_S
+from master.desktop.session import DesktopSession
+from master.peer import Peer
+from master.ports.rpc import Connection
+from master.ports.rpc_frames import refusal
+from master.tls.entrance import TLS_HANDSHAKE, first_byte
+from master.tls.policy import HANDSHAKE_S, SHUTDOWN_S, is_loopback
+from master.verbs.access import by_desktop_client, by_kernel
+from master.verbs.call import Calls
+from wire import desktop as desktop_wire
+from wire.errors import ConfigError, LimitError, ProtocolError, UnauthenticatedError
+
+if TYPE_CHECKING:
+    from master.ports.hub import Hub
+
+log = logging.getLogger("muster.ports")
+
+SILENT_S = 1.5
+"""Who says nothing for so long on a port that tells things, and may be a desktop client, is one."""
+NO_FRAME = 4096
+"""How many bytes are looked through that can begin no frame: nothing but a line of HTTP is as long."""
+HTTP = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64} +(/|\*|[A-Za-z][A-Za-z0-9+.-]*://|\S+ +HTTP/)")
+"""How a request of HTTP begins. No frame of ours does."""
+AGENT = b'{"op":'
+"""How the first line of an agent that dials in begins, and of whoever fetches what it needs."""
+NO_OBJECT = "not a JSON-RPC request: it does not begin with `{`; the connection is closed"
+PLAIN = "plain text is not accepted from other machines: this master speaks TLS (conf.json: tls)"
+DESKTOP_ONLY = "this port speaks the desktop client's dialect only (conf.json: desktop_client.ports)"
+NOT_DESKTOP = "conf.json's desktop_client.ports says that desktop clients have ports of their own"
+
+Speaks = Literal["both", "ours", "desktop"]
+"""What is understood on a port."""
+
+
+class AgentReception(Protocol):
+    """Where agents that dial in are received."""
+
+    def receive(self, transport: asyncio.Transport, line: bytes, address: str, *, is_plain: bool) -> None:
+        """The connection is its from here on, with the first line that came over it."""
+
+
+class Arrival(asyncio.Protocol):
+    """One connection. `peer`: who is there, as far as the kernel knows; `at`: the loop's time when it came."""
+
+    def __init__(self, hub: Hub, port: str, speaks: Speaks, sock: socket.socket, peer: Peer) -> None:
+        self.port = port
+        self.peer = peer
+        self._hub = hub
+        self._speaks = speaks
+        self._sock = sock
+        self._transport: asyncio.Transport | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._is_waiting = False
+        self._is_plain = True
+        self._is_silent = False
+        self._is_over = False
+        self._refused: str | None = None
+        self._head = b""
+        # A known peer may send large frames from the beginning.
+        self._limit = hub.limits.frame_unidentified if peer.user is None else hub.limits.frame
+        self._silence: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self.at = self._loop.time()
+        self._deadline: asyncio.TimerHandle | None = self._loop.call_later(hub.limits.handshake_s, self._no_request)
+
+    @property
+    def transport(self) -> asyncio.Transport:
+        """The connection, once it is open."""
+        if self._transport is None:
+            raise RuntimeError("the connection is not open yet")
+        return self._transport
+
+    # -- the first byte ---------------------------------------------------------------------------------------
+
+    def wait(self) -> None:
+        """For the first byte, or for the silence that tells a desktop client."""
+        self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        tells = self.port in self._hub.streams.subscribers and self._speaks != "ours"
+        if tells and self._hub.desktop.may_come_from(self.peer.address):
+            self._silence = self._loop.call_later(SILENT_S, self._said_nothing)
+        self._is_waiting = True
+        self._loop.add_reader(self._sock, self._look)
+        self._refused = self._hub.admit(self)
+
+    def _stop_waiting(self) -> None:
+        if self._silence is not None:
+            self._silence.cancel()
+        if self._is_waiting:
+            self._is_waiting = False
+            self._loop.remove_reader(self._sock)
+
+    def _look(self) -> None:
+        first = first_byte(self._sock)
+        if first is None:
+            return
+        if first < 0:
+            self.close()
+        elif self._refused is not None:
+            self._refuse(self._refused)
+        elif first != TLS_HANDSHAKE:
+            self._open(None)
+        elif self._speaks == "desktop":
+            self.give_up(f"it speaks TLS: {DESKTOP_ONLY}")
+        elif self._hub.tls is None or not self._hub.tls.is_on:
+            self.give_up("it speaks TLS, which this master does not (conf.json: tls)")
+        else:
+            try:
+                self._open(self._hub.tls.context())
+            except ConfigError as error:
+                self.give_up(f"it speaks TLS, and there is no certificate: {error}")
+
+    def _refuse(self, why: str) -> None:
+        with suppress(OSError):
+            # What is left unread turns the close into a reset, which takes the answer away from its reader.
+            said = self._sock.recv(self._limit)
+            if said[:1] == b"{" and b"\n" in said:
+                self._sock.send(refusal(LimitError(why)))
+        self.give_up(why)
+
+    def _open(self, context: ssl.SSLContext | None) -> None:
+        self._stop_waiting()
+        self._is_plain = context is None
+        self._opening = self._loop.create_task(self._connect(context))
+        self._opening.add_done_callback(self._opened)
+
+    async def _connect(self, context: ssl.SSLContext | None) -> None:
+        await self._loop.connect_accepted_socket(
+            lambda: self,
+            self._sock,
+            ssl=context,
+            ssl_handshake_timeout=None if context is None else HANDSHAKE_S,
+            ssl_shutdown_timeout=None if context is None else SHUTDOWN_S,
+        )
+
+    def _opened(self, opening: asyncio.Task[None]) -> None:
+        self._opening = None
+        error = None if opening.cancelled() else opening.exception()
+        if error is not None:  # a time-out is among them, and what is no TLS after its first byte
+            self.give_up(f"no TLS came about: {getattr(error, 'reason', None) or error}")
+        elif opening.cancelled():
+            self.close()
+
+    # -- the transport's events -------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It is open, and what it says is heard."""
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError(f"a stream was expected, not {transport!r}")
+        self._transport = transport
+        if self._is_silent:
+            self._become_desktop_client()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """Forget it."""
+        self.left(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Find out what is spoken."""
+        if self._is_over:
+            return
+        head = self._head
+        self._head = (head + data).lstrip(b" \t\r\n") if not head else head + data
+        if not self.hold(len(self._head)):
+            return
+        if self._head.startswith(AGENT):  # an agent has a token, whoever runs it
+            self._limit = self._hub.limits.frame_unidentified
+        # Only a newline or a terminator tells; where neither came, looking through all of it again tells no more.
+        fresh = self._head[max(0, len(head) - len(desktop_wire.TERMINATOR)) :]
+        tells = b"\n" in data or desktop_wire.TERMINATOR in fresh
+        speaks_desktop = desktop_wire.begins_dialect(self._head) if tells and self._head else None
+        if speaks_desktop:
+            self._become_desktop_client()
+        elif self._head[:1] not in (b"{", b""):
+            self._hear_no_object()
+        elif speaks_desktop is False or len(self._head) > self._limit:
+            self._become_one_of_ours()
+
+    def _hear_no_object(self) -> None:
+        """It began with what begins no request of ours, nor one of the desktop client's."""
+        if HTTP.match(self._head):
+            self.cut("what it says looks like HTTP")
+        elif b"\n" in self._head or len(self._head) > NO_FRAME or not self._head[:1].isalpha():
+            self._answer_and_close(refusal(ProtocolError(NO_OBJECT)), NO_OBJECT)
+
+    # -- what becomes of it -----------------------------------------------------------------------------------
+
+    def _said_nothing(self) -> None:
+        """Silence is a desktop client's where such a one is. Else it may still speak, until its time is over."""
+        if not self._hub.desktop.is_at(self.peer.address):
+            return
+        if self._refused is not None:
+            self.give_up(self._refused)
+            return
+        self._is_silent = True
+        self._open(None)
+
+    def wait_no_longer(self) -> None:
+        """Take silence for what it is likely to be, once the client can hear what it is told."""
+        if self._silence is not None and self._opening is None and self._transport is None:
+            self._silence.cancel()
+            self._silence = self._loop.call_at(max(self._loop.time(), self.at + FIRST_S), self._said_nothing)
+
+    def _become_one_of_ours(self) -> None:
+        hub = self._hub
+        if self._speaks == "desktop":
+            self._answer_and_close(refusal(ProtocolError(DESKTOP_ONLY)), DESKTOP_ONLY)
+        elif self._is_plain and hub.tls is not None and hub.tls.is_on and not is_loopback(self.peer.address):
+            self._answer_and_close(refusal(UnauthenticatedError(PLAIN)), PLAIN)
+        elif hub.reports is not None and self._head.startswith(AGENT) and b"\n" in self._head:
+            self._known()
+            hub.places.leave(self)
+            hub.connections.discard(self)
+            self._is_over = True
+            hub.reports.receive(self.transport, self._head, self.peer.address, is_plain=self._is_plain)
+        elif (why := hub.places.settle(self)) is not None:
+            self._answer_and_close(refusal(LimitError(why)), why)
+        else:
+            calls, room = Calls(hub.door, by_kernel(self.peer)), hub.limits.outbox
+            self._hand_over(Connection(self, calls, hub.streams, limit=self._limit, room=room))
+
+    def _become_desktop_client(self) -> None:
+        clients = self._hub.desktop
+        why = NOT_DESKTOP if self._speaks == "ours" else clients.objection(self.peer) or self._hub.places.settle(self)
+        if why is not None:
+            if clients.seldom(self.peer.address):
+                log.warning("a desktop client at %s was not let in: %s", self.peer.address, why)
+            self.abort()
+            return
+        calls = Calls(self._hub.door, by_desktop_client(self.peer.address, clients.user))
+        self._hand_over(DesktopSession(self, calls, clients))
+
+    def _hand_over(self, session: Connection | DesktopSession) -> None:
+        self._known()
+        head, self._head = self._head, b""
+        self._hub.connections.discard(self)
+        self._hub.connections.add(session)
+        self.transport.set_protocol(session)
+        session.connection_made(self.transport)
+        if head:
+            session.data_received(head)
+
+    def _known(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _answer_and_close(self, frame: bytes, why: str) -> None:
+        self._is_over = True
+        self.transport.write(frame)
+        self.give_up(why)
+
+    # -- the entrance of a session ----------------------------------------------------------------------------
+
+    def hold(self, size: int) -> bool:
+        """So many bytes are kept for it. False: that is too much, and it was given up."""
+        return self._hub.places.hold(self, size)
+
+    def came(self) -> None:
+        """A desktop client begins to ask for things: its other connections, opened just before, will say nothing."""
+        self._hub.expect_desktop_clients(self.peer.address)
+
+    def give_up(self, why: str) -> None:
+        """Close, saying why in the log; what was to be sent still is."""
+        log.warning("the connection of %s on %s is closed: %s", self.peer.address, self.port, why)
+        self.close()
+
+    def cut(self, why: str) -> None:
+        """Close at once, saying why in the log and nothing to the other side."""
+        log.warning("the connection of %s on %s is closed: %s", self.peer.address, self.port, why)
+        self.abort()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._is_over = True
+            self._transport.abort()
+        else:
+            self.close()
+
+    def close(self) -> None:
+        """Close, at whatever stage it is."""
+        self._is_over = True
+        if self._transport is not None:
+            self._transport.close()
+        elif self._opening is not None:
+            self._opening.cancel()
+        else:
+            self._stop_waiting()
+            with suppress(OSError):
+                self._sock.recv(self._limit)  # to close on what is unread would be a reset
+            self._sock.close()
+            self.left(self)
+
+    def left(self, session: Arrival | Connection | DesktopSession) -> None:
+        """The connection is gone; `session` is what spoke over it at the end."""
+        self._known()
+        self._hub.places.leave(self)
+        self._hub.connections.discard(session)
+
+    def _no_request(self) -> None:
+        self._deadline = None
+        self.give_up(f"no request within {self._hub.limits.handshake_s:g} s")

@@ -1,0 +1,203 @@
+"""What one connection is sent: answers once what they tell is durable, and what it is told without asking.
+
+A reader that does not read is sent nothing more than its buffer holds; what changes meanwhile is remembered by id only
+and sent, in its newest version, when it reads again; after a while it is given up. Nobody else notices.
+
+Owns the order of what leaves and how much of it lies unsent. What there is to tell is the business of
+`master.ports.streams`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from itertools import islice
+
+from master.ports.streams import SLICE, TELLS, Streams
+from master.verbs.base import Told
+from master.verbs.turns import Job, Work
+from wire.errors import MusterError
+
+log = logging.getLogger("muster.ports")
+
+STALLED_S = 60.0
+"""A reader that has taken nothing for so long is given up."""
+PIECE = 1 << 18
+"""Bytes that are copied into a connection's buffer at once, or one frame more."""
+
+
+class Outlet:
+    """Of one connection, to `address`. `room`: bytes that may wait to be sent. `freed` is called when some of them
+    were."""
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        streams: Streams,
+        *,
+        port: str,
+        address: str,
+        room: int,
+        freed: Callable[[], None],
+    ) -> None:
+        self.unsent = 0
+        """Bytes that are to be sent, those included that are not durable yet."""
+        self._transport = transport
+        self._streams = streams
+        self._port = port
+        self._address = address
+        self._room = room
+        self._freed = freed
+        self._out: list[bytes] = []
+        self._only: frozenset[int] | None = None
+        self._paused_at: float | None = None
+        self._missed: dict[int | str, None] = {}
+        self._in_snapshot = False
+        self._catches_up = False
+        transport.set_write_buffer_limits(high=room)
+
+    # -- the transport's events -------------------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """The peer does not read: remember since when."""
+        self._paused_at = time.monotonic()
+        asyncio.get_running_loop().call_later(STALLED_S, self._give_up_if_stalled, self._paused_at)
+
+    def resume(self) -> None:
+        """The peer reads again: send the newest of what it missed, a piece at a time."""
+        self._paused_at = None
+        self.flush()
+        self._catch_up()
+
+    def close(self) -> None:
+        """The connection is gone."""
+        self._streams.forget(self)
+
+    def _give_up_if_stalled(self, since: float) -> None:
+        if self._paused_at == since:
+            log.warning("%s on %s has read nothing for %.0f s and is given up", self._address, self._port, STALLED_S)
+            self._transport.abort()
+
+    # -- how much there is ------------------------------------------------------------------------------------
+
+    @property
+    def is_paused(self) -> bool:
+        """Does the peer not read?"""
+        return self._paused_at is not None
+
+    @property
+    def is_full(self) -> bool:
+        """Should nothing more be asked for? `freed` is called when that may be over."""
+        return self._paused_at is not None or self.unsent >= self._room
+
+    @property
+    def missed(self) -> int:
+        """Of so many tasks or nodes there is news that could not be sent yet."""
+        return len(self._missed)
+
+    # -- what it is told without asking -----------------------------------------------------------------------
+
+    @property
+    def tells(self) -> Told | None:
+        """What its port tells of, if of anything."""
+        return TELLS.get(self._port)
+
+    def begin(self, only: frozenset[int] | None, *, in_slices: bool) -> None:
+        """Tell what changes from now on; behind a snapshot, where one is made `in_slices`."""
+        self._only = only
+        self._in_snapshot = in_slices
+        self._streams.subscribers[self._port][self] = None
+
+    def snapshot_made(self) -> None:
+        """The snapshot's answer was given: once it has left, what changed meanwhile follows."""
+        if self._in_snapshot:
+            self._streams.engine.reply(self._snapshot_left)
+
+    def _snapshot_left(self, _error: MusterError | None) -> None:
+        self._in_snapshot = False
+        self._catch_up()
+
+    @property
+    def lags(self) -> bool:
+        """Does it have updates to come that must go first?"""
+        return self._in_snapshot or self._paused_at is not None or bool(self._missed)
+
+    def wants(self, key: int | str) -> bool:
+        """Did it subscribe to this?"""
+        return self._only is None or key in self._only
+
+    def remember(self, key: int | str) -> None:
+        """Note that there is news of this, to be looked up when it can be sent."""
+        self._missed[key] = None
+
+    def send_if_free(self, frame: bytes) -> None:
+        """Send what is worth nothing later."""
+        if not self.lags:
+            self.send(frame)
+
+    def _catch_up(self) -> None:
+        # A snapshot that is being made goes first.
+        if self._missed and not self._in_snapshot and not self._catches_up:
+            self._catches_up = True
+            self._streams.turns.begin(Job(self._newest(), self._caught_up))
+
+    def _newest(self) -> Work:
+        while self._missed and self._paused_at is None:
+            for key in list(islice(self._missed, SLICE)):
+                del self._missed[key]
+                self._out.append(self._streams.update(key))
+                self.unsent += len(self._out[-1])
+            self.flush()
+            yield
+            while not self._streams.engine.is_settled:
+                yield
+
+    def _caught_up(self, _result: object, error: Exception | None) -> None:
+        self._catches_up = False
+        if error is not None:
+            raise error
+
+    # -- out --------------------------------------------------------------------------------------------------
+
+    def send(self, frame: bytes) -> None:
+        """Send a whole frame; frames of one turn of the loop go out together."""
+        self._out.append(frame)
+        self.unsent += len(frame)
+        self._streams.send_soon(self)
+
+    def send_durable(self, frames: list[bytes], refusal: Callable[[MusterError], bytes]) -> None:
+        """Send what is true now once it is durable; or the refusal, if it cannot be."""
+        size = sum(map(len, frames))
+        self.unsent += size
+
+        def leave(failed: MusterError | None) -> None:
+            self.unsent -= size
+            for frame in frames if failed is None else [refusal(failed)]:
+                self.send(frame)
+
+        self._streams.engine.reply(leave)
+
+    def flush(self) -> None:
+        """Send it now, or as much of it as the buffer takes: the rest goes as the peer reads."""
+        if self._transport.is_closing():
+            self.unsent -= sum(map(len, self._out))
+            self._out.clear()
+        while self._out and self._paused_at is None:
+            data = self._next_piece()
+            self.unsent -= len(data)
+            self._transport.write(data)
+        self._freed()
+
+    def _next_piece(self) -> bytes:
+        """What is written at once: all there is, unless that is much."""
+        taken = size = 0
+        for frame in self._out:
+            taken += 1
+            size += len(frame)
+            if size >= PIECE:
+                break
+        data = self._out[0] if taken == 1 else b"".join(self._out[:taken])
+        del self._out[:taken]
+        return data

@@ -1,0 +1,43 @@
+"""JSON-RPC's frames: a line to a request, and answers, errors and notifications to lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from master.verbs.base import Pieces
+from wire.client import Request
+from wire.errors import MusterError, ProtocolError
+from wire.framing import FrameError, strict_loads
+
+_encode = msgspec.json.Encoder().encode
+
+
+def parse(frame: bytes) -> Request:
+    """The request that a line holds. Raises ProtocolError."""
+    try:
+        request = msgspec.convert(strict_loads(frame), Request)
+    except (FrameError, msgspec.ValidationError) as error:
+        raise ProtocolError(f"not a JSON-RPC request: {error}") from None
+    if request.jsonrpc != "2.0":
+        raise ProtocolError(f"not a JSON-RPC request: jsonrpc is {request.jsonrpc!r}, allowed is '2.0'")
+    return request
+
+
+def answer(request_id: int | str, result: Any) -> list[bytes]:
+    """A result, in pieces that follow each other."""
+    if isinstance(result, Pieces):
+        return [b'{"jsonrpc":"2.0","id":%b,"result":' % _encode(request_id), *result.parts, b"}\n"]
+    return [_encode({"jsonrpc": "2.0", "id": request_id, "result": result}) + b"\n"]
+
+
+def refusal(error: MusterError, request_id: int | str | None = None) -> bytes:
+    """An error; without an id, that of somebody who does not get so far as to ask."""
+    told = {"code": error.rpc_code, "message": str(error), "data": {"code": error.code}}
+    return _encode({"jsonrpc": "2.0", "id": request_id, "error": told}) + b"\n"
+
+
+def notification(method: str, params: dict[str, Any]) -> bytes:
+    """What is told without having been asked for."""
+    return _encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n"

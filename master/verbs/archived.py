@@ -1,0 +1,232 @@
+"""Verbs about tasks that were moved to the monthly files: the same as about all others, once the files were asked.
+
+A task that is in memory never waits for them. One that is not is read for those who look (`or_read`), and taken back
+into the queue's books for those who change it (`or_recalled`); what then waits again is out of the archive.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from functools import wraps
+from typing import Annotated, Any, Protocol, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from master.core.task import ENDED, Task, TaskState, TaskView
+from master.durable.archive_index import Wanted
+from master.verbs.base import Context
+from master.verbs.spec import Spec
+from master.verbs.task_list import SortKey
+from master.verbs.tasks import Cancel, Cancelled, Edit, Remove, Removed, Why, cancel, edit, remove
+from master.views.tasks import task_view
+from wire.errors import ConflictError, MusterError, NotFoundError, StoreUnavailableError
+
+log = logging.getLogger("muster.archive")
+
+PAGE = 1_000
+"""As many at once; who wants all asks again from where these end."""
+
+
+class OfTask(Protocol):
+    """Parameters that name one task."""
+
+    id: Any
+
+
+P = TypeVar("P", bound=OfTask)
+
+
+class ListArchived(msgspec.Struct, forbid_unknown_fields=True):
+    """task.archived: which, and which part of them, at most 1000 at once; the filters are those of `task.list`. Sorted
+    by what the files are not indexed by, they come in the order of their ends. Every verb that takes the id of a task
+    takes that of such a one."""
+
+    states: list[TaskState] | None = None
+    mine: bool = False
+    user: str | None = None
+    search: str | None = None
+    since: float | None = None
+    sort: SortKey | None = None
+    reverse: bool = False
+    limit: Annotated[int, Meta(ge=0, le=PAGE)] = PAGE
+    offset: Annotated[int, Meta(ge=0, le=1 << 53)] = 0
+
+
+class ArchivedTasks(msgspec.Struct, frozen=True):
+    """A page of ended `tasks`, and how many there are in `total`, without limit and offset. `unreadable`: numbers of
+    damaged lines, by file."""
+
+    tasks: list[TaskView]
+    total: int
+    unreadable: dict[str, int]
+
+
+async def list_archived(context: Context, params: ListArchived) -> ArchivedTasks:
+    """Ended tasks that `task.list` does not know any more, beyond `scheduler.keep_history`; the newest end first."""
+    states = ENDED if params.states is None else ENDED & frozenset(params.states)
+    owners = [owner for owner in (params.user, context.user if params.mine else None) if owner is not None]
+    wanted = Wanted(
+        states=tuple(state.value for state in sorted(states)),
+        owners=tuple(owners),
+        search=params.search or "",
+        since=params.since,
+        sort=params.sort,
+        reverse=params.reverse,
+        limit=params.limit,
+        offset=params.offset,
+    )
+    page = await context.engine.archive.page(wanted)
+    # A kill just after archiving, or after a retry, leaves a task in both; the one in memory is the newer.
+    tasks = [task for task in page.tasks if task.id not in context.core.tasks]
+    total = page.total - (len(page.tasks) - len(tasks))
+    return ArchivedTasks([task_view(context.core, task) for task in tasks], total, page.unreadable)
+
+
+async def find(context: Context, task_id: int) -> Task:
+    """The task, wherever it is. Raises NotFoundError, StorageError."""
+    return context.core.tasks.get(task_id) or await context.engine.archive.find(task_id)
+
+
+def or_read(handle: Callable[[Context, P], Any], told: Callable[[Context, Task], Any]) -> Callable[[Context, P], Any]:
+    """`handle`, and for an archived task what `told` makes of it."""
+
+    @wraps(handle)
+    def handled(context: Context, params: P) -> Any:
+        return later(context, params) if _may_be_archived(context, params.id) else handle(context, params)
+
+    async def later(context: Context, params: P) -> Any:
+        return told(context, await context.engine.archive.find(params.id))
+
+    return handled
+
+
+def told_whole(context: Context, task: Task) -> TaskView:
+    """task.show of one that has ended long ago."""
+    return task_view(context.core, task)
+
+
+def told_why(_context: Context, task: Task) -> Why:
+    """task.why of one that has ended long ago."""
+    return Why(id=task.id, state=task.state, reason=task.reason, warning=None, blocked_by=[], details=[])
+
+
+def or_recalled(handle: Callable[[Context, P], Any]) -> Callable[[Context, P], Any]:
+    """`handle`, with an archived task taken back first; if it is refused, the task stays where it was."""
+
+    @wraps(handle)
+    def handled(context: Context, params: P) -> Any:
+        return later(context, params) if _may_be_archived(context, params.id) else handle(context, params)
+
+    async def later(context: Context, params: P) -> Any:
+        task = await context.engine.archive.find(params.id)
+        core = context.core
+        if task.id in core.tasks:
+            return handle(context, params)  # somebody else was faster
+        context.change(lambda: core.recall(task))
+        try:
+            result = handle(context, params)
+        except MusterError:
+            context.engine.event(lambda: core.drop_archived([task.id]))
+            raise
+        # Out of the files only once the journal has it: a kill between the two must leave it somewhere.
+        await context.engine.durable()
+        if task.id in context.core.tasks:
+            await _forget(context, task.id)
+        return result
+
+    return handled
+
+
+def or_after(
+    handle: Callable[[Context, Any], Any], predecessors: Callable[[Any], Iterable[int]]
+) -> Callable[[Context, Any], Any]:
+    """`handle`, with the ends of archived tasks that the caller wants to come after."""
+
+    @wraps(handle)
+    def handled(context: Context, params: Any) -> Any:
+        missing = [task_id for task_id in predecessors(params) if _may_be_archived(context, task_id)]
+        return later(context, params, missing) if missing else handle(context, params)
+
+    async def later(context: Context, params: Any, missing: list[int]) -> Any:
+        past: dict[int, TaskState] = {}
+        for task_id in missing:
+            with suppress(NotFoundError):  # the core says so, in its own words
+                past[task_id] = (await context.engine.archive.find(task_id)).state
+        result = handle(msgspec.structs.replace(context, past=past), params)
+        return await result if inspect.isawaitable(result) else result
+
+    return handled
+
+
+def named(spec: Spec) -> list[int]:
+    """The predecessors that a submit names."""
+    return [after.id for after in spec.after]
+
+
+def named_in_changes(params: Edit) -> list[int]:
+    """The predecessors that an edit names, of which nothing was checked yet."""
+    after = params.changes.get("after")
+    ids = [one.get("id") for one in after if isinstance(one, dict)] if isinstance(after, list) else []
+    return [task_id for task_id in ids if type(task_id) is int]
+
+
+def removed(context: Context, params: Remove) -> Removed | Awaitable[Removed]:
+    """Forget a task that is not alive, wherever it is."""
+    if _may_be_archived(context, params.id):
+        return _remove_archived(context, params)
+    answer = remove(context, params)
+    return _with_copies(context, answer) if context.engine.archive.is_there else answer
+
+
+async def _remove_archived(context: Context, params: Remove) -> Removed:
+    await context.engine.archive.find(params.id)
+    await context.engine.archive.forget([params.id])
+    if params.id in context.core.tasks:  # somebody took it back meanwhile
+        return remove(context, params)
+    return Removed([params.id])
+
+
+async def _with_copies(context: Context, answer: Removed) -> Removed:
+    """A kill just after a task was put away, or taken back, leaves it in the files too: it would be there again."""
+    await context.engine.durable()
+    await context.engine.archive.forget(answer.removed)
+    return answer
+
+
+def cancelled(context: Context, params: Cancel) -> Cancelled | Awaitable[Cancelled]:
+    """End some tasks; those that cannot be are told apart, with the reason."""
+    # Of an archived task it is told that it has ended rather than that there is none.
+    answer = cancel(context, params)
+    missing = [task_id for task_id, code in answer.codes.items() if code == NotFoundError.code]
+    return _explained(context, answer, missing) if missing and context.engine.archive.is_there else answer
+
+
+async def _explained(context: Context, answer: Cancelled, missing: list[int]) -> Cancelled:
+    for task_id in missing:
+        try:
+            task = await context.engine.archive.find(task_id)
+        except MusterError as error:
+            answer.refused[task_id] = str(error)
+            continue
+        answer.refused[task_id] = f"task {task_id} has already ended ({task.state})"
+        answer.codes[task_id] = ConflictError.code
+    return answer
+
+
+def _may_be_archived(context: Context, task_id: int) -> bool:
+    return task_id not in context.core.tasks and context.engine.archive.is_there
+
+
+async def _forget(context: Context, task_id: int) -> None:
+    try:
+        await context.engine.archive.forget([task_id])
+    except StoreUnavailableError as error:
+        log.warning("task %d is in the queue again, and still in the history: %s", task_id, error)
+
+
+edited = or_after(or_recalled(edit), named_in_changes)
+"""task.edit."""

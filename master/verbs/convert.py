@@ -1,0 +1,20 @@
+"""From what was sent to a value of the type that it should have, or the words for what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from master.mismatch import describe
+from wire.errors import BadRequestError
+
+T = TypeVar("T")
+
+
+def convert(value: Any, kind: type[T], about: str = "") -> T:
+    """The value as the type says. Raises BadRequestError that names what is wrong with it, behind `about`."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise BadRequestError(about + describe(str(error), value, kind)) from None

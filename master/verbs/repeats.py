@@ -1,0 +1,60 @@
+"""A request that is sent again: with the same `request_id` it is one request, and gets the answer that it got before.
+
+Owns how an answer is remembered, and what is the same request. The core keeps answers beside the change that they tell
+of, so that after a crash there are both or neither.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any, get_args
+
+import msgspec
+
+from master.engine import Engine
+from wire.errors import ConflictError
+
+_NOT_ASKED_FOR = frozenset({"request_id", "dry_run"})
+_OF = "of"
+"""In a remembered answer: the digest of what was asked for. Those of an older master have none."""
+
+
+def answer_to(params: msgspec.Struct, result: Any) -> msgspec.Raw:
+    """The answer to a request, as it is remembered."""
+    return msgspec.Raw(msgspec.json.encode({**msgspec.structs.asdict(result), _OF: _digest(params)}))
+
+
+def answered(engine: Engine, request_id: str, params: msgspec.Struct, result: Any) -> Any:
+    """What the same request got before, as one of the types that the verb's `result` names; None if it is new.
+
+    Raises ConflictError where the id was another request's: its answer would be taken for that of this one, which was
+    never carried out; StoreUnavailableError while it cannot be told what holds.
+    """
+    known = engine.core.answered.get(request_id)
+    if known is None:
+        return None
+    engine.check_durable()
+    answer = msgspec.json.decode(known, type=dict[str, Any])
+    of = answer.pop(_OF, None)
+    keys = tuple(answer)
+    kind = next((one for one in get_args(result) or (result,) if one.__struct_fields__ == keys), None)
+    if kind is None or of not in (None, _digest(params)):
+        raise ConflictError(
+            f"request_id: {request_id!r} was used before, for {_which(answer)}, which asked for something else; "
+            "nothing was queued: give this one another id, or none"
+        )
+    return msgspec.convert(answer, kind)
+
+
+def _which(answer: dict[str, Any]) -> str:
+    if "id" in answer:
+        return f"task {answer['id']}"
+    first, count = answer["first"], answer["count"]
+    return f"task {first}" if count == 1 else f"tasks {first}-{first + count - 1}"
+
+
+def _digest(params: msgspec.Struct) -> str:
+    """What is asked for, in a few letters. What is as if it had not been said does not count."""
+    said = {field: value for field, value in msgspec.structs.asdict(params).items() if field not in _NOT_ASKED_FOR}
+    said = {field: value for field, value in said.items() if value not in (None, "", 0, False, [], {})}
+    return blake2b(msgspec.json.encode(said, order="sorted"), digest_size=9).hexdigest()

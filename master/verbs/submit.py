@@ -1,0 +1,103 @@
+"""task.submit and task.submit_batch: filing tasks, and saying where one would go."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from master.core.inventory import request_of
+from master.core.scheduler import Room
+from master.core.task import ENDED, Allocation, Task, TaskState
+from master.verbs.base import Context
+from master.verbs.spec import Spec, check_command, draft_of, log_path_of
+from wire.errors import BadRequestError
+
+
+class Submit(Spec, kw_only=True):
+    """task.submit: what a task may ask for, and its `command`: a list of words, or a text for bash. `request_id`: two
+    submits with the same one are one submit. `dry_run`: nothing is filed; it is told where the task would go."""
+
+    command: Annotated[list[str] | str, Meta(examples=[["python3", "train.py"]])]
+    request_id: str | None = None
+    dry_run: bool = False
+
+
+class SubmitBatch(Spec, kw_only=True):
+    """task.submit_batch: the `commands` are texts for bash; all else is alike. `request_id` as for one task."""
+
+    commands: Annotated[list[str], Meta(examples=[["python3 a.py", "python3 b.py"]])]
+    request_id: str | None = None
+
+
+class Submitted(msgspec.Struct, frozen=True):
+    """The `id` of the task that was filed."""
+
+    id: int
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """The tasks that were filed: `count` of them, with ids without a gap from `first` on."""
+
+    first: int
+    count: int
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """With `dry_run`: where the task would go if it were submitted now (`placement`), or why it would wait (`reason`).
+    `possible`: false where a submit would be refused, for no node could ever run it."""
+
+    possible: bool
+    placement: Allocation | None
+    reason: str | None
+
+
+def submit(context: Context, params: Submit) -> Submitted | Preview:
+    """File a task. The answer means that it is on the disk."""
+    draft = draft_of(params, params.command, context)
+    if params.dry_run:
+        return preview(context, draft)
+
+    def change() -> Submitted:
+        core = context.core
+        draft.log_path = log_path_of(params.log, core.next_id, context)
+        return Submitted(core.submit([draft], context.now, context.past)[0].id)
+
+    return context.change(change)
+
+
+def submit_batch(context: Context, params: SubmitBatch) -> Batch:
+    """File a task for each of several commands, with consecutive ids: all or none."""
+    if not params.commands:
+        raise BadRequestError("the batch holds no command")
+    if params.log is not None:
+        raise BadRequestError("the tasks of a batch cannot share one log file: leave `log` out")
+    for command in params.commands:
+        check_command(command, params.setup)
+    draft = draft_of(params, params.commands[0], context)
+    folder = context.master.log_folder
+
+    def change() -> Batch:
+        core = context.core
+        tasks = core.submit_many(
+            draft, params.commands, lambda number: f"{folder}/{number}.log", context.now, context.past
+        )
+        return Batch(tasks[0].id, len(tasks))
+
+    return context.change(change)
+
+
+def preview(context: Context, draft: Task) -> Preview:
+    """Where the task would go if it were submitted now, or why it would wait."""
+    never = context.core.inventory.why_never(request_of(draft))
+    if never is not None:
+        return Preview(possible=False, placement=None, reason=f"can never start: {never}")
+    if draft.state is TaskState.HELD:
+        return Preview(possible=True, placement=None, reason="held until `muster release`")
+    allocation = Room(context.core.inventory).place(request_of(draft))
+    past = context.past
+    draft.waits_for = [a for a in draft.after if (past.get(a.id) or context.core.find(a.id).state) not in ENDED]
+    if allocation is not None and not draft.waits_for:
+        return Preview(possible=True, placement=allocation, reason=None)
+    return Preview(possible=True, placement=None, reason=context.core.reason(draft))

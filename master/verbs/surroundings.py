@@ -1,0 +1,104 @@
+"""What verbs ask of the running master around them, besides the engine: of the nodes, of the agents that dial in, of
+files and logs. Named here by what is asked, so that a verb knows no driver and no link."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from master.config import Config
+from master.core.notes import Token
+from master.files.log_reader import LogReader
+from master.files.service import Files
+from master.nodes.driver import OfferedKey
+from master.nodes.registry import NodeConfig
+from master.tls.policy import Tls
+from master.verbs.about import About
+from wire.agent import Probed
+
+
+class NodeLinks(Protocol):
+    """The ways to the nodes; `configs`: the registry as it is followed."""
+
+    @property
+    def configs(self) -> Mapping[str, NodeConfig]:
+        """Of each node its entry."""
+
+    def apply(self, nodes: tuple[NodeConfig, ...]) -> None:
+        """The registry is so from now on."""
+
+    def version(self, name: str) -> str:
+        """The agent that this master brings to the node."""
+
+    async def probe(
+        self,
+        node: str,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stdin: str = "",
+        timeout_s: float = ...,
+        output_limit: int = ...,
+    ) -> Probed:
+        """Run a short command on a node. Raises NotFoundError, NodeUnreachableError."""
+
+    async def stop_agent(self, name: str, by: str) -> None:
+        """Let a node's agent end and stay away."""
+
+    def start_agent(self, name: str) -> None:
+        """Undo `stop_agent`."""
+
+    async def restart_agent(self, name: str) -> None:
+        """End the agent and start it anew."""
+
+    def tokens_changed(self, name: str) -> None:
+        """The tokens of a node whose agent dials in are others now."""
+
+    async def host_key(self, name: str) -> OfferedKey:
+        """The key that the machine shows now. Raises BadRequestError where there is none, NodeUnreachableError."""
+
+    async def known_key(self, name: str) -> str | None:
+        """The fingerprint that we expect, None if we know none."""
+
+    async def pin(self, name: str, key: OfferedKey) -> None:
+        """Expect this key from now on. Raises OSError where it cannot be written down."""
+
+
+class AgentReports(Protocol):
+    """Where agents dial in, and the archive that they run from: its version, digest and bytes."""
+
+    version: str
+    archive: bytes
+    sha256: str
+    tls: Tls
+
+    def tokens(self, node: str) -> tuple[Token, ...]:
+        """Those that were made for the node, of now or of before."""
+
+
+class Surroundings(Protocol):
+    """The parts of the running master that verbs use."""
+
+    conda: str
+    root: str
+    log_folder: str
+    server_log: str
+    news_log: str
+    config: Config
+    files: Files
+    logs: LogReader
+
+    @property
+    def fleet(self) -> NodeLinks:
+        """The ways to the nodes."""
+
+    @property
+    def reports(self) -> AgentReports:
+        """The agents that dial in."""
+
+    def about(self) -> About:
+        """Which master this is."""
+
+    def stop(self) -> None:
+        """End the master; tasks run on."""

@@ -1,0 +1,291 @@
+"""The verb that lists tasks. A list of a hundred thousand takes longer to make than others may wait, so it is made in
+slices: whoever answers lets others have their turn between two of them (`Slices`).
+
+Which tasks are in the list is settled at one moment; each is shown as it is when its slice is made, and one that is no
+longer like what was asked for by then is left out.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Generator, Iterator
+from itertools import chain, islice
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from master.core.backlog import order_of
+from master.core.inventory import Request
+from master.core.task import ACTIVE, ENDED, QUEUED, Task, TaskState, TaskView
+from master.durable.archive_index import text_of
+from master.verbs.base import Context, Pieces
+
+SLICE = 200
+"""Tasks that are looked at, or encoded, between two chances for others: about 2 ms of them."""
+
+Slices: TypeAlias = Generator[None, None, Pieces]
+"""Work that yields whenever others may have their turn; what it returns is the result."""
+
+SortKey = Literal["id", "name", "owner", "state", "gpus", "node", "priority", "submitted", "started", "ended", "time"]
+Key: TypeAlias = Callable[[Task], Any]
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ListTasks(msgspec.Struct, forbid_unknown_fields=True):
+    """task.list: which, and which part of them. `since`: of the ended only what ended then or later (seconds since the
+    epoch). `sparse`: leave out of each task what is as in `defaults`, and tell the reasons of waiting tasks once for
+    all who share one; a long list is a third as long then, and as dear."""
+
+    states: list[TaskState] | None = None
+    active: bool = True
+    ended: bool = False
+    ids: list[Annotated[int, Meta(ge=1)]] | None = None
+    mine: bool = False
+    user: str | None = None
+    search: str | None = None
+    since: float | None = None
+    sort: SortKey | None = None
+    reverse: bool = False
+    limit: Annotated[int, Meta(ge=0)] | None = None
+    offset: Annotated[int, Meta(ge=0)] = 0
+    sparse: bool = False
+
+
+class TaskList(msgspec.Struct, frozen=True):
+    """The `tasks` that were asked for, each with every key, and how many there are in `total`, without limit and
+    offset."""
+
+    tasks: list[TaskView]
+    total: int
+
+
+class SparseTask(Task, omit_defaults=True):
+    """A task with the keys that are not as in the list's `defaults`."""
+
+
+class SparseTaskList(msgspec.Struct, frozen=True):
+    """With `sparse`. `defaults`: of the keys that a task leaves out; `reasons`: why queued tasks wait, ids by reason;
+    `warnings`: what looks wrong with running ones, likewise; `unsaved`: ids of tasks whose newest change is not written
+    yet; `total`: how many there are without limit and offset."""
+
+    tasks: list[SparseTask]
+    defaults: dict[str, Any]
+    reasons: dict[str, list[int]]
+    warnings: dict[str, list[int]]
+    unsaved: list[int]
+    total: int
+
+
+_DEFAULTS = {
+    name: value
+    for name, value in msgspec.to_builtins(TaskView(id=0, command="")).items()
+    if name not in ("id", "command")
+}
+
+
+def list_tasks(context: Context, params: ListTasks) -> Slices:
+    """Tasks: running ones first, then the queue in its order, then the ended ones, newest first; or as `sort` says."""
+    return _made(context, params, _candidates(context, params))
+
+
+def _made(context: Context, params: ListTasks, candidates: list[list[Task]]) -> Slices:
+    found = yield from _found(context, params, candidates)
+    total = len(found)
+    page = found[params.offset : None if params.limit is None else params.offset + params.limit]
+    answer = _Sparse(context) if params.sparse else _Whole(context)
+    states = _states(params)
+    for part in _parts(page):
+        # Between two slices one may have gone, or become what was not asked for.
+        there = [task for task in part if task.state in states and context.core.tasks.get(task.id) is task]
+        total -= len(part) - len(there)
+        answer.add(there)
+        yield
+    return answer.result(total)
+
+
+def _found(context: Context, params: ListTasks, candidates: list[list[Task]]) -> Generator[None, None, list[Task]]:
+    """All that is asked for, in order."""
+    wanted = _wanted(context, params)
+    groups: list[list[Task]] = []
+    for group in candidates:
+        found: list[Task] = []
+        for part in _parts(group):
+            found += filter(wanted, part)
+            yield
+        groups.append(found)
+    everything = list(chain.from_iterable(groups))
+    if params.sort is not None:
+        return (yield from _in_order(everything, _SORTS[params.sort], reverse=params.reverse))
+    in_order = sum(map(len, groups[:-1]))
+    tasks = everything[:in_order] + (yield from _in_order(groups[-1], _place))
+    return tasks[::-1] if params.reverse else tasks
+
+
+def _candidates(context: Context, params: ListTasks) -> list[list[Task]]:
+    """Tasks among which those asked for are, each once, taken at one moment: in order but for the last group."""
+    core, states = context.core, _states(params)
+    if params.ids is not None:
+        return [[core.find(task_id) for task_id in dict.fromkeys(params.ids)]]
+    ended = [task for task in core.tasks.values() if task.state in ENDED] if states & ENDED else []
+    return [core.active() if states & ACTIVE else [], core.queue() if states & QUEUED else [], ended]
+
+
+def _wanted(context: Context, params: ListTasks) -> Callable[[Task], bool]:
+    """Whether a task is like what was asked for."""
+    states, since, needle = _states(params), params.since, (params.search or "").casefold()
+    owners = [owner for owner in (params.user, context.user if params.mine else None) if owner is not None]
+
+    def wanted(task: Task) -> bool:
+        return (
+            task.state in states
+            and all(task.owner == owner for owner in owners)
+            and (since is None or task.state not in ENDED or (task.ended_at or 0.0) >= since)
+            and (not needle or needle in text_of(task))
+        )
+
+    return wanted
+
+
+def _states(params: ListTasks) -> frozenset[TaskState]:
+    if params.states is not None:
+        return frozenset(params.states)
+    if params.ids is not None:
+        return frozenset(TaskState)
+    return (QUEUED | ACTIVE if params.active else frozenset()) | (ENDED if params.ended else frozenset())
+
+
+# -- order ----------------------------------------------------------------------------------------------------
+
+
+def _in_order(tasks: list[Task], key: Key, *, reverse: bool = False) -> Generator[None, None, list[Task]]:
+    """The tasks sorted; of equal ones the older first."""
+    runs = []
+    for part in _parts(tasks):
+        runs.append(sorted(((key(task), task.id, task) for task in part), reverse=reverse))
+        yield
+    merged = heapq.merge(*runs, reverse=reverse)
+    found: list[Task] = []
+    while part := [entry[2] for entry in islice(merged, SLICE)]:
+        found += part
+        yield
+    return found
+
+
+def _place(task: Task) -> tuple[Any, ...]:
+    if task.state in ACTIVE:
+        return (0, task.started_at or float("inf"), task.id)
+    if task.state in QUEUED:
+        return (1, order_of(task))
+    return (2, -(task.ended_at or 0.0), -task.id)
+
+
+def _node(task: Task) -> str:
+    return task.allocation[0].node if task.allocation else task.node or ""
+
+
+def _took(now_or_end: float, task: Task) -> float:
+    return now_or_end - (task.started_at or task.submitted_at)
+
+
+_LAST = float("inf")
+_SORTS: dict[str, Key] = {
+    "id": lambda task: task.id,
+    "name": lambda task: task.name,
+    "owner": lambda task: task.owner,
+    "state": lambda task: task.state.value,
+    "gpus": lambda task: task.gpus,
+    "node": _node,
+    "priority": lambda task: -task.priority,
+    "submitted": lambda task: task.submitted_at,
+    "started": lambda task: task.started_at or _LAST,
+    "ended": lambda task: task.ended_at or _LAST,
+    # What goes on has no end: of such, the later its beginning the shorter it took so far.
+    "time": lambda task: (0, _took(task.ended_at, task)) if task.ended_at else (1, _took(0.0, task)),
+}
+
+
+def _parts(tasks: list[Task]) -> Iterator[list[Task]]:
+    return (tasks[at : at + SLICE] for at in range(0, len(tasks), SLICE))
+
+
+# -- what is answered -----------------------------------------------------------------------------------------
+
+
+class _Reasons:
+    """Why queued tasks wait. Tasks that ask for the same share a reason, worked out once."""
+
+    def __init__(self, context: Context) -> None:
+        self._core = context.core
+        self._shared: dict[Request, str] = {}
+
+    def of(self, task: Task) -> str:
+        group = self._core.backlog.group_of(task.id)
+        if group is None:
+            return self._core.reason(task) or ""
+        request = group.request
+        if request not in self._shared:
+            self._shared[request] = self._core.reason(task) or ""
+        return self._shared[request]
+
+
+class _Whole:
+    """Each task with every key."""
+
+    def __init__(self, context: Context) -> None:
+        self._core = context.core
+        self._reasons = _Reasons(context)
+        self._parts: list[bytes] = []
+
+    def add(self, tasks: list[Task]) -> None:
+        """Encode some more."""
+        if not tasks:
+            return
+        views = msgspec.convert(tasks, list[TaskView], from_attributes=True)
+        for task, seen in zip(tasks, views, strict=True):
+            if task.state in QUEUED:
+                seen.reason = self._reasons.of(task)
+            seen.warning = self._core.warning(task)
+            seen.unsaved = task.id in self._core.unsaved
+        self._parts.append(_encode(views)[1:-1])
+
+    def result(self, total: int) -> Pieces:
+        """The answer."""
+        return _answer(self._parts, {"total": total})
+
+
+class _Sparse:
+    """Each task with what is not as in `defaults`; reasons and warnings beside them, by their text."""
+
+    def __init__(self, context: Context) -> None:
+        self._core = context.core
+        self._of = _Reasons(context)
+        self._reasons: dict[str, list[int]] = {}
+        self._warnings: dict[str, list[int]] = {}
+        self._unsaved: list[int] = []
+        self._parts: list[bytes] = []
+
+    def add(self, tasks: list[Task]) -> None:
+        """Encode some more."""
+        if not tasks:
+            return
+        for task in tasks:
+            if task.state in QUEUED:
+                self._reasons.setdefault(self._of.of(task), []).append(task.id)
+            elif (self._core.warnings or self._core.large_logs) and (warning := self._core.warning(task)) is not None:
+                self._warnings.setdefault(warning, []).append(task.id)
+        if self._core.unsaved:
+            self._unsaved += [task.id for task in tasks if task.id in self._core.unsaved]
+        self._parts.append(_encode(tasks)[1:-1])
+
+    def result(self, total: int) -> Pieces:
+        """The answer."""
+        told = {"reasons": self._reasons, "warnings": self._warnings, "unsaved": self._unsaved}
+        return _answer(self._parts, {"defaults": _DEFAULTS, **told, "total": total})
+
+
+def _answer(parts: list[bytes], beside: dict[str, Any]) -> Pieces:
+    """An object of `tasks` and what stands beside them. `parts`: the tasks, encoded, with commas."""
+    tasks = [piece for part in parts for piece in (b",", part)][1:]
+    return Pieces([b'{"tasks":[', *tasks, b"],", _encode(beside)[1:]])

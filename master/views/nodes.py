@@ -1,0 +1,154 @@
+"""What a node looks like to a client: what the registry, its agent and people say of it, in one object."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from master.core.core import Core
+from master.core.gpu_models import mismatch
+from master.core.gpu_watch import Condition, condition
+from master.core.inventory import Node, NodeState
+from master.core.notes import Note
+from master.nodes.registry import NodeConfig
+
+
+class Foreign(msgspec.Struct, frozen=True):
+    """A process on a GPU that is none of our tasks'. `memory_mib`: what it holds, in MiB; null where nobody knows."""
+
+    pid: int
+    user: str
+    memory_mib: int | None
+
+
+class GpuView(msgspec.Struct, frozen=True, kw_only=True):
+    """One GPU: the registry's word on it, and what the last sample showed. Memory is in MiB, `utilization` in percent;
+    null where nothing is known. `health`: `ok`, or why the GPU gets no tasks. `condition`: the same in one word: `ok`,
+    `busy` (others compute there), `clearing` (the memory of a task that ended is not free yet), `aside` (a person set
+    it aside), `broken` (or missing), `unknown`. `held_by`: ids of tasks."""
+
+    index: int
+    model: str | None
+    memory_mib: int | None
+    memory_used_mib: int | None
+    utilization: float | None
+    condition: Condition
+    health: str
+    held_by: list[int]
+    foreign: list[Foreign]
+
+
+class NodeView(msgspec.Struct, frozen=True, kw_only=True):
+    """A node as clients see it. What no probe has told is null.
+
+    `registry`: `ok`, `leaving` (it is not in the file any more and goes after its last task) or `changing` (the file
+    leads to another machine now, and is followed after its last task). `drained`: why, or null. `sick`: why it was set
+    aside (it could start nothing), or null. `mismatch`: which GPUs are not those that the registry says, or null.
+    `memory_mib` is in MiB; `load`: of the last 1, 5 and 15 minutes; `clock_offset_s`: how many seconds its clock is
+    ahead of the master's, as its last sample showed it. `tasks`: ids of those that are there.
+    """
+
+    name: str
+    driver: str | None
+    address: str
+    state: NodeState
+    schedulable: bool
+    reason: str | None
+    drained: str | None
+    sick: str | None
+    registry: Literal["ok", "leaving", "changing"]
+    gpus: list[GpuView]
+    mismatch: str | None
+    cpus: int | None
+    cpus_held: int
+    slots: int | None
+    slots_held: int
+    memory_mib: int | None
+    load: list[float] | None
+    clock_offset_s: float | None
+    tasks: list[int]
+    hostname: str | None
+    python: str | None
+    agent_version: str | None
+
+
+class NodePage(NodeView, frozen=True, kw_only=True):
+    """A node with what its entry in `node.list` leaves out: the account that tasks run as (`user_name`), the `port` of
+    its SSH server, the registry's `labels`, and who drained it and when (`drained_at`, seconds since the epoch)."""
+
+    user_name: str | None
+    port: int | None
+    labels: dict[str, str]
+    drained_by: str | None
+    drained_at: float | None
+
+
+def node_view(core: Core, node: Node, config: NodeConfig | None) -> NodeView:
+    """The node as clients see it. `config`: its entry in the registry; None if it has left it."""
+    facts = node.facts
+    note = core.notes.get(node.name, Note())
+    return NodeView(
+        name=node.name,
+        driver=config.driver if config else None,
+        address=config.ip if config else node.spec.address,
+        state=node.state,
+        schedulable=node.takes_tasks,
+        reason=_reason(node),
+        drained=note.drained,
+        sick=note.sick,
+        registry=_registry(node),
+        gpus=_gpus(node),
+        mismatch=mismatch(node.spec.gpu_models, node.watch.newest),
+        cpus=node.cpus,
+        cpus_held=node.held["cpus"],
+        slots=node.slots,
+        slots_held=node.held["slots"],
+        memory_mib=facts.memory_mib if facts else None,
+        load=node.load,
+        clock_offset_s=None if node.clock_offset is None else round(node.clock_offset, 1),
+        tasks=sorted(node.active),
+        hostname=facts.hostname if facts else None,
+        python=facts.python if facts else None,
+        agent_version=facts.version if facts and node.state is NodeState.ONLINE else None,
+    )
+
+
+def one_line(text: str) -> str:
+    """The text without line breaks and other blanks in a row."""
+    return " ".join(text.split())
+
+
+def _reason(node: Node) -> str | None:
+    told = node.closed_because if node.reason is None else node.reason
+    if node.reason is not None and node.closed_because is not None and node.closed_because not in node.reason:
+        told = f"{node.reason}; {node.closed_because}"
+    return one_line(told) if told else None
+
+
+def _registry(node: Node) -> Literal["ok", "leaving", "changing"]:
+    return "leaving" if "leaving" in node.cordons else "changing" if "changing" in node.cordons else "ok"
+
+
+def _gpus(node: Node) -> list[GpuView]:
+    """Those that the registry counts, and those that it no longer does and that are held until a task's end."""
+    count = len(node.spec.gpu_models)
+    surplus = sorted(gpu for gpu in node.gpu_holder if gpu >= count)
+    return [_gpu(node, index) for index in (*range(count), *surplus)]
+
+
+def _gpu(node: Node, index: int) -> GpuView:
+    models, memory = node.spec.gpu_models, node.spec.gpu_memory_mib
+    report = node.watch.newest.get(index)
+    counted = index < len(models)
+    return GpuView(
+        index=index,
+        model=models[index] if counted else None,
+        memory_mib=memory[index] if memory and counted else report.memory_total_mib if report else None,
+        memory_used_mib=report.memory_used_mib if report else None,
+        utilization=report.utilization if report else None,
+        condition=condition(node.aside.get(index), node.kept_back.get(index)) if counted else "unknown",
+        health=(node.why_closed(index) or "ok") if counted else "not in the registry",
+        held_by=[node.gpu_holder[index]] if index in node.gpu_holder else [],
+        foreign=[Foreign(holder.pid, holder.user, holder.memory_mib) for holder in (report.foreign if report else ())],
+    )

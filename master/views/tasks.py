@@ -1,0 +1,17 @@
+"""What a task looks like to a client: all of it, with the reason worked out."""
+
+from __future__ import annotations
+
+import msgspec
+
+from master.core.core import Core
+from master.core.task import Task, TaskView
+
+
+def task_view(core: Core, task: Task) -> TaskView:
+    """The task as clients see it."""
+    seen = msgspec.convert(task, TaskView, from_attributes=True)
+    seen.reason = core.reason(task)
+    seen.warning = core.warning(task)
+    seen.unsaved = task.id in core.unsaved
+    return seen

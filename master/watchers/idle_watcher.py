@@ -1,0 +1,116 @@
+"""Watches for tasks that do nothing: sees every sample pass, looks at logs, and tells the core what it finds.
+
+Stands before the sink of samples and passes each on. Logs are looked at in threads: a hung NFS stops no loop, and means
+only that nobody is marked. Which task is marked is `idle_detector`'s to say; what the core is told of it, it shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import stat
+import time
+from collections.abc import Callable
+
+from master.core.agent_messages import EncodedSample
+from master.core.inventory import Node
+from master.core.task import Task, TaskState
+from master.engine import Engine
+from master.files.threads import Threads
+from master.nodes.link import SampleSink
+from master.watchers.idle_detector import IdleDetector, Step
+from wire.errors import MusterError
+
+log = logging.getLogger("muster.idle")
+
+PER_FOLDER = 2
+"""Threads that may look at logs of one folder at a time."""
+
+
+class IdleWatcher:
+    """Between the links and `samples`, where their samples go. `after_s`: see `IdleDetector`; `clock`: seconds since
+    the epoch, as the logs' times are."""
+
+    def __init__(
+        self, engine: Engine, samples: SampleSink, after_s: float, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.threads = Threads(per_key=PER_FOLDER)
+        self._engine = engine
+        self._samples = samples
+        self._clock = clock
+        self.detector = IdleDetector(after_s)
+        self.looking: dict[int, asyncio.Task[None]] = {}
+        """Looks at logs that are under way, by task."""
+        self._told_hung: set[int] = set()
+        engine.observers.append(self)
+
+    def sample(self, name: str, sample: EncodedSample) -> None:
+        """Pass a sample on, and look at the tasks that hold GPUs there. While the driver is broken nobody can say."""
+        self._samples.sample(name, sample)
+        node = self._engine.core.inventory.nodes.get(name)
+        if node is not None and node.gpu_holder and not sample.gpu_fault:
+            self._look(node, self._clock())
+
+    def _look(self, node: Node, now: float) -> None:
+        for task_id in set(node.gpu_holder.values()):
+            task = self._engine.core.tasks[task_id]
+            if task.state is TaskState.RUNNING and task.launch is not None:
+                launch_id = task.launch.launch_id
+                step = self.detector.sampled(task, launch_id, node.name, node.watch.newest, now)
+                self._take(step, task, launch_id)
+
+    def _take(self, step: Step, task: Task, launch_id: str) -> None:
+        if step is Step.LOOK and task.id not in self.looking:
+            look = asyncio.create_task(self._look_at_log(task, launch_id), name=f"age of the log of task {task.id}")
+            self.looking[task.id] = look
+            look.add_done_callback(lambda _look: self.looking.pop(task.id))
+        elif step is Step.MARKED:
+            log.warning("task %d of %s (%s): %s", task.id, task.owner, task.name, self.detector.marks[task.id])
+            self._tell(task)
+        elif step is Step.WORKS:
+            log.info("task %d of %s works again", task.id, task.owner)
+            self._tell(task)
+
+    async def _look_at_log(self, task: Task, launch_id: str) -> None:
+        path = task.log_path
+        try:
+            written_at = await self.threads.call(os.path.dirname(path) or path, lambda _tick: last_written(path))  # noqa: PTH120  (no I/O)
+        except MusterError as error:
+            level = logging.DEBUG if task.id in self._told_hung else logging.INFO
+            log.log(level, "task %d may be idle, but its log cannot be looked at: %s", task.id, error)
+            self._told_hung.add(task.id)
+            written_at = None
+        else:
+            self._told_hung.discard(task.id)
+        self._take(self.detector.log_seen(task.id, launch_id, written_at, self._clock()), task, launch_id)
+
+    def _tell(self, task: Task) -> None:
+        mark = self.detector.marks.get(task.id)
+        self._engine.event(lambda: self._engine.core.warn(task.id, mark))
+        self._engine.show([task])
+
+    def published(self, tasks: list[Task], gone: list[int], _nodes: set[str]) -> None:
+        """Forget those that do not run any more."""
+        for task in tasks:
+            if task.state is not TaskState.RUNNING:
+                self._forget(task.id)
+        for task_id in gone:
+            self._forget(task_id)
+
+    def _forget(self, task_id: int) -> None:
+        self._told_hung.discard(task_id)
+        if self.detector.forget(task_id) is Step.WORKS:
+            self._engine.event(lambda: self._engine.core.warn(task_id, None))
+
+    def let_out(self) -> None:
+        """Nothing is kept back here."""
+
+
+def last_written(path: str) -> float | None:
+    """When a log was last written, in seconds since the epoch; None where that cannot be said. For a thread."""
+    try:
+        info = os.stat(path)  # noqa: PTH116
+    except OSError:
+        return None
+    return info.st_mtime if stat.S_ISREG(info.st_mode) else None

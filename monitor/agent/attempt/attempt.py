@@ -1,0 +1,120 @@
+"""What the agent remembers of one attempt, and how it is told to the master. Data only: no disk, no processes."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional, Set, Tuple
+
+from ..tree import Trace
+from .record import Line
+
+CLAIMED, RUNNING, ENDED = "claimed", "running", "ended"
+
+
+class Attempt:
+    """One launch id. `ours`: its shim is our own child. `durable`: its end is on disk."""
+
+    __slots__ = (
+        "at",
+        "cause",
+        "code",
+        "durable",
+        "error",
+        "fault",
+        "grace_s",
+        "kill_asked",
+        "kill_at",
+        "launch_id",
+        "lock",
+        "log_bytes",
+        "log_limit",
+        "members",
+        "orphan",
+        "ours",
+        "pid",
+        "pid_start",
+        "seen",
+        "shim",
+        "shim_start",
+        "started_at",
+        "state",
+    )  # fmt: skip
+
+    def __init__(self, launch_id: str) -> None:
+        self.launch_id = launch_id
+        self.state = CLAIMED
+        self.pid: Optional[int] = None
+        self.pid_start: Optional[int] = None
+        self.started_at: Optional[float] = None
+        self.code: Optional[int] = None
+        self.cause = ""
+        self.error = ""
+        self.fault = ""
+        self.at: Optional[float] = None
+        self.shim = 0
+        self.shim_start = 0
+        self.ours = False
+        self.durable = False
+        self.seen = 0
+        """Bytes of the record when it was last read."""
+        self.orphan = False
+        """The shim is dead without an exit: we watch the tree."""
+        self.lock: Optional[int] = None
+        self.log_bytes = self.log_limit = 0
+        """Of a log that is near its limit."""
+        self.members: Set[Tuple[int, int]] = set()
+        """Pid and start of the processes that were seen to be of its tree."""
+        self.kill_asked = False
+        self.grace_s = 0.0
+        self.kill_at: Optional[float] = None
+
+    def take(self, line: Line) -> bool:
+        """Learn from a line of the record or of a report. Whether it was news that the master must hear."""
+        kind = line.get("is")
+        if self.state == ENDED:
+            return False
+        if kind == "claim":
+            self.shim, self.shim_start = line["shim"], line["shim_start"]
+        elif kind == "start" and self.state == CLAIMED:
+            self.state, self.started_at = RUNNING, line["at"]
+            self.pid, self.pid_start = line["pid"], line["pid_start"]
+            return True
+        elif kind == "log" and self.state == RUNNING and line["bytes"] != self.log_bytes:
+            self.log_bytes, self.log_limit = line["bytes"], line["limit"]
+            return True
+        elif kind == "exit":
+            self.state, self.code, self.cause, self.error = ENDED, line["code"], line["cause"], line["error"]
+            self.at, self.fault = line["at"], line.get("fault", "")
+            self.started_at = line["started_at"] if line["started_at"] is not None else self.started_at
+            return True
+        return False
+
+    def news(self) -> Optional[Dict[str, Any]]:
+        """The message that tells where it stands: `started`, `exit`, or None for a bare claim."""
+        if self.state == RUNNING:
+            told = {"launch_id": self.launch_id, "pid": self.pid, "pid_start": self.pid_start}
+            return {"op": "started", **told, "at": self.started_at, **self._log()}
+        if self.state == ENDED:
+            return {"op": "exit", **self._end()}
+        return None
+
+    def trace(self) -> Trace:
+        """By what its tree is known."""
+        return Trace(self.launch_id, self.pid, self.pid_start, self.members)
+
+    def entry(self) -> Dict[str, Any]:
+        """Its entry in an inventory."""
+        return {"state": self.state, "pid": self.pid, "pid_start": self.pid_start, **self._end(), **self._log()}
+
+    def _log(self) -> Dict[str, Any]:
+        return {"log_bytes": self.log_bytes, "log_limit": self.log_limit} if self.log_limit else {}
+
+    def _end(self) -> Dict[str, Any]:
+        return {
+            "launch_id": self.launch_id,
+            "code": self.code,
+            "cause": self.cause,
+            "error": self.error,
+            "fault": self.fault,
+            "started_at": self.started_at,
+            "at": self.at,
+        }

@@ -1,0 +1,369 @@
+"""All attempts of this node: launches, kills, reports, what a restarted agent finds, and what is forgotten.
+
+It owns the table of attempts. It knows no sockets: messages for the master go to `emit`. Shims are made by `forks`;
+those that died without an exit are handed to `orphans`.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from typing import Any, Callable, Dict, List, Optional
+
+from .. import tree
+from ..folder import Folder
+from . import blame, record
+from .attempt import ENDED, Attempt
+from .failpoint import reach
+from .forks import Forks
+from .orphans import Orphans
+from .reports import Reports
+from .survey import Survey
+
+LOOK_EVERY_S = 1.0
+Message = Dict[str, Any]
+
+
+class Keeper:
+    """`environment`: what a log-in here gives, filled in before the first launch. `emit` takes a message for the
+    master, `flush` sends what was emitted, `complain` writes to the agent's log."""
+
+    def __init__(
+        self,
+        folder: Folder,
+        boot_id: str,
+        reports: int,
+        environment: Dict[str, str],
+        *,
+        emit: Callable[[Message], None],
+        flush: Callable[[], None],
+        complain: Callable[[str], None],
+    ) -> None:
+        self.attempts: Dict[str, Attempt] = {}
+        self._folder = folder
+        self._boot_id = boot_id
+        self._reports = Reports(reports, complain)
+        self._emit = emit
+        self._flush = flush
+        self._complain = complain
+        self._shims: Dict[int, Attempt] = {}
+        self._survey = Survey(self.attempts, self._shims)
+        self._orphans = Orphans(folder, self._end_orphan, self._survey.fallen_later)
+        self.forks = Forks(folder, boot_id, reports, environment, complain)
+        self._look_at = 0.0
+
+    def load(self) -> None:
+        """Take over what the folder holds from before."""
+        for launch_id in record.sweep(self._folder):
+            self._adopt(launch_id)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing lives here, and nothing is known here only."""
+        return all(attempt.state == ENDED and attempt.durable for attempt in self.attempts.values())
+
+    @property
+    def waits_for_ack(self) -> bool:
+        """Whether the master may not know yet that something has ended."""
+        return any(attempt.state == ENDED for attempt in self.attempts.values())
+
+    @property
+    def hurried(self) -> bool:
+        """Whether `look` should be called several times a second: some tree outlived its shim."""
+        return self._orphans.any
+
+    def inventory(self) -> List[Message]:
+        """Every attempt that the master has not acknowledged."""
+        return [attempt.entry() for attempt in self.attempts.values()]
+
+    def repeat_exits(self) -> None:
+        """Emit every exit that waits for its ack."""
+        for attempt in self.attempts.values():
+            if attempt.state == ENDED:
+                self._tell(attempt)
+
+    def launch(self, message: Message) -> None:
+        """Start an attempt; one that is known is answered with what is there."""
+        problem = _wrong(message)
+        launch_id = message.get("launch_id")
+        if not isinstance(launch_id, str):
+            self._complain(f"a launch without an id: {problem}")
+            return
+        known = self.attempts.get(launch_id)
+        if known is not None:
+            self._tell(known)
+            return
+        attempt = self.attempts[launch_id] = Attempt(launch_id)
+        if problem:
+            self._end(attempt, record.not_started(problem, blame.TASK), durable=False)
+            return
+        try:
+            self._start(attempt, message)
+        except OSError as error:
+            text = f"no process could be made for the launch: {error.strerror}"
+            self._end(attempt, record.not_started(text, blame.NODE), durable=False)
+
+    def kill(self, launch_id: str, grace_s: float) -> None:
+        """Kill an attempt's whole tree: TERM, then KILL after `grace_s` seconds. An unknown one is claimed as ended."""
+        attempt = self.attempts.get(launch_id)
+        if attempt is None:
+            self._claim_killed(launch_id, grace_s)
+            return
+        if attempt.state == ENDED:
+            self._tell(attempt)
+            return
+        attempt.kill_asked, attempt.grace_s = True, grace_s
+        if attempt.orphan:
+            self._orphans.kill(attempt, time.monotonic())
+        else:
+            self._ask_shim(attempt)
+
+    def ack(self, launch_ids: List[str]) -> None:
+        """Forget these, if they ended."""
+        for launch_id in launch_ids:
+            attempt = self.attempts.get(launch_id)
+            if attempt is None or attempt.state != ENDED:
+                continue
+            del self.attempts[launch_id]
+            self._forget(launch_id)
+
+    def hear_all(self) -> None:
+        """Take what is in the pipe of reports."""
+        for launch_id, line in self._reports.read():
+            self._hear(launch_id, line)
+
+    def reap(self, pid: int) -> bool:
+        """One of our children ended. Whether it was a shim."""
+        attempt = self._shims.pop(pid, None)
+        if attempt is None:
+            return self.forks.reap(pid, time.monotonic())
+        attempt.ours = False
+        if attempt.shim == pid:  # else it lost the claim to the shim that stands over the attempt
+            attempt.shim = 0
+        self.hear_all()  # its last words may still be in the pipe, and they may be the only ones
+        if attempt.state != ENDED:
+            # What it stood over is our child now, whatever it has done to its environment and its session.
+            attempt.members |= self._survey.fallen()
+            self._check_shim(attempt)
+        return True
+
+    def look(self, now: float) -> None:
+        """From time to time: exits whose report is late or lost, shims that died, trees without a shim."""
+        self._orphans.look(now)
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_EVERY_S
+        if self._folder.is_another():
+            return  # what stands there is of the next agent, and a claim that is missing there says nothing
+        self._survey.look(now)
+        for attempt in list(self.attempts.values()):
+            if attempt.state == ENDED or attempt.orphan:
+                continue
+            if record.size(self._folder, attempt.launch_id) != attempt.seen:
+                self._refresh(attempt)
+            if not attempt.ours and attempt.state != ENDED:
+                self._check_shim(attempt)
+
+    def adopt(self, entries: List[Message]) -> None:
+        """The master tells of attempts whose claims were in a state folder that is gone."""
+        for entry in entries:
+            launch_id, pid, start = str(entry["launch_id"]), int(entry["pid"]), entry["pid_start"]
+            if launch_id in self.attempts:
+                continue
+            found = tree.look(pid) if pid else tree.under_shim(launch_id)
+            main = found if found is not None and (not pid or found.start == start) else None
+            if not record.LAUNCH_ID.match(launch_id) or (main is not None and not tree.is_our_users(main)):
+                self._complain(f"{launch_id[:80]!r} is not adopted: it is no launch id, or another account's")
+                continue
+            try:
+                self._claim_lost(launch_id, main, entry)
+            except record.ClaimedError:
+                self._adopt(launch_id)
+            except OSError as error:
+                self._complain(f"{launch_id}: cannot be adopted: {error.strerror}")
+
+    def _claim_lost(self, launch_id: str, main: Optional[tree.Process], entry: Message) -> None:
+        """Claim it anew, with what is known, as the shim did. Raises OSError, ClaimedError."""
+        shim = tree.shim_above(main) if main is not None else None
+        claim = {"is": "claim", "launch_id": launch_id, "boot_id": self._boot_id, "at": time.time(), "log_path": ""}
+        claim.update(shim=shim.pid if shim else 0, shim_start=shim.start if shim else 0)
+        pid, start = (main.pid, main.start) if main is not None else (entry["pid"], entry["pid_start"])
+        begun = {"is": "start", "pid": pid, "pid_start": start, "at": entry["started_at"] or time.time()}
+        fd = record.claim(self._folder, launch_id)
+        try:
+            record.append(fd, record.encode(claim) + (record.encode(begun) if pid else b""))
+        except OSError:
+            os.close(fd)
+            record.forget(self._folder, launch_id)
+            raise
+        attempt = self.attempts[launch_id] = Attempt(launch_id)
+        for line in record.read(self._folder, launch_id):
+            attempt.take(line)
+        attempt.error = "the exit code is unknown: the agent's state folder was lost while it ran"
+        attempt.lock = fd
+        self._orphans.add(attempt)
+
+    def _forget(self, launch_id: str) -> None:
+        try:
+            record.forget(self._folder, launch_id)
+        except OSError as error:  # the next start finds it again, and the master acknowledges it again
+            self._complain(f"{launch_id}: cannot be removed: {error.strerror}")
+
+    def _start(self, attempt: Attempt, message: Message) -> None:
+        reach(self._folder, "agent.before_fork")
+        attempt.shim = self.forks.start(message)
+        reach(self._folder, "agent.after_fork")
+        attempt.ours = True
+        self._shims[attempt.shim] = attempt
+
+    def _ask_shim(self, attempt: Attempt) -> None:
+        try:
+            record.ask_grace(self._folder, attempt.launch_id, attempt.grace_s)
+        except OSError as error:  # no claim yet, or a full disk: the shim then takes the grace of its launch
+            self._complain(f"{attempt.launch_id}: the grace of a kill: {error.strerror}")
+        if attempt.ours:
+            os.kill(attempt.shim, signal.SIGTERM)  # our child, not yet reaped: its pid is nobody else's
+        elif attempt.shim:
+            tree.send([tree.Process(attempt.shim, 0, attempt.shim_start, "")], signal.SIGTERM)
+
+    def _claim_killed(self, launch_id: str, grace_s: float) -> None:
+        if not record.LAUNCH_ID.match(launch_id):
+            self._complain(f"a kill of {launch_id[:80]!r}, which is no launch id")
+            return
+        try:
+            fd = record.claim(self._folder, launch_id)
+        except record.ClaimedError:
+            self._adopt(launch_id)
+            self.kill(launch_id, grace_s)
+            return
+        except OSError as error:
+            self._complain(f"{launch_id}: killed before its launch, remembered in memory only: {error.strerror}")
+            fd = None
+        attempt = self.attempts[launch_id] = Attempt(launch_id)
+        self._record_end(attempt, record.exit_line(None, "killed", "", None), fd)
+
+    def _hear(self, launch_id: str, line: record.Line) -> None:
+        try:
+            self._hear_line(launch_id, line)
+        except (ValueError, KeyError, TypeError) as error:
+            self._complain(f"{launch_id[:80]!r}: a report that cannot be read: {str(line)[:200]} ({error!r})")
+
+    def _hear_line(self, launch_id: str, line: record.Line) -> None:
+        attempt = self.attempts.get(launch_id)
+        if attempt is None:
+            # A shim of the agent before us, slower than our first look. But whoever shares our account can write here,
+            # and no path is made of what is no launch id.
+            if record.LAUNCH_ID.match(launch_id) and record.size(self._folder, launch_id):
+                self._adopt(launch_id)
+            return
+        if line.get("is") == "look":
+            if attempt.state != ENDED:
+                self._refresh(attempt)
+            return
+        if attempt.take(line):
+            attempt.durable = attempt.state == ENDED and record.size(self._folder, launch_id) > 0
+            self._tell(attempt)
+
+    def _adopt(self, launch_id: str) -> None:
+        attempt = self.attempts[launch_id] = Attempt(launch_id)
+        lines = record.read(self._folder, launch_id)
+        boot_ids = [line["boot_id"] for line in lines if line.get("is") == "claim"]
+        self._refresh(attempt)
+        if attempt.state == ENDED:
+            return
+        if boot_ids and boot_ids[0] != self._boot_id:
+            line = record.exit_line(None, "rebooted", "", attempt.started_at)
+            self._record_end(attempt, line, record.lock(self._folder, launch_id))
+            return
+        self._check_shim(attempt)
+
+    def _check_shim(self, attempt: Attempt) -> None:
+        """A record that nobody holds has no shim any more."""
+        fd = self._lock(attempt)
+        if fd is None:
+            return
+        self._refresh(attempt)  # the shim may have written its exit and gone since we read
+        if attempt.state == ENDED:
+            os.close(fd)
+            return
+        attempt.lock = fd
+        self._orphans.add(attempt)
+
+    def _refresh(self, attempt: Attempt) -> None:
+        attempt.seen = record.size(self._folder, attempt.launch_id)
+        news = [attempt.take(line) for line in record.read(self._folder, attempt.launch_id)]
+        if any(news):
+            attempt.durable = attempt.state == ENDED
+            self._tell(attempt)
+
+    def _end(self, attempt: Attempt, line: record.Line, *, durable: bool) -> None:
+        attempt.take(line)
+        attempt.durable = durable
+        self._tell(attempt)
+
+    def _lock(self, attempt: Attempt) -> Optional[int]:
+        """The record, if nobody else may still start or record this attempt."""
+        try:
+            return record.lock(self._folder, attempt.launch_id)
+        except FileNotFoundError:
+            return self._claim_late(attempt)
+        except OSError as error:
+            self._complain(f"{attempt.launch_id}: its record cannot be opened: {error.strerror}")
+            return None
+
+    def _claim_late(self, attempt: Attempt) -> Optional[int]:
+        """The shim died before its claim: make the claim, so that the end can be kept."""
+        try:
+            return record.claim(self._folder, attempt.launch_id)
+        except record.ClaimedError:
+            return None
+        except OSError as error:
+            self._complain(f"{attempt.launch_id}: its claim cannot be made: {error.strerror}")
+            return None
+
+    def _record_end(self, attempt: Attempt, line: record.Line, fd: Optional[int]) -> None:
+        """End an attempt that nobody watches; where the disk does not take it, in memory until the next start."""
+        durable = False
+        if fd is not None:
+            try:
+                record.append(fd, record.encode(line), sync=True)
+                durable = True
+            except OSError as error:
+                self._complain(f"{attempt.launch_id}: its end cannot be recorded: {error.strerror}")
+            os.close(fd)
+        self._end(attempt, line, durable=durable)
+
+    def _end_orphan(self, attempt: Attempt, line: record.Line) -> None:
+        self._end(attempt, line, durable=True)
+
+    def _tell(self, attempt: Attempt) -> None:
+        message = attempt.news()
+        if message is None:
+            return
+        if attempt.state == ENDED:
+            reach(self._folder, "agent.before_exit_sent")
+        self._emit(message)
+        if attempt.state == ENDED:
+            reach(self._folder, "agent.after_exit_sent", self._flush)
+
+
+def _wrong(message: Message) -> Optional[str]:
+    """What is wrong with a launch, None if nothing."""
+    if not isinstance(message.get("launch_id"), str) or not record.LAUNCH_ID.match(message["launch_id"]):
+        return f"the launch id {str(message.get('launch_id'))[:80]!r} is not of letters, digits, '.', '_' and '-'"
+    argv, env = message.get("argv"), message.get("env")
+    if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
+        return "argv is not a list of words"
+    if not isinstance(env, dict) or not all(isinstance(value, str) for value in env.values()):
+        return "env is not an object of strings"
+    if not isinstance(message.get("cwd"), str) or not isinstance(message.get("log_path"), str):
+        return "cwd or log_path is missing"
+    message.setdefault("grace_s", 10.0)
+    message.setdefault("time_limit_s", None)
+    message["log_new"] = message.get("log_new") is True
+    if not isinstance(message["grace_s"], (int, float)):
+        return "grace_s is not a number"
+    if not isinstance(message["time_limit_s"], (int, float, type(None))):
+        return "time_limit_s is not a number"
+    return None

@@ -1,0 +1,187 @@
+"""One attempt's record on the node's disk: `DIR/attempts/LAUNCH_ID/record`, one JSON object per line.
+
+Lines, told apart by `is`: `claim`, `start`, `exit`. The folder is the claim: it is made once, by mkdir. The record's
+flock says that somebody may still start or watch the command: the shim holds it, and the command's process until its
+exec. Who finds it free under a claim without an exit owns the end of that attempt. The start needs no sync (after a
+power cut the boot id differs); the exit is synced before anybody hears of it. One block holds it all, so that a disk
+that fills up later does not keep an exit from being written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import time
+from typing import Any, Dict, List, Optional
+
+from ..folder import Folder
+
+LAUNCH_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}\Z")
+Line = Dict[str, Any]
+
+
+class ClaimedError(Exception):
+    """Somebody else has this launch id."""
+
+
+def claim(folder: Folder, launch_id: str) -> int:
+    """Take a launch id for this process: the locked descriptor of its empty record.
+
+    Raises ClaimedError, or OSError when the disk does not take it (then nothing is left behind).
+    """
+    path = os.path.join(folder.attempts, launch_id)
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        raise ClaimedError(launch_id) from None
+    try:
+        fd = lock(folder, launch_id)
+    except OSError:
+        os.rmdir(path)
+        raise
+    if fd is None:
+        raise ClaimedError(launch_id)
+    if os.fstat(fd).st_size:
+        os.close(fd)
+        raise ClaimedError(launch_id)
+    return fd
+
+
+def lock(folder: Folder, launch_id: str) -> Optional[int]:
+    """The record, opened and locked; None when somebody else holds it. Raises OSError."""
+    fd = os.open(_path(folder, launch_id), os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    except OSError:
+        os.close(fd)
+        raise
+    return fd
+
+
+def read(folder: Folder, launch_id: str) -> List[Line]:
+    """The whole lines of a record; none where there is no record. A torn line is as if it had not been written."""
+    try:
+        with open(_path(folder, launch_id), "rb", buffering=0) as file:
+            data = file.read() or b""
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = (_parse(line) for line in data.split(b"\n")[:-1])
+    return [line for line in found if line is not None]
+
+
+def size(folder: Folder, launch_id: str) -> int:
+    """Bytes of the record, 0 where there is none."""
+    try:
+        return os.stat(_path(folder, launch_id)).st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
+def encode(line: Line) -> bytes:
+    """A line as it stands in the record."""
+    return json.dumps(line, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def exit_line(code: Optional[int], cause: str, error: str, started_at: Optional[float]) -> Line:
+    """The record's last line, as of now."""
+    return {"is": "exit", "code": code, "cause": cause, "error": error, "started_at": started_at, "at": time.time()}
+
+
+def not_started(error: str, fault: str) -> Line:
+    """The last line of what could not be started. `fault`: of `blame`."""
+    return {**exit_line(None, "not_started", error, None), "fault": fault}
+
+
+def append(fd: int, data: bytes, *, sync: bool = False) -> None:
+    """Write a line; a part of one that a full disk left behind is cut off again. Raises OSError."""
+    before = os.fstat(fd).st_size
+    if before and os.pread(fd, 1, before - 1) != b"\n":
+        data = b"\n" + data  # somebody was killed in the middle of a line
+    written = os.write(fd, data)
+    if written != len(data):
+        os.ftruncate(fd, before)
+        raise OSError(28, os.strerror(28))
+    if sync:
+        os.fdatasync(fd)
+
+
+def is_elsewhere(folder: Folder, launch_id: str, fd: int) -> bool:
+    """Whether this open record is not the one in the folder: the folder was emptied or moved since."""
+    ours = os.fstat(fd)
+    try:
+        found = os.stat(_path(folder, launch_id))
+    except OSError:
+        return True
+    return (found.st_dev, found.st_ino) != (ours.st_dev, ours.st_ino)
+
+
+def leave(folder: Folder, launch_id: str, data: bytes) -> None:
+    """Write a line, synced, into the record that another agent has made of the same attempt; nothing where there is
+    none. Raises OSError."""
+    try:
+        fd = os.open(_path(folder, launch_id), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    try:
+        append(fd, data, sync=True)
+    finally:
+        os.close(fd)
+
+
+def ask_grace(folder: Folder, launch_id: str, grace_s: float) -> None:
+    """Leave the grace of a kill where the shim looks for it. Raises OSError."""
+    path = os.path.join(folder.attempts, launch_id, "kill")
+    with open(path + ".new", "w", encoding="ascii") as file:
+        file.write(repr(float(grace_s)))
+    os.rename(path + ".new", path)
+
+
+def asked_grace(folder: Folder, launch_id: str) -> Optional[float]:
+    """What `ask_grace` left."""
+    try:
+        with open(os.path.join(folder.attempts, launch_id, "kill"), encoding="ascii") as file:
+            return float(file.read())
+    except FileNotFoundError:
+        return None
+
+
+def forget(folder: Folder, launch_id: str) -> None:
+    """Remove a claim; a crash in the middle leaves only what `sweep` removes."""
+    gone = os.path.join(folder.attempts, "." + launch_id)
+    try:
+        os.rename(os.path.join(folder.attempts, launch_id), gone)
+    except (FileNotFoundError, NotADirectoryError):
+        return  # there was no claim: the disk had refused it
+    _remove(gone)
+
+
+def sweep(folder: Folder) -> List[str]:
+    """Finish what `forget` began; the launch ids that have a claim."""
+    names = os.listdir(folder.attempts)
+    for name in names:
+        if name.startswith("."):
+            _remove(os.path.join(folder.attempts, name))
+    return sorted(name for name in names if LAUNCH_ID.match(name))
+
+
+def _path(folder: Folder, launch_id: str) -> str:
+    return f"{folder.attempts}/{launch_id}/record"
+
+
+def _remove(path: str) -> None:
+    for name in os.listdir(path):
+        os.unlink(os.path.join(path, name))
+    os.rmdir(path)
+
+
+def _parse(data: bytes) -> Optional[Line]:
+    try:
+        line = json.loads(data)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None

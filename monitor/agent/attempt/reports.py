@@ -1,0 +1,55 @@
+"""The pipe of reports: what shims have to tell, for whichever agent reads it. Only the bell; the truth is the record.
+
+It owns the form of a report, a line of a launch id and a line of its record, shorter than PIPE_BUF: so the reports of
+many shims never mix.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Callable, Iterator, Tuple
+
+from . import record
+
+MAX_REPORT = 4000
+"""Bytes; PIPE_BUF is 4096."""
+MAX_PIPE = 1 << 20
+"""Bytes; a pipe never holds more, so one read empties it."""
+
+
+def send(pipe: int, launch_id: str, line: record.Line) -> None:
+    """Write a report; what is too long for one says that the record is to be looked at. Raises OSError."""
+    data = launch_id.encode() + b" " + record.encode(line)
+    if len(data) > MAX_REPORT:
+        data = launch_id.encode() + b" " + record.encode({"is": "look"})
+    os.write(pipe, data)
+
+
+class Reports:
+    """The agent's end of the pipe. `complain` is told of what is no report: whoever shares our account can write."""
+
+    def __init__(self, pipe: int, complain: Callable[[str], None]) -> None:
+        self._pipe = pipe
+        self._complain = complain
+        self._head = b""
+
+    def read(self) -> Iterator[Tuple[str, record.Line]]:
+        """What is in the pipe: launch ids, which may be of nothing that we know, and what is told of them."""
+        try:
+            data = os.read(self._pipe, MAX_PIPE)
+        except BlockingIOError:
+            return
+        lines = (self._head + data).split(b"\n")
+        self._head = lines.pop()
+        for line in lines:
+            name, _, text = line.partition(b" ")
+            try:
+                launch_id, told = name.decode("ascii"), json.loads(text)
+            except (ValueError, RecursionError) as error:
+                self._complain(f"a report that cannot be read: {line[:200]!r} ({error})")
+                continue
+            if isinstance(told, dict):
+                yield launch_id, told
+            else:
+                self._complain(f"a report that cannot be read: {line[:200]!r} (it tells of nothing)")

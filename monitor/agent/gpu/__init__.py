@@ -1,0 +1,1 @@
+"""The node's GPUs: where their figures come from, whose the processes on them are, and what is wrong with them."""

@@ -1,0 +1,1 @@
+"""`report`: how an agent gets to a master that cannot reach it."""

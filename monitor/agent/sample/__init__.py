@@ -1,0 +1,1 @@
+"""Samples of the machine: its own figures, its disks, and who sends them."""

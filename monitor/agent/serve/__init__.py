@@ -1,0 +1,1 @@
+"""`serve` and `attach`: the agent's loop, the connections to its socket, and whom it obeys."""

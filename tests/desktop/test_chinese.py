@@ -1,0 +1,79 @@
+"""The boxes of the desktop client speak its language: what is asked wrongly, over a real socket."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from master.desktop.chinese import HEADS, LONGEST, OTHERWISE, in_chinese, words_in_chinese
+from tests.desktop.client import DesktopClient, form
+from tests.desktop.place import DesktopPlace, with_client
+from wire.errors import BadRequestError, ConflictError, MusterError
+
+MAKE = {"mode": "mkdir", "root": "/data/"}
+CHINESE = re.compile("[\u4e00-\u9fff]")
+
+
+@pytest.mark.parametrize(
+    ("mode", "info", "text"),
+    [
+        ("add_task", form(""), "命令为空：请填写要运行的命令"),
+        ("add_task", form("x", need_gpus="99"), "任务需要 99 块 GPU，没有节点有这么多（节点 a 有 8 块）"),
+        ("add_task", form("x", slaver="aa"), "节点 aa 不存在，是否为 a？（现有节点：a）"),
+        ("add_task", form("x", slaver="nowhere"), "节点 nowhere 不存在（现有节点：a）"),
+        ("add_task", form("x", prev="00000000000077"), "前置任务 77 不存在"),
+        ("change_task", {**form("x"), "task_id": "00000000000077"}, "任务 77 不存在"),
+        ("change_task", {**form("x"), "task_id": "x"}, "'x' 不是任务编号：请等待列表刷新后再试"),
+        ("rm_file", "/data", "data 是可见文件夹本身，不能移动或删除"),
+        ("rm_file", "/data/full", "文件夹不为空，没有删除：/data/full（Directory not empty）"),
+        ("rm_file", "", "没有选中文件或文件夹；主目录本身不能删除"),
+        ("rm_file", "/data/..", "没有选中文件或文件夹；主目录本身不能删除"),
+        ("rm_file", "/data/nowhere", "文件或文件夹不存在：data/nowhere"),
+        ("rm_file", "/etc/passwd", "etc/passwd 不在可见文件夹中（data, envs）"),
+        ("file_operate", MAKE | {"name": "full"}, "data/full 已存在：请换一个名字，或先删除它"),
+        ("file_operate", MAKE | {"name": ".."}, "'..' 不是有效的名称：不能为空，也不能含有 /"),
+        ("save_file", {"path": "/data/full", "content": ""}, "data/full 是文件夹"),
+        ("test_env", "a;b", "'a;b' 不是环境名，也不是绝对路径"),
+        ("test_env", "plain", "没有在线的节点，无法查询环境"),
+    ],
+)  # fmt: skip
+def test_what_people_do_wrong_is_told_in_chinese(tmp_path: Path, mode: str, info: Any, text: str) -> None:
+    def story(client: DesktopClient, _master: DesktopPlace) -> None:
+        (tmp_path / "data/full/sub").mkdir(parents=True)
+        assert client.ask(mode, info) == text
+
+    with_client(tmp_path, story)
+
+
+@pytest.mark.parametrize("code", sorted(HEADS))
+def test_what_nobody_put_into_chinese_keeps_its_words_behind_a_chinese_head(code: str) -> None:
+    error = MusterError("some words")
+    error.code = code  # type: ignore[misc]
+    assert in_chinese(error) == f"{HEADS[code]}：some words"
+    assert CHINESE.search(HEADS[code])
+    assert in_chinese(MusterError("more")) == f"{OTHERWISE}：more"
+
+
+def test_states_and_reasons_inside_are_put_into_chinese_too() -> None:
+    why = "it is, or holds, the folder of the log of task 7, which is paused"
+    told = in_chinese(ConflictError(f"data/x can be neither deleted nor moved: {why}"))
+    assert told == "data/x 不能删除或移动：任务 7（已暂停）的日志在其中"
+    assert words_in_chinese("what nobody knows") == "what nobody knows"
+    few = "it asks for 9 GPUs, but node boss has 1 GPU, nodes a[1-9] have 4 GPUs"
+    assert words_in_chinese(few) == "任务需要 9 块 GPU，没有节点有这么多（节点 boss 有 1 块，节点 a[1-9] 各有 4 块）"
+
+
+def test_what_an_environment_said_is_not_taken_for_the_name_of_its_node() -> None:
+    said = "bash: line 2: /lab/bin/activate: No such file or directory"
+    told = words_in_chinese(f"torch could not be activated on boss: {said}; see `muster env list`")
+    assert told == f"环境 torch 在节点 boss 上无法激活：{said}"
+
+
+def test_a_text_that_is_made_to_take_long_takes_none() -> None:
+    nasty = ": the master's user (" * 100_000
+    assert in_chinese(BadRequestError(nasty)) == f"{HEADS['bad_request']}：{nasty}"
+    assert len(nasty) > LONGEST
+    in_chinese(BadRequestError((": the master's user (" * LONGEST)[:LONGEST]))

@@ -1,0 +1,49 @@
+"""The versions that labs run already, frozen in `tests/data/landed`: unpacked where a test may start them, and asked in
+their own words by their own client."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+FROZEN = Path(__file__).parent / "data" / "landed"
+VERSIONS = ("before", "earlier")
+PATIENCE_S = 120.0
+_ASK = """
+import json, sys
+from client.api import connect
+with connect(conf=sys.argv[1]) as lab:
+    answers = [getattr(lab, name)(*words, **keys) for name, words, keys in json.load(sys.stdin)]
+print(json.dumps(answers))
+"""
+
+
+def unpack(version: str, folder: Path) -> Path:
+    """Lay out the code of one of `VERSIONS` in `folder`, which is what has to be on the path to run it."""
+    with tarfile.open(FROZEN / f"{version}.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def ask(code: Path, conf: Path, *calls: tuple[str, list[Any], dict[str, Any]]) -> list[Any]:
+    """Have that code's client call its methods, (name, arguments, keywords) each; what they gave."""
+    return list(json.loads(run(code, "-c", _ASK, str(conf), told=json.dumps(calls))))
+
+
+def run(code: Path, *words: str, told: str = "") -> str:
+    """Run this Python with that code; what it wrote. Raises CalledProcessError."""
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=code,
+        env={**os.environ, "PYTHONPATH": str(code)},
+        input=told,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=PATIENCE_S,
+        check=True,
+    ).stdout

@@ -1,0 +1,167 @@
+"""The law of transitions: every event in every state, through the front of the core, does what the table says."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+import pytest
+
+from master.core.attempt import Exit, Seen
+from master.core.book import Book, IllegalTransitionError
+from master.core.core import Core
+from master.core.inventory import NodeState
+from master.core.law import LAW, TRANSITIONS, Event, check
+from master.core.outcome import Pending
+from master.core.task import ENDED, QUEUED, After, Task, TaskState
+from tests.master.core.small_core import core_with, launch_of, run, submit
+from wire.errors import ConflictError, MusterError
+
+NOT_REACHED = TaskState.PAUSED
+"""No event leads there: nothing can pause a task."""
+
+
+def brought_to(state: TaskState, **wants: object) -> tuple[Core, Task]:
+    """A core, and a task of it in this state."""
+    core = core_with()
+    task = submit(core, gpus=1, **wants)
+    if state is TaskState.HELD:
+        core.hold(task.id)
+    elif state is TaskState.CANCELLED:
+        core.cancel(task.id, 2.0)
+    elif state is not TaskState.WAITING:
+        core.plan()
+        if state is not TaskState.STARTING:
+            core.started("a", launch_of(task), 2.0, 2.0)
+        ends = {"succeeded": ("exited", 0), "failed": ("exited", 1), "timed_out": ("timed_out", None)}
+        if state in ENDED:
+            cause, code = ends.get(state, ("unknown", None))
+            core.exited("a", Exit(launch_of(task), cause, 3.0, code), 3.0)
+    assert task.state is state
+    return core, task
+
+
+def exit_of(task: Task, cause: str, code: int | None = None, fault: str = "") -> Exit:
+    """The end of its attempt, or of one that nobody knows."""
+    return Exit(task.launch.launch_id if task.launch else "none", cause, 4.0, code, "why", None, fault)
+
+
+def is_given_up(core: Core) -> None:
+    """Its node is gone for good."""
+    core.node_state("a", NodeState.UNREACHABLE, "gone")
+    core.give_up("a", "kim", 5.0)
+
+
+HAPPENS: dict[Event, Callable[[Core, Task], object]] = {
+    Event.EDIT: lambda core, task: core.edit(Task(id=task.id, command="other", gpus=1)),
+    Event.HOLD: lambda core, task: core.hold(task.id),
+    Event.RELEASE: lambda core, task: core.release(task.id),
+    Event.REORDER: lambda core, task: core.move(task.id, 1),
+    Event.FORCE: lambda core, task: core.force(task.id),
+    Event.CANCEL: lambda core, task: core.cancel(task.id, 5.0),
+    Event.RETRY: lambda core, task: core.retry(task.id),
+    Event.REMOVE: lambda core, task: core.remove(task.id, 5.0),
+    Event.START: lambda core, _: core.plan(),
+    Event.RESEND: lambda core, _: core.reconcile("a", [], 5.0),
+    Event.STARTED: lambda core, task: core.started("a", exit_of(task, "").launch_id, 4.0, 4.0),
+    Event.NOT_STARTED: lambda core, task: core.exited("a", exit_of(task, "not_started", fault="node"), 5.0),
+    Event.EXIT: lambda core, task: core.exited("a", exit_of(task, "exited", 0), 5.0),
+    Event.GIVE_UP: lambda core, _: is_given_up(core),
+    Event.ARCHIVE: lambda core, task: core.drop_archived([task.id]),
+}
+"""What can be done to a task in any state; the others need more than it, or something that is not there yet."""
+ASKED = {
+    Event.EDIT, Event.HOLD, Event.RELEASE, Event.REORDER, Event.FORCE, Event.CANCEL, Event.RETRY, Event.REMOVE,
+    Event.ARCHIVE,
+}  # fmt: skip
+"""What somebody asks and is refused; what agents tell is ignored where it means nothing."""
+
+
+INSTEAD = {Event.RESEND: Event.VANISH, Event.NOT_STARTED: Event.EXIT}
+"""What the same words of an agent are in a state where they are not the event: of a launch that runs, that nobody there
+has a record of it, and that it is over."""
+
+
+@pytest.mark.parametrize("state", [state for state in TaskState if state is not NOT_REACHED])
+@pytest.mark.parametrize("event", HAPPENS)
+def test_each_event_leads_from_each_state_where_the_law_says_or_changes_nothing(event: Event, state: TaskState) -> None:
+    core, task = brought_to(state)
+    leads = LAW[event].leads.get(state)
+    if leads is None and event in ASKED:
+        core.take_outcome()
+        with pytest.raises(ConflictError) as refused:
+            HAPPENS[event](core, task)
+        assert str(refused.value) == LAW[event].refusal.format(id=task.id, state=state)
+        assert core.take_outcome() is None, "what is refused leaves nothing behind"
+    else:
+        HAPPENS[event](core, task)
+    now = task.state if task.id in core.tasks else None
+    otherwise = LAW[INSTEAD[event]].leads.get(state) if event in INSTEAD else None
+    expected = leads or otherwise or {state}
+    assert now in expected
+
+
+@pytest.mark.parametrize("state", [TaskState.WAITING, TaskState.HELD])
+@pytest.mark.parametrize("event", [Event.MEET, Event.THWART])
+def test_the_end_of_a_predecessor_leads_where_the_law_says(event: Event, state: TaskState) -> None:
+    core = core_with()
+    first = submit(core)
+    second = submit(core, after=[After(first.id, "ok")])
+    if state is TaskState.HELD:
+        core.hold(second.id)
+    if event is Event.MEET:
+        run(core, first)
+    else:
+        core.cancel(first.id, 5.0)
+    assert second.state in LAW[event].leads[state]
+    assert second.waits_for == []
+
+
+def test_what_is_over_is_taken_back_from_the_monthly_files_only_as_ended_and_a_new_task_is_queued() -> None:
+    core = core_with()
+    ended = Task(id=core.next_id - 1, command="true", state=TaskState.FAILED, ended_at=1.0)
+    core.recall(ended)
+    assert ended.state in LAW[Event.RECALL].leads[None] == ENDED
+    assert submit(core, state=TaskState.HELD).state in LAW[Event.SUBMIT].leads[None] == QUEUED
+
+
+def test_an_agent_that_knows_nothing_of_what_ran_there_has_lost_it() -> None:
+    core, task = brought_to(TaskState.RUNNING)
+    core.reconcile("a", [Seen("9.9.9", 1.0)], 5.0)
+    assert {task.state} == LAW[Event.VANISH].leads[TaskState.RUNNING]
+
+
+def test_every_event_is_walked_through_in_one_of_these_tests() -> None:
+    elsewhere = {Event.MEET, Event.THWART, Event.RECALL, Event.SUBMIT, Event.VANISH}
+    assert HAPPENS.keys() | elsewhere == set(Event) == LAW.keys()
+
+
+@pytest.mark.parametrize(("before", "after"), list(itertools.product(TaskState, TaskState)))
+def test_the_book_moves_a_task_only_where_some_event_may_lead_it(before: TaskState, after: TaskState) -> None:
+    book = Book(Pending())
+    task = Task(id=1, command="true", state=before)
+    book.take_back(task)
+    lead_there = [event for event, rule in LAW.items() if after in rule.leads.get(before, ()) and after is not before]
+    assert (after in TRANSITIONS[before]) is bool(lead_there)
+    if lead_there:
+        book.move(task, after)
+        assert (task.state, book.counts[before], book.counts[after]) == (after, 0, 1)
+    else:
+        with pytest.raises(IllegalTransitionError):
+            book.move(task, after)
+        assert task.state is before
+
+
+def test_an_ended_task_can_only_wait_again_and_nothing_pauses_one() -> None:
+    for state in ENDED:
+        assert TRANSITIONS[state] == {TaskState.WAITING}
+    assert all(NOT_REACHED not in after for after in TRANSITIONS.values())
+
+
+@pytest.mark.parametrize("event", [event for event in Event if LAW[event].refusal])
+def test_each_refusal_names_the_task_and_its_state(event: Event) -> None:
+    for state in set(TaskState) - LAW[event].leads.keys():
+        with pytest.raises(MusterError) as refused:
+            check(event, 77, state)
+        assert "77" in str(refused.value)
+        assert state in str(refused.value)

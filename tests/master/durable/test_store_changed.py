@@ -1,0 +1,304 @@
+"""Files of the store that somebody changed, emptied or damaged while no master ran: told, and never simply believed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from master.core.task import Change, Task, TaskState
+from master.durable.disk import OsDisk
+from master.durable.journal import encode_record
+from master.durable.store import Image, Permit, Store
+from wire.errors import StoreChangedError, StoreCorruptError
+
+WAIT = "wait_task.json"
+
+
+def started(folder: Path, permit: Permit | None = None) -> tuple[Store, Image]:
+    store = Store(folder, OsDisk(), permit=permit)
+    return store, store.open()
+
+
+def record(store: Store, *tasks: Task) -> None:
+    store.append(Change(tasks=list(tasks)))
+    store.commit()
+
+
+def compact(store: Store, tasks: dict[int, Task]) -> None:
+    for step in store.compact(tasks, {}):
+        if step is not None:
+            step()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Thirty tasks in the files, two more in the journal only, one of the thirty changed since."""
+    store, _ = started(tmp_path)
+    tasks = {number: Task(id=number, command=f"python {number}.py") for number in range(1, 31)}
+    record(store, *tasks.values())
+    compact(store, tasks)
+    record(store, Task(id=31, command="x"), Task(id=32, command="x"))
+    tasks[5].name = "renamed"
+    record(store, tasks[5])
+    store.close()
+    return tmp_path
+
+
+def edit(folder: Path, change: Any) -> None:
+    path = folder / WAIT
+    tasks = json.loads(path.read_bytes())
+    path.write_text(json.dumps(change(tasks) or tasks))
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "lock"}
+
+
+def refused(folder: Path) -> str:
+    before = everything(folder)
+    with pytest.raises(StoreChangedError) as refusal:
+        started(folder)
+    assert everything(folder) == before
+    assert "--accept-edits" in str(refusal.value)
+    return str(refusal.value)
+
+
+def test_a_byte_that_would_run_another_command_is_told_with_task_and_command(folder: Path) -> None:
+    path = folder / WAIT
+    path.write_bytes(path.read_bytes().replace(b"python 7.py", b"python 9.py"))
+    assert "wait_task.json: task 7 is not what it was (its command is now 'python 9.py')." in refused(folder)
+
+
+@pytest.mark.parametrize("change", [(b'"fan"', b'"fun"'), (b'"drained":', b'"drained": '), (b'"own":', b'"own": ')])
+def test_a_byte_of_what_is_not_a_task_is_told_too(tmp_path: Path, change: tuple[bytes, bytes]) -> None:
+    store, _ = started(tmp_path)
+    store.append(Change(state={"nodes": msgspec.Raw(b'{"a":{"drained":"fan"}}')}))
+    compact(store, {1: Task(id=1, command="x")})
+    store.close()
+    path = tmp_path / "state.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(*change))
+    assert path.read_bytes() != whole
+    assert "state.json: it is not what was written" in refused(tmp_path)
+    store, image = started(tmp_path, Permit(edits=True))
+    assert b'"drained"' in bytes(image.state["nodes"])
+    store.close()
+    started(tmp_path)[0].close()
+
+
+def test_a_state_of_a_version_that_made_no_digest_of_it_loads(tmp_path: Path) -> None:
+    store, _ = started(tmp_path)
+    compact(store, {1: Task(id=1, command="x")})
+    store.close()
+    path = tmp_path / "state.json"
+    before = path.read_bytes()
+    path.write_bytes(re.sub(rb',"own":"[0-9a-f]+"', b"", before))
+    assert path.read_bytes() != before
+    started(tmp_path)[0].close()
+
+
+def test_tasks_that_vanished_are_not_dropped_without_a_yes(folder: Path) -> None:
+    (folder / WAIT).write_text("[]")
+    # The fifth has a newer record in the journal: nothing of it is lost.
+    assert "wait_task.json: 29 tasks are missing (1-4, 6-30)." in refused(folder)
+    store, image = started(folder, Permit(edits=True))
+    assert set(image.tasks) == {5, 31, 32}
+    assert "29 tasks are missing" in store.notes[0]
+    store.close()
+    again, image = started(folder)
+    assert set(image.tasks) == {5, 31, 32}
+    again.close()
+
+
+def test_a_task_that_somebody_wrote_into_a_file_is_told_and_taken_with_a_yes(folder: Path) -> None:
+    edit(folder, lambda tasks: [*tasks, {"id": 90, "command": "y"}])
+    assert "1 task is new (90)" in refused(folder)
+    store, image = started(folder, Permit(edits=True))
+    assert (image.tasks[90].command, image.next_id) == ("y", 91)
+    store.close()
+
+
+def test_a_file_that_was_only_laid_out_anew_holds_nothing_up_but_is_told(folder: Path) -> None:
+    path = folder / WAIT
+    edit(folder, lambda _tasks: None)
+    text = path.read_text()
+    path.write_text(json.dumps(json.loads(text), indent=2))
+    store, image = started(folder)
+    assert set(image.tasks) == set(range(1, 33))
+    assert "wait_task.json was changed" in store.notes[0]
+    store.close()
+    assert not started(folder)[0].notes
+
+
+def test_without_its_checksums_a_changed_file_is_told_by_its_counts(folder: Path) -> None:
+    (folder / "queues.sums").write_bytes(b"\xff\x00")
+    (folder / WAIT).write_text("[]")
+    assert "wait_task.json: it held 30 tasks and holds 0" in refused(folder)
+
+
+def test_an_edit_after_a_clean_start_of_a_new_folder_is_told(tmp_path: Path) -> None:
+    started(tmp_path)[0].close()
+    (tmp_path / WAIT).write_text('[{"id": 3, "command": "x"}]')
+    assert "1 task is new (3)" in refused(tmp_path)
+
+
+def as_before_checksums(folder: Path) -> None:
+    """Make of the folder what an earlier version would have left: no digests, no checksums, an empty journal."""
+    state = json.loads((folder / "state.json").read_bytes())
+    del state["state"]["files"]
+    (folder / "state.json").write_text(json.dumps(state))
+    (folder / "queues.sums").unlink()
+    (folder / "ids").unlink()
+    (folder / "journal.jsonl").write_bytes(b"")
+
+
+def test_a_folder_of_an_earlier_version_loads_and_is_watched_from_then_on(tmp_path: Path) -> None:
+    store, _ = started(tmp_path)
+    tasks = {number: Task(id=number, command="x") for number in (1, 2)}
+    record(store, *tasks.values())
+    compact(store, tasks)
+    store.close()
+    as_before_checksums(tmp_path)
+    store, image = started(tmp_path)
+    assert set(image.tasks) == {1, 2}
+    store.close()
+    (tmp_path / WAIT).write_text("[]")
+    assert "2 tasks are missing (1-2)" in refused(tmp_path)
+    (tmp_path / "journal.jsonl").write_bytes(b"")
+    with pytest.raises(StoreCorruptError, match=r"journal\.jsonl: it holds no record"):
+        started(tmp_path)
+
+
+def test_files_that_an_earlier_version_wrote_since_are_not_called_changed(folder: Path) -> None:
+    state = json.loads((folder / "state.json").read_bytes())
+    state["seq"] += 1  # it cut the journal at a later record, and carried the piece along
+    (folder / "state.json").write_text(json.dumps(state))
+    (folder / "journal.jsonl").write_bytes(b"")
+    (folder / WAIT).write_text(json.dumps([{"id": 1, "command": "x"}]))
+    assert set(started(folder)[1].tasks) == {1}
+
+
+@pytest.mark.parametrize("content", [b"", b"\0" * 4096, b"garbage\n"])
+@pytest.mark.parametrize("compacted", [True, False])
+def test_a_journal_that_was_emptied_is_refused_like_a_missing_one(
+    tmp_path: Path, content: bytes, *, compacted: bool
+) -> None:
+    store, _ = started(tmp_path)
+    tasks = {1: Task(id=1, command="x")}
+    record(store, *tasks.values())
+    if compacted:
+        compact(store, tasks)
+    store.close()
+    journal = tmp_path / "journal.jsonl"
+    journal.write_bytes(content)
+    with pytest.raises(StoreCorruptError, match=r"journal\.jsonl: it holds no record.*--skip-damaged"):
+        started(tmp_path)
+    journal.unlink()
+    with pytest.raises(StoreCorruptError, match=r"journal\.jsonl: it is missing.*--skip-damaged"):
+        started(tmp_path)
+
+
+def damage(folder: Path, number: int) -> None:
+    journal = folder / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    lines[number] = b"?" + lines[number][1:]
+    journal.write_bytes(b"".join(lines))
+
+
+def test_past_a_damaged_record_all_others_are_used_and_only_what_it_may_have_started_is_held(tmp_path: Path) -> None:
+    store, _ = started(tmp_path)
+    record(store, Task(id=1, command="x"))
+    record(store, Task(id=2, command="lost"))
+    record(store, Task(id=3, command="x"))
+    record(store, Task(id=4, command="x", state=TaskState.RUNNING))
+    store.close()
+    damage(tmp_path, 2)  # behind the line that every journal begins with
+    before = (tmp_path / "journal.jsonl").read_bytes()
+    with pytest.raises(StoreCorruptError, match=r"line 3.*--skip-damaged"):
+        started(tmp_path)
+    store, image = started(tmp_path, Permit(damage=True))
+    assert {task.id: task.state.value for task in image.tasks.values()} == {1: "held", 3: "waiting", 4: "running"}
+    assert image.next_id > 4
+    assert bytes(image.state["start_over"]) == b"true"
+    assert "line" in store.damage[0].what
+    assert "are held: 1." in store.damage[0].what
+    assert (tmp_path / "journal.damaged").read_bytes() == before
+    store.close()
+    again, image = started(tmp_path)
+    assert {task.id: task.state.value for task in image.tasks.values()} == {1: "held", 3: "waiting", 4: "running"}
+    assert len(again.damage) == 1
+    again.close()
+
+
+@pytest.mark.parametrize("content", [b"", None, b"cut"])
+def test_with_a_yes_a_lost_journal_leaves_what_the_files_know_and_nothing_is_started_by_itself(
+    folder: Path, content: bytes | None
+) -> None:
+    journal = folder / "journal.jsonl"
+    whole = journal.read_bytes()
+    journal.unlink()
+    if content is not None:
+        journal.write_bytes(content and whole[: len(whole) // 9])
+    store, image = started(folder, Permit(damage=True))
+    assert set(image.tasks) == set(range(1, 31))
+    assert {task.state for task in image.tasks.values()} == {TaskState.HELD}
+    assert image.next_id > 32  # ids that were given are not given again, though nobody knows to what
+    store.close()
+    store, image = started(folder)
+    assert len(image.tasks) == 30
+    record(store, Task(id=image.next_id, command="y"))
+    compact(store, image.tasks)
+    store.close()
+    started(folder)[0].close()
+
+
+@pytest.mark.parametrize("promises", [True, False])
+def test_a_zeroed_tail_is_told_until_somebody_has_seen_it_and_gives_no_id_twice(
+    tmp_path: Path, *, promises: bool
+) -> None:
+    store, _ = started(tmp_path)
+    record(store, Task(id=1, command="x"))
+    size = store.journal_bytes
+    for number in (2, 3, 4):
+        record(store, Task(id=number, command="x"))
+    store.close()
+    journal = tmp_path / "journal.jsonl"
+    data = journal.read_bytes()
+    journal.write_bytes(data[:size] + bytes(len(data) - size))
+    if not promises:  # a folder of an earlier version
+        (tmp_path / "ids").unlink()
+    store, image = started(tmp_path)
+    assert set(image.tasks) == {1}
+    assert image.next_id > (4 if promises else 1)
+    assert "journal.torn" in store.damage[0].what
+    assert str(image.next_id) in store.damage[0].what
+    record(store, Task(id=image.next_id, command="y"))
+    store.close()
+    store, image = started(tmp_path)
+    assert {1, image.next_id - 1} == set(image.tasks)
+    assert len(store.damage) == 1
+    compact(store, image.tasks)
+    store.close()
+    store, _ = started(tmp_path)
+    assert len(store.damage) == 1
+    store.append(Change(state={"damage": msgspec.Raw(b"[]")}))
+    assert store.damage == []
+    store.close()
+
+
+def test_a_record_from_nowhere_is_damage_too(tmp_path: Path) -> None:
+    store, _ = started(tmp_path)
+    record(store, Task(id=1, command="x"))
+    store.close()
+    with (tmp_path / "journal.jsonl").open("ab") as file:
+        file.write(encode_record(99, 98, b'{"tasks":[{"id":7,"command":"y","seq":99}]}'))
+    with pytest.raises(StoreCorruptError, match="record 99 follows record 1"):
+        started(tmp_path)
+    store, image = started(tmp_path, Permit(damage=True))
+    assert set(image.tasks) == {1, 7}
+    store.close()

@@ -1,0 +1,241 @@
+"""Logs of every size and kind, read while they grow, by many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from master.core.attempt import Exit, Seen
+from master.files import log_reader
+from tests.master.durable.storage import hanging
+from tests.master.in_process import InProcess, Peer, run
+from tests.waiting import settled
+
+
+async def piece(peer: Peer, **params: Any) -> tuple[bytes, dict[str, Any]]:
+    """Ask for a piece of a log."""
+    answer = await peer.call("log.read", **params)
+    return base64.b64decode(answer.pop("data")), answer
+
+
+async def logged(master: InProcess, peer: Peer, log: Path) -> int:
+    """A task whose log is this file, and which runs."""
+    master.online()
+    task = await peer.call("task.submit", command="x", log=str(log), gpus=1)
+    await settled(lambda: master.core.tasks[task["id"]].launch)
+    launch = master.core.tasks[task["id"]].launch
+    assert launch is not None
+    master.engine.event(lambda: master.core.reconcile("a", [Seen(launch.launch_id, started_at=1.0)], 1.0))
+    return int(task["id"])
+
+
+def end(master: InProcess, task_id: int) -> None:
+    launch = master.core.tasks[task_id].launch
+    assert launch is not None
+    exit_ = Exit(launch.launch_id, "exited", at=2.0, code=0)
+    master.engine.event(lambda: master.core.exited("a", exit_, 2.0))
+
+
+def test_a_follower_is_answered_when_the_log_grows(tmp_path: Path) -> None:
+    async def story() -> None:
+        log = tmp_path / "1.log"
+        log.write_bytes(b"one\n")
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            task_id = await logged(master, peer, log)
+            assert await piece(peer, id=task_id, wait_s=20) == (
+                b"one\n",
+                {"offset": 0, "size": 4, "ended": False, "path": str(log), "warning": None, "missing": False},
+            )
+            waiting = asyncio.ensure_future(piece(peer, id=task_id, offset=4, wait_s=20))
+            await settled(lambda: master.place.logs.followed)
+            with log.open("ab") as file:
+                file.write(b"two\n")
+            data, answer = await waiting
+            assert (data, answer["offset"], answer["size"]) == (b"two\n", 4, 8)
+
+    run(story())
+
+
+def test_a_follower_is_answered_at_once_when_the_task_ends_or_is_gone(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            task_id = await logged(master, peer, tmp_path / "1.log")
+            logs = master.place.logs
+            logs.look_every_s = 60.0
+            waiting = asyncio.ensure_future(piece(peer, id=task_id, wait_s=30))
+            await settled(lambda: logs.followed)
+            end(master, task_id)
+            assert (await waiting)[1]["ended"]
+            assert (await piece(peer, id=task_id, wait_s=30))[1]["ended"], "what has ended is not waited for"
+            held = await peer.call("task.submit", command="x", hold=True)
+            asked = peer.ask("log.read", id=held["id"], wait_s=30)
+            await settled(lambda: logs.followed)
+            other = await master.peer()
+            await other.call("task.remove", id=held["id"])
+            answer = await peer.answer(asked)
+            assert answer["error"]["data"]["code"] == "not_found"
+            assert not logs.followed
+            assert not logs._by_task
+
+    run(story())
+
+
+def test_a_follower_waits_no_longer_than_it_said(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            task_id = await logged(master, peer, tmp_path / "1.log")
+            begin = time.monotonic()
+            data, answer = await piece(peer, id=task_id, wait_s=0.05)
+            assert (data, answer["size"], answer["ended"]) == (b"", 0, False)
+            assert time.monotonic() - begin >= 0.05
+
+    run(story())
+
+
+def test_all_who_follow_one_log_share_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+    real = log_reader._size
+
+    def look(path: str) -> int:
+        looks.append(path)
+        return real(path)
+
+    monkeypatch.setattr(log_reader, "_size", look)
+
+    async def story() -> None:
+        log = tmp_path / "1.log"
+        async with InProcess(tmp_path) as master:
+            peers = [await master.peer() for _ in range(20)]
+            task_id = await logged(master, peers[0], log)
+            logs = master.place.logs
+            logs.look_every_s = 0.01
+            waiting = [asyncio.ensure_future(piece(peer, id=task_id, wait_s=20)) for peer in peers]
+            await settled(lambda: logs.followed.get(str(log)) == len(peers))
+            before = len(looks)
+            lookers = [task for task in asyncio.all_tasks() if "LogReader._look" in repr(task)]
+            assert len(lookers) == 1
+            await settled(lambda: len(looks) >= before + 2)
+            log.write_bytes(b"x")
+            assert [data for data, _ in await asyncio.gather(*waiting)] == [b"x"] * 20
+            await settled(lambda: not logs._looking)
+
+    run(story())
+
+
+def test_who_hangs_up_is_forgotten(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            task_id = await logged(master, peer, tmp_path / "1.log")
+            logs = master.place.logs
+            peer.ask("log.read", id=task_id, wait_s=30)
+            await settled(lambda: logs.followed)
+            peer.writer.close()
+            await settled(lambda: not logs.followed and not logs._by_task)
+
+    run(story())
+
+
+def test_a_log_is_followed_collapsed(tmp_path: Path) -> None:
+    async def story() -> None:
+        log = tmp_path / "1.log"
+        log.write_bytes(b"begin\n\r 10%")
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            task_id = await logged(master, peer, log)
+            how = {"id": task_id, "collapse": True, "wait_s": 20}
+            data, answer = await piece(peer, **how)
+            assert (data, base64.b64decode(answer["rest"]), answer["next"]) == (b"begin\n", b" 10%", 7)
+            waiting = asyncio.ensure_future(piece(peer, **how, offset=7, seen=11))
+            await settled(lambda: master.place.logs.followed)
+            with log.open("ab") as file:
+                file.write(b"\r 20%\r 30%")
+            data, answer = await waiting
+            assert (data, base64.b64decode(answer["rest"]), answer["next"]) == (b"", b" 30%", 17)
+
+    run(story())
+
+
+def test_a_large_log_of_bars_is_looked_through_in_parts(tmp_path: Path) -> None:
+    async def story() -> None:
+        log = tmp_path / "1.log"
+        with log.open("wb") as file:
+            for number in range(20):
+                file.write(b"\r%7d" % number * (1 << 17))
+            file.write(b"\nend\n")
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            task_id = await logged(master, peer, log)
+            offset, lines, rounds = 0, b"", 0
+            while True:
+                data, answer = await piece(peer, id=task_id, collapse=True, offset=offset)
+                lines, rounds = lines + data, rounds + 1
+                if answer["next"] == offset:
+                    break
+                offset = answer["next"]
+            assert lines == b"     19\nend\n"
+            assert 3 <= rounds <= 4, "20 MiB, 8 in each answer, and one that finds nothing more"
+
+    run(story())
+
+
+@pytest.mark.parametrize("size", [100 << 20])
+def test_a_line_of_a_hundred_megabytes_comes_in_pieces(tmp_path: Path, size: int) -> None:
+    async def story() -> None:
+        log = tmp_path / "1.log"
+        with log.open("wb") as file:
+            file.truncate(size)
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            task_id = await logged(master, peer, log)
+            data, answer = await piece(peer, id=task_id, offset=-5)
+            assert (data, answer["offset"], answer["size"]) == (b"\0" * 5, size - 5, size)
+            data, answer = await piece(peer, id=task_id, offset=50 << 20, limit=1 << 20)
+            assert len(data) == 1 << 20
+            data, answer = await piece(peer, id=task_id, collapse=True, offset=90 << 20)
+            assert 1 << 20 <= len(data) <= 4 << 20
+            assert answer["next"] == (90 << 20) + len(data)
+
+    run(story())
+
+
+def test_a_log_that_is_no_file_is_refused_and_one_that_is_not_there_is_empty(tmp_path: Path) -> None:
+    async def story() -> None:
+        os.mkfifo(tmp_path / "fifo")
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            for name, words in (("fifo", "not a regular file"), ("folder/x", "")):
+                task = await peer.call("task.submit", command="x", log=str(tmp_path / name), hold=True)
+                message = await peer.answer(peer.ask("log.read", id=task["id"]))
+                assert words in message.get("error", {"message": ""})["message"]
+                assert ("result" in message) == (not words)
+
+    run(story())
+
+
+def test_a_log_on_a_storage_that_hangs_is_told_and_stops_nobody(tmp_path: Path) -> None:
+    with hanging(tmp_path / "nfs") as folder:
+
+        async def story() -> None:
+            async with InProcess(tmp_path) as master:
+                peer = await master.peer()
+                master.place.logs.threads.patience_s = 0.1
+                task = await peer.call("task.submit", command="x", log=str(folder / "1.log"), hold=True)
+                asked = peer.ask("log.read", id=task["id"])
+                other = await master.peer()
+                await other.call("server.info")
+                assert master.place.logs.threads.running, "it still hangs"
+                answer = await peer.answer(asked)
+                assert answer["error"]["data"]["code"] == "storage"
+                assert str(folder) in answer["error"]["message"]
+
+        run(story())

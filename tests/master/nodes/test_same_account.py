@@ -1,0 +1,55 @@
+"""Which entries, and which agents, have tasks that can do here what the master can; the master is not root here."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from master.config import DesktopClient
+from master.core.inventory import Facts
+from master.nodes.registry import NodeConfig
+from master.nodes.same_account import check_company, company_of
+from monitor.agent.machine import machine_id
+from wire.errors import ConfigError
+
+OUTSIDE = DesktopClient(networks=("192.168.36.0/24",))
+MASTER, OTHER = 4321, 4322
+
+
+@pytest.fixture(autouse=True)
+def _not_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: MASTER)
+
+
+def check(ip: str, user: str) -> None:
+    check_company([NodeConfig(name="n", gpu_count=0, ip=ip, user_name=user)], OUTSIDE, Path("conf.json"))
+
+
+@pytest.mark.parametrize("ip", ["127.0.0.1", f"{socket.gethostname()}."])
+def test_a_login_as_root_to_this_machine_is_worse_than_one_as_the_masters_account(ip: str) -> None:
+    with pytest.raises(ConfigError, match="tasks on node n run as root, who can do there what the master can"):
+        check(ip, "root")
+
+
+def test_a_login_as_somebody_else_or_elsewhere_is_none() -> None:
+    check("127.0.0.1", "daemon")
+    check("192.0.2.7", "root")
+
+
+def here(uid: int | None, machine: str | None = None, boot_id: str | None = None) -> Facts:
+    ours = boot_id or Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return Facts(boot_id=ours, machine=machine or machine_id(), uid=uid, state_id="s", cpus=1, memory_mib=1)
+
+
+def test_an_agent_tells_where_it_is_and_who() -> None:
+    assert "its tasks run as root" in (company_of(here(0), OUTSIDE) or "")
+    assert f"its tasks run as {MASTER}" in (company_of(here(MASTER), OUTSIDE) or "")
+    assert company_of(here(OTHER), OUTSIDE) is None
+    assert company_of(here(None), OUTSIDE) is None, "one of before, which is asked to end for ours"
+    assert company_of(here(0, boot_id="another"), OUTSIDE) is None
+    assert company_of(here(0, machine="another"), OUTSIDE) is None
+    assert company_of(here(0), DesktopClient(networks=("127.0.0.0/8",))) is None
+    assert company_of(here(0), DesktopClient(networks=OUTSIDE.networks, local_nodes="allow")) is None

@@ -1,0 +1,176 @@
+"""Who gets a place, who has to make room, and whose bytes are kept."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from master.peer import Peer
+from master.ports.places import ALL_HELD, PlaceLimits, Places
+
+LIMITS = PlaceLimits(most=64, silent=8, known=12, held=1000)
+OURS = Peer("127.0.0.1", "ann", is_ours=True, is_here=True)
+
+
+class Guest:
+    """A connection. `places` is told when it is cut, as a real one does."""
+
+    def __init__(self, places: Places, peer: Peer) -> None:
+        self.peer = peer
+        self.places = places
+        self.why: str | None = None
+
+    def cut(self, why: str) -> None:
+        """Remember why."""
+        assert self.why is None, "nobody is given up twice"
+        self.why = why
+        self.places.leave(self)
+
+
+class Hall:
+    """Places, and whoever came."""
+
+    def __init__(self, **limits: int) -> None:
+        self.places = Places(msgspec.structs.replace(LIMITS, **limits))
+        self.guests: list[Guest] = []
+
+    def comes(self, peer: Peer | str) -> Guest:
+        """A new connection, which must be let in."""
+        guest = Guest(self.places, Peer(peer) if isinstance(peer, str) else peer)
+        self.guests.append(guest)
+        self.refused = self.places.enter(guest)
+        return guest
+
+    def speaks(self, peer: Peer | str) -> Guest:
+        """A new connection that shows what it is."""
+        guest = self.comes(peer)
+        self.refused = self.refused or self.places.settle(guest)
+        if self.refused is not None:
+            self.places.leave(guest)
+        return guest
+
+    @property
+    def there(self) -> list[Guest]:
+        """Those that were not given up."""
+        return [guest for guest in self.guests if guest.why is None]
+
+
+def test_of_one_address_the_oldest_silent_one_makes_room_and_others_do_not() -> None:
+    hall = Hall()
+    other, ours = hall.comes("10.0.0.2"), hall.comes(OURS)
+    flood = [hall.comes("10.0.0.1") for _ in range(100)]
+    assert [guest.why is None for guest in flood] == [False] * 92 + [True] * 8
+    assert "more than 8 connections of 10.0.0.1 that said nothing" in (flood[0].why or "")
+    assert other.why is ours.why is None
+
+
+def test_one_address_has_only_so_many_sessions_and_the_next_is_refused() -> None:
+    hall = Hall()
+    for _ in range(12):
+        hall.speaks("10.0.0.1")
+        assert hall.refused is None
+    refused = hall.speaks("10.0.0.1")
+    assert "limits.connections_per_address" in (hall.refused or "")
+    hall.speaks("10.0.0.2")
+    assert hall.refused is None
+    hall.places.leave(hall.guests[0])
+    hall.speaks("10.0.0.1")
+    assert hall.refused is None
+    assert refused.why is None, "it is told, by whoever asked"
+
+
+def test_when_strangers_have_all_their_places_the_owner_and_newcomers_still_get_in() -> None:
+    hall = Hall()
+    for number in range(20):
+        for _ in range(12):
+            hall.speaks(f"10.0.1.{number}")
+    assert hall.refused == hall.places.full
+    taken = hall.places.taken
+    assert taken == 56, "an eighth is kept"
+    agents = [hall.comes(f"10.0.2.{number}") for number in range(4)]
+    assert [agent.why for agent in agents] == [None] * 4, "they are listened to, and leave when they were heard"
+    owners = [hall.speaks(OURS) for _ in range(4)]
+    assert hall.refused is None
+    assert {one.why for one in owners} == {None}
+
+
+def test_who_has_most_silent_connections_makes_room_first() -> None:
+    hall = Hall(most=16)
+    few = [hall.comes("10.0.0.2"), hall.comes("10.0.0.3")]
+    flood = [hall.comes("10.0.0.1") for _ in range(8)]
+    for number in range(10):
+        hall.comes(f"10.0.3.{number}")
+    assert all(guest.why is None for guest in few)
+    assert [guest.why is None for guest in flood] != [True] * 8
+    assert len(hall.there) <= 16
+
+
+def test_a_stranger_who_finds_only_sessions_is_refused_and_the_owner_has_the_last_place() -> None:
+    hall = Hall(most=3)
+    for number in range(2):
+        hall.speaks(f"10.0.0.{number}")
+    assert hall.refused is None
+    hall.speaks("10.0.0.9")
+    assert hall.refused == hall.places.full
+    hall.speaks(OURS)
+    assert hall.refused is None
+    hall.speaks(OURS)
+    assert hall.refused == hall.places.full
+
+
+def test_a_machine_with_a_whole_ipv6_network_is_one() -> None:
+    hall = Hall()
+    flood = [hall.comes(f"2001:db8:0:1::{number:x}") for number in range(20)]
+    assert sum(guest.why is None for guest in flood) == 8
+    assert hall.comes("2001:db8:0:2::1").why is None
+    assert hall.comes("fe80::1%eth0").why is None
+
+
+def test_the_other_users_of_this_machine_are_one_whichever_address_they_take() -> None:
+    hall = Hall()
+    ours = hall.comes(OURS)
+    flood = [hall.comes(Peer(f"127.0.{number}.1", is_here=True)) for number in range(20)]
+    assert sum(guest.why is None for guest in flood) == 8
+    assert ours.why is None
+
+
+def test_an_ipv4_address_in_ipv6_clothes_is_the_same_address() -> None:
+    hall = Hall()
+    flood = [hall.comes("::ffff:10.0.0.1" if number % 2 else "10.0.0.1") for number in range(20)]
+    assert sum(guest.why is None for guest in flood) == 8
+
+
+def test_who_has_too_much_kept_is_cut_and_frees_it() -> None:
+    hall = Hall()
+    first, second = hall.speaks("10.0.0.1"), hall.speaks("10.0.0.1")
+    other, ours = hall.speaks("10.0.0.2"), hall.speaks(OURS)
+    assert hall.places.hold(first, 900)
+    assert hall.places.hold(first, 600)
+    assert hall.places.hold(second, 400)
+    assert not hall.places.hold(second, 401)
+    assert "limits.held_bytes" in (second.why or "")
+    assert hall.places.hold(second, 500), "it has gone, and nothing is counted any more"
+    assert hall.places.hold(first, 1000)
+    assert hall.places.hold(other, 1000)
+    assert hall.places.hold(ours, 10_000_000)
+    for guest in hall.guests:
+        hall.places.leave(guest)
+    assert hall.places.is_empty
+
+
+def test_many_addresses_together_have_a_bound_too() -> None:
+    hall = Hall()
+    guests = [hall.speaks(f"10.0.0.{number}") for number in range(10)]
+    assert [hall.places.hold(guest, 1000) for guest in guests] == [True] * ALL_HELD + [False] * (10 - ALL_HELD)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 16])
+def test_nobody_who_left_is_counted(most: int) -> None:
+    hall = Hall(most=most)
+    for number in range(200):
+        guest = hall.speaks(OURS if number % 7 == 0 else f"10.0.{number % 3}.1")
+        if number % 2:
+            hall.places.leave(guest)
+    for guest in hall.guests:
+        hall.places.leave(guest)
+    assert hall.places.is_empty

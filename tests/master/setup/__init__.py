@@ -1,0 +1,1 @@
+"""`muster init` and `muster deploy`."""

@@ -1,0 +1,26 @@
+"""Parameters with which each verb of the table may be called."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from master.verbs.table import VERBS
+
+RIGHT: dict[str, Any] = {
+    "id": 1, "command": "true", "commands": ["true"], "position": 1, "changes": {"name": "x"}, "name": "a",
+    "node": {"name": "b", "driver": "local", "gpu_count": 0}, "path": "data/x", "from": "data/x", "to": "data/y",
+    "kind": "folder", "content": "", "size": 1, "offset": 0, "upload": "0123456789abcdef", "env": "base",
+}  # fmt: skip
+
+
+def required(verb: str) -> dict[str, Any]:
+    """What the verb cannot do without, right."""
+    fields = msgspec.structs.fields(VERBS[verb].params)
+    return {field.encode_name: RIGHT[field.encode_name] for field in fields if field.required}
+
+
+def names_a_task(verb: str) -> bool:
+    """Can it be said which task is meant?"""
+    return not {"id", "ids"}.isdisjoint(VERBS[verb].params.__struct_fields__)

@@ -1,0 +1,1 @@
+"""Links, registry, questions."""

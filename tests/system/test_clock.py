@@ -1,0 +1,135 @@
+"""Clocks that jump a day under a real master, its agent and its shims: what they wait for does not, and nobody pays."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from client.api import Client
+from tests.system.lab import Lab, rewrite
+from tests.testbed import processes
+from tests.waiting import until
+
+DAY = 86400.0
+
+
+class JumpingLab(Lab):
+    """A lab whose processes all read one wall clock, which the test sets. The monotonic one is the kernel's."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, nodes=1)
+        self.python = str(self._wrapped_python())
+
+    def _wrapped_python(self) -> Path:
+        """A Python that starts with the clock's variables, and finds all that ours does. An agent is started with the
+        master's own Python and with few of his variables."""
+        library = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+        own = {"LD_PRELOAD": library, "DONT_FAKE_MONOTONIC": 1, "FAKETIME_NO_CACHE": 1}
+        own["FAKETIME_TIMESTAMP_FILE"] = self.clock
+        venv = self.folder / "venv"
+        packages = venv / Path(sysconfig.get_path("purelib")).relative_to(sys.prefix)
+        packages.mkdir(parents=True)
+        (packages / "ours.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+        (venv / "pyvenv.cfg").write_text(f"home = {sys.base_prefix}/bin\n", encoding="utf-8")
+        python = venv / "bin/python"
+        python.parent.mkdir()
+        words = " ".join(f"{name}={value}" for name, value in own.items())
+        real = Path(sys.executable).resolve()
+        python.write_text(f'#!/bin/bash\nexport {words}\nexec -a "$0" {real} "$@"\n', encoding="utf-8")
+        python.chmod(0o755)
+        return python
+
+    @property
+    def clock(self) -> Path:
+        return self.folder / "clock"
+
+    def jump(self, seconds: float) -> None:
+        """From now on, wall clocks are so far from the true time."""
+        rewrite(self.clock, f"{seconds:+.0f}\n")
+
+
+@pytest.fixture
+def jumping_lab(tmp_path: Path) -> Iterator[JumpingLab]:
+    lab = JumpingLab(tmp_path / "lab")
+    lab.jump(0)
+    try:
+        yield lab
+    finally:
+        left = lab.close()
+    assert left == []
+
+
+def until_state(client: Client, number: int, state: str) -> None:
+    until(f"task {number} is {state}", lambda: client.show(number)["state"] == state)
+
+
+@pytest.mark.parametrize("first", [DAY, -DAY], ids=["forward", "back"])
+def test_a_clock_that_jumps_a_day_and_back_ends_nothing_and_loses_nothing(
+    jumping_lab: JumpingLab, first: float
+) -> None:
+    lab = jumping_lab
+    lab.start()
+    door = lab.folder / "door"
+    wait_for_door = f"until [ -e {door} ]; do sleep 0.05; done; exit 3"
+    with lab.client() as client:
+        limited = client.submit(wait_for_door, time_limit_s=3600.0)
+        free = client.submit(wait_for_door, gpus=1)
+        for number in (limited, free):
+            until_state(client, number, "running")
+        agent = lab.agent_pid("node0")
+        assert f"FAKETIME_TIMESTAMP_FILE={lab.clock}".encode() in processes.environment(agent or 0), (
+            "its clock is set, too"
+        )
+        for offset in (first, -first, 0.0, 2 * first):
+            lab.jump(offset)
+            began = time.monotonic()
+            number = client.submit("exit 4", gpus=2, request_id=f"clock {offset}")
+            assert client.submit("exit 4", gpus=2, request_id=f"clock {offset}") == number
+            until_state(client, number, "failed")
+            deaf = client.submit("trap '' TERM; while :; do sleep 0.05; done")
+            until_state(client, deaf, "running")
+            client.cancel([deaf])
+            until_state(client, deaf, "cancelled")
+            quick = client.submit("while :; do sleep 0.05; done", time_limit_s=0.5)
+            until_state(client, quick, "timed_out")
+            assert time.monotonic() - began < 600, "somebody waited for the clock"
+            task = client.show(number)
+            assert abs(task["submitted_at"] - time.time() - offset) < 60, "the clock did not jump"
+            assert client.show(limited)["state"] == client.show(free)["state"] == "running"
+            assert client.node("node0")["state"] == "online"
+            assert lab.agent_pid("node0") == agent
+        door.touch()
+        for number in (limited, free):
+            until_state(client, number, "failed")
+            assert client.show(number)["exit_code"] == 3
+    assert "said nothing" not in lab.server_log()
+    assert "Traceback" not in lab.server_log()
+
+
+@pytest.mark.parametrize("offset", [DAY, -DAY], ids=["forward", "back"])
+def test_a_master_that_starts_a_day_off_finds_what_runs_and_keeps_its_order(
+    jumping_lab: JumpingLab, offset: float
+) -> None:
+    lab = jumping_lab
+    lab.start()
+    door = lab.folder / "door"
+    with lab.client() as client:
+        running = client.submit(f"until [ -e {door} ]; do sleep 0.05; done; exit 3", gpus=8)
+        until_state(client, running, "running")
+        waiting = [client.submit(f"exit {code}", gpus=8) for code in (4, 5)]
+    lab.kill_master()
+    lab.jump(offset)
+    lab.start()
+    with lab.client() as client:
+        assert client.show(running)["state"] == "running"
+        last = client.submit("exit 6", gpus=8)
+        assert [task["id"] for task in client.tasks(states=["waiting"])] == [*waiting, last]
+        door.touch()
+        for number, code in zip([running, *waiting, last], (3, 4, 5, 6), strict=True):
+            until_state(client, number, "failed")
+            assert client.show(number)["exit_code"] == code

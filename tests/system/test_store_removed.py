@@ -1,0 +1,102 @@
+"""Files of the queue that others remove, replace or empty while the master runs: what was answered is there again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from client.api import Client
+from master.engine import WATCH_S
+from tests.system.lab import Lab
+from tests.waiting import PATIENCE_S, until
+from wire.errors import StoreUnavailableError
+
+
+def removed(path: Path) -> None:
+    path.unlink()
+
+
+def replaced(path: Path) -> None:
+    draft = path.with_suffix(".draft")
+    draft.write_bytes(b"an older one\n")
+    draft.replace(path)
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def added_to(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"what nobody asked for\n")
+
+
+@pytest.mark.parametrize("spoil", [removed, replaced, emptied, added_to])
+def test_a_journal_that_is_spoilt_under_the_master_has_all_that_was_answered_before_and_after(
+    lab: Lab, spoil: Callable[[Path], None]
+) -> None:
+    lab.start()
+    path = lab.task_info / "journal.jsonl"
+    with lab.client() as client:
+        before = client.submit("true", hold=True)
+        spoil(path)
+        after = [client.submit("true", hold=True) for _ in range(2)]
+    lab.kill_master()
+    lab.start()
+    assert known(lab) == {before, *after}
+    assert "damage" not in lab.muster("status").stdout
+    if spoil is not added_to:
+        assert f"{path} was " in lab.server_log()
+
+
+def test_it_is_seen_also_while_nothing_happens(lab: Lab) -> None:
+    lab.start()
+    path = lab.task_info / "journal.jsonl"
+    with lab.client() as client:
+        task_id = client.submit("true", hold=True)
+    until("all is at rest", lambda: states(lab) == ["online"])
+    path.unlink()
+    until("it is there again", path.exists, WATCH_S + PATIENCE_S)
+    lab.kill_master()
+    lab.start()
+    assert known(lab) == {task_id}
+
+
+def test_a_folder_that_is_moved_away_under_the_master_takes_nothing_until_it_is_back(lab: Lab) -> None:
+    lab.start()
+    away = lab.folder / "away"
+    with lab.client() as client:
+        before = client.submit("true", hold=True)
+        lab.task_info.rename(away)
+        with pytest.raises(StoreUnavailableError, match="was moved or removed while the master runs: put it back"):
+            client.submit("true", hold=True, request_id="once")
+        assert "put it back" in lab.muster("status").stdout
+        lab.task_info.mkdir()  # another one by its name is not it
+        with pytest.raises(StoreUnavailableError, match="put it back"):
+            client.submit("true", hold=True)
+        assert list(lab.task_info.iterdir()) == []
+        lab.task_info.rmdir()
+        away.rename(lab.task_info)
+        after = until("it is taken", lambda: taken(client))
+    lab.kill_master()
+    lab.start()
+    assert known(lab) == {before, after}
+
+
+def taken(client: Client) -> int | None:
+    with suppress(StoreUnavailableError):
+        return client.submit("true", hold=True, request_id="once")
+    return None
+
+
+def known(lab: Lab) -> set[int]:
+    with lab.client() as client:
+        return {task["id"] for task in client.tasks(ended=True)}
+
+
+def states(lab: Lab) -> list[str]:
+    with lab.client() as client:
+        return [node["state"] for node in client.nodes()]

@@ -1,0 +1,127 @@
+"""Who is not root runs what he can, as root of his own namespaces where he may, and is told of the rest in one line."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import rights
+
+ROOT = Path(__file__).parent.parent
+SOMEBODY = 54321
+HOOKS = (
+    "from tests.conftest import pytest_report_teststatus, pytest_runtest_makereport, pytest_terminal_summary  # noqa"
+)
+TESTS = """
+import pytest
+from tests import rights
+
+@pytest.fixture(scope="module")
+def room():
+    rights.need_program("no-such-server", "no-such-package")
+
+def test_with_a_server(room): ...
+def test_with_the_same_server(room): ...
+def test_with_a_tool(): rights.need_program("no-such-tool", "no-such-tool")
+def test_with_nothing():
+    import logging
+    logging.getLogger().warning("a folder \\udcff")
+"""
+
+
+def pytest_says(folder: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """What a run of TESTS ends with."""
+    (folder / "conftest.py").write_text(HOOKS, encoding="utf-8")
+    (folder / "test_some.py").write_text(TESTS, encoding="utf-8")
+    keys = {name: value for name, value in os.environ.items() if name not in ("CI", "PYTEST_ADDOPTS")}
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-ra", *options, str(folder)]
+    return subprocess.run(
+        command,
+        cwd=folder,
+        env={**keys, "PYTHONPATH": str(ROOT), **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_what_cannot_be_run_is_one_line_at_the_end_and_no_failure(tmp_path: Path, workers: str) -> None:
+    done = pytest_says(tmp_path, "--numprocesses", workers)
+    assert done.returncode == 0, done.stdout
+    told = [line for line in done.stdout.splitlines() if "no-such" in line]
+    server = "2 need no-such-server: sudo apt install no-such-package"
+    tool = "1 need no-such-tool: sudo apt install no-such-tool"
+    assert told == [f"not run here: {server}; {tool}"]
+    assert "1 passed, 3 not here" in done.stdout.splitlines()[-1]
+
+
+def test_where_all_must_run_nothing_is_left_out(tmp_path: Path) -> None:
+    done = pytest_says(tmp_path, CI="true")
+    assert done.returncode == 1
+    assert "1 failed, 1 passed, 2 errors" in done.stdout.splitlines()[-1]
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """as_root.sh where everybody can read it, with all that it makes beside it."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o1777)
+        monkeypatch.setenv("TMPDIR", folder)
+        yield Path(shutil.copy(ROOT / "tests" / "as_root.sh", folder))
+
+
+def somebody(*command: str) -> subprocess.CompletedProcess[str]:
+    """The command, as an account that is not root."""
+    become = ["setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups"] if rights.has_users() else []
+    if not become and os.geteuid() == 0:
+        rights.need_users()
+    return subprocess.run([*become, *command], cwd="/", capture_output=True, text=True, check=False)
+
+
+def test_an_ordinary_account_mounts_and_makes_networks_that_nobody_else_sees(script: Path) -> None:
+    allowed = somebody("unshare", "--user", "--map-root-user", "--mount", "--net", "true").returncode == 0
+    mounts = "mount -t tmpfs -o size=64k tmpfs /mnt && touch /mnt/mine; ip netns add mine; ip netns list"
+    inside = f"id -u; [ $(id -u) != 0 ] || {{ {mounts}; }}; exit 7"
+    done = somebody("sh", str(script), "sh", "-c", inside)
+    assert done.returncode == 7
+    assert done.stdout.split() == (["0", "mine"] if allowed else [str(SOMEBODY)]), done.stderr
+    assert not Path("/mnt/mine").exists()
+    assert "mine" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+
+
+def test_its_temporary_folder_is_its_own_whatever_root_has_in_the_machines(script: Path) -> None:
+    told = "id -u; echo $TMPDIR; stat -c %u $TMPDIR"
+    done = somebody("sh", str(script), "sh", "-c", told)
+    uid, *rest = done.stdout.split()
+    if uid == "0":
+        folder, owner = rest
+        assert (folder, owner) == (f"{script.parent}/mt-{SOMEBODY}", "0"), "the namespace's root, which is us"
+
+
+def test_where_the_kernel_allows_no_namespaces_the_command_runs_as_who_one_is(script: Path, tmp_path: Path) -> None:
+    refuses = script.parent / "unshare"
+    refuses.write_text("#!/bin/sh\necho 'unshare: unshare failed: Operation not permitted' >&2\nexit 1\n", "utf-8")
+    refuses.chmod(0o755)
+    done = somebody("env", f"PATH={script.parent}:{os.environ['PATH']}", "sh", str(script), "sh", "-c", "id -u; exit 7")
+    own = str(SOMEBODY if rights.has_users() else os.geteuid())
+    assert (done.stdout.split(), done.stderr, done.returncode) == ([own], "", 7)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_root_is_left_as_it_is(script: Path) -> None:
+    rights.need_root()
+    done = subprocess.run(
+        ["sh", str(script), "sh", "-c", "cat /proc/self/uid_map; readlink /proc/self/ns/mnt"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == Path("/proc/self/uid_map").read_text("ascii") + f"{Path('/proc/self/ns/mnt').readlink()}\n"
