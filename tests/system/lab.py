@@ -209,8 +209,11 @@ class Lab:
 
     def agent_pid(self, node: str) -> int | None:
         """The agent of a node, if it lives."""
+        return self._who_locked(self.agent_folder(node) / "lock")
+
+    def _who_locked(self, lock: Path) -> int | None:
         try:
-            pid = int((self.agent_folder(node) / "lock").read_text(encoding="ascii"))
+            pid = int(lock.read_text(encoding="ascii"))
         except (FileNotFoundError, ValueError):
             return None
         return pid if any(process.pid == pid for process in self.processes()) else None
@@ -252,15 +255,19 @@ class Lab:
     def close(self) -> list[Process]:
         """End master and agents, then whatever is left; gives what had to be killed, which should be nothing."""
         self.kill_master()
-        agents = {self.agent_pid(node) for node in self.nodes} if self.state.exists() else set()
-        for pid in agents - {None}:
-            _signal(pid, signal.SIGTERM)
         with suppress(NeverError):
-            until("nothing of the lab lives", lambda: not self.processes())
+            until("nothing of the lab lives", self._nothing_lives)
         left = self.processes()
         for process in left:
             _signal(process.pid, signal.SIGKILL)
         return left
+
+    def _nothing_lives(self) -> bool:
+        """Ask the agents to end; whether nothing is left. To be asked again: an agent that was just being started when
+        the master was killed has no pid in its lock yet."""
+        for lock in self.state.glob("muster/*/lock"):
+            _signal(self._who_locked(lock), signal.SIGTERM)
+        return not self.processes()
 
 
 def _children(everything: list[Process], parent: int | None, limit: int) -> list[int]:

@@ -79,6 +79,17 @@ def live(lab: Lab, code: Path, *, compacts: bool) -> None:
         ("tasks", [], {"active": False, "ended": True}),
     )
     lab.kill_master()
+    if compacts:
+        write_some_more(lab, code, running)
+
+
+def write_some_more(lab: Lab, code: Path, running: list[int]) -> None:
+    """Have the journal hold records again, which the last compaction may have cut to its first line."""
+    lab.start()
+    landed.ask(code, lab.conf, ("submit", ["true"], {"name": "the last", "hold": True}))
+    with lab.client() as client:
+        until("both run on", lambda: all(client.show(number)["state"] == "running" for number in running))
+    lab.kill_master()
 
 
 @pytest.fixture(
