@@ -19,6 +19,7 @@ from wire.errors import LockedError, MusterError
 log = logging.getLogger("muster.store")
 
 LOCKS = Path("/proc/locks")
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 PRIVATE = 0o600
@@ -37,6 +38,9 @@ class SyncFailedError(MusterError):
 
 class Disk(Protocol):
     """What the store asks of a file system. Paths are absolute or relative to the process; sizes are bytes."""
+
+    def boot(self) -> str:
+        """Names this run of the machine: as long as it is the same, also what was not synced is there. "": unknown."""
 
     def make_folder(self, path: Path) -> None:
         """Create the folder and its parents, durably; fine if it is there."""
@@ -107,6 +111,12 @@ class OsDisk:
 
     def __init__(self) -> None:
         self._folders: dict[Path, int] = {}
+
+    def boot(self) -> str:
+        """Ask the kernel."""
+        with suppress(OSError):
+            return BOOT.read_text(encoding="ascii").strip()
+        return ""
 
     def make_folder(self, path: Path) -> None:
         """Create missing folders from the top, syncing each one's parent; the last is for our eyes only."""

@@ -1,8 +1,18 @@
-"""Ids that were promised: a number, ahead of every id given, on the disk before the id is.
+"""Ids that were given, and ids that are promised: so that none is given again though the journal's end was lost.
 
-The journal tells which ids were given; if its end is lost, and with it tasks that somebody was told of, this file still
-knows how far they went, so that none of them is given to another task. It is a second line: that it cannot be written
-holds nothing up, and what it says counts only after a loss.
+The journal tells which ids were given, as far as it goes. It may have lost its end and show nothing of it, when it ends
+with a whole record: who cuts it or puts it back from a backup does that, and so does a disk that forgets at a power cut
+what it had synced. The file `ids` has lines:
+
+1. a number ahead of all ids that were given, synced before they are;
+2. the boot of the machine in which this was written, or `ended`, after which nothing was given;
+3. and on: the last id that was given, a line after each commit that gave some. They are not synced: they are there as
+   long as the machine runs, whatever becomes of the process, and nobody believes them in another boot.
+
+So after a master's end, in order or not, the last line is exact and the numbers go on without a gap. Only if the
+machine went down under it nobody knows more than the promise. A file of an earlier version is its first line alone, and
+counts only when something was seen to be lost. The file is a second line of defence: that it cannot be written holds
+nothing up.
 """
 
 from __future__ import annotations
@@ -10,36 +20,101 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from master.durable.disk import Disk, publish
+from master.durable.disk import Disk, SyncFailedError, publish
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = "ids"
-AHEAD = 1000
-"""So many ids are promised at a time: a write more in every thousand submits, and a gap as wide after a loss."""
+ENDED = "ended"
+AHEAD = 200
+"""So many ids are promised at a time: a write more in every so many submits, and at most as wide a gap after a power
+cut."""
 
 
 class Promised:
-    """The file `ids` of one folder."""
+    """The file `ids` of one folder. `given`: the last id that is known to have been given. `last`: none beyond was."""
 
     def __init__(self, disk: Disk, folder: Path) -> None:
         self._disk = disk
         self._folder = folder
+        self._fd: int | None = None
+        self._is_of_an_earlier_version = False
+        self.given = 0
         self.last = 0
 
-    def load(self) -> int:
-        """The last id that was promised; 0 where nobody knows."""
-        with suppress(OSError, ValueError):
-            self.last = int(self._disk.read(self._folder / FILE))
-        return self.last
+    def go_on(self, highest: int, damage: list[str], *, is_new: bool) -> int:
+        """Read it; the id after which numbers go on, `highest` being the last one that the other files know. `damage`
+        are sentences about what was lost; one is added where only this file shows it. `is_new`: nothing was recorded in
+        this folder, so no id was given in it. Raises SyncFailedError."""
+        self._load()
+        if self.given > highest and not damage:
+            damage.append(
+                f"the journal lost its end: ids up to {self.given} had been given, and it knows of none after "
+                f"{highest}. Was it cut, or put back from a backup? Look whether the newest tasks are there"
+            )
+        counts = damage or not (is_new or self._is_of_an_earlier_version)
+        last = max(highest, self.last) if counts else highest
+        self.given = self.last = last + 1 if damage else last
+        self._promise(self.given)
+        return self.given
+
+    def _load(self) -> None:
+        try:
+            *lines, _unfinished = self._disk.read(self._folder / FILE).decode("ascii").split("\n")
+            self.last = int(lines[0])
+        except (OSError, ValueError, IndexError):
+            return
+        boot = lines[1] if len(lines) > 1 else ""
+        self._is_of_an_earlier_version = not boot
+        if boot == ENDED or (boot and boot == self._disk.boot()):
+            self.given = self.last = _last_number(lines[2:])
 
     def cover(self, highest: int) -> None:
-        """Promise ids well beyond `highest`, if they are not. Raises SyncFailedError."""
-        if highest + AHEAD // 2 <= self.last:
-            return
+        """Promise ids well beyond `highest`, which is about to be given, if they are not. Raises SyncFailedError."""
+        if highest > self.last:
+            self._promise(highest)
+
+    def _promise(self, highest: int) -> None:
+        lines = f"{highest + AHEAD}\n{self._disk.boot()}\n{self.given}\n"
         # A disk that takes nothing now is told by the journal's own write; this is tried again with the next commit.
         with suppress(OSError):
-            publish(self._disk, self._folder / FILE, b"%d\n" % (highest + AHEAD))
-            self._disk.sync_folder(self._folder)
+            self._publish(lines)
+            self._fd = self._disk.extend(self._folder / FILE)
             self.last = highest + AHEAD
+
+    def note(self, highest: int) -> None:
+        """All ids up to `highest` are in the journal."""
+        if highest <= self.given:
+            return
+        self.given = highest
+        if self._fd is None:
+            return
+        line = b"%d\n" % highest
+        with suppress(OSError):
+            if self._disk.write(self._fd, line) == len(line):
+                return
+        self.last = self.given  # half a line, or none: the next id begins the file anew
+
+    def end(self) -> None:
+        """Nothing is given from here on. Where that cannot be written, the next start goes by what is there."""
+        if self._fd is None:
+            return
+        with suppress(OSError, SyncFailedError):
+            self._publish(f"{self.given}\n{ENDED}\n{self.given}\n")
+        self._close()
+
+    def _publish(self, lines: str) -> None:
+        self._close()
+        publish(self._disk, self._folder / FILE, lines.encode("ascii"))
+        self._disk.sync_folder(self._folder)
+
+    def _close(self) -> None:
+        if self._fd is not None:
+            self._disk.close(self._fd)
+            self._fd = None
+
+
+def _last_number(lines: list[str]) -> int:
+    numbers = [int(line) for line in lines if line.isdecimal()]
+    return numbers[-1] if numbers else 0

@@ -8,7 +8,7 @@ change means; it numbers changes, keeps them, and gives back the newest of every
     state.json                                     the next id, pieces of state, answered requests
     journal.jsonl                                  records since those were written
     journal.torn journal.damaged                   what starts cut off the journal's end, or could not read
-    queues.sums ids                                what the queue files were; an id beyond all that were given
+    queues.sums ids                                what the queue files were; which ids were given, and promised
     history/YYYY-MM.jsonl                          tasks that were moved out, by the month in which they ended (UTC)
     reserve, lock                                  space to free when the disk is full; the holder's pid
 """
@@ -108,6 +108,7 @@ class Store:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+        self._promised.end()
         for fd in self._lock:
             self.disk.close(fd)
         self._lock = ()
@@ -150,7 +151,8 @@ class Store:
         tries again. Raises SyncFailedError when the process must end, JournalChangedError when only `write_anew` can
         save what was recorded.
         """
-        self._promised.cover(self._highest_id)
+        highest = self._highest_id
+        self._promised.cover(highest)
         self._look()
         try:
             self.journal.commit()
@@ -159,6 +161,7 @@ class Store:
                 self.fault = str(error)
                 raise
             self._commit_on_reserve()
+        self._promised.note(highest)
 
     def _look(self) -> None:
         try:
@@ -293,18 +296,15 @@ class Store:
         self._state = dict(image.state)
         self._settled = recovery.settled
         self._plan_compaction(recovery.snapshot_bytes)
-        self._highest_id = recovery.highest_id
-        promised = self._promised.load()
-        if recovery.damage:
-            self._highest_id = max(self._highest_id, promised) + 1
-        self._promised.cover(self._highest_id)
+        self._highest_id = self._promised.go_on(recovery.highest_id, recovery.damage, is_new=image.seq == 0)
         if not recovery.vouched:
             self._vouch(recovery)
             self._settled = recovery.settled
         self._import(image, recovery)
         image.seq = self._journal.seq
         image.next_id = self._highest_id + 1
-        self._tell(recovery.damage)
+        if self._highest_id > recovery.highest_id:
+            self._tell(recovery.damage)
         image.state = dict(self._state)
         return image
 
@@ -342,13 +342,16 @@ class Store:
             snapshot.refuse(path, None, f"it does not say which tasks are to be held ({error})")
 
     def _tell(self, damage: list[str]) -> None:
-        """Keep what people have to know of, until somebody has seen it."""
-        if not damage:
-            return
-        found = [salvage.Loss(time.time(), f"{text}; new ids begin at {self._highest_id + 1}") for text in damage]
-        piece = msgspec.Raw(msgspec.json.encode([*self.damage, *found]))
-        # The tombstone of an id beyond all that were promised: from here on the journal knows how far they went.
-        self.append(Change(gone=[self._highest_id], state={salvage.DAMAGE: piece}))
+        """Record from where ids go on, and keep what people have to know of until somebody has seen it."""
+        begin = f"new ids begin at {self._highest_id + 1}"
+        # The tombstone of an id beyond all that may have been given: from here on the journal knows how far they went.
+        change = Change(gone=[self._highest_id])
+        if damage:
+            found = [salvage.Loss(time.time(), f"{text}; {begin}") for text in damage]
+            change.state[salvage.DAMAGE] = msgspec.Raw(msgspec.json.encode([*self.damage, *found]))
+        else:
+            self.notes.append(f"the machine went down under the master, and nobody knows which ids were given: {begin}")
+        self.append(change)
         with suppress(StoreUnavailableError):  # it goes with the next commit; `fault` tells
             self.commit()
 

@@ -289,6 +289,27 @@ def test_a_zeroed_tail_is_told_until_somebody_has_seen_it_and_no_id_is_given_aga
     assert "damage" not in lab.muster("status").stdout
 
 
+def test_a_journal_cut_where_a_record_ends_is_told_and_no_id_is_given_again(lab: Lab) -> None:
+    lab.start()
+    with lab.client() as client:
+        kept = client.submit("true", hold=True)
+        size = journal(lab).stat().st_size
+        lost = [client.submit("true", hold=True) for _ in range(5)]
+    lab.kill_master()
+    with journal(lab).open("r+b") as file:
+        file.truncate(size)
+    lab.start()
+    assert f"ids up to {lost[-1]} had been given" in lab.muster("status").stdout
+    with lab.client() as client:
+        fresh = client.submit("true", hold=True)
+        assert lost[-1] < fresh <= lost[-1] + 2
+    lab.kill_master()
+    lab.start()
+    with lab.client() as client:
+        assert client.submit("true", hold=True) == fresh + 1
+        assert known_ids(lab) == {kept, fresh, fresh + 1}
+
+
 def test_while_nothing_can_be_written_what_a_kill_takes_back_is_marked_wherever_it_is_shown(
     lab: Lab, tmp_path: Path
 ) -> None:

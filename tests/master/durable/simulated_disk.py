@@ -8,6 +8,7 @@ keep any of its 512-byte sectors and any change of a name may be lost while a la
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -77,7 +78,10 @@ class SimulatedDisk:
     """Implements `master.durable.disk.Disk`. `after_each` is called after every operation that changes something.
 
     `capacity` in bytes makes it full; `read_only` makes it refuse; `broken_sync` makes the next sync fail.
+    Each one is a boot of its machine.
     """
+
+    _boots = itertools.count(1)
 
     def __init__(self, image: dict[Path, bytes] | None = None) -> None:
         self.files = {path: Content(data, data) for path, data in (image or {}).items()}
@@ -91,6 +95,10 @@ class SimulatedDisk:
         self.broken_sync = False
         self._open: dict[int, Content | None] = {}
         self._next_fd = 100
+        self._boot = f"boot-{next(self._boots)}"
+
+    def boot(self) -> str:
+        return self._boot
 
     def crash(self, fate: Fate, chance: random.Random) -> dict[Path, bytes]:
         """What is on the disk if the power goes now."""
