@@ -6,16 +6,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 from collections import Counter
 from collections.abc import Callable, Generator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from tests import ports
 from tests.rights import CannotHere
 
 settings.register_profile("here", deadline=None, print_blob=True)
@@ -66,12 +65,8 @@ def _nothing_from_the_callers_environment(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.fixture
 def free_ports() -> list[int]:
-    """Three TCP ports that nobody listens on; they are all held at once while they are chosen, so they differ."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+    """Three TCP ports that nobody listens on, and that nobody else is given."""
+    return ports.free_ports(3)
 
 
 @pytest.fixture

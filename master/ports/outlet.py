@@ -167,14 +167,14 @@ class Outlet:
         self.unsent += len(frame)
         self._streams.send_soon(self)
 
-    def send_durable(self, frames: list[bytes], refusal: Callable[[MusterError], bytes]) -> None:
-        """Send what is true now once it is durable; or the refusal, if it cannot be."""
+    def send_durable(self, frames: list[bytes], instead: Callable[[MusterError], list[bytes]]) -> None:
+        """Send what is true now once it is durable; or what is to leave instead, if it cannot be."""
         size = sum(map(len, frames))
         self.unsent += size
 
         def leave(failed: MusterError | None) -> None:
             self.unsent -= size
-            for frame in frames if failed is None else [refusal(failed)]:
+            for frame in frames if failed is None else instead(failed):
                 self.send(frame)
 
         self._streams.engine.reply(leave)

@@ -162,6 +162,9 @@ class Connection(asyncio.Protocol):
                 self._end(ProtocolError(f"{error}; the connection is closed"))
             return
         self._begun = True
+        self._begin(request)
+
+    def _begin(self, request: Request) -> None:
         running = self._calls.begin(request.method, request.params, partial(self._answer, request), self._is_there)
         if isinstance(running, asyncio.Task):
             self._jobs.add(running)
@@ -182,16 +185,24 @@ class Connection(asyncio.Protocol):
             self._refuse(request.id, error)
         elif request.id is not None:
             frames = rpc_frames.answer(request.id, result)
-            self.outlet.send_durable(frames, partial(rpc_frames.refusal, request_id=request.id))
+            self.outlet.send_durable(frames, partial(self._instead, request))
         if request.method == "subscribe":
             self.outlet.snapshot_made()
         if self._long is request:
             self._long = None
             self._freed()
 
+    def _instead(self, request: Request, error: MusterError) -> list[bytes]:
+        """What leaves for an answer that told what cannot be made durable. Whoever only looks is answered anew, for by
+        now it can be told as what is not saved yet; a snapshot is asked for again by who subscribes."""
+        if self._calls.only_looks(request.method) and request.method != "subscribe":
+            self._begin(request)
+            return []
+        return [rpc_frames.refusal(error, request.id)]
+
     def _refuse(self, request_id: int | str | None, error: MusterError) -> None:
         frame = rpc_frames.refusal(error, request_id)
-        self.outlet.send_durable([frame], lambda _failed: frame)
+        self.outlet.send_durable([frame], lambda _failed: [frame])
 
     def _end(self, error: ProtocolError) -> None:
         """Tell what is wrong, and close; nothing more is heard."""

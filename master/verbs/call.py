@@ -81,6 +81,12 @@ class Calls:
         if task is not None and verb.whose == "own":
             check_owner(self.caller, name, task)
 
+    @staticmethod
+    def only_looks(name: str) -> bool:
+        """Whether the verb changes nothing: those that viewers may call."""
+        verb = VERBS.get(name)
+        return verb is not None and verb.role == "viewer"
+
     def begin(self, name: str, params: dict[str, Any], done: OnResult, is_wanted: Callable[[], bool]) -> Running | None:
         """Call a verb; `done` is told what came of it, at once or later. Gives what goes on; None if it is over.
 

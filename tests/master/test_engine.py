@@ -151,6 +151,23 @@ def test_a_disk_that_refuses_is_told_and_recovers_by_itself(tmp_path: Path, numb
     run(story())
 
 
+def test_who_only_looks_just_when_the_disk_refuses_is_shown_what_is_not_saved(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            await settled(lambda: master.engine._commit_at is None)
+            peer = await master.peer()
+            master.disk.refuse = errno.ENOSPC
+            changed = peer.ask("task.submit", command="true")
+            looks = [peer.ask("task.show", id=1), peer.ask("task.list"), peer.ask("server.info")]
+            assert (await peer.answer(changed))["error"]["data"]["code"] == "store_unavailable"
+            shown, listed, told = [(await peer.answer(number))["result"] for number in looks]
+            assert shown["unsaved"] is True
+            assert [task["unsaved"] for task in listed["tasks"]] == [True]
+            assert told["unsaved"] == [1]
+
+    run(story())
+
+
 def test_the_first_answer_after_the_disk_was_full_waits_for_its_sync_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

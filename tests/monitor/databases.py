@@ -22,7 +22,7 @@ import urllib3
 from urllib3.exceptions import HTTPError
 
 from master.tls.certificates import OwnCertificates
-from tests.system.lab import free_ports
+from tests.ports import free_ports
 from tests.waiting import NeverError, until
 
 _INFLUX_CONF = """

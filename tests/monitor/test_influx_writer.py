@@ -17,7 +17,7 @@ from monitor.influx_settings import Settings
 from monitor.influx_writer import BATCH_BYTES, Buffer, Pace, Writer
 from tests.monitor.conftest import InfluxMaker
 from tests.monitor.databases import ADMIN, Influx, Victoria, stub
-from tests.system.lab import free_ports
+from tests.ports import free_ports
 from tests.waiting import until
 from wire.errors import ConfigError
 

@@ -14,8 +14,9 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.ports import free_ports
 from tests.storm.line import GoneError, Line, RefusedError
-from tests.system.lab import PORTS, Lab, free_ports
+from tests.system.lab import PORTS, Lab
 from tests.waiting import until
 
 JOURNAL = "journal.jsonl"

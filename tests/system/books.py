@@ -10,6 +10,7 @@ import json
 import random
 import shutil
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +51,7 @@ def audit_running(lab: Lab, oracle: Oracle, jobs: list[Job], *, lost: int, reboo
     problems += _logs(tasks, jobs, lost, rebooted)
     for node in nodes:
         held = [gpu["index"] for gpu in node["gpus"] if gpu["held_by"]]
-        if held or node["state"] != "online":
+        if held:
             problems.append(f"{node['name']} is {node['state']} ({node['reason']}), and its GPUs {held} are held")
     return problems + _leftovers(lab)
 
@@ -161,17 +162,26 @@ def _logs(tasks: dict[int, Task], jobs: list[Job], lost: int, rebooted: Collecti
 
 
 def _leftovers(lab: Lab) -> list[str]:
-    problems = []
+    """What is still not at rest after its time."""
     try:
-        until("no stray processes", lambda: not lab.strays(), SETTLE_S)
+        until("all is at rest", lambda: not _unrest(lab), SETTLE_S)
     except NeverError:
-        problems.append(f"left alive: {lab.strays()}")
+        return _unrest(lab)
+    return []
+
+
+def _unrest(lab: Lab) -> list[str]:
+    """What is on its way at this moment: the last fault may have been a moment ago."""
+    with lab.client() as client:
+        away = [node for node in client.nodes() if node["state"] != "online"]
+    problems = [f"{node['name']} is {node['state']} ({node['reason']})" for node in away]
+    strays = lab.strays()
+    if strays:
+        problems.append(f"left alive: {strays}")
     for node in lab.nodes:
-        claims = lab.agent_folder(node) / "attempts"
-        try:
-            until("every attempt forgotten", lambda claims=claims: not any(claims.iterdir()), SETTLE_S)  # type: ignore[misc]
-        except NeverError:
-            problems.append(f"{node} still remembers {sorted(path.name for path in claims.iterdir())}")
+        claims = sorted(path.name for path in (lab.agent_folder(node) / "attempts").iterdir())
+        if claims:
+            problems.append(f"{node} still remembers {claims}")
         pid = lab.agent_pid(node)
         if pid is None:
             problems.append(f"{node} has no agent")
@@ -189,7 +199,10 @@ def _leftovers(lab: Lab) -> list[str]:
 
 
 def _count(pid: int, what: str) -> int:
-    return sum(1 for _ in Path(f"/proc/{pid}/{what}").iterdir())
+    """None are left of a process that is gone."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return sum(1 for _ in Path(f"/proc/{pid}/{what}").iterdir())
+    return 0
 
 
 def _parses(path: Path) -> list[str]:

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -20,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from client.api import Client, connect
+from tests.ports import free_ports
 from tests.testbed import processes
 from tests.testbed.processes import Process
 from tests.waiting import PATIENCE_S, NeverError, until
@@ -27,23 +26,8 @@ from wire.errors import UnreachableError
 
 ROOT = Path(__file__).parents[2]
 PORTS = ("monitor_port", "data_port", "train_state_port")
-CHOOSE_FROM = range(12_000, 30_000)
-"""Below the ports that the kernel gives to clients: one that waits for its master may otherwise connect to itself."""
 OWN_FORKS = 2
 """Children of an agent that belong to no task: its sampler, and the next task's shim, which has a child."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody listens on."""
-    found: list[int] = []
-    for port in random.sample(CHOOSE_FROM, 500):
-        with socket.socket() as probe, suppress(OSError):
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
-            found.append(port)
-        if len(found) == count:
-            return found
-    raise NeverError(f"{count} free ports among 500")
 
 
 def rewrite(path: Path, text: str) -> None:
@@ -259,15 +243,19 @@ class Lab:
             until("nothing of the lab lives", self._nothing_lives)
         left = self.processes()
         for process in left:
-            _signal(process.pid, signal.SIGKILL)
+            signal_to(process.pid, signal.SIGKILL)
         return left
 
     def _nothing_lives(self) -> bool:
-        """Ask the agents to end; whether nothing is left. To be asked again: an agent that was just being started when
-        the master was killed has no pid in its lock yet."""
-        for lock in self.state.glob("muster/*/lock"):
-            _signal(self._who_locked(lock), signal.SIGTERM)
+        """Ask the agents to end, and again until nothing is left: one that was just being started when the master was
+        killed can be asked only later."""
+        self.end_agents()
         return not self.processes()
+
+    def end_agents(self) -> None:
+        """Ask all agents to end that can be found by now."""
+        for lock in self.state.glob("muster/*/lock"):
+            signal_to(self._who_locked(lock), signal.SIGTERM)
 
 
 def _children(everything: list[Process], parent: int | None, limit: int) -> list[int]:
@@ -275,7 +263,8 @@ def _children(everything: list[Process], parent: int | None, limit: int) -> list
     return [process.pid for process in everything if process.parent == parent and not process.launch_id][:limit]
 
 
-def _signal(pid: int | None, number: int) -> None:
+def signal_to(pid: int | None, number: int) -> None:
+    """Send a signal to a process, if there is one and it still lives."""
     if pid is not None:
         with suppress(ProcessLookupError):
             os.kill(pid, number)

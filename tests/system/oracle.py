@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _SCRIPT = """\
-# . oracle.sh CODE NAP [leftover]: hold what this attempt was given, for NAP seconds, then end with CODE.
+# . oracle.sh CODE NAP [leftover]: hold what this attempt was given, for NAP seconds or until there is a file NAP, then
+# end with CODE.
 muster_conflict() { echo "$MUSTER_LAUNCH_ID $1 on $MUSTER_NODE" >>"$muster_disk/conflicts"; exit 99; }
 exec {muster_fd}>"$muster_here/locks/task-$MUSTER_TASK_ID"
 flock -n "$muster_fd" || muster_conflict "task $MUSTER_TASK_ID"
@@ -27,7 +28,10 @@ done
 echo "start $MUSTER_LAUNCH_ID $MUSTER_TASK_ID $MUSTER_NODE $$ $EPOCHREALTIME $CUDA_VISIBLE_DEVICES" \\
     >>"$muster_disk/oracle"
 if [ "$3" = leftover ]; then setsid sleep 8 & fi
-sleep "$2"
+case "$2" in
+    /*) until [ -e "$2" ]; do sleep 0.02; done ;;
+    *) sleep "$2" ;;
+esac
 echo "end $MUSTER_LAUNCH_ID $1 $EPOCHREALTIME" >>"$muster_disk/oracle"
 if [ "$1" = 137 ]; then kill -KILL $$; fi
 exit "$1"
@@ -37,7 +41,8 @@ FOREVER_S = 300
 
 @dataclass
 class Job:
-    """One task as the clients know it. `doomed`: it would sleep for ever and is cancelled. `id`: what was answered."""
+    """One task as the clients know it. It naps for `nap_s` seconds, or until there is a file `awaits`. `doomed`: it
+    would sleep for ever and is cancelled. `id`: what was answered."""
 
     number: int
     gpus: int
@@ -46,6 +51,7 @@ class Job:
     leftover: bool = False
     doomed: bool = False
     id: int = 0
+    awaits: Path | None = None
 
     @property
     def state(self) -> str:
@@ -83,7 +89,8 @@ class Oracle:
 
     def command(self, job: Job) -> str:
         """The bash line that makes a task of this job."""
-        words = [".", str(self.script), str(job.code), str(job.nap_s), *(["leftover"] if job.leftover else [])]
+        nap = str(job.awaits or job.nap_s)
+        words = [".", str(self.script), str(job.code), nap, *(["leftover"] if job.leftover else [])]
         return shlex.join(words)
 
     def starts(self) -> Counter[str]:

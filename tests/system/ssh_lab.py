@@ -9,11 +9,10 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.system.lab import Lab
+from tests.system.lab import Lab, signal_to
 from tests.system.oracle import Oracle
 from tests.testbed.bed import Testbed
 from tests.testbed.host import Host
@@ -138,20 +137,12 @@ class SshLab(Lab):
     def _inits(self) -> set[int]:
         return {host.init for host in self.hosts.values() if host.is_on}
 
-    def close(self) -> list[Process]:
-        """End master and agents, then whatever is left; gives what had to be killed, which should be nothing."""
-        self.kill_master()
+    def end_agents(self) -> None:
+        """Ask all agents, and what dials for them, to end: they are children of their hosts' processes 1."""
+        inits = self._inits()
         for process in self.processes():
-            if process.parent in self._inits():
-                with suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGTERM)
-        with suppress(NeverError):
-            until("nothing of the lab lives", lambda: not self.processes())
-        left = self.processes()
-        for process in left:
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-        return left
+            if process.parent in inits:
+                signal_to(process.pid, signal.SIGTERM)
 
 
 def _of_account(host: Host) -> list[Process]:

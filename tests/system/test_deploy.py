@@ -25,7 +25,7 @@ from master.setup.deploy import nfs as nfs_files
 from master.setup.deploy import steps
 from tests import rights
 from tests.master.setup.deploy.deploy_lab import LOCAL, NODES, lab_at, machine, write_lab
-from tests.system.lab import free_ports
+from tests.ports import free_ports
 from tests.testbed import accounts
 from tests.waiting import until
 

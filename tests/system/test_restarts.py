@@ -30,13 +30,14 @@ def await_running(lab: Lab, task_ids: list[int]) -> None:
 
 
 def test_tasks_survive_down_and_up_with_their_exit_codes(lab: Lab) -> None:
-    flag = lab.folder / "go on"
+    meanwhile, flag = lab.folder / "meanwhile", lab.folder / "go on"
     lab.folder.mkdir(exist_ok=True)
+    awaits = "until [ -e '{}' ]; do sleep 0.02; done; exit {}"
     up = lab.muster("up", "--detach")
     assert up.returncode == 0, up.stderr
     with lab.client() as client:
-        early = client.submit("sleep 0.4; exit 5", gpus=2)
-        late = client.submit(f"until [ -e '{flag}' ]; do sleep 0.02; done; exit 6", gpus=6)
+        early = client.submit(awaits.format(meanwhile, 5), gpus=2)
+        late = client.submit(awaits.format(flag, 6), gpus=6)
         queued = client.submit("exit 7", gpus=8)
     await_running(lab, [early, late])
     before = {process.launch_id for process in lab.attempts_alive()}
@@ -44,6 +45,7 @@ def test_tasks_survive_down_and_up_with_their_exit_codes(lab: Lab) -> None:
     down = lab.muster("down")
     assert down.returncode == 0, down.stderr
     assert "2 tasks run on" in down.stdout
+    meanwhile.touch()
     until("the short task ends without a master", lambda: len({p.launch_id for p in lab.attempts_alive()}) == 1)
     up = lab.muster("up", "--detach")
     assert up.returncode == 0, up.stderr

@@ -92,11 +92,11 @@ def test_where_the_shim_was_the_last_process_to_be_had_the_command_is_not_begun(
     agent = (ssh_lab.agent_folder(sick.name) / "lock").read_text(encoding="ascii").strip()
 
     def standing_by() -> list[str]:
-        """The spare shim and what is to become its command: forked before the limit was reached."""
-        listed = sick.run("ps", "-e", "-o", "pid=,ppid=").splitlines()
-        parents = dict(line.split() for line in listed)
-        shims = [pid for pid, parent in parents.items() if parent == agent]
-        return [pid for pid, parent in parents.items() if parent in shims]
+        """What is to become the spare shim's command, forked before the limit was reached: a fork of the agent's still.
+        What the task before has left is something else by now, or nothing."""
+        listed = [line.split(None, 2) for line in sick.run("ps", "-e", "-o", "pid=,ppid=,args=").splitlines()]
+        parents = {pid: parent for pid, parent, command in listed if " --state " in command}
+        return [pid for pid, parent in parents.items() if parents.get(parent) == agent]
 
     for pid in until("a shim and its command stand by", standing_by):
         sick.run("prlimit", "--pid", pid, "--nproc=0:", user=Host.user)

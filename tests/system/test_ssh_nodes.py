@@ -34,7 +34,7 @@ def test_tasks_run_on_every_node_with_their_exit_codes_and_logs(ssh_lab: SshLab)
         assert log[:4] == [name, "lab", str(ssh_lab.root), gpus]
         assert log[-1] == "" or f"Program Exit With Code {place}" in log
         assert node_of(ssh_lab, name)["hostname"] == name
-    assert ssh_lab.strays() == []
+    until("nothing of them lives", lambda: not ssh_lab.strays(), seen=ssh_lab.strays)
 
 
 def test_a_master_that_is_killed_finds_all_its_tasks_again(ssh_lab: SshLab) -> None:

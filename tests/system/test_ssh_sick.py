@@ -10,7 +10,7 @@ from tests.system.ssh_asking import ended, node_of, submit, task_of, until_node,
 from tests.system.ssh_lab import SshLab
 from tests.testbed.bed import Testbed
 from tests.testbed.host import Host
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 TRIES = 30
 STATE = f"/home/{Host.user}/.local/state"
@@ -90,8 +90,12 @@ def _retries_leave_nothing(bed: Testbed, lab: SshLab, names: list[str]) -> None:
     _try_again(bed, lab, names, 10)
     before = _quiet_counts(lab)
     _try_again(bed, lab, names, TRIES)
-    after = _quiet_counts(lab)
-    assert all(late <= early for early, late in zip(before, after, strict=True)), (before, after)
+
+    def nothing_more() -> bool:
+        return all(late <= early for early, late in zip(before, _counts(lab), strict=True))
+
+    # A try that is still under way has its threads and descriptors; what was left behind never goes.
+    until(f"no more threads and descriptors than {before}", nothing_more, seen=lambda: _counts(lab))
 
 
 def _try_again(bed: Testbed, lab: SshLab, names: list[str], times: int) -> None:
@@ -103,7 +107,7 @@ def _try_again(bed: Testbed, lab: SshLab, names: list[str], times: int) -> None:
             client.start_agents(names)
             return log.sshd_log.count("Failed password") >= begun + times
 
-        until(f"{times} more tries", enough, patience=60)
+        until(f"{times} more tries", enough, 4.0 * times + PATIENCE_S)
 
 
 def _quiet_counts(lab: SshLab) -> tuple[int, int]:

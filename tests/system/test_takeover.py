@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,9 @@ import pytest
 
 from master.setup.init.going_back import go_back
 from tests.old_lab import lay_out, tree
-from tests.system.lab import Lab, free_ports, rewrite
-from tests.testbed.processes import Process
-from tests.waiting import NeverError, until
+from tests.ports import free_ports
+from tests.system.lab import Lab, rewrite
+from tests.waiting import until
 
 TRAIN, SECOND, AFTER_HISTORY, AFTER_DELETED, AFTER_RUNNING, URGENT = WAITING = (
     26112106053964, 26112106060112, 26112106071500, 26112106071501, 26112106080000, 26112106090000,
@@ -68,18 +66,6 @@ class MovedLab(Lab):
         done = self.muster("queue", "--all", "--json")
         assert done.returncode == 0, done.stderr
         return {task["id"]: task for task in json.loads(done.stdout)}
-
-    def close(self) -> list[Process]:
-        """End all of it. An agent is known by its command: its folder does not spell the node's name as we do."""
-        self.kill_master()
-        for process in self.processes():
-            if " serve --state " in process.command:
-                with suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGTERM)
-        with suppress(NeverError):
-            until("nothing of the lab lives", lambda: not self.processes())
-        self.nodes = []
-        return super().close()
 
 
 @pytest.fixture

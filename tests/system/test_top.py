@@ -56,7 +56,7 @@ def test_tasks_come_run_are_read_and_cancelled_on_the_screen(lab: Lab) -> None:
             await screen.shows("too-many")
             await screen.shows("5 of 8 GPUs free")
             await screen.until("CPU", lambda: "node0" in screen.app.state.samples)
-            assert "GPUs 3/8 held  1 run, 1 wait" in screen.text()
+            await screen.shows("GPUs 3/8 held  1 run, 1 wait")
             await screen.pilot.press("g", "l")
             await screen.shows("开始")
             await screen.shows("second")
@@ -153,8 +153,8 @@ def test_on_a_real_terminal_a_quiet_screen_needs_hardly_a_line(lab: Lab) -> None
         until("all but two run", lambda: len(client.tasks(states=["running"])) == 8)
     with Terminal(str(lab.conf)) as terminal:
         terminal.shows(b"live")
-        terminal.reads(2.0)
-        assert len(terminal.reads(QUIET_S)) / QUIET_S < SLOW_LINE / 4
+        # What it draws first, and a busy machine draws late, is much; a screen that is never quiet is never still.
+        until("little is drawn", lambda: len(terminal.reads(QUIET_S)) / QUIET_S < SLOW_LINE / 4, 6 * QUIET_S)
         with lab.client() as client:
             client.cancel(everything=True)
         os.write(terminal.screen, b"q")

@@ -31,6 +31,22 @@ def environment(pid: int) -> list[bytes]:
     return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
 
 
+def shown(pid: int) -> bytes:
+    """What everybody, or its own user, may read of how a process was started; nothing when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes() + b"".join(environment(pid))
+    except _GONE:
+        return b""
+
+
+def owner(pid: int) -> int | None:
+    """The uid of a process; None when it is gone."""
+    try:
+        return Path(f"/proc/{pid}").stat().st_uid
+    except _GONE:
+        return None
+
+
 def namespace(pid: int, kind: str) -> str:
     """The name of the process' namespace, e.g. `pid:[4026531836]`. Raises OSError."""
     return str(Path(f"/proc/{pid}/ns/{kind}").readlink())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.lab import free_ports
+from tests.ports import free_ports
 from tests.wrong_input.mistakes import Lab8
 
 ECHO = ["printf", "<%s>\\n"]

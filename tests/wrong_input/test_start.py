@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.system.lab import PORTS, free_ports
+from tests.ports import free_ports
+from tests.system.lab import PORTS
 from tests.waiting import until
 from tests.wrong_input.mistakes import Lab8
 

@@ -24,7 +24,7 @@ from master.drivers.host_keys import offered
 from master.nodes.driver import OfferedKey
 from master.nodes.registry import NodeConfig
 from tests import rights
-from tests.system.lab import free_ports
+from tests.ports import free_ports
 from tests.waiting import until
 
 PASSWORD = "öpen:sesame 1"  # noqa: S105  (a test's)

@@ -13,7 +13,7 @@ from master.nodes.driver import CannotConnectError
 from master.nodes.registry import NodeConfig
 from tests.master.drivers.real_sshd import RealSshd, make_key
 from tests.master.drivers.ssh_story import Site, black_hole, descriptors, half, mute, nothing_left, run, threads
-from tests.system.lab import free_ports
+from tests.ports import free_ports
 from tests.waiting import until
 from wire.errors import NodeUnreachableError
 

@@ -15,7 +15,7 @@ from master.nodes.driver import CannotConnectError
 from master.nodes.registry import NodeConfig
 from tests.master.drivers.real_sshd import RealSshd
 from tests.master.drivers.ssh_story import Site, mute, nothing_left, run
-from tests.system.lab import free_ports
+from tests.ports import free_ports
 
 SECRET = "gehe:im@"  # noqa: S105  (a test's)
 
