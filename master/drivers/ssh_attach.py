@@ -10,6 +10,7 @@ import base64
 import hashlib
 import re
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -58,19 +59,15 @@ def _bootstrap() -> bytes:
 def attach(pipe: Pipe, python: str, archive: tuple[str, bytes], folder: str) -> None:
     """Talk until the agent's first line is next. Raises CannotConnectError."""
     talk = _Talk(pipe, python)
-    try:
-        pipe.send(order(*archive, folder))
-        while True:
-            who, text = talk.next()
-            if who == "agent":
-                break
-            if text == "need":
-                pipe.send(archive[1])
-                talk.more_time()
-            elif text != "have":
-                raise CannotConnectError(_unable(text, python))
-    except BROKEN:
-        raise CannotConnectError(talk.why_ended()) from None
+    talk.say(order(*archive, folder))
+    while True:
+        who, text = talk.next()
+        if who == "agent":
+            break
+        if text == "need":
+            talk.say(archive[1])
+        elif text != "have":
+            raise CannotConnectError(_unable(text, python))
     talk.hand_over()
 
 
@@ -89,10 +86,12 @@ class _Talk:
         self._python = python
         self._data = b""
         self._deadline = 0.0
-        self.more_time()
 
-    def more_time(self) -> None:
-        """The other side has work to do."""
+    def say(self, data: bytes) -> None:
+        """Give the other side work to do. If it is not there any more, it may have said why before it went: `next`
+        reads that first, and then tells the end."""
+        with suppress(*BROKEN):
+            self._pipe.send(data)
         self._deadline = time.monotonic() + ATTACH_S
 
     def next(self) -> tuple[str, str]:
@@ -105,7 +104,7 @@ class _Talk:
             except TimeoutError:
                 raise CannotConnectError(self._why_silent()) from None
             if not piece:
-                raise CannotConnectError(self.why_ended())
+                raise CannotConnectError(self._why_ended())
             self._data += piece
         self._data = self._data[found.end() :]
         return found[1].decode(), found[2].decode("utf-8", "replace").strip()
@@ -114,8 +113,7 @@ class _Talk:
         """What was read too far is the agent's."""
         self._pipe.unread(self._data)
 
-    def why_ended(self) -> str:
-        """Why there is no agent, after the channel ended."""
+    def _why_ended(self) -> str:
         status = self._pipe.exit_status()
         if status is None:
             return "the connection ended before the agent answered"

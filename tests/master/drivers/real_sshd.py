@@ -163,7 +163,8 @@ class RealSshd:
         assert self._process is not None
         pids = (*self._sessions(), self._process.pid)
         for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
+            with suppress(ProcessLookupError):  # a session that ends by itself answers nobody either
+                os.kill(pid, signal.SIGSTOP)
         try:
             yield
         finally:

@@ -12,12 +12,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+import paramiko
 import pytest
 
 from master.drivers.archive import build
 from master.drivers.host_keys import HostKeys
 from master.drivers.passwords import Passwords
 from master.drivers.ssh import LoginGate, SshDriver
+from master.drivers.ssh_channel import Pipe
+from master.drivers.ssh_login import close, log_in
+from master.drivers.ssh_socket import connect_blocking
 from master.nodes.driver import CannotConnectError
 from master.nodes.registry import NodeConfig
 from tests.master.drivers.real_sshd import PASSWORD, RealSshd
@@ -129,6 +133,32 @@ class Site:
         await self.driver(node).connect(line)
         await line.hear("inventory")
         return line
+
+
+def _serve(pipe: Pipe, transport: paramiko.Transport, sock: socket.socket) -> None:
+    pipe.serve()
+    close(transport, sock)
+
+
+@contextmanager
+def pipe_to(command: str, server: RealSshd, site: Site) -> Iterator[Pipe]:
+    """A pipe to a program, served by a thread as a connection does it."""
+    node = server.node()
+    sock = connect_blocking(node)
+    transport = log_in(sock, node, site.keys, Passwords(site.psw))
+    thread = None
+    try:
+        channel = transport.open_session(timeout=60)
+        pipe = Pipe(channel, sock)
+        channel.exec_command(command)
+        thread = threading.Thread(target=_serve, args=(pipe, transport, sock))
+        thread.start()
+        yield pipe
+    finally:
+        pipe.abort()
+        assert thread is not None
+        thread.join(60)
+        assert not thread.is_alive()
 
 
 def threads() -> int:

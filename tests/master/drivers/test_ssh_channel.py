@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import paramiko
 import pytest
 
 from master.drivers import ssh_channel, ssh_login
-from master.drivers.passwords import Passwords
 from master.drivers.ssh_channel import ChannelTransport, Pipe
-from master.drivers.ssh_login import close, log_in
-from master.drivers.ssh_socket import connect_blocking
 from tests.master.drivers.real_sshd import RealSshd
-from tests.master.drivers.ssh_story import Site, nothing_left, run
+from tests.master.drivers.ssh_story import Site, nothing_left, pipe_to, run
 from tests.waiting import settled, until
 
 
@@ -50,32 +42,6 @@ class Ear(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost.append(error)
-
-
-def serve(pipe: Pipe, transport: paramiko.Transport, sock: socket.socket) -> None:
-    pipe.serve()
-    close(transport, sock)
-
-
-@contextmanager
-def pipe_to(command: str, server: RealSshd, site: Site) -> Iterator[Pipe]:
-    """A pipe to a program, served by a thread as a connection does it."""
-    node = server.node()
-    sock = connect_blocking(node)
-    transport = log_in(sock, node, site.keys, Passwords(site.psw))
-    thread = None
-    try:
-        channel = transport.open_session(timeout=60)
-        pipe = Pipe(channel, sock)
-        channel.exec_command(command)
-        thread = threading.Thread(target=serve, args=(pipe, transport, sock))
-        thread.start()
-        yield pipe
-    finally:
-        pipe.abort()
-        assert thread is not None
-        thread.join(60)
-        assert not thread.is_alive()
 
 
 def test_ten_mebibytes_go_both_ways_whole_and_in_order(server: RealSshd, site: Site) -> None:
