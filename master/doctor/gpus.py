@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from master.core.gpu_watch import UNSEEN, USED_BY
 from master.doctor.finding import GPUS, Finding, fault, ok, skipped, warning, word
 from master.doctor.scripts import complaint
 from wire.agent import Probed
@@ -44,8 +45,17 @@ def read_smi(probed: Probed) -> Smi:
 
 def gpus(name: str, books: Books, smi: Smi) -> list[Finding]:
     """All that is to say of a node's GPUs."""
+    if _nothing_is_known(books, smi):
+        told = f"the registry counts {_gpus(len(books.models))}, and no sample has told of them yet"
+        return [warning(GPUS, told, _wait(name)), *_closed(name, books, told=True)]
     driver = _driver_and_count(name, books, smi)
     return [driver, *_closed(name, books, told=driver.verdict == "fault")]
+
+
+def _nothing_is_known(books: Books, smi: Smi) -> bool:
+    """Has nobody told of its GPUs since the connection stands, which a change of `gpu_probe` begins anew? That none was
+    seen says nothing then."""
+    return UNSEEN in books.kept_back.values() and smi == Smi() and not books.declared
 
 
 def _driver_and_count(name: str, books: Books, smi: Smi) -> Finding:
@@ -87,10 +97,19 @@ def _closed(name: str, books: Books, *, told: bool) -> list[Finding]:
     for reason, which in _by_reason(held).items():
         if told and len(which) == len(books.models):
             continue
-        used = reason.startswith("used by")
-        cure = "tasks get it when they have ended" if used else "wait; it is set aside if that stays so"
-        found.append(warning(GPUS, f"{_named(which)}: {reason}", cure))
+        found.append(warning(GPUS, f"{_named(which)}: {reason}", _until_it_is_free(name, reason)))
     return found
+
+
+def _wait(name: str) -> str:
+    return f"wait some seconds, then look again; if it stays so: `muster agents restart {word(name)}`"
+
+
+def _until_it_is_free(name: str, reason: str) -> str:
+    if reason == UNSEEN:
+        return _wait(name)
+    used = reason.startswith(USED_BY)
+    return "tasks get it when they have ended" if used else "wait; it is set aside if that stays so"
 
 
 def _by_reason(reasons: Mapping[int, str]) -> dict[str, list[int]]:

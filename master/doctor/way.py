@@ -94,7 +94,7 @@ def by_link(config: NodeConfig, state: NodeState, reason: str) -> Finding:
         cure = f"{LOOK_AT_KEY}; if it is right, {_trust(config)}"
         return fault(HOST_KEY, reason or "its host key is not trusted", cure)
     if state is NodeState.CONNECTING:
-        return warning(AGENT, "it is being connected to for the first time", "wait some seconds, then look again")
+        return warning(AGENT, "it is being connected to", "wait some seconds, then look again")
     if "its agent was stopped by" in reason:
         return fault(AGENT, reason, f"`muster agents start {word(config.name)}`")
     if config.driver == "report":

@@ -180,6 +180,8 @@ class Fleet:
         if leads_elsewhere:
             self._engine.event(lambda: self._engine.core.forget_facts(node.name))
         self._cordon(node.name, "changing", None)
+        if "gpu_probe" in changed:  # what was seen in the other way, or could not be, says nothing now
+            self._engine.event(lambda: self._engine.core.gpus_unseen(node.name))
         if changed:
             self._part(node.name, retire=False)
             self._join(config)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from master.core.gpu_watch import RETURNED, GpuReport
+from master.core.gpu_watch import RETURNED, UNSEEN, GpuReport
 from master.doctor.finding import Finding
 from master.doctor.gpus import Books, Smi, gpus, read_smi
 from tests.master.in_process import InProcess, run
@@ -69,6 +69,16 @@ def test_a_driver_that_fails_is_told_once_and_what_ails_one_gpu_beside_it() -> N
     assert "nvidia-smi fails" in found.told
     assert len(gpus("n", books(kept_back={1: "used by bob (pid 7)"}), Smi(error="timed out after 8 s"))) == 2
     assert len(gpus("n", books(kept_back={0: why, 1: why}), Smi(2))) == 2
+
+
+def test_before_the_first_sample_of_a_connection_nobody_is_sent_to_the_driver() -> None:
+    unseen = dict.fromkeys(range(2), UNSEEN)
+    (found,) = gpus("n", books(seen=0, kept_back=unseen), Smi())
+    assert (found.verdict, found.told) == ("warning", "the registry counts 2 GPUs, and no sample has told of them yet")
+    assert found.cure == "wait some seconds, then look again; if it stays so: `muster agents restart n`"
+    counted, waits = gpus("n", books(seen=0, kept_back=unseen), Smi(2))
+    assert (counted.verdict, waits.cure) == ("ok", found.cure)
+    assert "nvidia-smi fails" in gpus("n", books(seen=0, kept_back=unseen), Smi(error="it hangs"))[0].told
 
 
 def test_gpus_that_get_no_tasks_are_told_by_their_reason() -> None:

@@ -6,10 +6,11 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import pytest
 
+from master.core.gpu_watch import UNSEEN
 from master.core.inventory import NodeState
 from master.core.task import TaskState
 from master.executors.agents import Agents
@@ -44,6 +45,7 @@ class Agent:
         self.address = address
         self.version = "new"
         self.says = "ok"
+        self.tells_of_gpus = True
         self.heard: list[dict[str, Any]] = []
         self.running: list[str] = []
         self.writer: asyncio.StreamWriter | None = None
@@ -74,7 +76,8 @@ class Agent:
             self.say(op="welcome", **facts, **names)
             running = [{"launch_id": one, "state": "running", "started_at": 1.0} for one in self.running]
             self.say(op="inventory", attempts=running)
-            self.say(op="sample", at=1.0)
+            if self.tells_of_gpus:
+                self.say(op="sample", at=1.0)
         elif op == "launch":
             self.running.append(message["launch_id"])
             self.say(op="started", launch_id=message["launch_id"], pid=1, at=5.0)
@@ -185,6 +188,24 @@ def test_nodes_come_and_go_with_the_registry(tmp_path: Path) -> None:
             await settled(lambda: "retire" in here.one.ops())
             with pytest.raises(NotFoundError, match="no node 'n'"):
                 here.fleet.wake("n")
+
+    run(story())
+
+
+@pytest.mark.parametrize(("probe", "left"), [("declared", {}), ("gputil", dict.fromkeys(range(2), UNSEEN))])
+def test_what_one_way_of_asking_for_gpus_found_says_nothing_once_there_is_another(
+    tmp_path: Path, probe: Literal["declared", "gputil"], left: dict[int, str]
+) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.fleet.apply((ssh("n"),))
+            await here.online("n")
+            here.one.say(op="sample", at=1.0, gpu_source="nvml", gpu_fault="it hangs")
+            await settled(lambda: set(here.node("n").kept_back.values()) == {"it hangs"})
+            here.one.tells_of_gpus = False
+            here.fleet.apply((ssh("n", gpu_probe=probe),))
+            await settled(lambda: here.one.ops().count("hello") == 2)
+            await settled(lambda: here.node("n").kept_back == left)
 
     run(story())
 
