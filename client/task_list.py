@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 
     from client.shapes import Task
 
+    Listed = tuple[list[Task], int]
+    """Tasks, and how many there are without limit and offset."""
+
     class Asked(Protocol):
         """What this asks: a client. `unreadable`: lines of the history that the last list had to leave out, by file."""
 
@@ -24,31 +27,48 @@ PAGE = 1_000
 _HISTORY_TAKES = ("states", "mine", "user", "search", "since", "sort", "reverse")
 
 
-def list_all(client: Asked, filters: dict[str, Any]) -> tuple[list[Task], int]:
+def list_all(client: Asked, filters: dict[str, Any]) -> Listed:
     """The tasks that the filters of `Client.list_tasks` ask for, and how many there are without limit and offset."""
     client.unreadable = {}
     filters = dict(filters)
     history = filters.pop("history", True)
     if not history or filters.get("ids") is not None or not _wants_ended(filters):
         return _at_hand(client, filters)
-    sources = [_at_hand, _history]
     if filters.get("reverse") and not filters.get("sort"):
-        sources.reverse()
-    offset, limit = filters.get("offset") or 0, filters.get("limit")
+        first, second = _oldest_first(client, filters)
+    else:
+        first = _at_hand(client, filters)
+        second = _history(client, _rest(filters, first))
+    return _joined(first, second, filters.get("limit"))
+
+
+def _oldest_first(client: Asked, filters: dict[str, Any]) -> tuple[Listed, Listed]:
+    """The history, and what the master has at hand behind it. A task that moves to the files between two questions must
+    be in one answer, so the history has the last word; if there is a page to fill, it is asked before, too, how much of
+    the page it leaves."""
+    paged = filters.get("limit") is not None or filters.get("offset")
+    rest = _rest(filters, _history(client, filters)) if paged else filters
+    at_hand = _at_hand(client, rest)
+    return _history(client, filters), at_hand
+
+
+def _rest(filters: dict[str, Any], first: Listed) -> dict[str, Any]:
+    """What is still to be asked for behind a first part."""
+    (tasks, total), rest = first, dict(filters)
+    if rest.get("offset"):
+        rest["offset"] = max(0, rest["offset"] - total)
+    if rest.get("limit") is not None:
+        rest["limit"] -= len(tasks)
+    return rest
+
+
+def _joined(first: Listed, second: Listed, limit: int | None) -> Listed:
+    """Both parts; a task that moved to the files between two questions is in both, and is told once."""
     found: dict[int, Task] = {}
-    total = 0
-    for source in sources:
-        part = dict(filters)
-        if offset:
-            part["offset"] = max(0, offset - total)
-        if limit is not None:
-            part["limit"] = limit - len(found)
-        tasks, count = source(client, part)
-        before = len(found)
-        for task in tasks:  # one may have moved to the files between two questions: it is told once
-            found.setdefault(task["id"], task)
-        total += count - (before + len(tasks) - len(found))
-    return list(found.values()), total
+    for task in (*first[0], *second[0]):
+        found.setdefault(task["id"], task)
+    twice = len(first[0]) + len(second[0]) - len(found)
+    return list(found.values())[:limit], first[1] + second[1] - twice
 
 
 def _wants_ended(filters: dict[str, Any]) -> bool:
@@ -56,12 +76,12 @@ def _wants_ended(filters: dict[str, Any]) -> bool:
     return bool(filters.get("ended")) if states is None else bool(ENDED.intersection(states))
 
 
-def _at_hand(client: Asked, filters: dict[str, Any]) -> tuple[list[Task], int]:
+def _at_hand(client: Asked, filters: dict[str, Any]) -> Listed:
     result = client.call("task.list", {**filters, "sparse": True})
     return whole_tasks(result), result["total"]
 
 
-def _history(client: Asked, filters: dict[str, Any]) -> tuple[list[Task], int]:
+def _history(client: Asked, filters: dict[str, Any]) -> Listed:
     from wire.errors import UnknownMethodError
 
     asked = {key: filters[key] for key in _HISTORY_TAKES if filters.get(key) is not None}

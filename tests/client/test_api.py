@@ -47,6 +47,26 @@ def test_a_task_that_moves_to_the_files_between_two_questions_is_listed_once() -
     assert ([one["id"] for one in tasks], total) == ([9, 8, 7], 3)
 
 
+@pytest.mark.parametrize("limit", [None, 3, 9])
+def test_oldest_first_a_task_that_moves_to_the_files_between_two_questions_is_listed_too(limit: int | None) -> None:
+    at_hand, archived = [task(8, state="succeeded"), task(9)], [task(7, state="failed")]
+
+    def answer(tasks: list[dict[str, Any]], params: dict[str, Any]) -> dict[str, Any]:
+        page = tasks[params.get("offset", 0) :][: params.get("limit")]
+        told = {"tasks": list(page), "total": len(tasks), "unreadable": {}}
+        if task(8, state="succeeded") in at_hand:  # behind the first answer
+            archived.append(at_hand.pop(0))
+        return told
+
+    verbs: dict[str, Any] = {
+        "task.list": lambda params: answer(at_hand, params),
+        "task.archived": lambda params: answer(archived, params),
+    }
+    with FakeMaster(verbs) as master, _client(master) as client:
+        tasks, total = client.list_tasks(active=True, ended=True, reverse=True, limit=limit)
+    assert ([one["id"] for one in tasks], total) == ([7, 8, 9], 3)
+
+
 def test_what_must_not_happen_twice_is_not_sent_again() -> None:
     def retry(_: dict[str, Any]) -> dict[str, Any]:
         raise HangUp
