@@ -6,6 +6,7 @@ Owns the subscription, the watch over a silent connection, and asking anew after
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
 from client.session import ConnectionLostError, Session
 from client.states import ENDED
@@ -68,9 +69,6 @@ class _Wait:
         # Subscribed first, asked second: a change between the two is seen twice, never missed.
         self._pushes.call("subscribe", {"ids": self._wanted, "snapshot": "none"})
         known = self._known()
-        for task_id in self._wanted:
-            if task_id not in known:
-                raise _not_found(task_id)
         while True:
             if on_change is not None:
                 on_change(known)
@@ -85,12 +83,16 @@ class _Wait:
     def _known(self) -> dict[int, Task]:
         from wire.errors import NotFoundError
 
-        try:
+        listed: dict[int, Task] = {}
+        with suppress(NotFoundError):  # of them all, if one has ended so long ago that only the history has it
             asked = {"ids": self._wanted, "active": True, "ended": True, "sparse": True}
-            listed = self._caller.call("task.list", asked)
-            return {task["id"]: task for task in whole_tasks(listed)}
-        except NotFoundError:  # it may have ended so long ago that only the history has it
-            return {task_id: self._caller.call("task.show", {"id": task_id}) for task_id in self._wanted}
+            listed = {task["id"]: task for task in whole_tasks(self._caller.call("task.list", asked))}
+        return {task_id: listed.get(task_id) or self._shown(task_id) for task_id in self._wanted}
+
+    def _shown(self, task_id: int) -> Task:
+        """As the master knows it, which looks into its history, too. Raises NotFoundError."""
+        task: Task = self._caller.call("task.show", {"id": task_id})
+        return task
 
     def _take_change(self, known: dict[int, Task], deadline: float | None) -> None:
         left = self._silence_s if deadline is None else deadline - time.monotonic()
@@ -98,9 +100,12 @@ class _Wait:
             raise TimeoutError("the tasks have not all ended in time")
         for message in self._pushes.notifications(min(left, self._silence_s)):
             params = message.get("params", {})
-            if params.get("gone") and params.get("id") in known:
-                raise _not_found(params["id"])
             task = params.get("task")
+            if params.get("gone") and params.get("id") in known:
+                # What has ended goes into the history sooner or later, others may delete it, and we know how it ended.
+                if self._is_reached(known[params["id"]]):
+                    continue
+                task = self._shown(params["id"])
             if task and task["id"] in known:
                 known[task["id"]] = task
                 return
@@ -113,9 +118,3 @@ class _Wait:
             if isinstance(error, UnreachableError):
                 raise ConnectionLostError(str(error)) from None
             raise
-
-
-def _not_found(task_id: int) -> Exception:
-    from wire.errors import NotFoundError
-
-    return NotFoundError(f"there is no task {task_id}")

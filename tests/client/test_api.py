@@ -145,11 +145,39 @@ def test_waiting_asks_anew_when_the_stream_breaks() -> None:
     assert known[1]["state"] == "succeeded"
 
 
+def test_waiting_goes_on_when_an_ended_task_is_moved_to_the_files() -> None:
+    verbs = {
+        "subscribe": lambda _: {"tasks": []},
+        "task.list": lambda _: {"tasks": [task(1, "succeeded"), task(2, "running"), task(3, "running")], "total": 3},
+        "task.show": lambda params: task(params["id"], "failed", exit_code=4),
+    }
+    with FakeMaster(verbs) as master, _client(master) as client:
+        # Of the second the end was not heard: what came behind it took its place.
+        master.after["subscribe"] = [{"id": 1, "gone": True}, {"id": 2, "gone": True}, {"task": task(3, "succeeded")}]
+        known = client.wait([1, 2, 3], 10)
+        assert master.asked("task.show") == [{"id": 2}]
+    assert {number: one["state"] for number, one in known.items()} == {1: "succeeded", 2: "failed", 3: "succeeded"}
+
+
+def test_a_task_that_moves_to_the_files_while_it_is_asked_for_is_waited_for() -> None:
+    verbs = {
+        "subscribe": lambda _: {"tasks": []},
+        "task.list": lambda _: {"tasks": [task(1, "succeeded")], "total": 1},
+        "task.show": lambda params: task(params["id"], "succeeded"),
+    }
+    with FakeMaster(verbs) as master, _client(master) as client:
+        assert set(client.wait([1, 2], 10)) == {1, 2}
+
+
 def test_waiting_for_a_task_that_is_not_there_or_goes_away_is_an_error() -> None:
+    def not_there(params: dict[str, Any]) -> None:
+        raise Refusal("not_found", f"there is no task {params['id']}")
+
     verbs = {
         "subscribe": lambda _: {},
         "server.info": lambda _: {},
         "task.list": lambda _: {"tasks": [task(1)], "total": 1},
+        "task.show": not_there,
     }
     with FakeMaster(verbs) as master, _client(master) as client:
         with pytest.raises(NotFoundError, match="2"):
