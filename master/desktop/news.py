@@ -1,33 +1,26 @@
 """What the desktop client shows as 日志信息: what happens to tasks and nodes, in Chinese, as the old master told it.
 
-A file of its own, a line an event: the master's log is for who runs it, and tells more than every PC should read.
-
-Owns which events are news and their words. The commands and names in them are anybody's, so they are cut and made
-harmless; what could be repeated at will (a client that comes and goes, a node that flaps) is counted beyond a few.
+Owns which events are news and their words. The commands and names in them are anybody's, so they are cut; what could
+be repeated at will (a client that comes and goes, a node that flaps) is counted beyond a few.
 """
 
 from __future__ import annotations
 
-import logging
-import os
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
-from itertools import groupby
 from pathlib import Path
+from typing import TypeAlias
 
 from master.core.activation import CANNOT_START
 from master.core.inventory import NodeState
 from master.core.task import ENDED, FIRST_FOREIGN_ID, QUEUED, Task, TaskState
 from master.desktop.chinese import words_in_chinese
+from master.desktop.news_file import NewsFile
 from master.desktop.task_rows import command_text, id_text
 from master.engine import Engine
-from master.log_rights import LogFile
-from master.server_log import PlainFormatter
 from wire.errors import ConfigError
 
-BYTES = 4 << 20
 SHOWN_COMMAND = 200
 TOGETHER = 10
 """More tasks than so many to which the same happened at one moment are told in one line."""
@@ -47,24 +40,13 @@ _TOO_LARGE = "log_too_large: "
 """How the reason of a task begins that was ended for its log, and has an exit code that says nothing."""
 
 
+Event: TypeAlias = tuple[str, int, str]
+"""What happened to a task, its id, and more of it."""
+
+
 def news_path(server_log: Path) -> Path:
     """Where it lies: beside the master's log."""
     return server_log.with_name(f"{server_log.stem}.news.log")
-
-
-class NewsFile(LogFile):
-    """A rotated log that whoever follows it goes on following: its content moves, the file stays (`tail -f` holds on to
-    the file that it opened)."""
-
-    def doRollover(self) -> None:  # noqa: N802  (its name in the base class)
-        """Copy what is there to the first of the older ones, and begin anew in the same file."""
-        self.flush()
-        for number in range(self.backupCount - 1, 0, -1):
-            older = Path(f"{self.baseFilename}.{number}")
-            if older.exists():
-                older.replace(f"{self.baseFilename}.{number + 1}")
-        shutil.copy(self.baseFilename, f"{self.baseFilename}.1")
-        os.truncate(self.baseFilename, 0)
 
 
 class News:
@@ -76,10 +58,9 @@ class News:
         self.path = path
         self._core = engine.core
         try:
-            self._file = NewsFile(path, group, size=BYTES)
+            self._file = NewsFile(path, group)
         except OSError as error:
             raise ConfigError(f"server_log_path: {path} beside it cannot be written: {error.strerror}") from None
-        self._file.setFormatter(PlainFormatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
         self._clock = clock
         self._next_id = engine.core.next_id
         self._states = {task.id: task.state for task in self._core.tasks.values() if task.state not in ENDED}
@@ -87,11 +68,14 @@ class News:
         self._aside = {name for name, note in engine.core.notes.items() if note.sick is not None}
         self._there: Counter[str] = Counter()
         self._said: dict[str, tuple[float, int]] = {}
+        self._lines: list[str] = []
+        """What is not in the file yet."""
         engine.observers.append(self)
 
     def say(self, text: str) -> None:
-        """One line."""
-        self._file.handle(logging.LogRecord("muster.news", logging.INFO, __file__, 0, text, None, None))
+        """One line, behind what has happened so far."""
+        self._lines.append(text)
+        self.let_out()
 
     def close(self) -> None:
         """Nothing more is told."""
@@ -104,6 +88,7 @@ class News:
         self._there[address] += 1
         if self._there[address] == 1:
             self._say_seldom("clients", f"客户端 {address} 已连接")
+            self.let_out()
 
     def went(self, address: str) -> None:
         """It is gone."""
@@ -111,17 +96,18 @@ class News:
         if self._there[address] <= 0:
             del self._there[address]
             self._say_seldom("clients", f"客户端 {address} 已断开")
+            self.let_out()
 
     def _say_seldom(self, kind: str, text: str) -> None:
         now = self._clock()
         begin, count = self._said.get(kind, (now, 0))
         if now - begin >= IN_S:
             if count > SO_MANY:
-                self.say(f"另有 {count - SO_MANY} 条类似的消息未列出")
+                self._lines.append(f"另有 {count - SO_MANY} 条类似的消息未列出")
             begin, count = now, 0
         self._said[kind] = (begin, count + 1)
         if count < SO_MANY:
-            self.say(text)
+            self._lines.append(text)
 
     # -- what has become durable ----------------------------------------------------------------------------------
 
@@ -135,19 +121,26 @@ class News:
             self._of_node(name)
 
     def let_out(self) -> None:
-        """Lines are written as they come."""
+        """Write down what happened, once those who wait for an answer have it."""
+        if self._lines:
+            lines, self._lines = self._lines, []
+            self._file.write(lines)
 
-    def _tell(self, events: list[tuple[str, int, str]]) -> None:
-        for what, group in groupby(events, key=lambda event: event[0]):
-            alike = list(group)
+    def _tell(self, events: list[Event]) -> None:
+        """In the order of what happened; where it was much, the same of many tasks together."""
+        if len(events) <= TOGETHER:
+            self._lines += map(_line, events)
+            return
+        kinds: dict[str, list[Event]] = {}
+        for event in events:
+            kinds.setdefault(event[0], []).append(event)
+        for what, alike in kinds.items():
             if len(alike) > TOGETHER:
-                self.say(f"任务 {_ranges(number for _, number, _ in alike)} {what}，共 {len(alike)} 个")
-                continue
-            for _, number, more in alike:
-                self.say(f"任务 {id_text(number)} {what}{more}")
+                self._lines.append(f"任务 {_ranges(number for _, number, _ in alike)} {what}，共 {len(alike)} 个")
+            else:
+                self._lines += map(_line, alike)
 
-    def _of_task(self, task: Task) -> Iterable[tuple[str, int, str]]:
-        """What happened to it, its id, and more of it."""
+    def _of_task(self, task: Task) -> Iterable[Event]:
         before = self._states.pop(task.id, None)
         if task.state not in ENDED:
             self._states[task.id] = task.state
@@ -181,10 +174,15 @@ class News:
         sick = note.sick if note is not None else None
         if sick is not None and name not in self._aside:
             self._aside.add(name)
-            self.say(f"节点 {name} 无法启动任务，已停止分配（{_short(sick)}）；任务会在其他节点运行")
+            self._lines.append(f"节点 {name} 无法启动任务，已停止分配（{_short(sick)}）；任务会在其他节点运行")
         elif sick is None and name in self._aside:
             self._aside.discard(name)
-            self.say(f"节点 {name} 已恢复分配任务")
+            self._lines.append(f"节点 {name} 已恢复分配任务")
+
+
+def _line(event: Event) -> str:
+    what, number, more = event
+    return f"任务 {id_text(number)} {what}{more}"
 
 
 def _wishes(task: Task) -> str:

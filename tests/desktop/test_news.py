@@ -13,9 +13,10 @@ import pytest
 
 from master.core.attempt import Exit
 from master.core.inventory import NodeState
-from master.core.task import Task
-from master.desktop import news as news_module
+from master.core.task import Task, TaskState
+from master.desktop import news_file
 from master.desktop.news import IN_S, SO_MANY, News
+from master.desktop.task_rows import id_text
 from tests.desktop.client import DesktopClient
 from tests.master.in_process import FACTS, InProcess, run
 from tests.system.lab import PORTS, Lab
@@ -86,7 +87,7 @@ def test_the_log_tab_tells_in_chinese_what_happens_and_to_whom(lab: Lab, tmp_pat
 
 
 def test_who_follows_the_news_goes_on_when_they_are_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(news_module, "BYTES", 1000)
+    monkeypatch.setattr(news_file, "BYTES", 1000)
 
     async def story() -> None:
         async with InProcess(tmp_path) as master:
@@ -118,6 +119,24 @@ def test_a_thousand_tasks_at_once_are_one_line(tmp_path: Path) -> None:
             master.engine.client_change(lambda: master.core.submit(drafts, 1.0))
             await settled(lambda: (tmp_path / "news").stat().st_size)
             assert lines(tmp_path / "news") == ["任务 1 至 1000 已添加，共 1000 个"]
+            news.close()
+
+    run(story())
+
+
+def test_a_thousand_held_tasks_at_once_are_two_lines_and_a_few_are_told_in_their_order(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            news = News(master.engine, tmp_path / "news", None)
+            for count in (1000, 2):
+                drafts = [Task(id=0, command="true", owner="ann", state=TaskState.HELD) for _ in range(count)]
+                master.engine.client_change(lambda: master.core.submit(drafts, 1.0))  # noqa: B023
+                await settled(lambda: master.engine.is_settled)
+            assert [line.partition("（")[0].partition("，")[0] for line in lines(tmp_path / "news")] == [
+                "任务 1 至 1000 已添加",
+                "任务 1 至 1000 已暂缓",
+                *(f"任务 {id_text(number)} {what}" for number in (1001, 1002) for what in ("已添加", "已暂缓")),
+            ]
             news.close()
 
     run(story())
