@@ -6,6 +6,7 @@ be repeated at will (a client that comes and goes, a node that flaps) is counted
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -24,6 +25,8 @@ from wire.errors import ConfigError
 SHOWN_COMMAND = 200
 TOGETHER = 10
 """More tasks than so many to which the same happened at one moment are told in one line."""
+SOON_S = 0.1
+"""After something happened, until it can be read."""
 SO_MANY, IN_S = 10, 60.0
 """Of what can be repeated at will so many lines are written in so many seconds."""
 
@@ -69,17 +72,27 @@ class News:
         self._there: Counter[str] = Counter()
         self._said: dict[str, tuple[float, int]] = {}
         self._lines: list[str] = []
-        """What is not in the file yet."""
+        """What is not in the file yet, and when it will be."""
+        self._timer: asyncio.TimerHandle | None = None
         engine.observers.append(self)
 
     def say(self, text: str) -> None:
         """One line, behind what has happened so far."""
         self._lines.append(text)
-        self.let_out()
+        self._write()
 
     def close(self) -> None:
         """Nothing more is told."""
+        self._write()
         self._file.close()
+
+    def _write(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._lines:
+            lines, self._lines = self._lines, []
+            self._file.write(lines)
 
     # -- clients ------------------------------------------------------------------------------------------------
 
@@ -88,7 +101,7 @@ class News:
         self._there[address] += 1
         if self._there[address] == 1:
             self._say_seldom("clients", f"客户端 {address} 已连接")
-            self.let_out()
+            self._write()
 
     def went(self, address: str) -> None:
         """It is gone."""
@@ -96,7 +109,7 @@ class News:
         if self._there[address] <= 0:
             del self._there[address]
             self._say_seldom("clients", f"客户端 {address} 已断开")
-            self.let_out()
+            self._write()
 
     def _say_seldom(self, kind: str, text: str) -> None:
         now = self._clock()
@@ -121,10 +134,9 @@ class News:
             self._of_node(name)
 
     def let_out(self) -> None:
-        """Write down what happened, once those who wait for an answer have it."""
-        if self._lines:
-            lines, self._lines = self._lines, []
-            self._file.write(lines)
+        """Have it written down soon, a thousand commits together: nobody is to wait for it."""
+        if self._lines and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(SOON_S, self._write)
 
     def _tell(self, events: list[Event]) -> None:
         """In the order of what happened; where it was much, the same of many tasks together."""

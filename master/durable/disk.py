@@ -12,7 +12,7 @@ import logging
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
 from wire.errors import LockedError, MusterError
 
@@ -105,12 +105,18 @@ class Disk(Protocol):
         """How much an ordinary process may still write there."""
 
 
+Identity: TypeAlias = tuple[int, int]
+"""Which file it is, whatever its name: its device and its number there."""
+
+
 class OsDisk:
     """The machine's own file system. A folder that was locked stays open: syncing it must not fail for want of a
     descriptor, since what was renamed in it has already taken effect."""
 
     def __init__(self) -> None:
-        self._folders: dict[Path, int] = {}
+        self._folders: dict[str, int] = {}
+        self._identities: dict[int, Identity] = {}
+        """What is behind a descriptor, once somebody asked: it stays that while it is open."""
 
     def boot(self) -> str:
         """Ask the kernel."""
@@ -150,7 +156,7 @@ class OsDisk:
                     f"another master ({holder}) works on {path.parent}: stop it, or use another task_info"
                 ) from None
             raise
-        self._folders[path.parent] = folder
+        self._folders[str(path.parent)] = folder
         return folder, file
 
     def names(self, folder: Path) -> list[str]:
@@ -173,12 +179,19 @@ class OsDisk:
 
     def length_at(self, fd: int, path: Path) -> int | None:
         """Compare what stat says of both."""
-        opened = os.fstat(fd)
-        return opened.st_size if _is(path, opened) else None
+        found = _stat(path)
+        return found.st_size if found is not None and _identity(found) == self._identity_of(fd) else None
 
     def is_in_place(self, folder: Path) -> bool:
         """Compare what stat says of both."""
-        return _is(folder, os.fstat(self._folders[folder]))
+        found = _stat(folder)
+        return found is not None and _identity(found) == self._identity_of(self._folders[str(folder)])
+
+    def _identity_of(self, fd: int) -> Identity:
+        identity = self._identities.get(fd)
+        if identity is None:
+            identity = self._identities[fd] = _identity(os.fstat(fd))
+        return identity
 
     def create(self, path: Path) -> int:
         """Open truncated, for appending."""
@@ -217,7 +230,7 @@ class OsDisk:
 
     def sync_folder(self, folder: Path) -> None:
         """Call fsync on the folder."""
-        held = self._folders.get(folder)
+        held = self._folders.get(str(folder))
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) if held is None else held
         try:
             os.fsync(fd)
@@ -238,6 +251,7 @@ class OsDisk:
     def close(self, fd: int) -> None:
         """Close."""
         self._folders = {folder: held for folder, held in self._folders.items() if held != fd}
+        self._identities.pop(fd, None)
         os.close(fd)
 
     def free_bytes(self, folder: Path) -> int:
@@ -246,12 +260,16 @@ class OsDisk:
         return usage.f_bavail * usage.f_frsize
 
 
-def _is(path: Path, opened: os.stat_result) -> bool:
+def _stat(path: Path) -> os.stat_result | None:
+    """None: nothing is there."""
     try:
-        found = path.stat()
+        return os.stat(path)  # noqa: PTH116  (asked at every commit, and `Path.stat` is slower)
     except (FileNotFoundError, NotADirectoryError):
-        return False
-    return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
+        return None
+
+
+def _identity(found: os.stat_result) -> Identity:
+    return found.st_dev, found.st_ino
 
 
 def _flock(folder: int, path: Path) -> None:

@@ -15,7 +15,7 @@ from master.verbs.spec import Spec, check_command, draft_of, log_path_of
 from wire.errors import BadRequestError
 
 
-class Submit(Spec, kw_only=True):
+class Submit(Spec, kw_only=True, omit_defaults=True):
     """task.submit: what a task may ask for, and its `command`: a list of words, or a text for bash. `request_id`: two
     submits with the same one are one submit. `dry_run`: nothing is filed; it is told where the task would go."""
 
@@ -24,7 +24,7 @@ class Submit(Spec, kw_only=True):
     dry_run: bool = False
 
 
-class SubmitBatch(Spec, kw_only=True):
+class SubmitBatch(Spec, kw_only=True, omit_defaults=True):
     """task.submit_batch: the `commands` are texts for bash; all else is alike. `request_id` as for one task."""
 
     commands: Annotated[list[str], Meta(examples=[["python3 a.py", "python3 b.py"]])]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Generator, Iterator
 from itertools import chain, islice
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from master.core.backlog import order_of
-from master.core.inventory import Request
+from master.core.request import Demand
 from master.core.task import ACTIVE, ENDED, QUEUED, Task, TaskState, TaskView
 from master.durable.archive_index import text_of
 from master.verbs.base import Context, Pieces
@@ -95,10 +95,10 @@ def _made(context: Context, params: ListTasks, candidates: list[list[Task]]) -> 
     total = len(found)
     page = found[params.offset : None if params.limit is None else params.offset + params.limit]
     answer = _Sparse(context) if params.sparse else _Whole(context)
-    states = _states(params)
+    states, known = _states(params), context.core.tasks
     for part in _parts(page):
         # Between two slices one may have gone, or become what was not asked for.
-        there = [task for task in part if task.state in states and context.core.tasks.get(task.id) is task]
+        there = [task for task in part if task.state in states and known.get(task.id) is task]
         total -= len(part) - len(there)
         answer.add(there)
         yield
@@ -108,18 +108,17 @@ def _made(context: Context, params: ListTasks, candidates: list[list[Task]]) -> 
 def _found(context: Context, params: ListTasks, candidates: list[list[Task]]) -> Generator[None, None, list[Task]]:
     """All that is asked for, in order."""
     wanted = _wanted(context, params)
-    groups: list[list[Task]] = []
-    for group in candidates:
+    groups = candidates if wanted is None else []
+    for group in candidates if wanted is not None else []:
         found: list[Task] = []
         for part in _parts(group):
             found += filter(wanted, part)
             yield
         groups.append(found)
-    everything = list(chain.from_iterable(groups))
+    *in_order, rest = groups
     if params.sort is not None:
-        return (yield from _in_order(everything, _SORTS[params.sort], reverse=params.reverse))
-    in_order = sum(map(len, groups[:-1]))
-    tasks = everything[:in_order] + (yield from _in_order(groups[-1], _place))
+        return (yield from _in_order([*chain(*in_order), *rest], _SORTS[params.sort], reverse=params.reverse))
+    tasks = [*chain(*in_order), *(yield from _in_order(rest, _place))]
     return tasks[::-1] if params.reverse else tasks
 
 
@@ -132,15 +131,19 @@ def _candidates(context: Context, params: ListTasks) -> list[list[Task]]:
     return [core.active() if states & ACTIVE else [], core.queue() if states & QUEUED else [], ended]
 
 
-def _wanted(context: Context, params: ListTasks) -> Callable[[Task], bool]:
-    """Whether a task is like what was asked for."""
+def _wanted(context: Context, params: ListTasks) -> Callable[[Task], bool] | None:
+    """Whether a candidate is like what was asked for; None: each is, so that a queue of a hundred thousand need not be
+    walked through for its first fifty."""
     states, since, needle = _states(params), params.since, (params.search or "").casefold()
-    owners = [owner for owner in (params.user, context.user if params.mine else None) if owner is not None]
+    owners = {owner for owner in (params.user, context.user if params.mine else None) if owner is not None}
+    partly = params.ids is not None or any(states & group and not states >= group for group in (ACTIVE, QUEUED, ENDED))
+    if not (partly or owners or needle or (since is not None and states & ENDED)):
+        return None
 
     def wanted(task: Task) -> bool:
         return (
             task.state in states
-            and all(task.owner == owner for owner in owners)
+            and (not owners or owners == {task.owner})
             and (since is None or task.state not in ENDED or (task.ended_at or 0.0) >= since)
             and (not needle or needle in text_of(task))
         )
@@ -213,21 +216,36 @@ def _parts(tasks: list[Task]) -> Iterator[list[Task]]:
 # -- what is answered -----------------------------------------------------------------------------------------
 
 
+class _Reason(NamedTuple):
+    """Why some tasks wait, and their ids, as far as somebody wrote them down."""
+
+    text: str
+    ids: list[int]
+
+
 class _Reasons:
-    """Why queued tasks wait. Tasks that ask for the same share a reason, worked out once."""
+    """Why queued tasks wait. Those of one demand share a reason, worked out once."""
 
     def __init__(self, context: Context) -> None:
-        self._core = context.core
-        self._shared: dict[Request, str] = {}
+        self.ids: dict[str, list[int]] = {}
+        """By reason, those that were written down."""
+        self._reason = context.core.reason
+        self._demand_of = context.core.backlog.group_of
+        self._shared: dict[int, tuple[Demand, _Reason]] = {}
 
-    def of(self, task: Task) -> str:
-        group = self._core.backlog.group_of(task.id)
-        if group is None:
-            return self._core.reason(task) or ""
-        request = group.request
-        if request not in self._shared:
-            self._shared[request] = self._core.reason(task) or ""
-        return self._shared[request]
+    def of(self, task: Task) -> _Reason:
+        """That of this queued task."""
+        demand = self._demand_of(task.id)
+        if demand is None:
+            return self._worked_out(task)
+        known = self._shared.get(id(demand))  # it is kept, so its address is nobody else's
+        if known is None:
+            known = self._shared[id(demand)] = (demand, self._worked_out(task))
+        return known[1]
+
+    def _worked_out(self, task: Task) -> _Reason:
+        text = self._reason(task) or ""
+        return _Reason(text, self.ids.setdefault(text, []))
 
 
 class _Whole:
@@ -245,7 +263,7 @@ class _Whole:
         views = msgspec.convert(tasks, list[TaskView], from_attributes=True)
         for task, seen in zip(tasks, views, strict=True):
             if task.state in QUEUED:
-                seen.reason = self._reasons.of(task)
+                seen.reason = self._reasons.of(task).text
             seen.warning = self._core.warning(task)
             seen.unsaved = task.id in self._core.unsaved
         self._parts.append(_encode(views)[1:-1])
@@ -260,8 +278,7 @@ class _Sparse:
 
     def __init__(self, context: Context) -> None:
         self._core = context.core
-        self._of = _Reasons(context)
-        self._reasons: dict[str, list[int]] = {}
+        self._reasons = _Reasons(context)
         self._warnings: dict[str, list[int]] = {}
         self._unsaved: list[int] = []
         self._parts: list[bytes] = []
@@ -270,9 +287,10 @@ class _Sparse:
         """Encode some more."""
         if not tasks:
             return
+        reason_of = self._reasons.of
         for task in tasks:
             if task.state in QUEUED:
-                self._reasons.setdefault(self._of.of(task), []).append(task.id)
+                reason_of(task).ids.append(task.id)
             elif (self._core.warnings or self._core.large_logs) and (warning := self._core.warning(task)) is not None:
                 self._warnings.setdefault(warning, []).append(task.id)
         if self._core.unsaved:
@@ -281,7 +299,7 @@ class _Sparse:
 
     def result(self, total: int) -> Pieces:
         """The answer."""
-        told = {"reasons": self._reasons, "warnings": self._warnings, "unsaved": self._unsaved}
+        told = {"reasons": self._reasons.ids, "warnings": self._warnings, "unsaved": self._unsaved}
         return _answer(self._parts, {"defaults": _DEFAULTS, **told, "total": total})
 
 

@@ -132,6 +132,7 @@ def test_a_thousand_held_tasks_at_once_are_two_lines_and_a_few_are_told_in_their
                 drafts = [Task(id=0, command="true", owner="ann", state=TaskState.HELD) for _ in range(count)]
                 master.engine.client_change(lambda: master.core.submit(drafts, 1.0))  # noqa: B023
                 await settled(lambda: master.engine.is_settled)
+            await settled(lambda: len(lines(tmp_path / "news")) == 6)
             assert [line.partition("（")[0].partition("，")[0] for line in lines(tmp_path / "news")] == [
                 "任务 1 至 1000 已添加",
                 "任务 1 至 1000 已暂缓",
@@ -155,9 +156,8 @@ def test_what_anybody_can_repeat_is_counted(tmp_path: Path) -> None:
             for state in states * 50:
                 master.engine.event(lambda: master.core.node_state("a", state, None, FACTS))  # noqa: B023
                 await settled(lambda: master.engine.is_settled)
-            told = lines(tmp_path / "news")
-            assert len([line for line in told if "客户端" in line]) == SO_MANY
-            assert len([line for line in told if "节点" in line]) == SO_MANY
+            await settled(lambda: len([line for line in lines(tmp_path / "news") if "节点" in line]) == SO_MANY)
+            assert len([line for line in lines(tmp_path / "news") if "客户端" in line]) == SO_MANY
             now[0] += IN_S
             news.came("10.0.0.2")
             assert lines(tmp_path / "news")[-2:] == ["另有 990 条类似的消息未列出", "客户端 10.0.0.2 已连接"]
