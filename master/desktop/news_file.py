@@ -1,0 +1,53 @@
+"""The file of the news: a line an event, each with its time, rotated under whoever follows it.
+
+A file of its own: the master's log is for who runs it, and tells more than every PC should read. It is written with
+each commit of the queue, so lines that come together are one write, without a record of `logging` for each.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from master.log_rights import LogFile
+from wire.harmless import harmless
+
+BYTES = 4 << 20
+
+
+class NewsFile(LogFile):
+    """A log that whoever follows it goes on following: when it is rotated its content moves and the file stays
+    (`tail -f` holds on to the file that it opened). Raises OSError when it cannot be opened; a disk that is full later
+    is told once."""
+
+    def __init__(self, path: Path, group: int | None) -> None:
+        super().__init__(path, group, size=BYTES)
+        self._size = path.stat().st_size
+
+    def write(self, lines: Sequence[str]) -> None:
+        """These lines, in one go, made harmless. After `close` nothing is written."""
+        if self.stream is None:
+            return
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S")
+        data = "".join(f"{stamp} {harmless(line)}\n" for line in lines).encode("utf-8", "backslashreplace")
+        try:
+            if self._size + len(data) > self.maxBytes:
+                self.doRollover()
+            os.write(self.stream.fileno(), data)
+            self._size += len(data)
+        except OSError:
+            self.handleError(logging.LogRecord("muster.news", logging.INFO, __file__, 0, stamp, None, None))
+
+    def doRollover(self) -> None:  # noqa: N802  (its name in the base class)
+        """Copy what is there to the first of the older ones, and begin anew in the same file."""
+        for number in range(self.backupCount - 1, 0, -1):
+            older = Path(f"{self.baseFilename}.{number}")
+            if older.exists():
+                older.replace(f"{self.baseFilename}.{number + 1}")
+        shutil.copy(self.baseFilename, f"{self.baseFilename}.1")
+        os.truncate(self.baseFilename, 0)
+        self._size = 0
