@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NotRequired, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 
 class After(TypedDict):
@@ -26,10 +26,18 @@ class Unstarted(TypedDict):
     why: str
 
 
+class Message(TypedDict):
+    """What is said, for programs: the `key` of a sentence and its values."""
+
+    key: str
+    args: dict[str, Any]
+
+
 class Task(TypedDict):
     """A task as `queue --json` shows it. Times are seconds since the epoch, None where it has not happened.
     `unstarted`: nodes that could not start it, and why. `unsaved`: its newest change could not be written yet, and is
-    taken back if the master ends before."""
+    taken back if the master ends before. `reason` is a sentence, `reason_key` and `reason_args` are the same for
+    programs."""
 
     id: int
     name: str
@@ -37,6 +45,8 @@ class Task(TypedDict):
     project: str
     state: str
     reason: str | None
+    reason_key: str | None
+    reason_args: dict[str, Any] | None
     warning: str | None
     unsaved: bool
     command: list[str] | str
@@ -179,10 +189,13 @@ class Why(TypedDict):
     id: int
     state: str
     reason: str | None
+    reason_key: str | None
+    reason_args: dict[str, Any] | None
     brief: NotRequired[str | None]
     warning: str | None
     blocked_by: list[int]
     details: list[str]
+    detail_messages: list[Message]
 
 
 class Cancelled(TypedDict):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PAGE = 1_000
 """What the master gives of its history at once."""
+_NO_MESSAGE: dict[str, Any] = {"key": None, "args": None}
+"""What a master tells of a reason that came before it told more than sentences."""
 _HISTORY_TAKES = ("states", "mine", "user", "search", "since", "sort", "reverse")
 
 
@@ -105,10 +107,13 @@ def whole_tasks(sparse: dict[str, Any]) -> list[Task]:
     defaults = sparse.get("defaults", {})
     tasks: list[Any] = [{**defaults, **task} for task in sparse["tasks"]]
     reasons = {task_id: reason for reason, ids in sparse.get("reasons", {}).items() for task_id in ids}
+    messages = sparse.get("reason_messages", {})
     if reasons:
         for task in tasks:
             if task["id"] in reasons:
                 task["reason"] = reasons[task["id"]]
+                message = messages.get(task["reason"], _NO_MESSAGE)
+                task["reason_key"], task["reason_args"] = message["key"], message["args"]
     warnings = {task_id: text for text, ids in sparse.get("warnings", {}).items() for task_id in ids}
     for task in tasks if warnings else ():
         task["warning"] = warnings.get(task["id"])

@@ -27,7 +27,7 @@ PURE = (
 PURE_MAY_IMPORT = {
     "__future__", "abc", "bisect", "collections", "copy", "dataclasses", "difflib", "enum", "functools", "heapq",
     "itertools", "json", "math", "msgspec", "operator", "re", "shlex", "types", "typing", "wire.agent", "wire.errors",
-    "wire.ranges",
+    "wire.message", "wire.ranges",
 }  # fmt: skip
 NODE_FILES = ("monitor/agent", "wire/framing.py", "wire/agent.py", "wire/pinning.py")
 NODE_MAY_IMPORT = set(sys.stdlib_module_names) - {"asyncio", "multiprocessing", "distutils", "tomllib", "zoneinfo"}

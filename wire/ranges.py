@@ -19,18 +19,31 @@ _LEAST = 3
 
 def ids_in_short(ids: Iterable[int]) -> str:
     """Ids in their order, each once, ranges folded: `3-12, 15`."""
+    return ", ".join(part for part, _ in ids_in_parts(ids))
+
+
+def ids_in_parts(ids: Iterable[int]) -> list[tuple[str, int]]:
+    """The parts of `ids_in_short`, each with how many ids it stands for."""
     parts: list[list[int]] = []
     for one in sorted(set(ids)):
         if parts and parts[-1][1] == one - 1:
             parts[-1][1] = one
         else:
             parts.append([one, one])
-    return ", ".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+    return [(str(low) if low == high else f"{low}-{high}", high - low + 1) for low, high in parts]
 
 
 def names_in_short(names: Iterable[str], most: int | None = None) -> str:
     """Names in the order given; those that differ by a number that counts on are folded: `gpu[01-20], big`. `most`: so
     many entries are told, and of the others how many there are."""
+    told = names_in_parts(names)
+    left = 0 if most is None else sum(count for _, count in told[most:])
+    text = ", ".join(entry for entry, _ in told[:most])
+    return f"{text} and {left} more" if left else text
+
+
+def names_in_parts(names: Iterable[str]) -> list[tuple[str, int]]:
+    """The parts of `names_in_short`, each with how many names it stands for."""
     told: list[tuple[str, int]] = []
     run: list[str] = []
     for name in names:
@@ -38,10 +51,7 @@ def names_in_short(names: Iterable[str], most: int | None = None) -> str:
             told += _folded(run)
             run = []
         run.append(name)
-    told += _folded(run)
-    left = 0 if most is None else sum(count for _, count in told[most:])
-    text = ", ".join(entry for entry, _ in told[:most])
-    return f"{text} and {left} more" if left else text
+    return told + _folded(run)
 
 
 def _follows(name: str, following: str) -> bool:

@@ -6,9 +6,12 @@ import msgspec
 
 from master.core.activation import CANNOT_START
 from master.core.task import TaskState
+from wire.message import Message
 
 NODE = "node"
 """Whose fault it may be that nothing was started (see `wire.agent.Exit`)."""
+NOT_EXECUTABLE, NOT_FOUND, KILLED = 126, 127, 137
+"""Exit codes with a meaning of the shell's: that of SIGKILL is what the kernel's memory killer leaves, too."""
 CLOCK_S = 2 * 86400.0
 """So far may a node's clock be from ours, in seconds."""
 
@@ -54,31 +57,30 @@ def sane(at: float | None, submitted_at: float, now: float) -> float:
     return at if at is not None and earliest <= at <= latest else now
 
 
-def verdict(exit_: Exit, env: str = "") -> tuple[TaskState, str | None]:
+def verdict(exit_: Exit, env: str = "") -> tuple[TaskState, Message | None]:
     """The state that a task ends in, and what there is to say of it beyond that. `env`: the environment asked for."""
     if exit_.cause == "exited" and exit_.code == CANNOT_START and env:
-        told = "does not exist there, or cannot be activated (unless the command itself ended so): its log says why"
-        return TaskState.FAILED, f"exit code {CANNOT_START}: the environment {env} {told}"
+        return TaskState.FAILED, Message("env_failed", code=CANNOT_START, env=env)
     if exit_.cause == "exited":
         return (TaskState.SUCCEEDED, None) if exit_.code == 0 else (TaskState.FAILED, _code_reason(exit_.code))
     if exit_.cause == "killed":
         return TaskState.CANCELLED, None
     if exit_.cause == "timed_out":
-        return TaskState.TIMED_OUT, "its time limit ended it"
+        return TaskState.TIMED_OUT, Message("time_limit")
     if exit_.cause == "log_too_large":
-        return TaskState.FAILED, f"log_too_large: {exit_.error} (scheduler.log_bytes): move it away, or print less"
+        return TaskState.FAILED, Message("log_too_large", said=exit_.error)
     if exit_.cause == "not_started":
-        return TaskState.FAILED, f"could not be started: {exit_.error}"
+        return TaskState.FAILED, Message("not_started", said=exit_.error)
     if exit_.cause == "rebooted":
-        return TaskState.LOST, "node_rebooted: the machine restarted during the attempt"
-    return TaskState.LOST, exit_.error or "exit unknown: what stood over the attempt was killed"
+        return TaskState.LOST, Message("rebooted")
+    return TaskState.LOST, Message("agent_said", said=exit_.error) if exit_.error else Message("exit_unknown")
 
 
-def _code_reason(code: int | None) -> str:
-    known = {
-        126: "the command may not be executed",
-        127: "the command was not found",
-        137: "killed from outside (signal 9)",
-    }
-    text = known.get(code or 0)
-    return f"exit code {code}" + (f": {text}" if text else "")
+def _code_reason(code: int | None) -> Message:
+    if code == NOT_EXECUTABLE:
+        return Message("not_executable", code=code)
+    if code == NOT_FOUND:
+        return Message("command_not_found", code=code)
+    if code == KILLED:
+        return Message("killed_from_outside", code=code)
+    return Message("exit_code", code=code)

@@ -13,8 +13,9 @@ from typing import Protocol, TypeAlias
 
 from master.core.law import TRANSITIONS, Event, State, check
 from master.core.outcome import Pending
-from master.core.task import ACTIVE, ENDED, QUEUED, Task, TaskState
+from master.core.task import ACTIVE, ENDED, QUEUED, Task, TaskState, give_reason
 from wire.errors import NotFoundError
+from wire.message import Message
 
 
 class Listener(Protocol):
@@ -121,18 +122,19 @@ class Book:
         for moved in self._told[before][to]:
             moved(task, before, to)
 
-    def end(self, task: Task, state: TaskState, now: float, reason: str | None) -> None:
+    def end(self, task: Task, state: TaskState, now: float, reason: Message | None) -> None:
         """It has ended, at `now`. `reason`: what there is to say of it beyond the state."""
         before = self._set(task, state)
         task.ended_at = now
-        task.reason = reason
+        give_reason(task, reason)
         for moved in self._told[before][state]:
             moved(task, before, state)
 
     def queue_again(self, task: Task) -> None:
         """One that has ended waits again, and nothing of its last attempt is left but the number."""
         before = self._set(task, TaskState.WAITING)
-        task.started_at = task.ended_at = task.exit_code = task.reason = task.launch = None
+        task.started_at = task.ended_at = task.exit_code = task.launch = None
+        give_reason(task, None)
         task.allocation = []
         task.cancel_requested = task.forced = False
         task.unstarted = []
@@ -151,7 +153,7 @@ class Book:
             raise IllegalTransitionError(f"task {task.id}: {before} -> {to}")
         task.state = to
         if before is TaskState.HELD:
-            task.reason = None  # why it was held says nothing of what comes now
+            give_reason(task, None)  # why it was held says nothing of what comes now
         self.counts[before] -= 1
         self.counts[to] += 1
         self._pending.tasks[task.id] = task

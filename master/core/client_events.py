@@ -19,6 +19,7 @@ from master.core.nodes import Nodes
 from master.core.task import ENDED, QUEUED, Task, TaskState, Wish
 from master.core.waiting import Waiting
 from wire.errors import LimitError
+from wire.message import Message
 
 NO_PAST: Mapping[int, TaskState] = MappingProxyType({})
 
@@ -98,7 +99,7 @@ class ClientEvents:
             self._book.changed(task)
         return task
 
-    def cancel(self, task_id: int, now: float, reason: str | None = None) -> bool:
+    def cancel(self, task_id: int, now: float, reason: Message | None = None) -> bool:
         """Cancel. True: it was still waiting and is ended; False: its node was told and will report the end."""
         task = self._book.admit(Event.CANCEL, task_id)
         if task.state in QUEUED:

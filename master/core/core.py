@@ -75,7 +75,7 @@ class Core:
         self.backlog, self.standing, self.queue = waiting.backlog, waiting.standing, waiting.queue
         self.inventory, self.node, self.active = nodes.inventory, nodes.find, nodes.active
         self.answered, self.notes, self.large_logs = answers.given, notes.of, dispatch.large_logs
-        self.warnings, self.reason = telling.warnings, telling.reason
+        self.warnings, self.reason, self.why_it_waits = telling.warnings, telling.reason, telling.why_it_waits
         self.warn, self.warning, self.warned = telling.warn, telling.warning, telling.warned
 
         # What the engine does.

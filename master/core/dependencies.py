@@ -13,6 +13,7 @@ from master.core.book import Book
 from master.core.law import State
 from master.core.task import ENDED, QUEUED, After, Task, TaskState
 from wire.errors import BadRequestError, ConflictError, NotFoundError
+from wire.message import Message
 
 
 class Dependencies:
@@ -88,7 +89,7 @@ class Dependencies:
             if all(after.on == "any" for after in successor.waits_for if after.id == task.id):
                 self._meet(successor, task.id)
             else:
-                why = f"its predecessor {task.id} was removed before it ended"
+                why = Message("predecessor_removed", id=task.id)
                 self._book.end(successor, TaskState.CANCELLED, now, why)
 
     def load(self) -> None:
@@ -175,6 +176,7 @@ def _met_by(on: str, state: TaskState) -> bool:
     return on == "any" or (state is TaskState.SUCCEEDED) == (on == "ok")
 
 
-def _pointless(before: Task, after: After) -> str:
-    wanted = "had to succeed" if after.on == "ok" else "had to fail"
-    return f"its predecessor {before.id} {wanted} and ended as {before.state}"
+def _pointless(before: Task, after: After) -> Message:
+    if after.on == "ok":
+        return Message("predecessor_did_not_succeed", id=before.id, state=before.state)
+    return Message("predecessor_did_not_fail", id=before.id, state=before.state)

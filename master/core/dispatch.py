@@ -23,6 +23,7 @@ from master.core.scheduler import Plan, Snapshot, plan
 from master.core.task import ACTIVE, Allocation, Launch, Task, TaskState, Unstarted
 from master.core.waiting import Waiting
 from wire.errors import ConflictError
+from wire.message import Message
 
 NewLaunchId = Callable[[int, int], str]
 """Makes an id that was never used before, of a task's id and the attempt's number; passed in: chance is not pure."""
@@ -135,7 +136,7 @@ class Dispatch:
             raise ConflictError(f"node {name} is online: cancel its tasks instead, or drain it")
         lost = sorted(node.active)
         for task_id in lost:
-            self._book.end(self._book.tasks[task_id], TaskState.LOST, now, f"node {name} was given up by {by}")
+            self._book.end(self._book.tasks[task_id], TaskState.LOST, now, Message("given_up", node=name, by=by))
         return lost
 
     # -- what agents tell -------------------------------------------------------------------------------------
@@ -194,9 +195,9 @@ class Dispatch:
         if task.cancel_requested:
             self._book.end(task, TaskState.CANCELLED, now, None)
         elif self._health.is_the_tasks_own(task):
-            told = "; ".join(f"{entry.node}: {entry.why}" for entry in task.unstarted)
-            count = len(task.unstarted)
-            self._book.end(task, TaskState.FAILED, now, f"could not be started on {count} nodes: {told}")
+            tries = tuple(Message("node_said", node=entry.node, said=entry.why) for entry in task.unstarted)
+            why_not = Message("not_started_anywhere", count=len(tries), tries=tries)
+            self._book.end(task, TaskState.FAILED, now, why_not)
         else:
             self._book.move(task, TaskState.WAITING)
             task.launch, task.allocation = None, []  # whoever listens has given back what it held

@@ -15,28 +15,30 @@ from master.core.node import LEAVING, Facts, Node, NodeSpec, NodeState
 from master.core.request import Request, request_of
 from master.core.resources import RESOURCES, Cluster, Need, give_back, take
 from master.core.task import Task
-from wire.ranges import names_in_short
+from wire.message import NONE, Message, names
 
 __all__ = [
-    "ANOTHER", "LEAVING", "TOLD", "Facts", "Inventory", "Node", "NodeSpec", "NodeState", "Request", "obstacle",
+    "ANOTHER", "LEAVING", "NAMES", "TOLD", "Facts", "Inventory", "Node", "NodeSpec", "NodeState", "Request", "obstacle",
     "request_of",
 ]  # fmt: skip
 
-ANOTHER = "another node is asked for"
+ANOTHER = Message("another_node")
+NAMES = 6
+"""How many names, or ranges of them, stand before one obstacle."""
 TOLD = 3
 """How many nodes a one-line reason names."""
 
 
-def obstacle(node: Node, request: Request) -> str | None:
-    """Why a node could never take the request, even when empty; None if it could."""
+def obstacle(node: Node, request: Request) -> Message | None:
+    """Why a node could never take the request, even when empty, to be said of `nodes`; None if it could."""
     if request.node is not None and request.node != node.name:
         return ANOTHER
     if LEAVING in node.cordons:
-        return "is leaving: it is not in the registry any more"
+        return Message("is_leaving")
     return _beyond(request.needs, node)
 
 
-def _beyond(needs: tuple[Need, ...], place: Node | Cluster) -> str | None:
+def _beyond(needs: tuple[Need, ...], place: Node | Cluster) -> Message | None:
     for need in needs:
         why = RESOURCES[need.resource].why_never(need, place)
         if why is not None:
@@ -58,7 +60,7 @@ class Inventory:
         if node is None:
             node = self.nodes[name] = Node(NodeSpec(name=name))
             node.state = NodeState.UNREACHABLE
-            node.reason = "not in the registry any more: add it again, or give its tasks up with `muster node lost`"
+            node.reason = str(Message("not_registered"))
             node.cordons[LEAVING] = "it left the registry while tasks ran there"
         return node
 
@@ -80,35 +82,29 @@ class Inventory:
             node.active.discard(task.id)
         give_back(self.cluster, request.shared, task)
 
-    def why_never(self, request: Request) -> str | None:
+    def why_never(self, request: Request) -> Message | None:
         """Why the request could never be met; None if it could."""
         beyond = _beyond(request.shared, self.cluster) if request.shared else None
         if beyond is not None:
-            return f"it asks for {request.describe()}, but the cluster {beyond}"
-        alike: dict[str, list[str]] = {}
+            return Message("asks_beyond", request=request.describe(), beyond=(beyond.of(NONE),), more=0)
+        alike: dict[Message, list[str]] = {}
         for node in self.nodes.values():
             why = obstacle(node, request)
             if why is None:
                 return None
             alike.setdefault(why, []).append(node.name)
         if request.node is not None and request.node not in self.nodes:
-            return f"there is no node {request.node!r} ({_known(request.node, list(self.nodes))})"
+            return _no_such_node(request.node, list(self.nodes))
         if not alike:
-            return "the registry has no nodes: add one with `muster node add`"
-        told = [_on(names, text) for text, names in alike.items() if text != ANOTHER]
-        more = f" and {len(told) - TOLD} more" if len(told) > TOLD else ""
-        return f"it asks for {request.describe()}, but {', '.join(told[:TOLD])}{more}"
+            return Message("no_nodes")
+        told = [why.of(names(nodes, NAMES)) for why, nodes in alike.items() if why is not ANOTHER]
+        more = max(0, len(told) - TOLD)
+        return Message("asks_beyond", request=request.describe(), beyond=tuple(told[:TOLD]), more=more)
 
 
-def _on(names: list[str], text: str) -> str:
-    """`node a has 2 GPUs`, `nodes a[1-9] have 2 GPUs`."""
-    if len(names) == 1:
-        return f"node {names[0]} {text}"
-    verb, _, rest = text.partition(" ")
-    return f"nodes {names_in_short(names, 6)} {({'has': 'have', 'is': 'are'}).get(verb, verb)} {rest}"
-
-
-def _known(wrong: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(wrong, names, 1)
-    told = f"nodes: {names_in_short(names, 6) or 'none'}"
-    return f"did you mean {close[0]!r}? {told}" if close else told
+def _no_such_node(wrong: str, known: list[str]) -> Message:
+    close = difflib.get_close_matches(wrong, known, 1)
+    told = names(known, NAMES)
+    if close:
+        return Message("no_such_node_but", node=wrong, meant=close[0], nodes=told)
+    return Message("no_such_node", node=wrong, nodes=told)

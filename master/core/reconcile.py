@@ -15,6 +15,7 @@ from master.core.nodes import Nodes
 from master.core.outcome import Pending
 from master.core.remnants import Remnants
 from master.core.task import Launch, Task, TaskState
+from wire.message import Message
 
 
 class Reconciliation:
@@ -46,10 +47,9 @@ class Reconciliation:
         elif attempt is not None:
             self._alive(task, launch, attempt, now)
         elif not self._claim_would_be_there(launch):
-            told = f"{launch.node} restarted, or its state folder was replaced, during the attempt"
-            self._book.end(task, TaskState.LOST, now, f"node_rebooted: {told}")
+            self._book.end(task, TaskState.LOST, now, Message("claim_gone", node=launch.node))
         elif not allows(Event.RESEND, task.state):
-            self._book.end(task, TaskState.LOST, now, f"the agent on {launch.node} has no record of it any more")
+            self._book.end(task, TaskState.LOST, now, Message("no_record", node=launch.node))
         elif task.cancel_requested:
             self._pending.effect(Kill(launch.node, launch.launch_id))
         else:

@@ -12,6 +12,7 @@ import msgspec
 
 from master.core.resources import RESOURCES, Need, Scope, needs_of
 from master.core.task import Task
+from wire.message import Message
 
 KEPT = 10_000
 """So many requests are known by what their tasks say, before they are worked out anew."""
@@ -30,11 +31,11 @@ class Request(msgspec.Struct, frozen=True, cache_hash=True):
         """Does it ask a node for any of it?"""
         return any(need.resource == resource for need in self.needs)
 
-    def describe(self) -> str:
+    def describe(self) -> Message:
         """`2 GPUs on node a`, for people."""
-        told = [RESOURCES[need.resource].describe(need) for need in (*self.needs, *self.shared)]
-        text = " and ".join(told) or "nothing"
-        return f"{text} on node {self.node}" if self.node else text
+        told = tuple(RESOURCES[need.resource].describe(need) for need in (*self.needs, *self.shared))
+        what = Message("asked", what=told) if told else Message("nothing_asked")
+        return Message("asked_on", what=what, node=self.node) if self.node else what
 
 
 class Demand(msgspec.Struct, frozen=True, cache_hash=True):

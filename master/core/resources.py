@@ -17,6 +17,7 @@ import msgspec
 
 from master.core.node import Node
 from master.core.task import Allocation, Task, Wish
+from wire.message import Message
 
 
 class Scope(StrEnum):
@@ -59,7 +60,8 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
 class Resource(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
     """One row. `fields`: of a Wish, that say how much; `asked`: how much a task asks, 0 for none; `exact`: which pieces
     of it; `has`: how much there is, None while nobody knows; `unit`: what one is called. Where the usual words will not
-    do: `one`: what is asked, `none`: that there is not enough, ever; `short`: that there is not enough now."""
+    do: `one`: what is asked; `none`: that there is not enough, ever, said of `nodes`; `short`: that there is not enough
+    now."""
 
     name: str
     scope: Scope = Scope.NODE
@@ -69,9 +71,9 @@ class Resource(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
     has: Callable[[P], int | None]
     numbers: Numbers | None = None
     unit: str
-    one: str = ""
-    none: str = ""
-    short: Callable[[int, int], str] | None = None
+    one: Message | None = None
+    none: Message | None = None
+    short: Callable[[int, int], Message] | None = None
 
     def needed_by(self, task: Wish) -> Need | None:
         """What a task needs of it; None for nothing."""
@@ -87,29 +89,32 @@ class Resource(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
 
     # -- words ------------------------------------------------------------------------------------------------
 
-    def describe(self, need: Need) -> str:
+    def describe(self, need: Need) -> Message:
         """`2 GPUs`, for people."""
         if need.exact:
-            return f"{self.unit} {', '.join(map(str, need.exact))}"
+            return Message("pieces", unit=self.unit, numbers=need.exact)
         return self.one or self._counted(need.amount)
 
-    def why_never(self, need: Need, place: P) -> str | None:
-        """Why a place could never give so much, even when nothing is held there; None if it could, or may."""
+    def why_never(self, need: Need, place: P) -> Message | None:
+        """Why a place could never give so much, even when nothing is held there, to be said of `nodes`; None if it
+        could, or may."""
         has = self.has(place)
         if has is None or (need.amount <= has and not need.exact):
             return None
         beyond = [number for number in need.exact if number >= has]
         if beyond:
-            return f"has no {self.unit} {max(beyond)} ({f'only 0 to {has - 1}' if has else 'it has none'})"
-        return (self.none or f"has {self._counted(has)}") if need.amount > has else None
+            if has:
+                return Message("has_no_piece", unit=self.unit, number=max(beyond), last=has - 1)
+            return Message("has_no_pieces", unit=self.unit, number=max(beyond))
+        return (self.none or Message("has", amount=self._counted(has))) if need.amount > has else None
 
-    def told_short(self, place: P) -> str:
+    def told_short(self, place: P) -> Message:
         """How much is free there, where it is not enough."""
         free, has = self.free(place), self.has(place) or 0
-        return self.short(free, has) if self.short is not None else f"{free} of {has} {self.unit}s free"
+        return self.short(free, has) if self.short is not None else Message("free", free=free, has=has, unit=self.unit)
 
-    def _counted(self, count: int) -> str:
-        return f"{count} {self.unit}{'' if count == 1 else 's'}"
+    def _counted(self, count: int) -> Message:
+        return Message("amount", count=count, unit=self.unit)
 
 
 # -- the table ------------------------------------------------------------------------------------------------
@@ -143,9 +148,9 @@ SLOTS = Resource[Node](
     asked=lambda task: int(task.gpus == 0 and task.cpus is None),
     has=lambda node: node.slots if node.spec.slots is not None else node.slots or None,
     unit="slot",
-    one="a slot",
-    none="has no slots for tasks without GPUs",
-    short=lambda free, has: f"{has - free} of {has} slots taken",
+    one=Message("one_slot"),
+    none=Message("has_no_slots"),
+    short=lambda free, has: Message("slots_taken", taken=has - free, has=has),
 )
 RESOURCES: dict[str, Resource[Any]] = {row.name: row for row in (GPUS, CPUS, SLOTS)}
 """In this order what a task needs is looked at and told."""

@@ -19,16 +19,23 @@ from master.core.placement import DEFAULT, POLICIES
 from master.core.request import Demand, Request
 from master.core.resources import Free, FreeNode, Scope, rows_of
 from master.core.task import Allocation
+from wire.message import Message
 
 
 class Wait(NamedTuple):
     """Why a task with some request does not start now: in a few words, and what stands in the way, node by node."""
 
-    brief: str
-    obstacles: list[str]
+    brief: Message
+    obstacles: list[Message]
+
+    def message(self) -> Message:
+        """Both, as a task's reason tells it: with the first few obstacles."""
+        if not self.obstacles:
+            return self.brief
+        return self.brief.but(obstacles=tuple(self.obstacles[:TOLD]))
 
     def __str__(self) -> str:
-        return f"{self.brief}: {'; '.join(self.obstacles[:TOLD])}" if self.obstacles else self.brief
+        return str(self.message())
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -160,10 +167,10 @@ def explain(request: Request, inventory: Inventory) -> Wait:
     """Why a task with this request cannot start now."""
     never = inventory.why_never(request)
     if never is not None:
-        return Wait(f"can never start: {never}", [])
+        return Wait(Message("never", why=never), [])
     room = Room(inventory)
     if not room.nodes:
-        return Wait("no node is ready", unready(inventory))
+        return Wait(Message("no_node_ready", obstacles=()), unready(inventory))
     if room.place(request) is not None:
-        return Wait("next: the planner is about to start it", [])
-    return Wait(f"needs {request.describe()}", obstacles(request, inventory, room.nodes))
+        return Wait(Message("next"), [])
+    return Wait(Message("needs", request=request.describe(), obstacles=()), obstacles(request, inventory, room.nodes))

@@ -28,6 +28,8 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from wire.message import Message
+
 S = TypeVar("S", bound=msgspec.Struct)
 
 FIRST_FOREIGN_ID = 10**12
@@ -159,7 +161,8 @@ class Task(Wish, kw_only=True, omit_defaults=True, gc=False):
     Times are seconds since the epoch. `seq` is the journal's number of the last change. `position` is set by `move`:
     it takes the place of the id in the order of the queue. `waits_for` holds what is left of `after`: a predecessor
     that was met is taken out, so that it may be deleted. `forced` puts it before all. `unstarted`: where it is not
-    tried again while another node could take it. `gpu_memory_mib`, `share`: of the old system's files; nothing heeds
+    tried again while another node could take it. `reason` is the sentence of `reason_key` and `reason_args`; of what
+    an earlier version wrote it stands alone. `gpu_memory_mib`, `share`: of the old system's files; nothing heeds
     them.
     """
 
@@ -182,13 +185,24 @@ class Task(Wish, kw_only=True, omit_defaults=True, gc=False):
     launch: Launch | None = None
     unstarted: list[Unstarted] = []
     seq: int = 0
+    reason_key: str | None = None
+    reason_args: dict[str, Any] | None = None
+
+
+def give_reason(task: Task, reason: Message | None) -> None:
+    """Write down what there is to say of a task: for people, and for programs."""
+    if reason is None:
+        task.reason = task.reason_key = task.reason_args = None
+    else:
+        task.reason, task.reason_key, task.reason_args = str(reason), reason.key, reason.plain_args()
 
 
 class TaskView(Task, kw_only=True, omit_defaults=False, gc=False):
     """A task as clients see it: every key present. Times are seconds since the epoch, null where it has not happened;
-    `time_limit_s` is in seconds, memory in MiB, GPUs are indices. `reason`: why it waits, or how it ended. `warning`:
-    what looks wrong with it while it runs. `unsaved`: its newest change could not be written yet, and is taken back if
-    the master ends before."""
+    `time_limit_s` is in seconds, memory in MiB, GPUs are indices. `reason`: why it waits, or how it ended, as a
+    sentence; `reason_key` and `reason_args`: the same for programs, null where there is none, or only the sentence of
+    an earlier version. `warning`: what looks wrong with it while it runs. `unsaved`: its newest change could not be
+    written yet, and is taken back if the master ends before."""
 
     warning: str | None = None
     unsaved: bool = False

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from master.core.book import Book
 from master.core.dispatch import Dispatch
 from master.core.inventory import request_of
 from master.core.nodes import Nodes
 from master.core.scheduler import explain
 from master.core.task import Task, TaskState
+from wire.message import Message
+
+_AWAITED: dict[str, Callable[[int], Message]] = {
+    "ok": lambda number: Message("to_succeed", id=number),
+    "fail": lambda number: Message("to_fail", id=number),
+    "any": lambda number: Message("to_end", id=number),
+}
 
 
 class Telling:
@@ -21,15 +30,20 @@ class Telling:
 
     def reason(self, task: Task) -> str | None:
         """Why it waits, or what there is to say of its end."""
+        waits = self.why_it_waits(task)
+        return task.reason if waits is None else str(waits)
+
+    def why_it_waits(self, task: Task) -> Message | None:
+        """Why it does not start now, or is held; None for one that is not in the queue."""
         if task.state is TaskState.HELD:
-            why = f", for it {task.reason}" if task.reason else ""
-            return f"held{why}: release it with `muster release {task.id}`"
+            if task.reason:
+                return Message("held_because", id=task.id, why=task.reason)
+            return Message("held", id=task.id)
         if task.state is not TaskState.WAITING:
-            return task.reason
+            return None
         if task.waits_for:
-            words = {"ok": "to succeed", "fail": "to fail", "any": "to end"}
-            return "waits for " + ", ".join(f"task {after.id} {words[after.on]}" for after in task.waits_for)
-        return str(explain(request_of(task), self._nodes.inventory))
+            return Message("waits_for", tasks=tuple(_AWAITED[after.on](after.id) for after in task.waits_for))
+        return explain(request_of(task), self._nodes.inventory).message()
 
     def warning(self, task: Task) -> str | None:
         """What looks wrong with a task that runs. Nothing of it is kept over a restart."""

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from master.core.task import ENDED, FIRST_FOREIGN_ID, QUEUED, After, Allocation, Task, TaskState
+from master.core.task import ENDED, FIRST_FOREIGN_ID, QUEUED, After, Allocation, Task, TaskState, give_reason
 from master.mismatch import describe
+from wire.message import Message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,13 +38,13 @@ _STATES = {
     "offline_error": TaskState.LOST,
 }
 _REASONS = {
-    "pexec": "it was being started under the old system; how it ended is not known",
-    "exec": "it ran under the old system; how it ended is not known",
-    "offline_error": "its node went offline under the old system",
+    "pexec": Message("old_starting"),
+    "exec": Message("old_running"),
+    "offline_error": Message("old_node_offline"),
 }
-MAY_STILL_RUN = frozenset({_REASONS["pexec"], _REASONS["exec"]})
+MAY_STILL_RUN = frozenset({str(_REASONS["pexec"]), str(_REASONS["exec"])})
 """What is said of a task whose processes may be alive on its node: nothing but its old master's SSH held them."""
-_NO_END = "it stood in the old system's history without an end"
+_NO_END = Message("old_no_end")
 _NOTHING = frozenset({"", "(无)", "<默认>"})
 
 
@@ -90,11 +91,10 @@ def to_task(value: dict[str, Any], file: str = "") -> Task:
     after = [] if _is_nothing(entry.prev) else [After(_task_id(entry.prev, "prev"), on="any")]
     node = None if _is_nothing(entry.slaver) else entry.slaver
     waits = state in QUEUED
-    return Task(
+    task = Task(
         id=number,
         owner=OWNER,
         state=state,
-        reason=reason,
         command=entry.exec,
         cwd=entry.path,
         env="" if _is_nothing(entry.envs) else entry.envs,
@@ -108,6 +108,8 @@ def to_task(value: dict[str, Any], file: str = "") -> Task:
         submitted_at=submitted_at(number),
         allocation=[] if waits or node is None else [Allocation(node, _indices(entry.gpu_num))],
     )
+    give_reason(task, reason)
+    return task
 
 
 def settle(tasks: Iterable[Task], places: Places | None = None, hold: Mapping[int, str] | None = None) -> None:
@@ -194,7 +196,7 @@ def _read(value: dict[str, Any]) -> Entry:
     return entry
 
 
-def _state(old: str, file: str) -> tuple[TaskState, str | None]:
+def _state(old: str, file: str) -> tuple[TaskState, Message | None]:
     """The state of an entry and what there is to say of it."""
     state = _STATES[old]
     if file == WAIT and state in ENDED and old not in ("pexec", "exec"):

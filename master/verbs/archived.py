@@ -111,7 +111,17 @@ def told_whole(context: Context, task: Task) -> TaskView:
 
 def told_why(_context: Context, task: Task) -> Why:
     """task.why of one that has ended long ago."""
-    return Why(id=task.id, state=task.state, reason=task.reason, warning=None, blocked_by=[], details=[])
+    return Why(
+        id=task.id,
+        state=task.state,
+        reason=task.reason,
+        reason_key=task.reason_key,
+        reason_args=task.reason_args,
+        warning=None,
+        blocked_by=[],
+        details=[],
+        detail_messages=[],
+    )
 
 
 def or_recalled(handle: Callable[[Context, P], Any]) -> Callable[[Context, P], Any]:

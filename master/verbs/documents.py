@@ -17,6 +17,7 @@ from master.verbs.base import Verb
 from master.verbs.openapi import PATH, REF, document, params_prose, prose
 from master.verbs.table import VERBS
 from wire import errors
+from wire.english import SENTENCES
 
 ROOT = Path(__file__).parents[2]
 OPENAPI = Path("wire/openapi.json")
@@ -30,6 +31,7 @@ def written(root: Path = ROOT) -> dict[Path, str]:
     page = between(page, "verbs", verbs_table(VERBS, whole))
     page = between(page, "answers", answers_list(whole["components"]["schemas"]))
     page = between(page, "errors", errors_table())
+    page = between(page, "messages", messages_table())
     return {OPENAPI: json.dumps(whole, ensure_ascii=False, indent=1) + "\n", WIRE: page}
 
 
@@ -72,6 +74,12 @@ def errors_table() -> str:
     lines = ["| code | number | meaning |", "| --- | --- | --- |"]
     lines += [_row(f"`{kind.code}`", str(kind.rpc_code), prose(kind.__doc__)) for kind in errors.every()]
     return "\n".join(lines) + "\n"
+
+
+def messages_table() -> str:
+    """The keys of messages, and the English sentence of each."""
+    lines = ["| key | sentence |", "| --- | --- |"]
+    return "\n".join(lines + [_row(f"`{key}`", sentence) for key, sentence in SENTENCES.items()]) + "\n"
 
 
 def _row(*cells: str) -> str:

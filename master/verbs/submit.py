@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -12,7 +12,9 @@ from master.core.scheduler import Room
 from master.core.task import ENDED, Allocation, Task, TaskState
 from master.verbs.base import Context
 from master.verbs.spec import Spec, check_command, draft_of, log_path_of
+from master.views.messages import shown
 from wire.errors import BadRequestError
+from wire.message import Message
 
 
 class Submit(Spec, kw_only=True, omit_defaults=True):
@@ -45,12 +47,14 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """With `dry_run`: where the task would go if it were submitted now (`placement`), or why it would wait (`reason`).
-    `possible`: false where a submit would be refused, for no node could ever run it."""
+    """With `dry_run`: where the task would go if it were submitted now (`placement`), or why it would wait: `reason`,
+    and the same for programs. `possible`: false where a submit would be refused, for no node could ever run it."""
 
     possible: bool
     placement: Allocation | None
     reason: str | None
+    reason_key: str | None
+    reason_args: dict[str, Any] | None
 
 
 def submit(context: Context, params: Submit) -> Submitted | Preview:
@@ -92,12 +96,16 @@ def preview(context: Context, draft: Task) -> Preview:
     """Where the task would go if it were submitted now, or why it would wait."""
     never = context.core.inventory.why_never(request_of(draft))
     if never is not None:
-        return Preview(possible=False, placement=None, reason=f"can never start: {never}")
+        return _preview(Message("never", why=never), possible=False)
     if draft.state is TaskState.HELD:
-        return Preview(possible=True, placement=None, reason="held until `muster release`")
+        return _preview(Message("held_when_filed"))
     allocation = Room(context.core.inventory).place(request_of(draft))
     past = context.past
     draft.waits_for = [a for a in draft.after if (past.get(a.id) or context.core.find(a.id).state) not in ENDED]
     if allocation is not None and not draft.waits_for:
-        return Preview(possible=True, placement=allocation, reason=None)
-    return Preview(possible=True, placement=None, reason=context.core.reason(draft))
+        return _preview(None, placement=allocation)
+    return _preview(context.core.why_it_waits(draft))
+
+
+def _preview(why: Message | None, *, possible: bool = True, placement: Allocation | None = None) -> Preview:
+    return Preview(possible, placement, *shown(why))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Generator, Iterator
 from itertools import chain, islice
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta
@@ -20,6 +20,7 @@ from master.core.request import Demand
 from master.core.task import ACTIVE, ENDED, QUEUED, Task, TaskState, TaskView
 from master.durable.archive_index import text_of
 from master.verbs.base import Context, Pieces
+from master.views.messages import MessageView, shown
 
 SLICE = 200
 """Tasks that are looked at, or encoded, between two chances for others: about 2 ms of them."""
@@ -67,12 +68,13 @@ class SparseTask(Task, omit_defaults=True):
 
 class SparseTaskList(msgspec.Struct, frozen=True):
     """With `sparse`. `defaults`: of the keys that a task leaves out; `reasons`: why queued tasks wait, ids by reason;
-    `warnings`: what looks wrong with running ones, likewise; `unsaved`: ids of tasks whose newest change is not written
-    yet; `total`: how many there are without limit and offset."""
+    `reason_messages`: each of these for programs; `warnings`: what looks wrong with running ones, likewise; `unsaved`:
+    ids of tasks whose newest change is not written yet; `total`: how many there are without limit and offset."""
 
     tasks: list[SparseTask]
     defaults: dict[str, Any]
     reasons: dict[str, list[int]]
+    reason_messages: dict[str, MessageView]
     warnings: dict[str, list[int]]
     unsaved: list[int]
     total: int
@@ -217,19 +219,23 @@ def _parts(tasks: list[Task]) -> Iterator[list[Task]]:
 
 
 class _Reason(NamedTuple):
-    """Why some tasks wait, and their ids, as far as somebody wrote them down."""
+    """Why some tasks wait, as a sentence and for programs, and their ids, as far as somebody wrote them down."""
 
     text: str
+    key: str
+    args: dict[str, Any]
     ids: list[int]
 
 
 class _Reasons:
-    """Why queued tasks wait. Those of one demand share a reason, worked out once."""
+    """Why queued tasks wait. Those of one demand share a reason, worked out, worded and encoded once."""
 
     def __init__(self, context: Context) -> None:
         self.ids: dict[str, list[int]] = {}
         """By reason, those that were written down."""
-        self._reason = context.core.reason
+        self.messages: dict[str, MessageView] = {}
+        """By reason, the same for programs."""
+        self._why = context.core.why_it_waits
         self._demand_of = context.core.backlog.group_of
         self._shared: dict[int, tuple[Demand, _Reason]] = {}
 
@@ -240,12 +246,20 @@ class _Reasons:
             return self._worked_out(task)
         known = self._shared.get(id(demand))  # it is kept, so its address is nobody else's
         if known is None:
-            known = self._shared[id(demand)] = (demand, self._worked_out(task))
+            one = self._worked_out(task)
+            encoded = cast("dict[str, Any]", msgspec.Raw(_encode(one.args)))
+            known = self._shared[id(demand)] = (demand, one._replace(args=encoded))
         return known[1]
 
     def _worked_out(self, task: Task) -> _Reason:
-        text = self._reason(task) or ""
-        return _Reason(text, self.ids.setdefault(text, []))
+        text, key, args = shown(self._why(task))
+        if text is None or key is None or args is None:
+            raise ValueError(f"task {task.id} is not in the queue")
+        ids = self.ids.get(text)
+        if ids is None:
+            ids = self.ids[text] = []
+            self.messages[text] = MessageView(key, args)
+        return _Reason(text, key, args, ids)
 
 
 class _Whole:
@@ -263,7 +277,7 @@ class _Whole:
         views = msgspec.convert(tasks, list[TaskView], from_attributes=True)
         for task, seen in zip(tasks, views, strict=True):
             if task.state in QUEUED:
-                seen.reason = self._reasons.of(task).text
+                seen.reason, seen.reason_key, seen.reason_args, _ = self._reasons.of(task)
             seen.warning = self._core.warning(task)
             seen.unsaved = task.id in self._core.unsaved
         self._parts.append(_encode(views)[1:-1])
@@ -299,7 +313,8 @@ class _Sparse:
 
     def result(self, total: int) -> Pieces:
         """The answer."""
-        told = {"reasons": self._reasons.ids, "warnings": self._warnings, "unsaved": self._unsaved}
+        told = {"reasons": self._reasons.ids, "reason_messages": self._reasons.messages}
+        told |= {"warnings": self._warnings, "unsaved": self._unsaved}
         return _answer(self._parts, {"defaults": _DEFAULTS, **told, "total": total})
 
 

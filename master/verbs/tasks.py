@@ -13,8 +13,10 @@ from master.core.task import ACTIVE, QUEUED, Task, TaskState, TaskView
 from master.verbs.access import check_owner
 from master.verbs.base import Context
 from master.verbs.spec import edited_copy
+from master.views.messages import MessageView, message_view
 from master.views.tasks import task_view
 from wire.errors import BadRequestError, MusterError
+from wire.message import Message
 
 TaskId = Annotated[int, Meta(ge=1, examples=[12])]
 
@@ -56,16 +58,20 @@ class Cancel(msgspec.Struct, forbid_unknown_fields=True):
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
     """Why a task is in the `state` in which it is. `brief`: the reason without what `details` tell, a line each; nodes
-    of which the same is to be said share a line. `blocked_by`: ids of tasks that it waits for. `warning`: what looks
-    wrong with one that runs, or null. Of a task in the monthly files there is no `brief`."""
+    of which the same is to be said share a line; `detail_messages`: the same lines for programs. `blocked_by`: ids of
+    tasks that it waits for. `warning`: what looks wrong with one that runs, or null. Of a task in the monthly files
+    there is no `brief`."""
 
     id: int
     state: TaskState
     reason: str | None
+    reason_key: str | None
+    reason_args: dict[str, Any] | None
     brief: str | UnsetType | None = UNSET
     warning: str | None
     blocked_by: list[int]
     details: list[str]
+    detail_messages: list[MessageView]
 
 
 class Cancelled(msgspec.Struct, frozen=True):
@@ -93,23 +99,25 @@ def why(context: Context, params: OneTask) -> Why:
     """What a task waits for, by name, and what stands in the way, nodes alike told together."""
     core = context.core
     task = core.find(params.id)
-    lines: list[str] = []
-    reason = brief = core.reason(task)
+    lines: list[Message] = []
+    seen = task_view(core, task)
+    brief = seen.reason
     if task.state is TaskState.WAITING and not task.waits_for:
         wait = explain(request_of(task), core.inventory)
-        brief, lines = wait.brief, list(wait.obstacles)
-        ahead = core.standing.before(task)
-        lines.append(f"{ahead} waiting {'task stands' if ahead == 1 else 'tasks stand'} before it in the queue")
+        brief, lines = str(wait.brief), [*wait.obstacles, Message("ahead", count=core.standing.before(task))]
     elif task.waits_for:
-        lines = [f"task {after.id} is {core.find(after.id).state}" for after in task.waits_for]
+        lines = [Message("predecessor_is", id=after.id, state=core.find(after.id).state) for after in task.waits_for]
     return Why(
         id=task.id,
         state=task.state,
-        reason=reason,
+        reason=seen.reason,
+        reason_key=seen.reason_key,
+        reason_args=seen.reason_args,
         brief=brief,
-        warning=core.warning(task),
+        warning=seen.warning,
         blocked_by=[after.id for after in task.waits_for],
-        details=lines,
+        details=list(map(str, lines)),
+        detail_messages=list(map(message_view, lines)),
     )
 
 

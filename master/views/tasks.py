@@ -6,12 +6,15 @@ import msgspec
 
 from master.core.core import Core
 from master.core.task import Task, TaskView
+from master.views.messages import shown
 
 
 def task_view(core: Core, task: Task) -> TaskView:
     """The task as clients see it."""
     seen = msgspec.convert(task, TaskView, from_attributes=True)
-    seen.reason = core.reason(task)
+    waits = core.why_it_waits(task)
+    if waits is not None:
+        seen.reason, seen.reason_key, seen.reason_args = shown(waits)
     seen.warning = core.warning(task)
     seen.unsaved = task.id in core.unsaved
     return seen

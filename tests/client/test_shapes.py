@@ -46,7 +46,8 @@ def _type(schema: dict[str, Any]) -> str:
     if schema["type"] == "array":
         return f"list[{_type(schema['items'])}]"
     if schema["type"] == "object":
-        return f"dict[str, {_type(schema['additionalProperties'])}]"
+        values = schema.get("additionalProperties")
+        return f"dict[str, {_type(values) if values else 'AnyType'}]"
     kind = WORDS[schema["type"]]
     return "None" if kind is None else str(kind.__name__)
 

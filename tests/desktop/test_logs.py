@@ -14,6 +14,7 @@ from master.core.task import Task, TaskState
 from master.desktop import logs
 from tests.desktop.client import DesktopClient
 from tests.desktop.place import DesktopPlace, in_loop, with_client
+from wire.message import Message
 
 SAFE = re.compile(r"/[\w@%+=:,./-]+", re.ASCII)
 
@@ -25,7 +26,8 @@ def cat(path: str) -> str:
 
 
 def end(master: DesktopPlace, task_id: int, why: str | None = None) -> None:
-    in_loop(master, lambda: master.engine.client_change(lambda: master.core.cancel(task_id, 5.0, why)))
+    said = Message("agent_said", said=why) if why else None
+    in_loop(master, lambda: master.engine.client_change(lambda: master.core.cancel(task_id, 5.0, said)))
 
 
 def is_starting(task: Task) -> None:

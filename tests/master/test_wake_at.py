@@ -20,6 +20,7 @@ from master.engine import Engine
 from master.executors.memory import Run
 from master.simulation import Job, Simulation
 from tests.master.core.small_core import EIGHT, core_with, submit
+from wire.message import Message
 
 BEGUN = 1_000_000.0
 """When these stories begin, in seconds since the epoch."""
@@ -53,7 +54,7 @@ class FakeTime:
 
 
 def wish_to_be_woken(at: float) -> Plan:
-    return Plan(lambda _demand: Wait("it is too early", []), wake_at=at)
+    return Plan(lambda _demand: Wait(Message("next"), []), wake_at=at)
 
 
 def test_the_engine_plans_again_at_the_time_that_the_planner_named_and_never_looks_before(

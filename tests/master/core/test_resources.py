@@ -150,7 +150,7 @@ def test_what_the_cluster_has_is_counted_over_all_nodes() -> None:
     told = str(explain(request_of(second), inventory))
     assert told == "needs 3 CPUs and 3 seats: the cluster: 2 of 5 seats free"
     never = inventory.why_never(request_of(task_of(3, {"cpus": 6, **WORKED_OUT})))
-    assert never == "it asks for 6 CPUs and 6 seats, but the cluster has 5 seats"
+    assert str(never) == "it asks for 6 CPUs and 6 seats, but the cluster has 5 seats"
     inventory.give_back(first)
     assert Room(inventory).place(request_of(second)) == Allocation("a")
     room = Room(inventory)

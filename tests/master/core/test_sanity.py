@@ -14,6 +14,7 @@ from master.core.inventory import NodeSpec, NodeState
 from master.core.task import ACTIVE, After, Task, TaskState
 from tests.master.core.small_core import BOOT, REBOOTED, core_with, launch_of, submit
 from wire.errors import MusterError
+from wire.message import Message
 
 NAMES = "abc"
 SPECS = tuple(NodeSpec(name=name, gpu_models=("GPU",) * 4, slots=2) for name in NAMES)
@@ -108,7 +109,7 @@ def _node_is_decided_upon(core: Core, chance: random.Random) -> None:
 
 HAPPENINGS: list[Callable[[Core, random.Random], object]] = [
     _submit, _submit, _submit, _edit, _node_speaks, _node_speaks, _node_returns, _node_is_decided_upon,
-    lambda core, chance: core.cancel(_some(core, chance), 5.0, "no more"),
+    lambda core, chance: core.cancel(_some(core, chance), 5.0, Message("agent_said", said="no more")),
     lambda core, chance: core.hold(_some(core, chance)),
     lambda core, chance: core.release(_some(core, chance)),
     lambda core, chance: core.force(_some(core, chance)),
@@ -212,6 +213,6 @@ def test_a_chain_of_thousands_ends_with_its_first_link() -> None:
 def test_a_held_task_that_is_cancelled_for_its_predecessors_sake_says_so() -> None:
     core, _, waits, follows = core_in_use()
     core.hold(follows.id)
-    core.cancel(waits.id, 2.0, "no more")
+    core.cancel(waits.id, 2.0, Message("agent_said", said="no more"))
     assert (follows.state, waits.reason) == (TaskState.CANCELLED, "no more")
     assert f"predecessor {waits.id} had to succeed" in (follows.reason or "")

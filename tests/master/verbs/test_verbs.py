@@ -205,9 +205,11 @@ def test_a_preview_files_nothing(tmp_path: Path) -> None:
             assert (waits["placement"], waits["possible"]) == (None, True)
             master.online()
             fits = await peer.call("task.submit", command="true", gpus=1, dry_run=True)
-            assert fits == {"possible": True, "placement": {"node": "a", "gpus": [0]}, "reason": None}
+            no_reason = {"reason": None, "reason_key": None, "reason_args": None}
+            assert fits == {"possible": True, "placement": {"node": "a", "gpus": [0]}, **no_reason}
             never = await peer.call("task.submit", command="true", gpus=9, dry_run=True)
             assert never["reason"].startswith("can never start")
+            assert (never["reason_key"], never["reason_args"]["why"]["key"]) == ("never", "asks_beyond")
             assert never["possible"] is False
             assert not master.core.tasks
 

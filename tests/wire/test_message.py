@@ -1,0 +1,116 @@
+"""What is said by key and values: each key has its sentence, each sentence its values; nobody words one elsewhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.test_imports import ROOT, sources
+from wire.english import SENTENCES
+from wire.message import NONE, Message, Several, fields_of, ids, names, sentence
+
+GIVEN_LATER = {"nodes"}
+"""What `Message.of` adds, once it is known of which nodes the same is to be said."""
+MAKERS = ("master", "wire")
+
+
+def calls(tree: ast.AST) -> Iterator[ast.Call]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message":
+            yield node
+
+
+def said() -> Iterator[tuple[str, ast.Call]]:
+    """Every message that the sources make, with where."""
+    for package in MAKERS:
+        for path in sources(package):
+            if path != ROOT / "wire/message.py":  # which copies messages with their key
+                tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+                yield from ((f"{path.relative_to(ROOT)}:{call.lineno}", call) for call in calls(tree))
+
+
+def key_of(call: ast.Call) -> str:
+    """The key that is written down there; "" where there is none to be seen."""
+    first = call.args[0] if len(call.args) == 1 else None
+    return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+
+
+def test_every_message_has_a_sentence_and_its_values_are_those_that_the_sentence_names() -> None:
+    wrong = []
+    for where, call in said():
+        key, given = key_of(call), {keyword.arg for keyword in call.keywords}
+        if key not in SENTENCES:
+            wrong.append(f"{where}: {key or 'what is not a text'} is no key of a sentence")
+        elif not given <= (wanted := fields_of(SENTENCES[key])) or not wanted <= given | GIVEN_LATER:
+            wrong.append(f"{where}: {key} is given {sorted(map(str, given))}, and its sentence names {sorted(wanted)}")
+    assert wrong == []
+
+
+def test_every_sentence_is_said_by_somebody() -> None:
+    assert set(SENTENCES) - {key_of(call) for _, call in said()} == set()
+
+
+def is_worded(value: ast.expr) -> bool:
+    """Is it a text that is written down there?"""
+    return isinstance(value, ast.JoinedStr) or (isinstance(value, ast.Constant) and isinstance(value.value, str))
+
+
+def test_no_reason_of_a_task_is_worded_where_it_arises() -> None:
+    worded = []
+    for path in sources("master"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+            named = isinstance(node, ast.Call) and any(
+                keyword.arg == "reason" and is_worded(keyword.value) for keyword in node.keywords
+            )
+            is_set = (
+                isinstance(node, ast.Assign)
+                and any(isinstance(one, ast.Attribute) and one.attr == "reason" for one in node.targets)
+                and is_worded(node.value)
+            )
+            if named or is_set:
+                worded.append(f"{path.relative_to(ROOT)}: {ast.unparse(node)}")
+    assert worded == []
+
+
+def test_a_sentence_is_made_of_its_values() -> None:
+    assert str(Message("held", id=7)) == "held: release it with `muster release 7`"
+    assert sentence(Message("no_such_node", node="a'b", nodes=NONE)) == 'there is no node "a\'b" (nodes: none)'
+    waits = Message("waits_for", tasks=(Message("to_succeed", id=1), Message("to_end", id=2)))
+    assert str(waits) == "waits for task 1 to succeed, task 2 to end"
+    with pytest.raises(KeyError):
+        str(Message("held"))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        (NONE, "the cluster has 1 GPU"),
+        (names(["a"]), "node a has 1 GPU"),
+        (names([f"a{n}" for n in range(1, 10)]), "nodes a[1-9] have 1 GPU"),
+        (names(["p", "q", "r"], 2), "nodes p, q and 1 more have 1 GPU"),
+    ],
+    ids=str,
+)
+def test_what_is_said_of_many_is_said_in_the_plural(nodes: Several, told: str) -> None:
+    assert str(Message("has", amount=Message("amount", count=1, unit="GPU")).of(nodes)) == told
+
+
+def test_a_program_reads_lists_and_numbers_and_no_sentence() -> None:
+    obstacle = Message("obstacle_because", nodes=names([f"a{n}" for n in range(201)]), what=Message("room"),
+                       because=(Message("held_by", tasks=ids([9, 3, 4, 5, 20, 30], 2)),))  # fmt: skip
+    assert str(obstacle) == "a[0-200]: room (tasks 3-5, 9…)"
+    assert obstacle.plain_args() == {
+        "nodes": {"parts": ["a[0-200]"], "count": 201, "more": 0},
+        "what": {"key": "room", "args": {}},
+        "because": [{"key": "held_by", "args": {"tasks": {"parts": ["3-5", "9"], "count": 6, "more": 2}}}],
+    }
+
+
+def test_two_that_say_the_same_are_equal_and_can_be_told_together() -> None:
+    one, other = (Message("closed", unit="GPU", numbers=ids([1, 2]), why="broken") for _ in range(2))
+    assert one == other
+    assert len({one, other, Message("room")}) == 2
+    assert one != one.but(why="busy")
+    assert repr(Message("room")) == "Message('room', {})"

@@ -1,0 +1,202 @@
+"""What is said to people before it is put into a language: a key, and the values that go into its sentence.
+
+Whatever tells a reason, a warning or an error says it as a `Message`; `sentence` alone makes English of it, by the
+table in `wire.english`, and only where it is shown. A program reads key and values, and another language is another
+table. What somebody else said (a node's system, a person) is a value like any other.
+"""
+
+from __future__ import annotations
+
+import shlex
+from string import Formatter
+
+from wire.english import SENTENCES
+from wire.ranges import ids_in_parts, names_in_parts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, TypeAlias
+
+    Value: TypeAlias = "str | int | float | Message | Several | tuple[Message | str | int, ...] | None"
+
+
+class Several:
+    """Names, or ids, in short. `parts`: those that are told, runs folded (`gpu[01-20]`, `3-12`); `count`: how many
+    there are in all; `more`: of how many the parts do not tell."""
+
+    __slots__ = ("count", "more", "parts")
+
+    def __init__(self, parts: tuple[str, ...], count: int, more: int = 0) -> None:
+        self.parts = parts
+        self.count = count
+        self.more = more
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Several) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __str__(self) -> str:
+        text = ", ".join(self.parts)
+        return f"{text} and {self.more} more" if self.more else text
+
+    def _key(self) -> tuple[object, ...]:
+        return self.parts, self.count, self.more
+
+
+def names(all_of_them: Iterable[str], most: int | None = None) -> Several:
+    """Names in the order given; of more than `most` parts only so many are told."""
+    known = list(all_of_them)
+    parts = names_in_parts(known)
+    more = 0 if most is None else sum(count for _, count in parts[most:])
+    return Several(tuple(part for part, _ in parts[:most]), len(known), more)
+
+
+def ids(all_of_them: Iterable[int], most: int | None = None) -> Several:
+    """Ids in their order, each once; of more than `most` parts only so many are told."""
+    parts = ids_in_parts(all_of_them)
+    more = 0 if most is None else sum(count for _, count in parts[most:])
+    return Several(tuple(part for part, _ in parts[:most]), sum(count for _, count in parts), more)
+
+
+NONE = Several((), 0)
+
+
+class Message:
+    """One thing to say. `key` is one of `wire.english.SENTENCES`; `args` are what its sentence names: numbers, texts,
+    `Several` names, other messages and tuples of these. It is never changed, and two that say the same are equal."""
+
+    __slots__ = ("args", "key")
+
+    def __init__(self, key: str, /, **args: Value) -> None:
+        self.key = key
+        self.args = args
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and (self.key, self.args) == (other.key, other.args)
+
+    def __hash__(self) -> int:
+        return hash((self.key, *self.args.values()))
+
+    def __str__(self) -> str:
+        return sentence(self)
+
+    def __repr__(self) -> str:
+        return f"Message({self.key!r}, {self.args!r})"
+
+    def of(self, nodes: Several) -> Message:
+        """The same, said of these nodes: what is alike is found before it is known of how many it is to be said."""
+        return Message(self.key, **{"nodes": nodes, **self.args})
+
+    def but(self, **args: Value) -> Message:
+        """The same with these values in place of those that it has."""
+        return Message(self.key, **{**self.args, **args})
+
+    def plain_args(self) -> dict[str, Any]:
+        """The values as JSON has them: a message in them is `{"key", "args"}`, names are `{"parts", "count",
+        "more"}`."""
+        args = self.args
+        for value in args.values():
+            if not isinstance(value, (str, int)):
+                return {name: _plain(one) for name, one in args.items()}
+        return args
+
+
+def plain(message: Message) -> dict[str, Any]:
+    """The message as JSON has it."""
+    return {"key": message.key, "args": message.plain_args()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (str, int)):
+        return value
+    if isinstance(value, Message):
+        return plain(value)
+    if isinstance(value, Several):
+        return {"parts": list(value.parts), "count": value.count, "more": value.more}
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
+# -- the sentence ---------------------------------------------------------------------------------------------
+
+
+def sentence(message: Message) -> str:
+    """The English sentence. Raises KeyError for a key that has none, or a value that it lacks: a defect of ours."""
+    worded = _worded.get(message.key)
+    if worded is None:
+        worded = _worded[message.key] = _compile(SENTENCES[message.key])
+    return worded(message.args)
+
+
+def fields_of(template: str) -> set[str]:
+    """The names of the values that go into a sentence."""
+    return {name for _, name, _, _ in Formatter().parse(template) if name is not None}
+
+
+def _compile(template: str) -> Callable[[dict[str, Any]], str]:
+    """What makes the sentence of the values. Most name values as they are; Python's own `format` is quickest then."""
+    parsed = list(Formatter().parse(template))
+    if not any(form for _, _, form, _ in parsed):
+        return template.format_map
+    parts: list[str | tuple[str, Callable[[Any], str]]] = []
+    for text, name, form, conversion in parsed:
+        if text:
+            parts.append(text)
+        if name is not None:
+            parts.append((name, repr if conversion == "r" else _form(form or "")))
+    return lambda args: "".join([part if isinstance(part, str) else part[1](args[part[0]]) for part in parts])
+
+
+def _form(form: str) -> Callable[[Any], str]:
+    """How a value is put into words: nothing for as it is; `one|many` by how many it is; `, ` and the like between the
+    values of a tuple; the name of one of `_FORMS`; else as Python's `format` does."""
+    if not form:
+        return str
+    if form in _FORMS:
+        return _FORMS[form]
+    if "|" in form:
+        one, many = form.split("|")
+        return lambda value: one if _count(value) == 1 else many
+    if form.strip(" ,;.") == "" or form == " and ":
+        return lambda values: form.join(map(str, values))
+    return lambda value: format(value, form)
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, Several):
+        return value.count
+    return len(value) if isinstance(value, tuple) else int(value)
+
+
+def _few(several: Several) -> str:
+    return ", ".join(several.parts) + ("…" if several.more else "")
+
+
+def _subject(nodes: Several) -> str:
+    """`node a`, `nodes a[1-9]`; none are the cluster as a whole."""
+    return f"{'node' if nodes.count == 1 else 'nodes'} {nodes}" if nodes.count else "the cluster"
+
+
+def _has(nodes: Several) -> str:
+    return "have" if nodes.count > 1 else "has"
+
+
+def _size(count: int) -> str:
+    return f"{count >> 20:,} MiB" if count >= 1 << 20 else f"{count:,} bytes"
+
+
+_FORMS: Mapping[str, Callable[[Any], str]] = {
+    "few": _few,
+    "colon": lambda values: f": {'; '.join(map(str, values))}" if values else "",
+    "and more": lambda more: f" and {more} more" if more else "",
+    "or none": lambda several: str(several) or "none",
+    "subject": _subject,
+    "has": _has,
+    "are": lambda nodes: "are" if nodes.count > 1 else "is",
+    "size": _size,
+    "quoted": shlex.quote,
+}
+_worded: dict[str, Callable[[dict[str, Any]], str]] = {}
+"""What makes the sentence of each key, once it was made."""
