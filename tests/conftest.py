@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from tests import ports
 from tests.rights import CannotHere
 
-settings.register_profile("here", deadline=None, print_blob=True)
+# How long an example takes, or the making of one, is the machine's affair.
+settings.register_profile("here", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
@@ -37,12 +38,20 @@ def pytest_runtest_makereport(
     call: pytest.CallInfo[None],
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    # What a test logged may be no Unicode, on purpose; a worker could not send it and would end.
-    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    # What a test logged may be no Unicode, on purpose, and so may what it failed with; a worker could not send it and
+    # would end.
+    report.sections = [(name, _sendable(text)) for name, text in report.sections]
+    if report.longrepr is not None and not isinstance(report.longrepr, tuple):
+        text = str(report.longrepr)
+        report.longrepr = report.longrepr if text == _sendable(text) else _sendable(text)
     if call.excinfo is not None and isinstance(call.excinfo.value, CannotHere) and not os.environ.get("CI"):
         report.outcome = "skipped"
         report.not_here = [call.excinfo.value.why, call.excinfo.value.cure]  # type: ignore[attr-defined]
     return report
+
+
+def _sendable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:

@@ -12,6 +12,7 @@ import json
 import os
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -244,7 +245,8 @@ class InProcess:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close all of it."""
+        """Close all of it. That the store syncs once more is no part of the story."""
+        self.disk.on_sync = lambda: None
         for peer in self.peers:
             peer.writer.close()
         for raw in self.raws:
@@ -255,6 +257,9 @@ class InProcess:
         await self.place.fleet.close()
         await self.engine.close()
         await settled(lambda: not self.hub.connections)
+        for peer in self.peers:
+            with suppress(OSError):
+                await peer.writer.wait_closed()  # else the loop may end before, and leave a socket to the next test
 
     def address(self, port: str = DATA) -> tuple[str, int]:
         """Where a port listens."""

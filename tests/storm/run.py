@@ -8,7 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,6 @@ from tests.testbed.host import Host
 CONVERGE_S = 30.0
 PATIENT_S = 90.0
 """How long a run waits for rest, only to say how long it took."""
-QUIET_S = 15.0
 LOAD_SHARE = 0.9
 """The load comes in the first so much of the lives: what is at rest within 30 s of the last fault is the recovery, not
 a queue that was longer than that before."""
@@ -204,14 +203,19 @@ class Run:
                 checks["8. nothing left"].append(f"the master ended with {code} when it was asked to stop")
 
     def _left(self) -> list[str]:
+        if wait_until("nothing is left", lambda: not self._still_there(), PATIENT_S) is None:
+            return []
+        return self._still_there()
+
+    def _still_there(self) -> list[str]:
+        """What a lab at rest has no more; the last fault may have been a moment ago."""
         lab = self.place.lab
-        problems = []
-        if wait_until("no stray processes", lambda: not lab.strays(), QUIET_S) is not None:
-            problems.append(f"left alive: {lab.strays()}")
+        strays = lab.strays()
+        problems = [f"left alive: {strays}"] if strays else []
         for name in lab.nodes:
-            attempts = lab.agent_folder(name) / "attempts"
-            if wait_until("forgotten", lambda attempts=attempts: not _remembered(attempts), QUIET_S) is not None:  # type: ignore[misc]
-                problems.append(f"{name} still remembers {_remembered(attempts)}")
+            attempts = _remembered(lab.agent_folder(name) / "attempts")
+            if attempts:
+                problems.append(f"{name} still remembers {attempts}")
             pid = lab.agent_pid(name)
             if pid is None or _count(pid, "fd") > AGENT_DESCRIPTORS:
                 problems.append(f"{name}: " + ("no agent" if pid is None else f"{_count(pid, 'fd')} descriptors"))
@@ -270,7 +274,10 @@ def _remembered(attempts: Path) -> list[str]:
 
 
 def _count(pid: int, what: str) -> int:
-    return sum(1 for _ in Path(f"/proc/{pid}/{what}").iterdir())
+    """None are left of a process that is gone."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return sum(1 for _ in Path(f"/proc/{pid}/{what}").iterdir())
+    return 0
 
 
 def run(folder: Path, counts: Counts, seed: int, say: Say = lambda _line: None) -> Outcome:

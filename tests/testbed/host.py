@@ -25,6 +25,7 @@ from tests.waiting import NeverError, until
 _BOOT = Path(__file__).with_name("boot.sh")
 _REPOSITORY = Path(__file__).parents[2]
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+_STILL = frozenset({"T", "t", "D", "Z", "X", ""})
 _PYTHONS = "python*", "pypy*"
 _PROGRAMS = Path("/usr/local/bin"), Path("/usr/bin")
 
@@ -297,9 +298,22 @@ class Host:
     # -- what may be wrong with it ----------------------------------------------------------------------------
 
     def freeze(self) -> None:
-        """Stop every process; the kernel still answers for the connections."""
-        for pid in self._pids():
-            _signal(pid, signal.SIGSTOP)
+        """Stop every process; the kernel still answers for the connections. Raises TestbedError."""
+        asked: set[int] = set()
+
+        def all_stand_still() -> bool:
+            """Whoever was forked meanwhile is asked too. Who waits in the kernel (D) stops before he goes on."""
+            pids = self._pids()
+            for pid in set(pids) - asked:
+                _signal(pid, signal.SIGSTOP)
+            is_new = not asked.issuperset(pids)
+            asked.update(pids)
+            return not is_new and all(processes.state(pid) in _STILL for pid in pids)
+
+        try:
+            until(f"{self.name} stands still", all_stand_still)
+        except NeverError as error:
+            raise TestbedError(str(error)) from None
 
     def thaw(self) -> None:
         """Undo `freeze`."""

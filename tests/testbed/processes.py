@@ -39,6 +39,15 @@ def shown(pid: int) -> bytes:
         return b""
 
 
+def state(pid: int) -> str:
+    """The kernel's letter for what a process does: R, S, D, T, Z …; empty when it is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except _GONE:
+        return ""
+    return stat[stat.rindex(b")") + 2 :][:1].decode("ascii")
+
+
 def owner(pid: int) -> int | None:
     """The uid of a process; None when it is gone."""
     try:

@@ -88,7 +88,7 @@ def test_what_fits_lacks_nothing_and_what_was_taken_and_given_back_was_never_the
 
 
 @pytest.mark.usefixtures("seats")
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.integers(0, 9), st.lists(ASKS, max_size=8), NODES)
 def test_the_same_holds_for_a_row_of_the_cluster_that_was_added(
     has: int, asked: list[dict[str, object]], spec: NodeSpec

@@ -6,7 +6,6 @@ import ctypes
 import os
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,6 +19,7 @@ from master.files import tree
 from master.files.beneath import Beneath, kernel_can
 from master.files.jail import Jail
 from tests.master.durable.storage import descriptors
+from tests.waiting import until
 from wire.errors import BadRequestError, ForbiddenError, MusterError, NotFoundError
 
 VISIBLE = ("data", "envs")
@@ -293,11 +293,9 @@ def test_a_folder_that_becomes_a_link_at_the_wrong_moment_leads_nobody_out(tmp_p
     swapper.start()
     try:
         seen: set[bytes | None] = set()
-        deadline = time.monotonic() + 20
         for _ in range(3000):
             seen.add(read(jail, "data/a/f"))
-        while len(seen) < 2 and time.monotonic() < deadline:
-            seen.add(read(jail, "data/a/f"))
+        until("both were met", lambda: len(seen) > 1, turn=lambda: seen.add(read(jail, "data/a/f")))
         for _ in range(500):
             act(jail, "write", "data/a/w", "")
             act(jail, "delete", "data/a/b", "")
