@@ -34,6 +34,7 @@ from master.durable.legacy import Places
 from master.durable.private import close_to_others
 from master.durable.salvage import START_OVER
 from master.durable.store import Permit, Store
+from master.durable.witness import witness_path
 from master.engine import Engine
 from master.executors.agents import Agents
 from master.executors.executor import Executor
@@ -178,7 +179,11 @@ class Master:
         self._close_task_info()
         _raise_descriptor_limit()
         store = Store(
-            self.config.task_info, OsDisk(), old_places=Places(self.root, self.log_folder), permit=self._permit
+            self.config.task_info,
+            OsDisk(),
+            old_places=Places(self.root, self.log_folder),
+            permit=self._permit,
+            witness=witness_path(self.config.server_log),
         )
         image = store.open()
         failpoint.reach("start.loaded")

@@ -11,7 +11,8 @@ what it had synced. The file `ids` has lines:
 
 So after a master's end, in order or not, the last line is exact and the numbers go on without a gap. Only if the
 machine went down under it nobody knows more than the promise. A file of an earlier version is its first line alone, and
-counts only when something was seen to be lost. The file is a second line of defence: that it cannot be written holds
+counts only when something was seen to be lost. Where the witness outside of the folder was promised more, the folder is
+an older copy, and they go on beyond that, too. The file is a second line of defence: that it cannot be written holds
 nothing up.
 """
 
@@ -25,6 +26,8 @@ from master.durable.disk import Disk, SyncFailedError, publish
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from master.durable.witness import Witness
+
 FILE = "ids"
 ENDED = "ended"
 AHEAD = 200
@@ -35,11 +38,13 @@ cut."""
 class Promised:
     """The file `ids` of one folder. `given`: the last id that is known to have been given. `last`: none beyond was."""
 
-    def __init__(self, disk: Disk, folder: Path) -> None:
+    def __init__(self, disk: Disk, folder: Path, witness: Witness) -> None:
         self._disk = disk
         self._folder = folder
+        self._witness = witness
         self._fd: int | None = None
         self._is_of_an_earlier_version = False
+        self._elsewhere = 0
         self.given = 0
         self.last = 0
 
@@ -54,17 +59,18 @@ class Promised:
                 f"{highest}. Was it cut, or put back from a backup? Look whether the newest tasks are there"
             )
         counts = damage or not (is_new or self._is_of_an_earlier_version)
-        last = max(highest, self.last) if counts else highest
+        last = max(highest, self._elsewhere, self.last if counts else 0)
         self.given = self.last = last + 1 if damage else last
         self._promise(self.given)
         return self.given
 
     def _load(self) -> None:
-        try:
+        lines: list[str] = []
+        with suppress(OSError, ValueError, IndexError):
             *lines, _unfinished = self._disk.read(self._folder / FILE).decode("ascii").split("\n")
             self.last = int(lines[0])
-        except (OSError, ValueError, IndexError):
-            return
+        if self._witness.ids > self.last:
+            self._elsewhere = self._witness.ids
         boot = lines[1] if len(lines) > 1 else ""
         self._is_of_an_earlier_version = not boot
         if boot == ENDED or (boot and boot == self._disk.boot()):
@@ -82,6 +88,7 @@ class Promised:
             self._publish(lines)
             self._fd = self._disk.extend(self._folder / FILE)
             self.last = highest + AHEAD
+            self._witness.promise(self.last)
 
     def note(self, highest: int) -> None:
         """All ids up to `highest` are in the journal."""
@@ -100,6 +107,8 @@ class Promised:
         """Nothing is given from here on. Where that cannot be written, the next start goes by what is there."""
         if self._fd is None:
             return
+        # The witness must not say more than this file, even if we end between the two.
+        self._witness.promise(self.given)
         with suppress(OSError, SyncFailedError):
             self._publish(f"{self.given}\n{ENDED}\n{self.given}\n")
         self._close()

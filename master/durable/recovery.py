@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from master.durable.journal import Record
+    from master.durable.witness import Witness
 
 JOURNAL = "journal.jsonl"
 TORN = "journal.torn"
@@ -58,10 +59,11 @@ class Recovery:
 
     journal: Journal
 
-    def __init__(self, folder: Path, disk: Disk, permit: Permit) -> None:
+    def __init__(self, folder: Path, disk: Disk, permit: Permit, witness: Witness) -> None:
         self.folder = folder
         self.disk = disk
         self.permit = permit
+        self.witness = witness
         self.notes: list[str] = []
         self.damage: list[str] = []
         self.queues: dict[str, snapshot.Queue] = {}
@@ -107,14 +109,28 @@ class Recovery:
             return settled
         if JOURNAL in names and self.disk.read(self.folder / JOURNAL) not in (b"", HEAD):
             snapshot.refuse(state, None, f"it is missing, and {JOURNAL} holds records")
+        is_empty = True
         for name in snapshot.QUEUES:
             if name in names:
                 queue = snapshot.read_queue(self.disk.read(self.folder / name), self.folder / name)
+                is_empty = is_empty and not queue.tasks
                 if len(queue.imported) < len(queue.tasks):
                     snapshot.refuse(state, None, f"it is missing, and {name} holds tasks of ours")
-        return self._make_files(names)
+        return self._make_files(names, self._known_elsewhere() if is_empty and self.witness.is_there else {})
 
-    def _make_files(self, names: list[str]) -> snapshot.Settled:
+    def _known_elsewhere(self) -> dict[str, msgspec.Raw]:
+        """The queue that was here is gone: what its witness kept of its state. Raises StoreCorruptError."""
+        told = f"the queue that was in {self.folder} is gone ({self.witness.path} tells of it)"
+        if not self.permit.damage:
+            raise StoreCorruptError(
+                f"{told}. Put its files back from a backup; or start once with `muster up --skip-damaged` (or `python "
+                "-m master --skip-damaged`): with an empty queue, which the nodes obey, and what of the old one still "
+                "runs there is ended"
+            )
+        self.damage.append(f"{told}, and an empty one was begun. What still ran on the nodes is ended")
+        return {**self.witness.pieces, salvage.START_OVER: msgspec.Raw(b"true")}
+
+    def _make_files(self, names: list[str], pieces: dict[str, msgspec.Raw]) -> snapshot.Settled:
         """Make what is missing; state.json comes last, so that its presence vouches for all others."""
         for name in snapshot.QUEUES:
             if name not in names:
@@ -124,11 +140,11 @@ class Recovery:
         self.disk.sync_folder(self.folder)
         self._read_files()
         self._write_sums()
-        piece = {published.PIECE: published.encode(published.Published(self.files))}
-        data = snapshot.encode_settled(0, 1, piece, b"")
+        state = {**pieces, published.PIECE: published.encode(published.Published(self.files))}
+        data = snapshot.encode_settled(0, 1, state, b"")
         publish(self.disk, self.folder / snapshot.STATE, published.sealed(data))
         self.disk.sync_folder(self.folder)
-        return snapshot.Settled(0, 1, piece)
+        return snapshot.Settled(0, 1, state)
 
     def _read_files(self) -> None:
         digests = published.Digests()

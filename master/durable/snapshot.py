@@ -129,7 +129,8 @@ def refuse(path: Path, line: int | None, what: str) -> NoReturn:
     where = str(path) if line is None else f"{path}, line {line}"
     raise StoreCorruptError(
         f"{where}: {what}. Nothing was changed. Repair the file or put it back from a backup, together with the "
-        f"other files of {path.parent} from the same moment; to start empty, move the whole folder away"
+        f"other files of {path.parent} from the same moment; to start empty, move the whole folder away "
+        "and say `muster up --skip-damaged`"
     )
 
 

@@ -30,6 +30,7 @@ from master.durable.disk import Disk, SyncFailedError, publish
 from master.durable.ids import Promised
 from master.durable.journal import FULL, Journal
 from master.durable.recovery import JOURNAL, TORN, Image, Permit, Recovery
+from master.durable.witness import Witness
 from wire.errors import LockedError, StoreCorruptError, StoreUnavailableError
 
 if TYPE_CHECKING:
@@ -59,18 +60,26 @@ _encode_change = msgspec.json.Encoder().encode
 
 class Store:
     """The store of one folder. `open` first; then `append` and `commit` from one thread, and `compact` now and then.
+    `witness`: the file outside of the folder that tells of it.
 
     `fault` says why growth (new submits) must be refused now, None if it need not be: either nothing can be written,
     or only because the reserve was given up. `notes` are sentences for the log about what `open` found and did.
     """
 
     def __init__(
-        self, folder: Path, disk: Disk, *, old_places: legacy.Places | None = None, permit: Permit | None = None
+        self,
+        folder: Path,
+        disk: Disk,
+        *,
+        old_places: legacy.Places | None = None,
+        permit: Permit | None = None,
+        witness: Path | None = None,
     ) -> None:
         self.folder = folder
         self._old_places = old_places
         self._permit = permit or Permit()
-        self._promised = Promised(disk, folder)
+        self._witness = Witness(disk, witness, folder)
+        self._promised = Promised(disk, folder, self._witness)
         self.disk = disk
         self.fault: str | None = None
         self.notes: list[str] = []
@@ -97,7 +106,7 @@ class Store:
         except OSError as error:
             self.close()
             raise StoreUnavailableError(f"cannot use {self.folder}: {error.strerror}") from error
-        except Exception:
+        except BaseException:
             self.close()
             raise
         self.probe()
@@ -108,15 +117,19 @@ class Store:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
-        self._promised.end()
-        for fd in self._lock:
-            self.disk.close(fd)
-        self._lock = ()
+        try:
+            self._promised.end()
+        finally:
+            for fd in self._lock:
+                self.disk.close(fd)
+            self._lock = ()
 
     def anchor(self, pieces: Mapping[str, msgspec.Raw], *, anew: bool) -> None:
         """Have state.json hold these pieces of state, if it has none of these names, or `anew`: who lost the journal
-        must know them. Called once, after `open`. Raises SyncFailedError; a disk that refuses is told in `notes`."""
+        must know them; and the witness, for who lost the folder. Called once, after `open`. Raises SyncFailedError; a
+        disk that refuses is told in `notes`."""
         settled, self._settled = self._settled, None
+        self._witness.keep(pieces)
         if settled is None or (not anew and pieces.keys() <= settled.state.keys()):
             return
         answers = snapshot.encode_answered(settled.answered.items())
@@ -289,7 +302,8 @@ class Store:
     # Loading.
 
     def _load(self) -> Image:
-        recovery = Recovery(self.folder, self.disk, self._permit)
+        self._witness.load()
+        recovery = Recovery(self.folder, self.disk, self._permit, self._witness)
         image = recovery.run()
         self.notes = recovery.notes
         self._journal = recovery.journal

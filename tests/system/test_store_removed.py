@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -84,6 +85,53 @@ def test_a_folder_that_is_moved_away_under_the_master_takes_nothing_until_it_is_
     lab.kill_master()
     lab.start()
     assert known(lab) == {before, after}
+
+
+def test_a_folder_that_was_removed_under_a_master_that_was_killed_is_not_begun_anew_in_silence(
+    lab: Lab, tmp_path: Path
+) -> None:
+    holds = tmp_path / "holds"
+    lab.start()
+    with lab.client() as client:
+        given = [client.submit("true", hold=True), client.submit(f"exec 9>{holds}; flock 9; echo; sleep 1000", gpus=8)]
+        until("the task runs", lambda: client.show(given[-1])["state"] == "running")
+        until("it holds its lock", holds.exists)
+    agent = lab.agent_pid("node0")
+    shutil.rmtree(lab.task_info)
+    lab.kill_master()
+    done = lab.muster("up", "--detach")
+    assert done.returncode == 1
+    assert "store_corrupt: the queue that was in" in done.stderr
+    assert "muster up --skip-damaged" in done.stderr
+    assert lab.muster("up", "--detach", "--skip-damaged").returncode == 0
+    assert "is gone" in lab.muster("status").stdout
+    with lab.client() as client:
+        fresh = client.submit(f"flock -n {holds} true", gpus=8)
+        assert fresh > max(given)
+        assert client.wait([fresh], timeout=PATIENCE_S)[fresh]["state"] == "succeeded"
+    assert lab.agent_pid("node0") == agent
+    assert lab.muster("down").returncode == 0
+    lab.start()
+    assert known(lab) == {fresh}
+
+
+def test_an_older_copy_of_the_folder_gives_no_id_again(lab: Lab) -> None:
+    lab.start()
+    with lab.client() as client:
+        before = client.submit("true", hold=True)
+    lab.stop_master()
+    shutil.copytree(lab.task_info, lab.folder / "backup")
+    lab.start()
+    with lab.client() as client:
+        since = [client.submit("true", hold=True) for _ in range(3)]
+    lab.stop_master()
+    shutil.rmtree(lab.task_info)
+    (lab.folder / "backup").rename(lab.task_info)
+    lab.start()
+    with lab.client() as client:
+        fresh = client.submit("true", hold=True)
+    assert fresh == since[-1] + 1
+    assert known(lab) == {before, fresh}
 
 
 def taken(client: Client) -> int | None:

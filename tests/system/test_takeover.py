@@ -308,4 +308,4 @@ def test_a_way_back_that_was_killed_anywhere_is_finished_by_the_next(
             path.write_bytes(data)
             path.chmod(mode)
         steps += 1
-    assert steps == 7
+    assert steps == 9

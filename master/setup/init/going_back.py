@@ -17,6 +17,7 @@ from master.core.task import QUEUED, Task, TaskState
 from master.durable import legacy, snapshot
 from master.durable.disk import OsDisk
 from master.durable.store import Store
+from master.durable.witness import witness_path
 from master.setup.init import old_lab, old_master
 from master.setup.init.setup_folder import NewFile, put
 from wire.errors import ConfigError, ConflictError
@@ -53,11 +54,13 @@ def go_back(folder: Path) -> Back:
     conf = old_lab.find_conf(folder)
     lab = old_lab.read_conf(conf)
     queues = lab.place("task_info")
+    witness = witness_path(lab.place("server_log_path"))
     kept, draft = queues.with_name(KEPT), queues.with_name(DRAFT)
     if running := old_master.signs(conf.parent, lab.typed.socket_info.all):
         raise ConflictError(f"a master seems to run: {'; '.join(running)}. `muster down` stops Muster's")
     files = [_restored(path) for path in (lab.place("slaver_file"), conf)]
     if (kept / UNFINISHED).exists():
+        witness.unlink(missing_ok=True)
         _swap(queues, kept, draft, files)
         return _as_it_is(queues, kept)
     if not (queues / snapshot.STATE).exists():
@@ -72,6 +75,7 @@ def go_back(folder: Path) -> Back:
     old = {name: _entries(_copy_of_old(queues / name)) for name in (legacy.WAIT, legacy.EXEC, legacy.HIST)}
     wait, hist, run = _sorted(old, tasks)
     _write(draft, queues, {legacy.WAIT: wait, legacy.EXEC: [], legacy.HIST: hist})
+    witness.unlink(missing_ok=True)  # the queue is kept under another name, and whoever comes over again begins anew
     _swap(queues, kept, draft, files)
     known = {_id(entry) for entries in old.values() for entry in entries}
     held = [number for number in map(_id, wait) if tasks[number].state is TaskState.HELD]

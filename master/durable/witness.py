@@ -1,0 +1,81 @@
+"""What stands outside of the queue's folder and says what was in it: a file beside the server log.
+
+Who loses the whole folder, or puts an older copy of it back, loses all that the folder says of itself with it. This
+file names the folder, the last id that was promised in it, and the pieces of state by which nodes know their master: so
+an empty queue is not begun in silence where there was one, no id is given again, and agents obey who goes on. That it
+cannot be written holds nothing up, and of a folder by another name it says nothing.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from master.durable.disk import Disk, SyncFailedError, publish
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+class Told(msgspec.Struct):
+    """What the file says. `ids`: the last id that was promised."""
+
+    folder: str
+    ids: int = 0
+    pieces: dict[str, msgspec.Raw] = {}
+
+
+class Witness:
+    """The witness of one folder, in the file `path`; without one, nothing is known and nothing is kept."""
+
+    def __init__(self, disk: Disk, path: Path | None, folder: Path) -> None:
+        self.path = path
+        self._disk = disk
+        self._told = Told(str(folder))
+        self.is_there = False
+        """Did it tell of this folder when it was read?"""
+
+    @property
+    def ids(self) -> int:
+        """The last id that was promised, as far as it knows."""
+        return self._told.ids
+
+    @property
+    def pieces(self) -> dict[str, msgspec.Raw]:
+        """The pieces of state that it keeps."""
+        return self._told.pieces
+
+    def load(self) -> None:
+        """Read it. What is no witness, or one of another folder, says nothing."""
+        if self.path is None:
+            return
+        with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
+            told = msgspec.json.decode(self._disk.read(self.path), type=Told)
+            if told.folder == self._told.folder:
+                self._told, self.is_there = told, True
+
+    def keep(self, pieces: Mapping[str, msgspec.Raw]) -> None:
+        """Keep these pieces of state."""
+        self._told.pieces = dict(pieces)
+        self._write()
+
+    def promise(self, ids: int) -> None:
+        """Keep that no id beyond `ids` was given."""
+        self._told.ids = ids
+        self._write()
+
+    def _write(self) -> None:
+        if self.path is None:
+            return
+        # It may lie on another disk, of which nothing is promised to anybody.
+        with suppress(OSError, SyncFailedError):
+            publish(self._disk, self.path, msgspec.json.encode(self._told) + b"\n")
+            self._disk.sync_folder(self.path.parent)
+
+
+def witness_path(server_log: Path) -> Path:
+    """Where it lies: beside the master's log, where the master may write whatever becomes of the queue."""
+    return server_log.with_name(f"{server_log.name}.queue")
