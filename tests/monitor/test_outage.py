@@ -1,12 +1,11 @@
-"""A database that is slow, or swallows what it is sent, is nothing to the scheduler: starts are as quick as without it,
-and what waits for it has a bound."""
+"""A database that is slow, or swallows what it is sent, is nothing to the scheduler: no start waits for it, and what
+waits for it has a bound."""
 
 from __future__ import annotations
 
 import json
 import re
 import socket
-import statistics
 import subprocess
 import sys
 import threading
@@ -31,6 +30,8 @@ SMALL = (
 """The writer, with a small buffer: hours of an outage pass in a moment."""
 SHORTEST_POINT = len("task,user=x starts=1i 1700000000000000000\n")
 STARTS = 15
+SLOW_S = 30.0
+"""Far more than a start takes on a machine that has other things to do."""
 
 
 @contextmanager
@@ -52,13 +53,13 @@ def told(lab: Lab) -> dict[str, Any]:
 
 
 def seconds_to_start(client: Client) -> float:
-    """The median over some tasks, from the submit to the start that the node tells."""
+    """The most that some tasks took, from the submit to the start that the node tells."""
     spans = []
     for _ in range(STARTS):
         begun = time.time()
         task = client.submit("true")
         spans.append((client.wait([task], 60)[task]["started_at"] or begun) - begun)
-    return statistics.median(spans)
+    return max(spans)
 
 
 @contextmanager
@@ -70,11 +71,11 @@ def swallowing() -> Iterator[str]:
 
 @contextmanager
 def slow() -> Iterator[str]:
-    """It takes the points, each time after 3 s."""
+    """It takes the points, each time after a while."""
     over = threading.Event()
 
     def answer(_method: str, _path: str, _body: bytes) -> tuple[int, Any]:
-        over.wait(3)
+        over.wait(SLOW_S)
         return 204, None
 
     with stub(answer) as url:
@@ -85,16 +86,11 @@ def slow() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("database", [swallowing, slow])
-def test_starts_are_as_quick_and_what_waits_is_bounded(lab: Lab, database: Any) -> None:
+def test_no_start_waits_for_it_and_what_waits_is_bounded(lab: Lab, database: Any) -> None:
     lab.start()
-    with lab.client() as client, database() as url:
-        alone = seconds_to_start(client)
-        with writer(lab, url):
-            beside = seconds_to_start(client)
-            client.wait(client.submit_batch(["true"] * 100), 60)
-            found = until("the oldest were dropped", lambda: told(lab) if told(lab).get("dropped") else None)
-            assert found["waiting"] <= LIMIT / SHORTEST_POINT
-            assert re.search(
-                r"\nmetrics  pid \d+; [\d,]+ points written.*, [\d,]+ dropped", lab.muster("status").stdout
-            )
-    assert beside <= 3 * alone + 0.1, "a start waited for the database, which takes seconds"
+    with lab.client() as client, database() as url, writer(lab, url):
+        assert seconds_to_start(client) < SLOW_S, "a start waited for the database"
+        client.wait(client.submit_batch(["true"] * 100), 60)
+        found = until("the oldest were dropped", lambda: told(lab) if told(lab).get("dropped") else None)
+        assert found["waiting"] <= LIMIT / SHORTEST_POINT
+        assert re.search(r"\nmetrics  pid \d+; [\d,]+ points written.*, [\d,]+ dropped", lab.muster("status").stdout)

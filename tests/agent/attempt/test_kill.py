@@ -9,6 +9,7 @@ from tests.waiting import until
 
 DAEMON = """
 import os, sys, time
+standing, stands = os.pipe()
 if os.fork() == 0:
     os.setsid()
     if os.fork() == 0:
@@ -16,8 +17,11 @@ if os.fork() == 0:
         print("daemon", os.getpid(), flush=True)
         os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", "import time; time.sleep(1000)"], {})
     os._exit(0)
+os.close(stands)
 os.wait()
+os.read(standing, 1)
 """
+"""Goes on when what it leaves behind has said its pid and stands: that closes the pipe."""
 
 
 def start(node: Node, link: Link, launch_id: str, command: str | list[str], said: str, **keys: object) -> None:
@@ -80,7 +84,8 @@ def test_what_stays_behind_after_the_command_is_ended_too(node: Node) -> None:
 def test_a_left_over_that_ignores_term_delays_the_exit_by_its_grace_only(node: Node) -> None:
     link = node.up()
     before = time.monotonic()
-    end = node.run(link, "t1", "(trap '' TERM; echo $BASHPID; while :; do sleep 0.1; done) & sleep 0.3; exit 6")
+    left_over = "(trap '' TERM; touch stands; while :; do sleep 0.1; done) &"
+    end = node.run(link, "t1", f"{left_over} until [ -e stands ]; do sleep 0.01; done; exit 6")
     assert time.monotonic() - before >= 2.0
     assert (end["code"], end["cause"]) == (6, "exited")
     assert node.carriers("t1") == []

@@ -149,8 +149,9 @@ def test_what_a_proxy_cannot_do_is_told_without_its_password(site: Site) -> None
 
 def test_a_proxy_that_says_nothing_is_given_up(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ssh_socket, "CONNECT_S", 0.3)
+    nobody = free_ports(1)[0]
     with mute() as port, nothing_left():
-        refusal = run(site.refusal(node(free_ports(1)[0], f"socks5://127.0.0.1:{port}")))
+        refusal = run(site.refusal(node(nobody, f"socks5://127.0.0.1:{port}")))
     assert f"the proxy 127.0.0.1:{port}" in str(refusal)
 
 
