@@ -36,10 +36,12 @@ class Frame(NamedTuple):
 
 
 class Reader(threading.Thread):
-    """One connection, and what its reader made of it. `read_err`: what it could not read."""
+    """One connection, and what its reader made of it. `began`: when it was about to connect; `read_err`: what it could
+    not read."""
 
     def __init__(self, address: tuple[str, int]) -> None:
         super().__init__(daemon=True)
+        self.began = time.monotonic()
         self.socket = socket.create_connection(address, timeout=PATIENCE_S)
         self.socket.settimeout(None)
         self.frames: queue.Queue[Frame] = queue.Queue()

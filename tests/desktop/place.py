@@ -17,6 +17,7 @@ from master.desktop.clients import DesktopClients
 from master.files.service import Files
 from tests.desktop.client import DesktopClient
 from tests.master.in_process import InProcess, run
+from tests.waiting import PATIENCE_S
 from wire.agent import Probed
 
 VISIBLE = ("data", "envs")
@@ -110,4 +111,4 @@ def in_loop(master: DesktopPlace, work: Callable[[], Any]) -> Any:
     async def do() -> Any:
         return work()
 
-    return asyncio.run_coroutine_threadsafe(do(), master.loop).result(10)
+    return asyncio.run_coroutine_threadsafe(do(), master.loop).result(PATIENCE_S)

@@ -166,8 +166,8 @@ def test_a_client_that_may_not_read_is_told_nothing_unasked(tmp_path: Path, monk
     def story(_client: DesktopClient, master: DesktopPlace) -> None:
         monkeypatch.setattr(arrival, "by_desktop_client", lambda _address, _user: blind)
         confined = DesktopClient({name: master.address(name) for name in master.servers})
-        assert confined.train.ended.wait(10)
-        assert confined.monitor.ended.wait(10)
+        assert confined.train.ended.wait(60)
+        assert confined.monitor.ended.wait(60)
         assert confined.ask("get_root") == ["data", "envs"]
         assert (confined.train.seen, confined.monitor.seen) == ([], [])
         confined.close()

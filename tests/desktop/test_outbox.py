@@ -9,12 +9,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 
-from master.desktop.outbox import GAP_S, Outbox
+import pytest
+
+from master.desktop import outbox as outbox_module
+from master.desktop.outbox import Outbox
 from tests.desktop.client import RECEIVE, TERMINATOR
 from tests.master.in_process import run
 from tests.waiting import settled
 
 END = TERMINATOR.encode()
+GAP_S = 0.4
+
+
+@pytest.fixture(autouse=True)
+def _long_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So long that whoever reads here does so within it, also on a machine that has much to do."""
+    monkeypatch.setattr(outbox_module, "GAP_S", GAP_S)
 
 
 @asynccontextmanager

@@ -196,7 +196,7 @@ def test_tasks_survive_a_restart_and_a_new_window_shows_them(lab: DesktopLab) ->
 
 def test_the_commands_about_environments(lab: DesktopLab) -> None:
     with lab.client() as muster:
-        until("a node", lambda: any(node["state"] == "online" for node in muster.nodes()))
+        until("the nodes", lambda: all(node["state"] == "online" for node in muster.nodes()))
     done = lab.muster("env", "list", "--json")
     assert [env["name"] for env in json.loads(done.stdout)] == ["plain"], done.stderr
     assert "plain" in lab.muster("env", "list", "--node", "node2").stdout
