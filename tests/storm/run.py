@@ -161,6 +161,7 @@ class Run:
 
     def _audit(self) -> None:
         lab, checks = self.place.lab, self.outcome.checks
+        checks["8. nothing left"] = self._left()  # first: a shim may still be about to write a log's last line
         with Line(lab.ports["data_port"]) as line:
             nodes = line.call("node.list")
         evidence = audit.Evidence(
@@ -175,7 +176,6 @@ class Run:
         checks["4. nothing double-booked"] = audit.double_booked(evidence, nodes) + self._ledger.problems
         checks["5. what is recorded is what happened"] = audit.ends(evidence) + audit.logs(evidence)
         checks["none burned"] = audit.burned(evidence)
-        checks["8. nothing left"] = self._left()
         self._secrets.look()
         self._stop(checks)
         checks["6. only legal moves"] = self._stream.problems + audit.transitions(lab.task_info / copies.JOURNAL)

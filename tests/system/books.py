@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,12 +48,13 @@ def audit_running(lab: Lab, oracle: Oracle, jobs: list[Job], *, lost: int, reboo
     problems = _promises(tasks, jobs)
     problems += _outcomes(tasks, jobs, lost, rebooted)
     problems += _attempts(tasks, oracle, jobs)
-    problems += _logs(tasks, jobs, lost, rebooted)
+    # An exit may be told from its record, while the shim is still about to write the log's last line.
+    problems += _at_last(lambda: _logs(tasks, jobs, lost, rebooted))
     for node in nodes:
         held = [gpu["index"] for gpu in node["gpus"] if gpu["held_by"]]
         if held:
             problems.append(f"{node['name']} is {node['state']} ({node['reason']}), and its GPUs {held} are held")
-    return problems + _leftovers(lab)
+    return problems + _at_last(lambda: _unrest(lab))
 
 
 def audit_stopped(lab: Lab, jobs: list[Job], work: Path, chance: random.Random, *, prefixes: int) -> list[str]:
@@ -161,12 +162,12 @@ def _logs(tasks: dict[int, Task], jobs: list[Job], lost: int, rebooted: Collecti
     return problems
 
 
-def _leftovers(lab: Lab) -> list[str]:
-    """What is still not at rest after its time."""
+def _at_last(problems: Callable[[], list[str]]) -> list[str]:
+    """What is still wrong after its time."""
     try:
-        until("all is at rest", lambda: not _unrest(lab), SETTLE_S)
+        until("all is at rest", lambda: not problems(), SETTLE_S)
     except NeverError:
-        return _unrest(lab)
+        return problems()
     return []
 
 
