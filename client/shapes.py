@@ -37,7 +37,7 @@ class Task(TypedDict):
     """A task as `queue --json` shows it. Times are seconds since the epoch, None where it has not happened.
     `unstarted`: nodes that could not start it, and why. `unsaved`: its newest change could not be written yet, and is
     taken back if the master ends before. `reason` is a sentence, `reason_key` and `reason_args` are the same for
-    programs."""
+    programs; so for `warning`."""
 
     id: int
     name: str
@@ -48,6 +48,8 @@ class Task(TypedDict):
     reason_key: str | None
     reason_args: dict[str, Any] | None
     warning: str | None
+    warning_key: str | None
+    warning_args: dict[str, Any] | None
     unsaved: bool
     command: list[str] | str
     cwd: str
@@ -109,6 +111,7 @@ class Node(TypedDict):
     state: str
     schedulable: bool
     reason: str | None
+    reason_messages: list[Message]
     drained: str | None
     sick: str | None
     registry: str
@@ -193,6 +196,8 @@ class Why(TypedDict):
     reason_args: dict[str, Any] | None
     brief: NotRequired[str | None]
     warning: str | None
+    warning_key: str | None
+    warning_args: dict[str, Any] | None
     blocked_by: list[int]
     details: list[str]
     detail_messages: list[Message]

@@ -116,7 +116,10 @@ def whole_tasks(sparse: dict[str, Any]) -> list[Task]:
                 task["reason_key"], task["reason_args"] = message["key"], message["args"]
     warnings = {task_id: text for text, ids in sparse.get("warnings", {}).items() for task_id in ids}
     for task in tasks if warnings else ():
-        task["warning"] = warnings.get(task["id"])
+        task["warning"] = text = warnings.get(task["id"])
+        if text is not None:
+            message = sparse.get("warning_messages", {}).get(text, _NO_MESSAGE)
+            task["warning_key"], task["warning_args"] = message["key"], message["args"]
     unsaved = set(sparse.get("unsaved", ()))
     for task in tasks if unsaved else ():
         task["unsaved"] = task["id"] in unsaved

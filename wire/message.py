@@ -8,6 +8,7 @@ table. What somebody else said (a node's system, a person) is a value like any o
 from __future__ import annotations
 
 import shlex
+import time
 from string import Formatter
 
 from wire.english import SENTENCES
@@ -196,6 +197,7 @@ _FORMS: Mapping[str, Callable[[Any], str]] = {
     "has": _has,
     "are": lambda nodes: "are" if nodes.count > 1 else "is",
     "size": _size,
+    "minute": lambda at: time.strftime("%Y-%m-%d %H:%M", time.localtime(at)),
     "quoted": shlex.quote,
 }
 _worded: dict[str, Callable[[dict[str, Any]], str]] = {}

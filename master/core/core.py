@@ -76,7 +76,8 @@ class Core:
         self.inventory, self.node, self.active = nodes.inventory, nodes.find, nodes.active
         self.answered, self.notes, self.large_logs = answers.given, notes.of, dispatch.large_logs
         self.warnings, self.reason, self.why_it_waits = telling.warnings, telling.reason, telling.why_it_waits
-        self.warn, self.warning, self.warned = telling.warn, telling.warning, telling.warned
+        self.warn, self.warned = telling.warn, telling.warned
+        self.warning, self.what_looks_wrong = telling.warning, telling.what_looks_wrong
 
         # What the engine does.
         self.take_outcome, self.remember_answer = pending.take, answers.remember

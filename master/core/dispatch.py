@@ -163,12 +163,12 @@ class Dispatch:
             self.large_logs[task.id] = (launch_id, size, limit)
             self._book.changed(task)
 
-    def log_warning(self, task: Task) -> str | None:
+    def log_warning(self, task: Task) -> Message | None:
         """What to say of a log that is near its limit."""
         launch_id, size, limit = self.large_logs.get(task.id, ("", 0, 0))
         if task.launch is None or task.launch.launch_id != launch_id:
             return None
-        return f"its log has {_size(size)}; at {_size(limit)} the task is ended (scheduler.log_bytes)"
+        return Message("large_log", size=size, limit=limit)
 
     def exited(self, node: str, exit_: Exit, now: float) -> None:
         """The attempt is over and its tree is dead. An unknown one is only acknowledged."""
@@ -210,7 +210,3 @@ class Dispatch:
         wanted = {task.launch.launch_id: task.id for task in active if task.launch is not None}
         ids = sorted(number for _, number in wanted.items() ^ self._by_launch.items())
         return [f"the attempt of task {number} is not known by its launch id alone" for number in ids]
-
-
-def _size(count: int) -> str:
-    return f"{count >> 20:,} MiB" if count >= 1 << 20 else f"{count:,} bytes"

@@ -12,6 +12,7 @@ from master.core.notes import SICK, Notes
 from master.core.outcome import Pending
 from master.core.task import QUEUED, Task
 from wire.errors import ConflictError
+from wire.message import Message
 
 NODES_TRIED = 3
 """A task that so many nodes could not start has failed."""
@@ -55,11 +56,10 @@ class Health:
         if RESTING not in node.cordons:
             seconds = min(REST_S * 2.0 ** min(node.rests, 16), LONGEST_REST_S)
             node.rests += 1
-            told = f"it could not start task {task_id} ({why}) and is tried again in {seconds:.0f} s"
-            self._nodes.cordon(name, RESTING, told)
+            self._nodes.cordon(name, RESTING, Message("resting", task=task_id, said=why, seconds=round(seconds)))
             self._pending.effect(Rest(name, seconds))
         if len(node.faulted) >= SICK_AFTER:
-            self._notes.change(name, sick=f"it could not start {SICK_AFTER} tasks one after the other: {why}")
+            self._notes.change(name, sick=str(Message("sick", count=SICK_AFTER, said=why)))
             self.rested(name)
 
     def rested(self, name: str) -> None:

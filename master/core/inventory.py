@@ -61,7 +61,7 @@ class Inventory:
             node = self.nodes[name] = Node(NodeSpec(name=name))
             node.state = NodeState.UNREACHABLE
             node.reason = str(Message("not_registered"))
-            node.cordons[LEAVING] = "it left the registry while tasks ran there"
+            node.cordons[LEAVING] = Message("left")
         return node
 
     def take(self, task: Task) -> None:

@@ -6,8 +6,6 @@ agent; names are what people change.
 
 from __future__ import annotations
 
-import shlex
-
 import msgspec
 
 from master.core.attempt import Seen
@@ -15,6 +13,7 @@ from master.core.book import Book
 from master.core.inventory import LEAVING, TOLD, Facts, Node, NodeState
 from master.core.nodes import SAME, Nodes
 from master.core.task import Launch
+from wire.message import Message
 
 ADOPTS = 2
 """Agents from this protocol on can be told of attempts that they have not claimed."""
@@ -40,11 +39,11 @@ class Machines:
             self._nodes.cordon(name, SAME, None)
             return None
         if LEAVING in other.cordons:
-            text = f"it is the machine that {other.name} was, whose last tasks must end first"
+            twice = Message("machine_was", node=other.name)
         else:
-            text = f"it is the machine that {other.name} is: leave one entry, with `muster node rm {shlex.quote(name)}`"
-        self._nodes.cordon(name, SAME, text if node.active else None)
-        return None if node.active else (other.name, text)
+            twice = Message("machine_is", node=other.name, name=name)
+        self._nodes.cordon(name, SAME, twice if node.active else None)
+        return None if node.active else (other.name, str(twice))
 
     def _is_same(self, node: Node, other: Node, facts: Facts) -> bool:
         """Entries of the master's own machine, and agents that dial in, are as many as somebody wants."""

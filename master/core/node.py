@@ -13,9 +13,13 @@ from enum import StrEnum
 import msgspec
 
 from master.core.gpu_watch import GpuWatch
+from wire.message import Message
 
 LEAVING = "leaving"
 """The cordon of a node that the registry has no more, while tasks run there."""
+
+
+NOT_SCHEDULABLE = Message("not_schedulable")
 
 
 class NodeState(StrEnum):
@@ -96,7 +100,7 @@ class Node:
         self.free_gpus: list[int] = list(range(len(spec.gpu_models)))
         self.held: Counter[str] = Counter()
         self.active: set[int] = set()
-        self.cordons: dict[str, str] = {}
+        self.cordons: dict[str, Message] = {}
         self.remnants: set[str] = set()
         self.load: list[float] | None = None
         self.clock_offset: float | None = None
@@ -128,11 +132,16 @@ class Node:
 
     @property
     def closed_because(self) -> str | None:
-        """Why it takes no tasks although it could be talked to; None if it takes some. `cordons` holds the reasons,
+        """Why it takes no tasks although it could be talked to, as a sentence; None if it takes some."""
+        return "; ".join(map(str, self.why_not_open)) or None
+
+    @property
+    def why_not_open(self) -> tuple[Message, ...]:
+        """Why it takes no tasks although it could be talked to; nothing if it takes some. `cordons` holds the reasons,
         by who gave them (`drained`, `leaving`, `folders` …)."""
         if self.cordons:
-            return "; ".join(self.cordons.values())
-        return None if self.spec.schedulable else "`schedulable` is false in the registry"
+            return tuple(self.cordons.values())
+        return () if self.spec.schedulable else (NOT_SCHEDULABLE,)
 
     def respec(self, spec: NodeSpec) -> None:
         """The registry says something else of it now. What is held stays held, also a GPU that it no longer has."""

@@ -15,6 +15,7 @@ from master.core.law import State
 from master.core.outcome import Pending
 from master.core.task import ACTIVE, Task
 from wire.errors import ImpossibleError, NotFoundError
+from wire.message import Message
 
 TWIN, SAME = "twin", "same"
 """The kinds of the cordons of an entry whose machine has another name, too: that of an entry that leaves, and that of
@@ -99,7 +100,7 @@ class Nodes:
         if node is not None:
             node.load, node.clock_offset = load, clock_offset
 
-    def cordon(self, name: str, kind: str, reason: str | None) -> None:
+    def cordon(self, name: str, kind: str, reason: Message | None) -> None:
         """Keep new tasks away from a node for this reason, or with None no longer for it."""
         node = self.inventory.nodes.get(name)
         cordons = node.cordons if node else {}
@@ -119,7 +120,7 @@ class Nodes:
         wanted = {spec.name: spec for spec in specs}
         for name in [name for name in before if name not in wanted]:
             if before[name].active:
-                self.cordon(name, LEAVING, "it left the registry: no new tasks, and it goes when its last one ended")
+                self.cordon(name, LEAVING, Message("leaving"))
             else:
                 self._drop(name)
         after = {}
@@ -152,8 +153,8 @@ class Nodes:
             for twin in nodes.values()
             if address and twin.spec.address == address and twin.name != name and LEAVING in twin.cordons
         ]
-        text = f"it is the machine that {twins[0]} was, whose last tasks must end first" if twins else None
-        self.cordon(name, TWIN, text if LEAVING not in nodes[name].cordons else None)
+        twin = Message("machine_was", node=twins[0]) if twins else None
+        self.cordon(name, TWIN, twin if LEAVING not in nodes[name].cordons else None)
 
     def discrepancies(self) -> list[str]:
         """Where what is booked on the nodes differs from what the active tasks hold."""

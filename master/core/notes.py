@@ -7,7 +7,6 @@ comes back as it was.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +14,7 @@ import msgspec
 
 from master.core.nodes import Nodes
 from master.core.outcome import Pending
+from wire.message import Message
 
 PIECE = "nodes"
 DRAINED, STOPPED, SICK = "drained", "stopped", "sick"
@@ -105,12 +105,12 @@ class Notes:
 
     def _show(self, name: str) -> None:
         note = self.get(name)
-        drained = None if note.drained is None else f"drained by {note.by or 'somebody'}: {note.drained}"
-        stopped = None if note.stopped is None else f"its agent was stopped by {note.stopped}"
-        cure = f"mend it, then `muster node resume {shlex.quote(name)}`"
+        drained = None if note.drained is None else Message("drained", by=note.by or "somebody", said=note.drained)
+        stopped = None if note.stopped is None else Message("agent_stopped", by=note.stopped)
+        sick = None if note.sick is None else Message("set_aside", said=note.sick, name=name)
         self._nodes.cordon(name, DRAINED, drained)
         self._nodes.cordon(name, STOPPED, stopped)
-        self._nodes.cordon(name, SICK, None if note.sick is None else f"set aside: {note.sick}; {cure}")
+        self._nodes.cordon(name, SICK, sick)
         node = self._nodes.find(name)
         if node.aside != note.aside:
             node.aside = note.aside

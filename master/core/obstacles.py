@@ -94,7 +94,7 @@ def _obstacle(node: Node, request: Request, free: Mapping[str, FreeNode]) -> Obs
 
 def _state(node: Node) -> Obstacle:
     if node.state is NodeState.ONLINE:
-        return Obstacle([node.name], Message("takes_no_tasks", why=node.closed_because), set())
+        return Obstacle([node.name], Message("takes_no_tasks", why=node.why_not_open), set())
     if not node.reason:
         return Obstacle([node.name], Message("link", state=node.state), set())
     said, of_many = node.reason, impersonal(node.reason, node.spec.address)

@@ -9,6 +9,7 @@ from master.core.attempt import Seen
 from master.core.effects import Ack, Kill
 from master.core.nodes import Nodes
 from master.core.outcome import Pending
+from wire.message import Message
 
 REMNANTS = "remnants"
 """The kind of the cordon."""
@@ -39,5 +40,4 @@ class Remnants:
             self._show(name, len(node.remnants))
 
     def _show(self, name: str, left: int) -> None:
-        text = f"{left} attempt{'s' if left > 1 else ''} that nobody owns any more must end first" if left else None
-        self._nodes.cordon(name, REMNANTS, text)
+        self._nodes.cordon(name, REMNANTS, Message("remnants", count=left) if left else None)

@@ -201,10 +201,12 @@ class TaskView(Task, kw_only=True, omit_defaults=False, gc=False):
     """A task as clients see it: every key present. Times are seconds since the epoch, null where it has not happened;
     `time_limit_s` is in seconds, memory in MiB, GPUs are indices. `reason`: why it waits, or how it ended, as a
     sentence; `reason_key` and `reason_args`: the same for programs, null where there is none, or only the sentence of
-    an earlier version. `warning`: what looks wrong with it while it runs. `unsaved`: its newest change could not be
-    written yet, and is taken back if the master ends before."""
+    an earlier version. `warning`: what looks wrong with it while it runs, likewise. `unsaved`: its newest change
+    could not be written yet, and is taken back if the master ends before."""
 
     warning: str | None = None
+    warning_key: str | None = None
+    warning_args: dict[str, Any] | None = None
     unsaved: bool = False
 
 

@@ -23,7 +23,7 @@ class Telling:
     """`warnings`: what looks wrong with tasks that run, filled by whoever watches them; not kept over a restart."""
 
     def __init__(self, book: Book, nodes: Nodes, dispatch: Dispatch) -> None:
-        self.warnings: dict[int, str] = {}
+        self.warnings: dict[int, Message] = {}
         self._book = book
         self._nodes = nodes
         self._dispatch = dispatch
@@ -46,18 +46,25 @@ class Telling:
         return explain(request_of(task), self._nodes.inventory).message()
 
     def warning(self, task: Task) -> str | None:
+        """What looks wrong with a task that runs, as a sentence."""
+        wrong = self.what_looks_wrong(task)
+        return None if wrong is None else str(wrong)
+
+    def what_looks_wrong(self, task: Task) -> Message | None:
         """What looks wrong with a task that runs. Nothing of it is kept over a restart."""
         if task.state is not TaskState.RUNNING:
             return None
-        told = (self._dispatch.log_warning(task), self.warnings.get(task.id))
-        return "; ".join(text for text in told if text) or None
+        of_log, of_watcher = self._dispatch.log_warning(task), self.warnings.get(task.id)
+        if of_log is not None and of_watcher is not None:
+            return Message("warnings", warnings=(of_log, of_watcher))
+        return of_log or of_watcher
 
-    def warn(self, task_id: int, text: str | None) -> None:
+    def warn(self, task_id: int, warning: Message | None) -> None:
         """What looks wrong with a task, in the eyes of who watches it; None: nothing any more."""
-        if text is None:
+        if warning is None:
             self.warnings.pop(task_id, None)
         else:
-            self.warnings[task_id] = text
+            self.warnings[task_id] = warning
 
     def warned(self) -> list[int]:
         """The tasks that there is a warning about."""

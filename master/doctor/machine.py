@@ -80,7 +80,7 @@ def clock(asked_at: float, told: float, answered_at: float) -> Finding:
     return ok(CLOCK, text)
 
 
-def takes_tasks(name: str, cordons: Mapping[str, str], *, schedulable: bool) -> list[Finding]:
+def takes_tasks(name: str, cordons: Mapping[str, object], *, schedulable: bool) -> list[Finding]:
     """Why it is given no tasks, by who said so; `schedulable`: the registry's word."""
     cures = {
         "drained": f"when it may: `muster node resume {word(name)}`",
@@ -92,7 +92,7 @@ def takes_tasks(name: str, cordons: Mapping[str, str], *, schedulable: bool) -> 
     }
     # Of the shared folders there is a finding of its own.
     found = [
-        warning(TAKES_TASKS, reason, cures.get(kind, "`muster node show` has more"))
+        warning(TAKES_TASKS, str(reason), cures.get(kind, "`muster node show` has more"))
         for kind, reason in cordons.items()
         if kind != "folders"
     ]

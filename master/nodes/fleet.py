@@ -26,6 +26,7 @@ from master.nodes.questions import OUTPUT_LIMIT
 from master.nodes.registry import NodeConfig
 from wire import agent as wire
 from wire.errors import BadRequestError, MusterError, NotFoundError
+from wire.message import Message
 
 log = logging.getLogger("muster.fleet")
 
@@ -174,8 +175,7 @@ class Fleet:
         changed = [key for key in REACHED_BY if getattr(config, key) != getattr(member.config, key)]
         leads_elsewhere = any(key in MACHINE_KEYS for key in changed)
         if leads_elsewhere and node.active and node.state is NodeState.ONLINE:
-            text = f"its {' and '.join(changed)} changed in the registry: no new tasks before its last one ended"
-            self._cordon(node.name, "changing", text)
+            self._cordon(node.name, "changing", Message("changing", keys=tuple(changed)))
             return
         if leads_elsewhere:
             self._engine.event(lambda: self._engine.core.forget_facts(node.name))
@@ -188,7 +188,7 @@ class Fleet:
         else:
             member.config = config
 
-    def _cordon(self, name: str, kind: str, reason: str | None) -> None:
+    def _cordon(self, name: str, kind: str, reason: Message | None) -> None:
         node = self._engine.core.inventory.nodes.get(name)
         if node is not None and (kind in node.cordons or reason is not None):
             self._engine.event(lambda: self._engine.core.cordon(name, kind, reason))
@@ -226,7 +226,7 @@ class Fleet:
 
     def _check_company(self, name: str, facts: Facts) -> None:
         why = self._objection(facts)
-        self._cordon(name, COMPANY, why)
+        self._cordon(name, COMPANY, None if why is None else Message("agent_refused", said=why))
         if why is not None:
             log.warning("node %s gets no tasks: %s", name, why)
 

@@ -118,6 +118,8 @@ def told_why(_context: Context, task: Task) -> Why:
         reason_key=task.reason_key,
         reason_args=task.reason_args,
         warning=None,
+        warning_key=None,
+        warning_args=None,
         blocked_by=[],
         details=[],
         detail_messages=[],

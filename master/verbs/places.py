@@ -16,7 +16,9 @@ from msgspec import Meta
 
 from master.core.activation import is_env_name
 from master.verbs.base import Context
+from master.views.messages import MessageView, message_view
 from wire.errors import MusterError
+from wire.message import Message
 
 PathText = Annotated[str, Meta(max_length=4096)]
 
@@ -29,9 +31,10 @@ class Places(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """`missing`: what is not there now, a line each, with what to do."""
+    """`missing`: what is not there now, a line each, with what to do; `missing_messages`: the same for programs."""
 
     missing: list[str]
+    missing_messages: list[MessageView]
 
 
 async def places(context: Context, params: Places) -> Missing:
@@ -41,13 +44,13 @@ async def places(context: Context, params: Places) -> Missing:
         missing = await context.master.files.quick.call(root, lambda _tick: _missing(params, root, conda))
     except MusterError:
         missing = []  # nobody asked about the storage, and the task's own start will tell
-    return Missing(missing)
+    return Missing(list(map(str, missing)), list(map(message_view, missing)))
 
 
-def _missing(params: Places, root: str, conda: str) -> list[str]:
+def _missing(params: Places, root: str, conda: str) -> list[Message]:
     found = []
     if _is_shared(params.cwd, root) and _is_absent(params.cwd):
-        found.append(f"the folder {params.cwd} does not exist (yet): the task fails unless it is there when it starts")
+        found.append(Message("folder_absent", path=params.cwd))
     env = params.env
     if env.startswith("/"):
         absent = _is_shared(env, root) and _is_absent(f"{env}/bin/activate")
@@ -55,7 +58,7 @@ def _missing(params: Places, root: str, conda: str) -> list[str]:
         inside = (f"{conda}/envs/{env}", f"{conda}/bin/activate") if env == "base" else (f"{conda}/envs/{env}",)
         absent = is_env_name(env) and all(map(_is_absent, inside))
     if absent:
-        found.append(f"there is no environment {env} (yet): `muster env list` shows which there are")
+        found.append(Message("env_absent", env=env))
     return found
 
 

@@ -20,7 +20,7 @@ from master.core.request import Demand
 from master.core.task import ACTIVE, ENDED, QUEUED, Task, TaskState, TaskView
 from master.durable.archive_index import text_of
 from master.verbs.base import Context, Pieces
-from master.views.messages import MessageView, shown
+from master.views.messages import MessageView, message_view, shown
 
 SLICE = 200
 """Tasks that are looked at, or encoded, between two chances for others: about 2 ms of them."""
@@ -68,14 +68,16 @@ class SparseTask(Task, omit_defaults=True):
 
 class SparseTaskList(msgspec.Struct, frozen=True):
     """With `sparse`. `defaults`: of the keys that a task leaves out; `reasons`: why queued tasks wait, ids by reason;
-    `reason_messages`: each of these for programs; `warnings`: what looks wrong with running ones, likewise; `unsaved`:
-    ids of tasks whose newest change is not written yet; `total`: how many there are without limit and offset."""
+    `reason_messages`: each of these for programs; `warnings`, `warning_messages`: what looks wrong with running ones,
+    likewise; `unsaved`: ids of tasks whose newest change is not written yet; `total`: how many there are without limit
+    and offset."""
 
     tasks: list[SparseTask]
     defaults: dict[str, Any]
     reasons: dict[str, list[int]]
     reason_messages: dict[str, MessageView]
     warnings: dict[str, list[int]]
+    warning_messages: dict[str, MessageView]
     unsaved: list[int]
     total: int
 
@@ -278,7 +280,8 @@ class _Whole:
         for task, seen in zip(tasks, views, strict=True):
             if task.state in QUEUED:
                 seen.reason, seen.reason_key, seen.reason_args, _ = self._reasons.of(task)
-            seen.warning = self._core.warning(task)
+            if (wrong := self._core.what_looks_wrong(task)) is not None:
+                seen.warning, seen.warning_key, seen.warning_args = shown(wrong)
             seen.unsaved = task.id in self._core.unsaved
         self._parts.append(_encode(views)[1:-1])
 
@@ -294,6 +297,7 @@ class _Sparse:
         self._core = context.core
         self._reasons = _Reasons(context)
         self._warnings: dict[str, list[int]] = {}
+        self._warning_messages: dict[str, MessageView] = {}
         self._unsaved: list[int] = []
         self._parts: list[bytes] = []
 
@@ -305,16 +309,23 @@ class _Sparse:
         for task in tasks:
             if task.state in QUEUED:
                 reason_of(task).ids.append(task.id)
-            elif (self._core.warnings or self._core.large_logs) and (warning := self._core.warning(task)) is not None:
-                self._warnings.setdefault(warning, []).append(task.id)
+            elif self._core.warnings or self._core.large_logs:
+                self._warn(task)
         if self._core.unsaved:
             self._unsaved += [task.id for task in tasks if task.id in self._core.unsaved]
         self._parts.append(_encode(tasks)[1:-1])
 
+    def _warn(self, task: Task) -> None:
+        wrong = self._core.what_looks_wrong(task)
+        if wrong is not None:
+            text = str(wrong)
+            self._warnings.setdefault(text, []).append(task.id)
+            self._warning_messages[text] = message_view(wrong)
+
     def result(self, total: int) -> Pieces:
         """The answer."""
         told = {"reasons": self._reasons.ids, "reason_messages": self._reasons.messages}
-        told |= {"warnings": self._warnings, "unsaved": self._unsaved}
+        told |= {"warnings": self._warnings, "warning_messages": self._warning_messages, "unsaved": self._unsaved}
         return _answer(self._parts, {"defaults": _DEFAULTS, **told, "total": total})
 
 

@@ -69,6 +69,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     reason_args: dict[str, Any] | None
     brief: str | UnsetType | None = UNSET
     warning: str | None
+    warning_key: str | None
+    warning_args: dict[str, Any] | None
     blocked_by: list[int]
     details: list[str]
     detail_messages: list[MessageView]
@@ -115,6 +117,8 @@ def why(context: Context, params: OneTask) -> Why:
         reason_args=seen.reason_args,
         brief=brief,
         warning=seen.warning,
+        warning_key=seen.warning_key,
+        warning_args=seen.warning_args,
         blocked_by=[after.id for after in task.waits_for],
         details=list(map(str, lines)),
         detail_messages=list(map(message_view, lines)),

@@ -12,6 +12,8 @@ from master.core.gpu_watch import Condition, condition
 from master.core.inventory import Node, NodeState
 from master.core.notes import Note
 from master.nodes.registry import NodeConfig
+from master.views.messages import MessageView, message_view
+from wire.message import Message
 
 
 class Foreign(msgspec.Struct, frozen=True):
@@ -40,7 +42,8 @@ class GpuView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
-    """A node as clients see it. What no probe has told is null.
+    """A node as clients see it. What no probe has told is null. `reason`: what is wrong with the way to it, and why it
+    takes no tasks; `reason_messages`: the same for programs.
 
     `registry`: `ok`, `leaving` (it is not in the file any more and goes after its last task) or `changing` (the file
     leads to another machine now, and is followed after its last task). `drained`: why, or null. `sick`: why it was set
@@ -55,6 +58,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     state: NodeState
     schedulable: bool
     reason: str | None
+    reason_messages: list[MessageView]
     drained: str | None
     sick: str | None
     registry: Literal["ok", "leaving", "changing"]
@@ -95,6 +99,7 @@ def node_view(core: Core, node: Node, config: NodeConfig | None) -> NodeView:
         state=node.state,
         schedulable=node.takes_tasks,
         reason=_reason(node),
+        reason_messages=_messages(node),
         drained=note.drained,
         sick=note.sick,
         registry=_registry(node),
@@ -117,6 +122,12 @@ def node_view(core: Core, node: Node, config: NodeConfig | None) -> NodeView:
 def one_line(text: str) -> str:
     """The text without line breaks and other blanks in a row."""
     return " ".join(text.split())
+
+
+def _messages(node: Node) -> list[MessageView]:
+    """What `reason` says, for programs: of the link, then what keeps tasks away."""
+    of_link = () if node.reason is None else (Message("link_said", said=node.reason),)
+    return [message_view(one) for one in (*of_link, *node.why_not_open)]
 
 
 def _reason(node: Node) -> str | None:

@@ -15,6 +15,6 @@ def task_view(core: Core, task: Task) -> TaskView:
     waits = core.why_it_waits(task)
     if waits is not None:
         seen.reason, seen.reason_key, seen.reason_args = shown(waits)
-    seen.warning = core.warning(task)
+    seen.warning, seen.warning_key, seen.warning_args = shown(core.what_looks_wrong(task))
     seen.unsaved = task.id in core.unsaved
     return seen

@@ -16,6 +16,7 @@ from master.nodes.registry import NodeConfig
 from master.watchers import shared_folders
 from master.watchers.own_folders import OwnFolders
 from wire.errors import NodeUnreachableError
+from wire.message import Message
 
 log = logging.getLogger("muster.fleet")
 
@@ -41,7 +42,7 @@ class FolderWatcher:
         if config.driver == "local" or not self._folders.wanted:
             return
         self.link_gone(link)
-        self._cordon(link.node, "its shared folders are being looked at")
+        self._cordon(link.node, Message("folders_looked_at"))
         job = self._jobs[link] = asyncio.create_task(self._look(link), name=f"folders of {link.node}")
         job.add_done_callback(partial(self._ended, link.node))
 
@@ -51,17 +52,17 @@ class FolderWatcher:
         if job is not None:
             job.cancel()
 
-    def _cordon(self, node: str, reason: str | None) -> None:
+    def _cordon(self, node: str, reason: Message | None) -> None:
         self._engine.event(lambda: self._engine.core.cordon(node, FOLDERS, reason))
 
     async def _look(self, link: Link) -> None:
         while link.is_up:  # the next connection begins anew
             folders = await self._folders.here()
-            fault: str | None
+            fault: Message | None
             try:
                 answer = await link.questions.ask(shared_folders.question(folders), timeout_s=shared_folders.CHECK_S)
             except NodeUnreachableError as error:
-                fault = str(error)
+                fault = Message("folders_not_asked", said=str(error))
             else:
                 fault = shared_folders.fault(folders, answer)
             self._cordon(link.node, fault)
@@ -71,4 +72,4 @@ class FolderWatcher:
         # What is wrong with looking at one node's folders is no reason to end the master.
         if not job.cancelled() and (error := job.exception()) is not None:
             log.error("node %s: looking at its shared folders met a defect", node, exc_info=error)
-            self._cordon(node, f"its shared folders cannot be looked at: a defect of Muster ({error!r})")
+            self._cordon(node, Message("folders_defect", said=repr(error)))

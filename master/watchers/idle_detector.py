@@ -7,7 +7,6 @@ utilisation, a log that cannot be looked at, a time without samples) never makes
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from enum import Enum
 
@@ -15,6 +14,7 @@ import msgspec
 
 from master.core.gpu_watch import FREE_MIB, GpuReport
 from master.core.task import Allocation, Task
+from wire.message import Message
 
 BUSY_PERCENT = 5.0
 """Above this, a GPU works. A desktop or a driver that looks after itself takes less."""
@@ -55,7 +55,7 @@ class IdleDetector:
     those that are, by task."""
 
     def __init__(self, after_s: float) -> None:
-        self.marks: dict[int, str] = {}
+        self.marks: dict[int, Message] = {}
         self._after_s = after_s
         self._again_s = min(AGAIN_S, after_s)
         self._quiet: dict[int, _Quiet] = {}
@@ -100,10 +100,10 @@ class IdleDetector:
         if left > 0:
             quiet.look_at = now + min(left, self._after_s)
             return self._unmark(task_id)
-        text = _text(quiet.places, since)
-        if self.marks.get(task_id) == text:
+        mark = _mark(quiet.places, since)
+        if self.marks.get(task_id) == mark:
             return Step.NOTHING
-        self.marks[task_id] = text
+        self.marks[task_id] = mark
         return Step.MARKED
 
     def forget(self, task_id: int) -> Step:
@@ -129,8 +129,7 @@ def _holds(launch_id: str, report: GpuReport) -> bool:
     return (report.memory_used_mib or 0) > FREE_MIB  # some sources do not tell whose it is
 
 
-def _text(places: list[Allocation], since: float) -> str:
-    gpus = "; ".join(f"{', '.join(map(str, part.gpus))} on node {part.node}" for part in places)
-    subject, verb = ("GPUs", "do") if len(places) > 1 or len(places[0].gpus) > 1 else ("GPU", "does")
-    at = time.strftime("%Y-%m-%d %H:%M", time.localtime(since))
-    return f"idle since {at}: its {subject} ({gpus}) {verb} nothing and its log is silent"
+def _mark(places: list[Allocation], since: float) -> Message:
+    where = tuple(Message("gpus_on_node", numbers=tuple(part.gpus), node=part.node) for part in places)
+    minute = int(since) // 60 * 60  # within one it says the same
+    return Message("idle", since=minute, gpus=sum(len(part.gpus) for part in places), where=where)

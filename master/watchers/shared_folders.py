@@ -6,10 +6,10 @@ before it gets its first, it says so instead. The question is a probe, so a hung
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 
 from wire.agent import Probed
+from wire.message import Message
 
 CHECK_S = 10.0
 """A mount that has not answered for so long does not serve tasks either."""
@@ -18,7 +18,7 @@ AGAIN_MISSING_S = 15.0
 """Seconds between two checks, while all is well and while something is missing."""
 
 _SCRIPT = 'for f; do if [ ! -d "$f" ]; then echo missing; elif [ ! -x "$f" ]; then echo closed; else echo ok; fi; done'
-_TOLD = {"missing": "is not there", "closed": "may not be entered"}
+_WORDS = {"ok", "missing", "closed"}
 
 
 def question(folders: Sequence[str]) -> list[str]:
@@ -26,16 +26,16 @@ def question(folders: Sequence[str]) -> list[str]:
     return ["/bin/sh", "-c", _SCRIPT, "sh", *folders]
 
 
-def fault(folders: Sequence[str], answer: Probed) -> str | None:
+def fault(folders: Sequence[str], answer: Probed) -> Message | None:
     """What is wrong on the node, with the cure; None if nothing is."""
     words = answer["output"].split()
     if answer["code"] is None:
-        return f"the shared folders do not answer ({answer['error']}): is the NFS server up? ({', '.join(folders)})"
-    if len(words) != len(folders) or not set(words) <= {"ok", *_TOLD}:
-        return f"the shared folders cannot be looked at: {answer['output'].strip()[-200:]!r}"
+        return Message("folders_hang", said=answer["error"], folders=tuple(folders))
+    if len(words) != len(folders) or not set(words) <= _WORDS:
+        return Message("folders_unreadable", said=answer["output"].strip()[-200:])
     for folder, word in zip(folders, words, strict=True):
-        if word != "ok":
-            return (
-                f"the shared folder {folder} {_TOLD[word]} on this node: mount it there (`mount {shlex.quote(folder)}`)"
-            )
+        if word == "missing":
+            return Message("folder_missing", folder=folder)
+        if word == "closed":
+            return Message("folder_closed", folder=folder)
     return None

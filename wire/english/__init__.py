@@ -7,6 +7,6 @@ it is when its sentence is worded better: other languages and programs go by it.
 from __future__ import annotations
 
 from wire.english.nodes import NODES
-from wire.english.tasks import ENDS, WAITS
+from wire.english.tasks import ENDS, WAITS, WARNINGS
 
-SENTENCES: dict[str, str] = {**WAITS, **ENDS, **NODES}
+SENTENCES: dict[str, str] = {**WAITS, **ENDS, **WARNINGS, **NODES}

@@ -4,4 +4,28 @@ from __future__ import annotations
 
 NODES: dict[str, str] = {
     "not_registered": "not in the registry any more: add it again, or give its tasks up with `muster node lost`",
+    "link_said": "{said}",
+    # What keeps tasks from it.
+    "not_schedulable": "`schedulable` is false in the registry",
+    "leaving": "it left the registry: no new tasks, and it goes when its last one ended",
+    "left": "it left the registry while tasks ran there",
+    "changing": "its {keys: and } changed in the registry: no new tasks before its last one ended",
+    "drained": "drained by {by}: {said}",
+    "agent_stopped": "its agent was stopped by {by}",
+    "agent_refused": "{said}",
+    "sick": "it could not start {count} tasks one after the other: {said}",
+    "set_aside": "set aside: {said}; mend it, then `muster node resume {name:quoted}`",
+    "resting": "it could not start task {task} ({said}) and is tried again in {seconds} s",
+    "machine_was": "it is the machine that {node} was, whose last tasks must end first",
+    "machine_is": "it is the machine that {node} is: leave one entry, with `muster node rm {name:quoted}`",
+    "remnants": "{count} attempt{count:|s} that nobody owns any more must end first",
+    "folders_looked_at": "its shared folders are being looked at",
+    "folders_not_asked": "{said}",
+    "folders_hang": "the shared folders do not answer ({said}): is the NFS server up? ({folders:, })",
+    "folders_unreadable": "the shared folders cannot be looked at: {said!r}",
+    "folders_defect": "its shared folders cannot be looked at: a defect of Muster ({said})",
+    "folder_missing": "the shared folder {folder} is not there on this node: mount it there (`mount {folder:quoted}`)",
+    "folder_closed": (
+        "the shared folder {folder} may not be entered on this node: mount it there (`mount {folder:quoted}`)"
+    ),
 }

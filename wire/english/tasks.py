@@ -1,4 +1,4 @@
-"""Why a task waits, and what there is to say of its end."""
+"""Why a task waits, what there is to say of its end, and what looks wrong with it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WAITS: dict[str, str] = {
     "obstacle_because": "{nodes}: {what} ({because:; })",
     "cluster_obstacle": "the cluster: {what}",
     "more_obstacles": "and on {count} more nodes for other reasons, see `muster nodes`",
-    "takes_no_tasks": "takes no tasks ({why})",
+    "takes_no_tasks": "takes no tasks ({why:; })",
     "link": "{state}",
     "link_because": "{state} ({said})",
     "could_not_start_it": "could not start it, and is tried again only where no other node could",
@@ -83,4 +83,14 @@ ENDS: dict[str, str] = {
     "old_running": "it ran under the old system; how it ended is not known",
     "old_node_offline": "its node went offline under the old system",
     "old_no_end": "it stood in the old system's history without an end",
+}
+
+WARNINGS: dict[str, str] = {
+    "idle": "idle since {since:minute}: its GPU{gpus:|s} ({where:; }) {gpus:does|do} nothing and its log is silent",
+    "gpus_on_node": "{numbers:, } on node {node}",
+    "large_log": "its log has {size:size}; at {limit:size} the task is ended (scheduler.log_bytes)",
+    "warnings": "{warnings:; }",
+    # Of what a submit names.
+    "folder_absent": "the folder {path} does not exist (yet): the task fails unless it is there when it starts",
+    "env_absent": "there is no environment {env} (yet): `muster env list` shows which there are",
 }

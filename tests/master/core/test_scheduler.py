@@ -11,6 +11,7 @@ from master.core.obstacles import obstacles
 from master.core.request import demand_of
 from master.core.scheduler import Room, Snapshot, explain, plan
 from master.core.task import Allocation, Task
+from wire.message import Message
 
 NAMES = ("a", "b", "c")
 SPECS = st.tuples(
@@ -181,8 +182,8 @@ def test_what_no_node_has_is_told_of_all_of_them_at_once() -> None:
 
 def test_a_node_that_is_leaving_is_no_place_to_ask_for() -> None:
     inventory = lab(2)
-    inventory.nodes["gpu001"].cordons["leaving"] = "it left the registry"
+    inventory.nodes["gpu001"].cordons["leaving"] = Message("leaving")
     assert "gpu001 is leaving" in str(inventory.why_never(request(node="gpu001")))
     assert inventory.why_never(request(gpus=8)) is None
-    inventory.nodes["gpu002"].cordons["leaving"] = "it left the registry"
+    inventory.nodes["gpu002"].cordons["leaving"] = Message("leaving")
     assert "nodes gpu001, gpu002 are leaving" in str(inventory.why_never(request(gpus=8)))

@@ -52,7 +52,7 @@ class Story:
 
     @property
     def marked(self) -> str:
-        return self.marks.get(1, "")
+        return str(self.marks.get(1, ""))
 
 
 def test_a_task_that_does_nothing_for_long_is_marked_once_and_not_before_its_time() -> None:
