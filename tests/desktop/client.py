@@ -1,8 +1,8 @@
-"""A stand-in for the desktop client that labs have: it connects, reads and writes exactly as that one does.
+"""A stand-in for the desktop client that labs have: it connects and writes exactly as that one does.
 
-Its reader appends what each receive gives, decoded alone, until the text ends with the terminator; then it deletes
-every terminator and parses the rest as one value. What it cannot read stays and is glued to what comes next, as in the
-real one; here it is remembered too, so that a test can say that it never happened.
+The reader of that one loses frames that one receive gives it together. This one takes each frame alone, for on a busy
+machine it is its own delay that brings them together; it remembers what the other could not have read, and what was
+sent so close that the other might have lost it, so that a test can say that it never happened.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeVar
 
+from tests.desktop.arrivals import TERMINATOR, Arrival, Arrivals
 from tests.waiting import PATIENCE_S, until
 
-TERMINATOR = "_<END_SEND>_"
 RECEIVE = 1 << 20
 MODES = {"mon", "task_mon"}
 
@@ -27,8 +27,9 @@ Tables = dict[str, list[dict[str, Any]]]
 
 
 class Frame(NamedTuple):
-    """One frame that was read: when, and what it said."""
+    """One frame that was read: when (it came after `since`), and what it said."""
 
+    since: float
     at: float
     mode: str
     ui: str
@@ -36,46 +37,49 @@ class Frame(NamedTuple):
 
 
 class Reader(threading.Thread):
-    """One connection, and what its reader made of it. `began`: when it was about to connect; `read_err`: what it could
-    not read."""
+    """One connection, and what its reader made of it. `began`: when it was about to connect; `judges`: whether the sender
+    is at its other end, so that frames that come too close are his doing."""
 
-    def __init__(self, address: tuple[str, int]) -> None:
+    def __init__(self, address: tuple[str, int], *, judges: bool = True) -> None:
         super().__init__(daemon=True)
         self.began = time.monotonic()
         self.socket = socket.create_connection(address, timeout=PATIENCE_S)
         self.socket.settimeout(None)
+        self._arrivals = Arrivals(self.socket)
+        self._judges = judges
+        self._unreadable: list[str] = []
         self.frames: queue.Queue[Frame] = queue.Queue()
         self.seen: list[Frame] = []
-        self.read_err: list[str] = []
         self.ended = threading.Event()
         self.start()
 
     def run(self) -> None:
         """Read until the connection ends."""
-        text = ""
-        while True:
+        data = b"?"
+        while data:
             try:
-                data = self.socket.recv(RECEIVE)
+                data, arrived = self._arrivals.receive(RECEIVE)
             except OSError:
                 break
-            if not data:
-                break
-            text += data.decode("utf-8")
-            if text.endswith(TERMINATOR):
-                text = self._take(text)
+            for one in arrived:
+                self._take(one)
         self.ended.set()
 
-    def _take(self, text: str) -> str:
-        plain = text.replace(TERMINATOR, "")
+    def _take(self, arrival: Arrival) -> None:
         try:
-            value = json.loads(plain)
-            frame = Frame(time.monotonic(), value["mode"], value["ui"], value["info"])
+            value = json.loads(arrival.data.decode("ascii"))
+            frame = Frame(arrival.since, arrival.at, value["mode"], value["ui"], value["info"])
         except (ValueError, KeyError, TypeError):
-            self.read_err.append(text)
-            return text
+            self._unreadable.append(arrival.data.decode("utf-8", "backslashreplace"))
+            return
         self.seen.append(frame)
         self.frames.put(frame)
-        return ""
+
+    @property
+    def read_err(self) -> list[str]:
+        """What could not be read, and what was sent too close behind something else."""
+        close = self._arrivals.too_close if self._judges else []
+        return [*self._unreadable, *(f"too close behind another: {begin!r}" for begin in close)]
 
     def next(self, patience: float = PATIENCE_S) -> Frame:
         """The next frame that was not asked for yet. Raises queue.Empty."""
@@ -92,18 +96,21 @@ class Reader(threading.Thread):
         self.socket.sendall(data)
 
     def close(self) -> None:
-        """Drop the socket."""
+        """Drop the socket, once nobody reads from it any more."""
+        with suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RD)
+        self.join()
         self.socket.close()
 
 
 class DesktopClient:
     """The three connections, opened in the client's order, and the question it begins with. `ports`: addresses by the
-    names of conf.json."""
+    names of conf.json; `judges`: see `Reader`."""
 
-    def __init__(self, ports: dict[str, tuple[str, int]]) -> None:
-        self.monitor = Reader(ports["monitor_port"])
-        self.data = Reader(ports["data_port"])
-        self.train = Reader(ports["train_state_port"])
+    def __init__(self, ports: dict[str, tuple[str, int]], *, judges: bool = True) -> None:
+        self.monitor = Reader(ports["monitor_port"], judges=judges)
+        self.data = Reader(ports["data_port"], judges=judges)
+        self.train = Reader(ports["train_state_port"], judges=judges)
         self.readers = (self.data, self.monitor, self.train)
         self._before = 0
         """How many pushes of the tables had come when it last asked for something."""

@@ -30,7 +30,8 @@ with atheris.instrument_imports(
     from master.desktop.requests import REQUESTS, answer
     from master.verbs.access import by_desktop_client
     from master.verbs.call import Calls
-    from tests.desktop.client import REPLIES, TERMINATOR, form, request
+    from tests.desktop.arrivals import TERMINATOR
+    from tests.desktop.client import REPLIES, form, request
     from tests.desktop.place import DesktopPlace
     from tests.desktop.test_fuzz import EVIL, SHAPES, Silent, is_text
     from tests.desktop.test_tasks import check_lists

@@ -65,6 +65,7 @@ class DesktopPlace(InProcess):
     async def __aenter__(self) -> Self:
         """Open it, with the folders that people share."""
         self.loop = asyncio.get_running_loop()
+        self.clients: list[DesktopClient] = []
         await super().__aenter__()
         for name in (*VISIBLE, "logs"):
             (self.folder / name).mkdir(exist_ok=True)
@@ -80,9 +81,17 @@ class DesktopPlace(InProcess):
         return self
 
     async def client(self) -> DesktopClient:
-        """A desktop client."""
+        """A desktop client, closed with the master at the latest."""
         addresses = {name: self.address(name) for name in self.servers}
-        return await asyncio.to_thread(DesktopClient, addresses)
+        client = await asyncio.to_thread(DesktopClient, addresses)
+        self.clients.append(client)
+        return client
+
+    async def __aexit__(self, *what: object) -> None:
+        """Close the windows, then all of it."""
+        for client in self.clients:
+            client.close()
+        await super().__aexit__(*what)
 
     def submit(self, command: str | list[str], **keys: Any) -> int:
         """Queue a task past all clients; its id."""
@@ -96,11 +105,8 @@ def with_client(folder: Path, story: Callable[[DesktopClient, DesktopPlace], Non
     async def tell() -> None:
         async with DesktopPlace(folder) as master:
             client = await master.client()
-            try:
-                await asyncio.to_thread(story, client, master)
-                assert client.read_err == []
-            finally:
-                client.close()
+            await asyncio.to_thread(story, client, master)
+            assert client.read_err == []
 
     run(tell())
 

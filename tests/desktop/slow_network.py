@@ -8,8 +8,11 @@ import random
 import socket
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
+
+from tests.desktop.arrivals import Arrivals
 
 NAMES = ("monitor_port", "data_port", "train_state_port")
 _PIECE = 1 << 16
@@ -25,6 +28,7 @@ class SlowNetwork:
         self.ports = {name: server.getsockname()[1] for name, server in self._servers.items()}
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
+        self._arrivals: list[Arrivals] = []
         for name, server in self._servers.items():
             self._start(self._accept, server, ports[name])
 
@@ -47,19 +51,27 @@ class SlowNetwork:
                 return
             far = socket.create_connection(("127.0.0.1", port))
             self._sockets += [near, far]
-            for source, target in ((near, far), (far, near)):
+            arrivals = Arrivals(far)
+            self._arrivals.append(arrivals)
+            ways = ((near.recv, near, far), (lambda size, arrivals=arrivals: arrivals.receive(size)[0], far, near))
+            for receive, source, target in ways:
                 source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 line: queue.Queue[tuple[float, bytes]] = queue.Queue()
-                self._start(self._enter, source, line)
+                self._start(self._enter, receive, line)
                 self._start(self._leave, line, target)
 
-    def _enter(self, source: socket.socket, line: queue.Queue[tuple[float, bytes]]) -> None:
+    @property
+    def too_close(self) -> list[bytes]:
+        """The beginnings of frames that the master sent too soon behind others. What leaves here may well be."""
+        return [begin for one in self._arrivals for begin in one.too_close]
+
+    def _enter(self, receive: Callable[[int], bytes], line: queue.Queue[tuple[float, bytes]]) -> None:
         """Note when each piece is due; an empty one is the end."""
         due = 0.0
         data = b"?"
         while data:
             try:
-                data = source.recv(_PIECE)
+                data = receive(_PIECE)
             except OSError:
                 data = b""
             late = self._delay_s + random.uniform(-self._jitter_s, self._jitter_s)

@@ -21,7 +21,8 @@ from master.ports import arrival
 from master.verbs.access import USER_SCOPES, Caller, Role, Scope, by_desktop_client
 from master.verbs.call import Calls
 from master.verbs.table import VERBS
-from tests.desktop.client import REPLIES, TERMINATOR, DesktopClient, form
+from tests.desktop.arrivals import TERMINATOR
+from tests.desktop.client import REPLIES, DesktopClient, form
 from tests.desktop.place import DesktopPlace, with_client
 from tests.desktop.test_fuzz import SHAPES, is_text
 from tests.master.in_process import run

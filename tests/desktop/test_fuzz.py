@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from master.desktop import logs, outbox
 from master.desktop.pushes import TaskPushes
-from tests.desktop.client import REPLIES, TERMINATOR, form, request
+from tests.desktop.arrivals import TERMINATOR
+from tests.desktop.client import REPLIES, form, request
 from tests.desktop.place import DesktopPlace, ThisMachine
 from tests.desktop.test_tasks import check_lists
 from tests.master.in_process import DATA

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import pairwise
 
-import pytest
-
-from master.desktop import outbox as outbox_module
-from master.desktop.outbox import Outbox
-from tests.desktop.client import RECEIVE, TERMINATOR
+from master.desktop.outbox import GAP_S, Outbox
+from tests.desktop.arrivals import TERMINATOR, Arrivals
+from tests.desktop.client import RECEIVE
 from tests.master.in_process import run
 from tests.waiting import settled
 
 END = TERMINATOR.encode()
-GAP_S = 0.4
-
-
-@pytest.fixture(autouse=True)
-def _long_gaps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So long that whoever reads here does so within it, also on a machine that has much to do."""
-    monkeypatch.setattr(outbox_module, "GAP_S", GAP_S)
 
 
 @asynccontextmanager
@@ -54,16 +43,13 @@ async def connected() -> AsyncIterator[tuple[Outbox, socket.socket]]:
         server.close()
 
 
-def receives(sock: socket.socket, frames: int) -> list[tuple[float, bytes]]:
-    """Read as the client does: what each frame was, and when it was whole. It sees the end of a frame by its receive
-    ending in a terminator, so a receive that goes on behind one shows up as a frame with two."""
-    found: list[tuple[float, bytes]] = []
-    text = b""
+def receives(sock: socket.socket, frames: int) -> list[bytes]:
+    """What came, a frame each, none too soon behind another."""
+    arrivals = Arrivals(sock)
+    found: list[bytes] = []
     while len(found) < frames:
-        text += sock.recv(RECEIVE)
-        if text.endswith(END):
-            found.append((time.monotonic(), text))
-            text = b""
+        found += [arrival.data + END for arrival in arrivals.receive(RECEIVE)[1]]
+    assert arrivals.too_close == []
     return found
 
 
@@ -78,8 +64,7 @@ def test_a_frame_waits_until_the_one_before_was_acknowledged_to_its_last_byte() 
                 await asyncio.sleep(GAP_S)
                 assert len(outbox._replies) == 2, "the first is not even read"
             seen = await asyncio.to_thread(receives, sock, 4)
-            assert [text for _, text in seen] == [large, large, large, b"2" + END]
-            assert min(after - before for (before, _), (after, _) in pairwise(seen)) > GAP_S / 2
+            assert seen == [large, large, large, b"2" + END]
 
     run(story())
 
@@ -90,7 +75,7 @@ def test_many_small_replies_at_once_arrive_one_by_one_in_order() -> None:
             for number in range(10):
                 outbox.reply(b"%d" % number + END)
             seen = await asyncio.to_thread(receives, sock, 10)
-            assert [text for _, text in seen] == [b"%d" % number + END for number in range(10)]
+            assert seen == [b"%d" % number + END for number in range(10)]
 
     run(story())
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import json
-from collections.abc import Callable
-from itertools import pairwise
+import termios
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from master.desktop.pushes import NodePushes, Reader, TaskPushes
 from master.desktop.session import DesktopSession
 from master.peer import Peer
 from master.ports import hub
-from tests.desktop.client import TERMINATOR, DesktopClient, Frame, request
+from tests.desktop.arrivals import TERMINATOR
+from tests.desktop.client import DesktopClient, Frame, request
 from tests.desktop.client import Reader as ClientReader
 from tests.desktop.place import DesktopPlace, in_loop, with_client
 from tests.master.in_process import LIMITS, InProcess, run
@@ -187,8 +189,7 @@ def test_the_tables_are_told_again_and_again_and_encoded_only_when_something_cha
         others = [ClientReader(master.address("train_state_port")) for _ in range(5)]
         client.add("one")
         frames = [client.train.next() for _ in range(4)]
-        gaps = [after.at - before.at for before, after in pairwise(frames[1:])]
-        assert all(0.3 < gap < 0.6 for gap in gaps), gaps
+        assert frames[-1].at - frames[1].since > 2 * 0.3, "not more often than they should be"
         assert frames[-1].info == frames[-2].info
         assert 1 <= encoded.count("task_mon") <= 2
         for other in others:
@@ -214,8 +215,7 @@ def test_many_frames_reach_the_reader_one_at_a_time(tmp_path: Path, monkeypatch:
         for frame in frames:
             table.take(frame.info)
         assert table.rows == list("abcdefgh")
-        times = [frame.at for frame in frames]
-        assert min(after - before for before, after in pairwise(times)) > 0.02
+        assert client.read_err == []
 
     with_client(tmp_path, story)
 
@@ -259,23 +259,29 @@ def test_who_does_not_read_costs_little_and_holds_up_nobody(tmp_path: Path, monk
                 master.submit(f"echo {number} {'x' * 300}")
             deaf = [master.raw("train_state_port", receive=4096) for _ in range(5)]
             client = await master.client()
+            names = {sock.getsockname() for sock in deaf}
+            await settled(lambda: sum(map(unread, told(master, names))) == 5)
             await asyncio.to_thread(listen, client, 10)
-            told = [one for one in master.hub.connections if isinstance(one, DesktopSession)]
-            assert len(told) == 5 + 3
-            for one in told:
+            assert sum(map(unread, told(master, names))) == 5, "all that time"
+            assert len(told(master)) == 5 + 3
+            for one in told(master):
                 assert one.transport.get_write_buffer_size() < 2 << 20
             assert len(master.hub.connections) == 5 + 3, "and nobody was disconnected"
             for sock in deaf:
                 sock.close()
             client.close()
 
+    def told(master: DesktopPlace, names: Collection[object] = ()) -> list[DesktopSession]:
+        sessions = [one for one in master.hub.connections if isinstance(one, DesktopSession)]
+        return [one for one in sessions if not names or one.transport.get_extra_info("peername") in names]
+
+    def unread(session: DesktopSession) -> bool:
+        sock = session.transport.get_extra_info("socket")
+        return fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(4)) != bytes(4)
+
     def listen(client: DesktopClient, count: int) -> None:
-        times = []
         for number in range(count):
-            frame = client.train.next()
-            times.append(frame.at)
-            assert len(frame.info["wait"]) == 1000, number
-        assert max(after - before for before, after in pairwise(times)) < 1.0
+            assert len(client.train.next().info["wait"]) == 1000, number
         assert client.read_err == []
 
     run(story())
