@@ -37,8 +37,8 @@ class Frame(NamedTuple):
 
 
 class Reader(threading.Thread):
-    """One connection, and what its reader made of it. `began`: when it was about to connect; `judges`: whether the sender
-    is at its other end, so that frames that come too close are his doing."""
+    """One connection, and what its reader made of it. `began`: when it was about to connect; `judges`: whether the
+    sender is at its other end, so that frames that come too close are his doing."""
 
     def __init__(self, address: tuple[str, int], *, judges: bool = True) -> None:
         super().__init__(daemon=True)
