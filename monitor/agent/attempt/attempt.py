@@ -21,6 +21,7 @@ class Attempt:
         "error",
         "fault",
         "grace_s",
+        "grown",
         "kill_asked",
         "kill_at",
         "launch_id",
@@ -56,6 +57,8 @@ class Attempt:
         self.durable = False
         self.seen = 0
         """Bytes of the record when it was last read."""
+        self.grown = 0
+        """Bytes of the record when it was last looked at."""
         self.orphan = False
         """The shim is dead without an exit: we watch the tree."""
         self.lock: Optional[int] = None

@@ -160,8 +160,12 @@ class Keeper:
         for attempt in list(self.attempts.values()):
             if attempt.state == ENDED or attempt.orphan:
                 continue
-            if record.size(self._folder, attempt.launch_id) != attempt.seen:
+            size = record.size(self._folder, attempt.launch_id)
+            # At the second look only: the report of a shim that has just written may be on its way, and before it the
+            # last line of the log, which whoever hears of the exit goes to read.
+            if size != attempt.seen and size == attempt.grown:
                 self._refresh(attempt)
+            attempt.grown = size
             if not attempt.ours and attempt.state != ENDED:
                 self._check_shim(attempt)
 
