@@ -60,16 +60,20 @@ def it_works_again(lab: SshLab, sick: Host) -> None:
 def test_a_machine_whose_state_disk_is_read_only_burns_nothing(testbed: Testbed, ssh_lab: SshLab) -> None:
     sick, _ = sick_and_well(testbed, ssh_lab)
     state = f"/home/{Host.user}/.local/state/muster"
-    # The agent's open files stay writable, as where the kernel has remounted a disk with errors; paths do not.
-    sick.run("mount", "--bind", state, state)
-    sick.run("mount", "-o", "remount,ro,bind", state)
+    # The agent's open files stay writable, as where the kernel has remounted a disk with errors; paths do not. It is
+    # made so elsewhere, where nobody opens files while it is, and then moved there.
+    elsewhere = "/mnt/read-only"
+    sick.run("mkdir", elsewhere)
+    sick.run("mount", "--bind", state, elsewhere)
+    sick.run("mount", "-o", "remount,ro,bind", elsewhere)
+    sick.run("mount", "--move", elsewhere, state)
     no_task_pays(ssh_lab, sick, "Read-only file system")
     ssh_lab.kill_master()
     ssh_lab.start()
     node = until_state(ssh_lab, sick.name, "unreachable")
     assert "Read-only file system" in (node["reason"] or "")
     assert node["sick"] is not None
-    sick.run("umount", state)
+    sick.run("umount", "--lazy", state)
     ssh_lab.muster("agents", "start", sick.name)
     it_works_again(ssh_lab, sick)
 
