@@ -31,7 +31,6 @@ from master.drivers.choice import Drivers
 from master.drivers.report import ReportServer
 from master.durable.disk import OsDisk
 from master.durable.legacy import Places
-from master.durable.private import close_to_others
 from master.durable.salvage import START_OVER
 from master.durable.store import Permit, Store
 from master.durable.witness import witness_path
@@ -47,6 +46,7 @@ from master.nodes.fleet import Fleet
 from master.nodes.leaving import LeavingNodes
 from master.nodes.registry import NodeConfig, load_registry
 from master.nodes.same_account import check_company, company_of
+from master.ownership import close_to_others
 from master.ports.arrival import Speaks
 from master.ports.hub import Hub, PortLimits
 from master.ports.places import PlaceLimits

@@ -15,10 +15,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from master.durable import json_file
-from master.durable.private import make_private, not_ours
-from master.files.beneath import plain_name
-from master.peer import user_name
+from master import json_file
+from master.ownership import make_private, not_ours, user_name
+from master.visible_folders import plain_name
 from wire.errors import ConfigError
 
 Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]

@@ -16,7 +16,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from master.config import Config
-from master.peer import user_name
+from master.ownership import user_name
 from wire.errors import ConfigError
 
 MODE = 0o640

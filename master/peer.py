@@ -6,12 +6,12 @@ So the user who runs the master needs no log-in on the master's own machine, and
 from __future__ import annotations
 
 import os
-import pwd
 import socket
 
 import msgspec
 
 from master.netlink import is_here, owner
+from master.ownership import user_name
 
 
 class Peer(msgspec.Struct, frozen=True):
@@ -35,11 +35,3 @@ def identify(sock: socket.socket) -> Peer:
     if uid is None or uid not in (0, os.geteuid()):
         return Peer(address, is_here=True)
     return Peer(address, user_name(uid), is_ours=True, is_here=True)
-
-
-def user_name(uid: int) -> str:
-    """The name of a user id; the number as text if it has none."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)

@@ -107,6 +107,50 @@ def test_packages_stand_one_on_the_other(package: str) -> None:
     assert list(circles.static_order())[-1] == "__main__"
 
 
+def storeys() -> dict[str, int]:
+    """The tower as docs/ARCHITECTURE.md draws it: of each room the line that it stands in, from above."""
+    text = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    [drawn] = [block for block in text.split("```")[1::2] if block.lstrip().startswith("app ")]
+    return {name: line for line, names in enumerate(drawn.strip().splitlines()) for name in names.split()}
+
+
+def test_the_tower_is_as_it_is_drawn() -> None:
+    drawn = storeys()
+    rooms = {path.parent.name for path in (ROOT / "master").glob("*/__init__.py")}
+    assert rooms <= drawn.keys()
+    breaches = [
+        told(path, line, name)
+        for path in sources("master")
+        for line, name in imports(path)
+        if (here := path.relative_to(ROOT / "master").parts[0].removesuffix(".py")) in drawn
+        and name.startswith("master.")
+        and (there := name.split(".")[1]) in drawn
+        and there != here
+        and drawn[there] <= drawn[here]
+    ]
+    assert breaches == []
+
+
+def beneath(module: str) -> set[str]:
+    """All that a file beside the packages of the master stands on, of the master: modules and packages."""
+    found: set[str] = set()
+    left = [module]
+    while left:
+        for _, name in imports(ROOT / "master" / f"{left.pop()}.py"):
+            parts = name.split(".")
+            if parts[0] != "master" or parts[1] in found:
+                continue
+            found.add(parts[1])
+            if (ROOT / "master" / f"{parts[1]}.py").exists():
+                left.append(parts[1])
+    return found
+
+
+def test_settings_stand_at_the_foot_of_the_tower() -> None:
+    """On what is common to all files that people write, and on no room of the house."""
+    assert beneath("config") == {"json_file", "mismatch", "ownership", "visible_folders"}
+
+
 @pytest.mark.parametrize("folder", ["verbs", "views", "ports", "desktop"])
 def test_who_answers_clients_knows_no_driver_and_no_link(folder: str) -> None:
     """What is asked of them is named in `master.verbs.surroundings`."""

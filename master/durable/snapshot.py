@@ -13,7 +13,7 @@ import msgspec
 
 from master.core.task import ACTIVE, QUEUED, Task, TaskState
 from master.durable import legacy
-from master.durable.json_file import BOM, NOT_UTF8
+from master.json_file import BOM, NOT_UTF8
 from wire.errors import StoreCorruptError
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from master.files.errors import about, shown
+from master.visible_folders import plain_names
 from wire.errors import BadRequestError, ForbiddenError, NotFoundError
 from wire.names import to_bytes
 
@@ -95,7 +96,7 @@ class Beneath:
 
     def __init__(self, root: Path, visible: tuple[str, ...], *, by_kernel: bool | None = None) -> None:
         self.root = root
-        self.visible = _plain_names(visible)
+        self.visible = plain_names(visible)
         self._by_kernel = kernel_can() if by_kernel is None else by_kernel
 
     def spot(self, path: str) -> Spot:
@@ -255,17 +256,3 @@ def _parts(path: str) -> list[str]:
     if len(encoded) >= MAX_PATH or any(len(to_bytes(name)) > MAX_NAME for name in names):
         raise BadRequestError(f"{shown(path[:60])}…: longer than file systems take ({MAX_NAME} bytes a name)")
     return names
-
-
-def plain_name(name: str) -> str:
-    """A visible folder, as conf.json names it, in its plainest form. Raises ValueError for what is none."""
-    parts = [part for part in name.split("/") if part not in ("", ".")]
-    if name.startswith("/") or not parts or ".." in parts or "\0" in name:
-        raise ValueError(f"{name!r} is no folder in another one")
-    return "/".join(parts)
-
-
-def _plain_names(visible: tuple[str, ...]) -> tuple[str, ...]:
-    """All of them; one that lies in another is reached through that."""
-    found = dict.fromkeys(map(plain_name, visible))
-    return tuple(name for name in found if not any(name.startswith(f"{other}/") for other in found))

@@ -13,11 +13,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from master import json_file
 from master.core.inventory import NodeSpec
-from master.durable import json_file
-from master.durable.private import planted
 from master.mismatch import nearest
-from master.peer import user_name
+from master.ownership import planted, user_name
 from wire.errors import BadRequestError, ConfigError
 
 MISSING_CURE = "`muster init` writes one with this machine in it; conf.json's `slaver_file` says where it lies"

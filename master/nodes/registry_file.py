@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from master.durable import json_file, json_text
+from master import json_file, json_text
 from master.nodes.registry import MISSING_CURE, NodeConfig, entries_of, parse_registry
 from wire.errors import BadRequestError, ConfigError, ConflictError, NotFoundError, StorageError
 

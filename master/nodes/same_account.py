@@ -18,7 +18,7 @@ from master.config import DesktopClient
 from master.core.inventory import Facts
 from master.netlink import is_here, plain
 from master.nodes.registry import NodeConfig
-from master.peer import user_name
+from master.ownership import user_name
 from master.tls.policy import our_names
 from wire.errors import ConfigError
 

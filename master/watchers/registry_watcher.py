@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from master.durable import json_file
+from master import json_file
 from master.nodes import registry_file
 from master.nodes.registry import MISSING_CURE, NodeConfig, entries_of, parse_registry
 from wire.errors import ConfigError

@@ -16,7 +16,7 @@ import pytest
 
 from master import peer
 from master.desktop import pushes
-from master.peer import user_name
+from master.ownership import user_name
 from master.ports import arrival
 from tests.desktop.client import DesktopClient, Reader, form, request
 from tests.desktop.place import DesktopPlace, in_loop, with_client

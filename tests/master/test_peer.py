@@ -13,7 +13,8 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from master import netlink
-from master.peer import Peer, identify, user_name
+from master.ownership import user_name
+from master.peer import Peer, identify
 from tests import rights
 from tests.testbed.bed import Testbed
 

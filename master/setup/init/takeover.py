@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from master import json_file, json_text
 from master.config import TASK_ENV, DesktopClient
 from master.core.task import Task
-from master.durable import json_file, json_text, legacy
+from master.durable import legacy
 from master.mismatch import nearest
 from master.nodes.same_account import check_company
 from master.setup.init import old_master

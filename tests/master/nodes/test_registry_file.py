@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from master.durable import json_text
+from master import json_text
 from master.nodes import registry_file
 from master.nodes.registry import NodeConfig, load_registry
 from tests import rights

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import pytest
 
-from master.durable import json_file
+from master import json_file
 from master.nodes.registry import NodeConfig
 from master.watchers.registry_watcher import PACE, Mark, Pace, RegistryWatcher, Sight
 from tests.waiting import PATIENCE_S, until

@@ -1,8 +1,11 @@
-"""Folders that hold what only the master may read: made so, and put right where an earlier version left them open."""
+"""Whose files are: folders that hold what only the master may read are made so, and put right where an earlier version
+left them open; and whose a file is, by name.
+"""
 
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from collections.abc import Container, Iterator
 from contextlib import suppress
@@ -36,6 +39,14 @@ def planted(file: Path) -> int | None:
         if owner not in (0, os.geteuid()) and above.st_mode & stat.S_IWOTH:
             return owner
     return None
+
+
+def user_name(uid: int) -> str:
+    """The name of a user id; the number as text if it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
 
 
 def close_to_others(folder: Path) -> list[str]:
