@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from client.caller import What
     from client.files import Files
     from client.session import Session
-    from client.shapes import Cancelled, Task, Why
+    from client.shapes import Cancelled, Task, TaskPage, Why
 
     OnWarning = Callable[[str | None], object]
 
@@ -82,9 +82,9 @@ class Client(NodeVerbs):
         """Like `list_tasks`, without the total."""
         return self.list_tasks(**filters)[0]
 
-    def show(self, task_id: int) -> Task:
+    def show(self, task_id: int) -> TaskPage:
         """One task, whole."""
-        task: Task = self.call("task.show", {"id": task_id})
+        task: TaskPage = self.call("task.show", {"id": task_id})
         return task
 
     def why(self, task_id: int) -> Why:

@@ -19,6 +19,35 @@ class Allocation(TypedDict):
     gpus: list[int]
 
 
+class Part(Allocation):
+    """What an attempt holds on one node, and under which id it was started there, unless an old system did that."""
+
+    launch_id: NotRequired[str]
+
+
+class AskedEnd(TypedDict):
+    """Why an attempt was to end before it had done what it was for (`cancel`, `limit`, `node_lost`), and by whom, or
+    an empty text."""
+
+    why: str
+    by: str
+
+
+class Attempt(TypedDict):
+    """One try at running a task; `parts`: one for each node. Times are seconds since the epoch, None where it has not
+    happened. `asked_end` is None if it ended by itself, or goes on."""
+
+    no: int
+    parts: list[Part]
+    asked_end: AskedEnd | None
+    started_at: float | None
+    ended_at: float | None
+    exit_code: int | None
+    reason: str | None
+    reason_key: str | None
+    reason_args: dict[str, Any] | None
+
+
 class Unstarted(TypedDict):
     """A node that could not start a task, and what it said."""
 
@@ -35,9 +64,10 @@ class Message(TypedDict):
 
 class Task(TypedDict):
     """A task as `queue --json` shows it. Times are seconds since the epoch, None where it has not happened.
-    `unstarted`: nodes that could not start it, and why. `unsaved`: its newest change could not be written yet, and is
-    taken back if the master ends before. `reason` is a sentence, `reason_key` and `reason_args` are the same for
-    programs; so for `warning`."""
+    `attempt` is the number of its last attempt, of which `allocation` and `asked_end` tell; `unstarted`: nodes that
+    could not start it, and why. `unsaved`: its newest change could not be written yet, and is taken back if the master
+    ends before. `reason` is a sentence, `reason_key` and `reason_args` are the same for programs; so for
+    `warning`."""
 
     id: int
     name: str
@@ -73,8 +103,15 @@ class Task(TypedDict):
     exit_code: int | None
     log_path: str
     cancel_requested: bool
-    allocation: list[Allocation]
+    allocation: list[Part]
     unstarted: list[Unstarted]
+    asked_end: AskedEnd | None
+
+
+class TaskPage(Task):
+    """A task as `show --json` shows it: with its `attempts`, the oldest first; of more than 20 the newest."""
+
+    attempts: list[Attempt]
 
 
 class Foreign(TypedDict):

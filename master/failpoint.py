@@ -49,6 +49,9 @@ COMPACTION = (
 """While one of these is armed, every commit is a reason to compact. Each of the four files comes to `renamed`; to
 `archived` only a queue with more ended tasks than `keep_history`."""
 NAMES = TRAFFIC + START + COMPACTION
+"""Where the life of any master comes by."""
+FORMAT = ("format.copied", "format.kept", "format.renamed", "format.begun")
+"""Once in the life of a folder that an earlier version made; each of its files comes to `copied`."""
 
 _armed: dict[str, int] = {}
 if _setting := os.environ.get("MUSTER_FAILPOINT"):

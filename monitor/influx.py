@@ -157,7 +157,7 @@ def _moment(task: Mapping[str, Any], at: float) -> int:
 
 def _host_of(task: Mapping[str, Any]) -> str:
     allocation = task.get("allocation") or ()
-    return allocation[0]["node"] if allocation else (task.get("launch") or {}).get("node") or NOBODY
+    return allocation[0]["node"] if allocation else NOBODY
 
 
 def _cpus(host: str, sample: Mapping[str, Any], at: int) -> Iterator[Point]:

@@ -118,8 +118,8 @@ class Recorder:
     def _keep(self, task: Message) -> None:
         if self._tasks is not None:
             self._tasks[task["id"]] = task
-        holder = Holder(task["id"], user_of(task), (task.get("launch") or {}).get("launch_id", ""))
         for part in task.get("allocation") or ():
+            holder = Holder(task["id"], user_of(task), part.get("launch_id", ""))
             for gpu in part["gpus"]:
                 self._holders.setdefault((part["node"], gpu), {})[task["id"]] = holder
 

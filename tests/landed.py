@@ -37,15 +37,29 @@ def ask(code: Path, conf: Path, *calls: tuple[str, list[Any], dict[str, Any]]) -
     return list(json.loads(run(code, "-c", _ASK, str(conf), told=json.dumps(calls))))
 
 
-def run(code: Path, *words: str, told: str = "") -> str:
-    """Run this Python with that code; what it wrote. Raises CalledProcessError."""
+def run(code: Path, *words: str, told: str = "", **settings: str) -> str:
+    """Run this Python with that code, and these settings in the environment; what it wrote. Raises
+    CalledProcessError."""
     return subprocess.run(
         [sys.executable, *words],
         cwd=code,
-        env={**os.environ, "PYTHONPATH": str(code)},
+        env={**os.environ, "PYTHONPATH": str(code), **settings},
         input=told,
-        stdout=subprocess.PIPE,
+        capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         check=True,
     ).stdout
+
+
+def as_now(task: dict[str, Any]) -> dict[str, Any]:
+    """A task as a version before wrote it, as this one would: where its attempt was sent stands in the attempt's one
+    part, and that somebody cancelled it is why its end was asked for."""
+    now = dict(task)
+    sent, cancelled = now.pop("launch", None), now.pop("cancel_requested", False)
+    if sent is not None:
+        (place,) = task["allocation"]
+        now["allocation"] = [{**place, **{key: value for key, value in sent.items() if key != "node"}}]
+    if cancelled:
+        now["asked_end"] = {"why": "cancel", "by": ""}
+    return now

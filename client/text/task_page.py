@@ -43,9 +43,17 @@ def task_page(task: Task, now: float) -> list[tuple[str, str]]:
         ("started", moment(started) if started else ""),
         ("ended", moment(ended) if ended else ""),
         ("took" if ended else "runs for", duration((ended or now) - started) if started else ""),
-        ("cancel", "asked for; the node is ending it" if task["cancel_requested"] and not ended else ""),
+        ("cancel", _cancel(task)),
     ]
     return [entry for entry in entries if entry[1]]
+
+
+def _cancel(task: Task) -> str:
+    if not task["cancel_requested"] or task["ended_at"]:
+        return ""
+    asked = task.get("asked_end")
+    by = f" by {harmless(asked['by'])}" if asked and asked["by"] else ""
+    return f"asked for{by}; the node is ending it"
 
 
 def _needs(task: Task) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from client.states import node_condition
 from client.text import node_page as node_text
 from client.text import task_page as task_text
+from client.text.attempts import attempts_table
 from client.text.nodes import gpus_aside
 from client.top.marks import MARKS, MEANINGS
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from client.shapes import Node, NodePage, Task, Why
+    from client.shapes import Node, NodePage, TaskPage, Why
 
 KEYS = (
     ("↑ ↓ j k PgUp PgDn g G", "move; Ctrl-U, Ctrl-D by half a screen"),
@@ -40,9 +41,11 @@ def help_page() -> str:
     return "\n".join([*keys, "", "GPUs", *marks, "", PACKED])
 
 
-def task_page(task: Task, now: float) -> str:
+def task_page(task: TaskPage, now: float) -> str:
     """Everything about a task; `now`: seconds since the epoch."""
-    return _page(task_text.task_page(task, now))
+    attempts = task.get("attempts")  # masters before told of none
+    table = f"\n\n{attempts_table(attempts, None).rstrip()}" if attempts else ""
+    return _page(task_text.task_page(task, now)) + table
 
 
 def why_page(why: Why) -> str:

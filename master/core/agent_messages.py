@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master.core.attempt import Exit, Seen
+from master.core.exits import Exit, Seen
 from master.core.gpu_watch import GpuReport
 from master.core.inventory import Facts
 

@@ -1,86 +1,79 @@
-"""What an agent tells of an attempt, and what its end means to the owner. Pure."""
+"""What an attempt is: one try at running a task, in one part on each node that it was sent to. Pure.
+
+The present attempt of a task stands in the task's own fields (`Task.allocation` holds its parts); once the task waits
+again, or is to be tried elsewhere, it becomes an `Attempt` among the earlier ones.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any, Literal
+
 import msgspec
 
-from master.core.activation import CANNOT_START
-from master.core.task import TaskState
-from wire.message import Message
-
-NODE = "node"
-"""Whose fault it may be that nothing was started (see `wire.agent.Exit`)."""
-NOT_EXECUTABLE, NOT_FOUND, KILLED = 126, 127, 137
-"""Exit codes with a meaning of the shell's: that of SIGKILL is what the kernel's memory killer leaves, too."""
-CLOCK_S = 2 * 86400.0
-"""So far may a node's clock be from ours, in seconds."""
+KEPT = 20
+"""So many attempts of a task are kept, the newest; `Task.attempt` counts all."""
 
 
-class Exit(msgspec.Struct, frozen=True):
-    """How an attempt ended, as the agent tells it; `cause` is one of wire.agent.CAUSES. `fault`: of one that was not
-    started, `node` where it is the node that could not, else whatever."""
+class Allocation(msgspec.Struct, frozen=True):
+    """The GPUs (indices, PCI bus order) that an attempt holds on one node."""
 
-    launch_id: str
-    cause: str
-    at: float
-    code: int | None = None
-    error: str = ""
-    started_at: float | None = None
-    fault: str = ""
-
-    @property
-    def is_the_nodes(self) -> bool:
-        """Is it for the node's fault that nothing was started?"""
-        return self.cause == "not_started" and self.fault == NODE
+    node: str
+    gpus: list[int]
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """One attempt in an agent's inventory: `exit` is set if it ended, else it runs since `started_at` (None: is
-    about to)."""
+class Part(Allocation, frozen=True, omit_defaults=True):
+    """What an attempt holds on one node, and what was sent there: enough to know later whether its claim can still be
+    looked up. `launch_id`: what is started there at most once, ever; not there where an old system started it.
+    `boot_id`, `state_id`: the machine's start and the agent's folder then; `address`: where the node was, so that
+    another machine under its name is not taken for it; `machine`: its own id, so that it is known under another name.
+    `pid`, which is its session's number, and `pid_start`: the command's, once it runs, by which it is found again where
+    the claim is lost."""
 
-    launch_id: str
-    started_at: float | None = None
-    exit: Exit | None = None
+    launch_id: str = ""
+    boot_id: str = ""
+    state_id: str = ""
+    address: str = ""
+    machine: str = ""
     pid: int = 0
     pid_start: int | None = None
-    log_bytes: int = 0
-    log_limit: int = 0
 
 
-def sane(at: float | None, submitted_at: float, now: float) -> float:
-    """When a node says that something of a task was, in seconds since the epoch; `now` where that cannot be.
+class AskedEnd(msgspec.Struct, frozen=True):
+    """Why an attempt was to end before it had done what it was for, and `by` whom; "" for nobody, or nobody knows.
+    `cancel`: somebody wanted that; `limit`: it went beyond one, of time or of its log; `node_lost`: its node was given
+    up."""
 
-    Nodes' clocks are off, and jump: so much is told as it was said. But what was long before the task, or will be, was
-    not, and everything that sorts by time, or looks for its month, would have to live with it for ever.
-    """
-    earliest, latest = min(submitted_at, now) - CLOCK_S, now + CLOCK_S
-    return at if at is not None and earliest <= at <= latest else now
-
-
-def verdict(exit_: Exit, env: str = "") -> tuple[TaskState, Message | None]:
-    """The state that a task ends in, and what there is to say of it beyond that. `env`: the environment asked for."""
-    if exit_.cause == "exited" and exit_.code == CANNOT_START and env:
-        return TaskState.FAILED, Message("env_failed", code=CANNOT_START, env=env)
-    if exit_.cause == "exited":
-        return (TaskState.SUCCEEDED, None) if exit_.code == 0 else (TaskState.FAILED, _code_reason(exit_.code))
-    if exit_.cause == "killed":
-        return TaskState.CANCELLED, None
-    if exit_.cause == "timed_out":
-        return TaskState.TIMED_OUT, Message("time_limit")
-    if exit_.cause == "log_too_large":
-        return TaskState.FAILED, Message("log_too_large", said=exit_.error)
-    if exit_.cause == "not_started":
-        return TaskState.FAILED, Message("not_started", said=exit_.error)
-    if exit_.cause == "rebooted":
-        return TaskState.LOST, Message("rebooted")
-    return TaskState.LOST, Message("agent_said", said=exit_.error) if exit_.error else Message("exit_unknown")
+    why: Literal["cancel", "limit", "node_lost"]
+    by: str = ""
 
 
-def _code_reason(code: int | None) -> Message:
-    if code == NOT_EXECUTABLE:
-        return Message("not_executable", code=code)
-    if code == NOT_FOUND:
-        return Message("command_not_found", code=code)
-    if code == KILLED:
-        return Message("killed_from_outside", code=code)
-    return Message("exit_code", code=code)
+class Attempt(msgspec.Struct, frozen=True):
+    """One try at running a task. `no` counts from 1; `parts`: one for each node. Times are seconds since the epoch,
+    null where it has not happened. `reason`: what there is to say of its end, beyond `exit_code`; `reason_key` and
+    `reason_args`: the same for programs. `asked_end`: null if it ended by itself, or goes on."""
+
+    no: int
+    parts: list[Part]
+    asked_end: AskedEnd | None
+    started_at: float | None
+    ended_at: float | None
+    exit_code: int | None
+    reason: str | None
+    reason_key: str | None
+    reason_args: dict[str, Any] | None
+
+
+def part_on(parts: Iterable[Part], node: str) -> Part | None:
+    """The part on a node, if there is one; no attempt has two there."""
+    return next((part for part in parts if part.node == node), None)
+
+
+def sent_as(parts: Iterable[Part], launch_id: str) -> Part | None:
+    """The part that was sent under this id, if there is one."""
+    return next((part for part in parts if part.launch_id == launch_id), None)
+
+
+def with_known(parts: Iterable[Part], launch_id: str, **facts: Any) -> list[Part]:
+    """The parts, with what is known now of the one that was sent under this id."""
+    return [msgspec.structs.replace(part, **facts) if part.launch_id == launch_id else part for part in parts]

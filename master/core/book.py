@@ -131,14 +131,20 @@ class Book:
             moved(task, before, state)
 
     def queue_again(self, task: Task) -> None:
-        """One that has ended waits again, and nothing of its last attempt is left but the number."""
+        """One that has ended waits again; its last attempt is one of the earlier ones from now on."""
         before = self._set(task, TaskState.WAITING)
-        task.started_at = task.ended_at = task.exit_code = task.launch = None
-        give_reason(task, None)
-        task.allocation = []
-        task.cancel_requested = task.forced = False
+        task.close_attempt()
+        task.forced = False
         task.unstarted = []
         self._tell(task, before, TaskState.WAITING)
+
+    def attempt_again(self, task: Task, now: float, reason: Message) -> None:
+        """Its attempt is over, at `now` and for this reason, and it waits for another one. Whoever listens gives back
+        first what it held."""
+        self.move(task, TaskState.WAITING)
+        task.ended_at = now
+        give_reason(task, reason)
+        task.close_attempt()
 
     def remove(self, task: Task) -> None:
         """It is no more."""
@@ -176,7 +182,7 @@ class Book:
         for number, task in self.tasks.items():
             if task.id != number:
                 found.append(f"task {task.id} is kept as task {number}")
-            if task.state in QUEUED and (task.launch is not None or task.allocation):
+            if task.state in QUEUED and task.allocation:
                 found.append(f"task {number} is {task.state} and has an attempt")
             if task.state in ACTIVE and not task.allocation:
                 found.append(f"task {number} is {task.state} and holds nothing anywhere")

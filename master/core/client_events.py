@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from types import MappingProxyType
 
+from master.core.attempt import AskedEnd
 from master.core.book import Book
 from master.core.dependencies import Dependencies
 from master.core.dispatch import Dispatch
@@ -99,13 +100,14 @@ class ClientEvents:
             self._book.changed(task)
         return task
 
-    def cancel(self, task_id: int, now: float, reason: Message | None = None) -> bool:
-        """Cancel. True: it was still waiting and is ended; False: its node was told and will report the end."""
+    def cancel(self, task_id: int, now: float, reason: Message | None = None, *, by: str = "") -> bool:
+        """Cancel, because `by` wants that. True: it was still waiting and is ended; False: its node was told and will
+        report the end."""
         task = self._book.admit(Event.CANCEL, task_id)
         if task.state in QUEUED:
             self._book.end(task, TaskState.CANCELLED, now, reason)
             return True
-        self._dispatch.kill(task)
+        self._dispatch.kill(task, AskedEnd("cancel", by))
         return False
 
     def retry(self, task_id: int) -> Task:

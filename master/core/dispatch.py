@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import msgspec
-
-from master.core.attempt import Exit, sane, verdict
+from master.core.attempt import Allocation, AskedEnd, Part, sent_as, with_known
 from master.core.book import Book
 from master.core.effects import Ack, Kill, Start, WakeAt
+from master.core.exits import LIMITS, Exit, sane, verdict
 from master.core.health import Health
 from master.core.inventory import NodeState
 from master.core.law import Event, State, allows
@@ -20,7 +19,7 @@ from master.core.nodes import Nodes
 from master.core.outcome import Pending
 from master.core.remnants import Remnants
 from master.core.scheduler import Plan, Snapshot, plan
-from master.core.task import ACTIVE, Allocation, Launch, Task, TaskState, Unstarted
+from master.core.task import ACTIVE, Task, TaskState, Unstarted
 from master.core.waiting import Waiting
 from wire.errors import ConflictError
 from wire.message import Message
@@ -59,20 +58,20 @@ class Dispatch:
         return (before in ACTIVE) is not (after in ACTIVE)
 
     def moved(self, task: Task, _before: State, after: State) -> None:
-        """An attempt is known by its launch id from when it is sent until it is over."""
-        if task.launch is None:
-            return
-        if after in ACTIVE:
-            self._by_launch[task.launch.launch_id] = task.id
-        else:
-            self._by_launch.pop(task.launch.launch_id, None)
-            self.large_logs.pop(task.id, None)
+        """An attempt is known by its launch ids from when it is sent until it is over."""
+        for part in task.allocation:
+            if after in ACTIVE:
+                self._by_launch[part.launch_id] = task.id
+            else:
+                self._by_launch.pop(part.launch_id, None)
+                self.large_logs.pop(task.id, None)
 
     def find(self, node: str, launch_id: str) -> Task | None:
         """The task of an attempt, for the node that it was sent to: no other has a word in it."""
         task_id = self._by_launch.get(launch_id)
         task = None if task_id is None else self._book.tasks[task_id]
-        return task if task is not None and task.launch is not None and task.launch.node == node else None
+        part = None if task is None else sent_as(task.allocation, launch_id)
+        return task if part is not None and part.node == node else None
 
     # -- what the planner decides -----------------------------------------------------------------------------
 
@@ -104,15 +103,16 @@ class Dispatch:
         if facts is None:
             raise ValueError(f"{node.name} is online and has not said what it is")
         task.attempt += 1
-        task.launch = Launch(
-            self._new_launch_id(task.id, task.attempt),
+        part = Part(
             node.name,
+            allocation.gpus,
+            self._new_launch_id(task.id, task.attempt),
             facts.boot_id,
             facts.state_id,
             node.spec.address,
-            machine=facts.machine,
+            facts.machine,
         )
-        task.allocation = [allocation]
+        task.allocation = [part]
         task.forced = False
         self._book.move(task, TaskState.STARTING)
         self._pending.node(node.name)
@@ -120,13 +120,13 @@ class Dispatch:
 
     # -- what people ask --------------------------------------------------------------------------------------
 
-    def kill(self, task: Task) -> None:
+    def kill(self, task: Task, asked: AskedEnd) -> None:
         """Somebody wants the end of its attempt: its node is told, and will report it."""
-        if not task.cancel_requested:
-            task.cancel_requested = True
+        if task.asked_end is None:
+            task.asked_end = asked
             self._book.changed(task)
-        if task.launch:
-            self._pending.effect(Kill(task.launch.node, task.launch.launch_id))
+        for part in task.allocation:
+            self._pending.effect(Kill(part.node, part.launch_id))
 
     def give_up(self, name: str, by: str, now: float) -> list[int]:
         """End what runs on a node that will not come back: its tasks are lost, their GPUs free. Should it come back,
@@ -136,7 +136,9 @@ class Dispatch:
             raise ConflictError(f"node {name} is online: cancel its tasks instead, or drain it")
         lost = sorted(node.active)
         for task_id in lost:
-            self._book.end(self._book.tasks[task_id], TaskState.LOST, now, Message("given_up", node=name, by=by))
+            task = self._book.tasks[task_id]
+            task.asked_end = task.asked_end or AskedEnd("node_lost", by)
+            self._book.end(task, TaskState.LOST, now, Message("given_up", node=name, by=by))
         return lost
 
     # -- what agents tell -------------------------------------------------------------------------------------
@@ -146,10 +148,11 @@ class Dispatch:
     ) -> None:
         """The attempt runs, as this process. Told again after a reconnect: then nothing changes."""
         task = self.find(node, launch_id)
-        if task is None or task.launch is None:
+        part = None if task is None else sent_as(task.allocation, launch_id)
+        if task is None or part is None:
             return
-        if pid and not task.launch.pid:
-            task.launch = msgspec.structs.replace(task.launch, pid=pid, pid_start=pid_start)
+        if pid and not part.pid:
+            task.allocation = with_known(task.allocation, launch_id, pid=pid, pid_start=pid_start)
             self._book.changed(task)
         if allows(Event.STARTED, task.state):
             task.started_at = sane(at, task.submitted_at, now)
@@ -166,7 +169,7 @@ class Dispatch:
     def log_warning(self, task: Task) -> Message | None:
         """What to say of a log that is near its limit."""
         launch_id, size, limit = self.large_logs.get(task.id, ("", 0, 0))
-        if task.launch is None or task.launch.launch_id != launch_id:
+        if sent_as(task.allocation, launch_id) is None:
             return None
         return Message("large_log", size=size, limit=limit)
 
@@ -182,6 +185,8 @@ class Dispatch:
             if exit_.started_at is not None:
                 task.started_at = sane(exit_.started_at, task.submitted_at, now)
             task.exit_code = exit_.code
+            if exit_.cause in LIMITS:
+                task.asked_end = task.asked_end or AskedEnd("limit")
             self._book.end(task, state, sane(exit_.at, task.submitted_at, now), reason)
         self._pending.effect(Ack(node, exit_.launch_id))
 
@@ -199,14 +204,13 @@ class Dispatch:
             why_not = Message("not_started_anywhere", count=len(tries), tries=tries)
             self._book.end(task, TaskState.FAILED, now, why_not)
         else:
-            self._book.move(task, TaskState.WAITING)
-            task.launch, task.allocation = None, []  # whoever listens has given back what it held
+            self._book.attempt_again(task, now, Message("not_started", said=why))
         if not known_sick:
             self._health.failed(name, task.id, why)
 
     def discrepancies(self) -> list[str]:
         """Where the attempts that are known differ from those that the active tasks have."""
         active = [task for task in self._book.tasks.values() if task.state in ACTIVE]
-        wanted = {task.launch.launch_id: task.id for task in active if task.launch is not None}
+        wanted = {part.launch_id: task.id for task in active for part in task.allocation}
         ids = sorted(number for _, number in wanted.items() ^ self._by_launch.items())
         return [f"the attempt of task {number} is not known by its launch id alone" for number in ids]

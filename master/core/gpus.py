@@ -6,6 +6,7 @@ is read is `gpu_watch`'s.
 
 from __future__ import annotations
 
+from master.core.attempt import part_on
 from master.core.book import Book
 from master.core.gpu_watch import RETURNED, UNSEEN, Findings, GpuReport, GpuWatch
 from master.core.inventory import Node
@@ -82,8 +83,8 @@ class Gpus:
 
     def _alive_on(self, node: Node) -> dict[str, int]:
         """The tasks that may be alive on a node, by launch id."""
-        launches = ((self._book.tasks[task_id].launch, task_id) for task_id in node.active)
-        return {launch.launch_id: task_id for launch, task_id in launches if launch is not None}
+        parts = ((task_id, part_on(self._book.tasks[task_id].allocation, node.name)) for task_id in node.active)
+        return {part.launch_id: task_id for task_id, part in parts if part is not None}
 
     def _check(self, name: str, gpu: int) -> None:
         count = len(self._nodes.find(name).spec.gpu_models)

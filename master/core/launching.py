@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import msgspec
 
 from master.core.activation import activation
+from master.core.attempt import Part
 from master.core.task import Task
 from wire.agent import Launch
 
@@ -27,16 +28,14 @@ class LaunchSettings(msgspec.Struct, frozen=True, kw_only=True):
     log_bytes: int = 0
 
 
-def launch_message(task: Task, settings: LaunchSettings, names: Mapping[int, str] | None = None) -> Launch:
-    """The message for the task's current attempt. Raises ValueError if it has none. `names`: see `environment`."""
-    if task.launch is None:
-        raise ValueError(f"task {task.id} has no attempt to launch")
+def launch_message(task: Task, part: Part, settings: LaunchSettings, names: Mapping[int, str] | None = None) -> Launch:
+    """The message for this part of the task's present attempt. `names`: see `environment`."""
     return Launch(
         op="launch",
-        launch_id=task.launch.launch_id,
+        launch_id=part.launch_id,
         argv=argv(task, settings.conda),
         cwd=task.cwd,
-        env=environment(task, settings.task_env, names),
+        env=environment(task, part, settings.task_env, names),
         log_path=task.log_path,
         log_new=_is_first(task) and task.log_path == f"{settings.log_folder}/{task.id}.log",
         grace_s=settings.grace_s,
@@ -62,18 +61,19 @@ def argv(task: Task, conda: str) -> list[str]:
     return ["/bin/bash", "-c", prelude + 'exec "$@"', "bash", *task.command]
 
 
-def environment(task: Task, task_env: dict[str, str], names: Mapping[int, str] | None = None) -> dict[str, str]:
-    """The variables of an attempt; what says which GPUs it may see wins over everything the user set. `names`: what to
-    call a GPU by its number, where that is not its number."""
-    gpus = [gpu for part in task.allocation for gpu in part.gpus]
+def environment(
+    task: Task, part: Part, task_env: dict[str, str], names: Mapping[int, str] | None = None
+) -> dict[str, str]:
+    """The variables of a part of an attempt; what says which GPUs it may see wins over everything the user set.
+    `names`: what to call a GPU by its number, where that is not its number."""
     return {
         **task_env,
         **task.variables,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": ",".join((names or {}).get(gpu, str(gpu)) for gpu in gpus),
+        "CUDA_VISIBLE_DEVICES": ",".join((names or {}).get(gpu, str(gpu)) for gpu in part.gpus),
         "MUSTER_TASK_ID": str(task.id),
         "MUSTER_TASK_NAME": task.name,
         "MUSTER_ATTEMPT": str(task.attempt),
-        "MUSTER_LAUNCH_ID": task.launch.launch_id if task.launch else "",
-        "MUSTER_NODE": task.launch.node if task.launch else "",
+        "MUSTER_LAUNCH_ID": part.launch_id,
+        "MUSTER_NODE": part.node,
     }

@@ -6,13 +6,11 @@ agent; names are what people change.
 
 from __future__ import annotations
 
-import msgspec
-
-from master.core.attempt import Seen
+from master.core.attempt import Part, part_on, with_known
 from master.core.book import Book
+from master.core.exits import Seen
 from master.core.inventory import LEAVING, TOLD, Facts, Node, NodeState
 from master.core.nodes import SAME, Nodes
-from master.core.task import Launch
 from wire.message import Message
 
 ADOPTS = 2
@@ -47,15 +45,15 @@ class Machines:
 
     def _is_same(self, node: Node, other: Node, facts: Facts) -> bool:
         """Entries of the master's own machine, and agents that dial in, are as many as somebody wants."""
-        launches = self._launches_on(other).values()
-        by_ssh = [node.spec.address, other.spec.address, *(launch.address for launch in launches)]
+        parts = self._parts_on(other).values()
+        by_ssh = [node.spec.address, other.spec.address, *(part.address for part in parts)]
         if not facts.identity or not any(by_ssh):
             return False
         known = other.facts if other.state in (NodeState.ONLINE, NodeState.CONNECTING) else None
         if known is not None and (known.identity, known.boot_id) == (facts.identity, facts.boot_id):
             return True
         here = (facts.boot_id, node.spec.address)
-        return any(launch.machine == facts.machine != "" and _was_at(launch, *here) for launch in launches)
+        return any(part.machine == facts.machine != "" and _was_at(part, *here) for part in parts)
 
     # -- another machine, or another folder, under one name ---------------------------------------------------
 
@@ -89,47 +87,49 @@ class Machines:
         if node is None or facts.protocol < ADOPTS:
             return []
         alive = self._unspoken_for(node, facts)
-        if not all(_is_same_run(launch, facts, node.spec.address) for launch in alive.values()):
+        if not all(_is_same_run(part, facts, node.spec.address) for part in alive.values()):
             return []
         tasks = self._book.tasks
         return [
-            Seen(launch.launch_id, tasks[task_id].started_at, pid=launch.pid, pid_start=launch.pid_start)
-            for task_id, launch in alive.items()
+            Seen(part.launch_id, tasks[task_id].started_at, pid=part.pid, pid_start=part.pid_start)
+            for task_id, part in alive.items()
         ]
 
     def adopted(self, name: str, facts: Facts, seen: list[Seen]) -> None:
         """The agent was told, and has these: from now on their claims are in its folder."""
         node = self._nodes.get(name)
-        known = {attempt.launch_id for attempt in seen}
-        for task_id, launch in self._unspoken_for(node, facts).items() if node is not None else ():
-            if launch.launch_id in known:
+        known = {one.launch_id for one in seen}
+        for task_id, part in self._unspoken_for(node, facts).items() if node is not None else ():
+            if part.launch_id in known:
                 task = self._book.tasks[task_id]
-                task.launch = msgspec.structs.replace(launch, state_id=facts.state_id)
+                task.allocation = with_known(task.allocation, part.launch_id, state_id=facts.state_id)
                 self._book.changed(task)
 
-    def _unspoken_for(self, node: Node, facts: Facts) -> dict[int, Launch]:
+    def _unspoken_for(self, node: Node, facts: Facts) -> dict[int, Part]:
         """The attempts, by task, that may be alive and of which an agent with these facts cannot know."""
-        launches = self._launches_on(node).items()
-        return {number: launch for number, launch in launches if _may_be_alive(launch, facts, node.spec.address)}
+        parts = self._parts_on(node).items()
+        return {number: part for number, part in parts if _may_be_alive(part, facts, node.spec.address)}
 
-    def _launches_on(self, node: Node) -> dict[int, Launch]:
-        launches = ((task_id, self._book.tasks[task_id].launch) for task_id in sorted(node.active))
-        return {task_id: launch for task_id, launch in launches if launch is not None}
+    def _parts_on(self, node: Node) -> dict[int, Part]:
+        """The parts of attempts that were sent to a node, by task."""
+        tasks = ((task_id, self._book.tasks[task_id]) for task_id in sorted(node.active))
+        parts = ((task_id, part_on(task.allocation, node.name)) for task_id, task in tasks)
+        return {task_id: part for task_id, part in parts if part is not None}
 
 
-def _was_at(launch: Launch, boot_id: str, address: str) -> bool:
+def _was_at(part: Part, boot_id: str, address: str) -> bool:
     """Machines that were copied from one image have one id: was it this one, then?"""
-    return launch.boot_id == boot_id or bool(address and launch.address == address)
+    return part.boot_id == boot_id or bool(address and part.address == address)
 
 
-def _may_be_alive(launch: Launch, facts: Facts, address: str) -> bool:
+def _may_be_alive(part: Part, facts: Facts, address: str) -> bool:
     """May an attempt run on although the agent that answers cannot know of it?"""
-    if launch.state_id == facts.state_id:
+    if part.state_id == facts.state_id:
         return False
-    return launch.boot_id == facts.boot_id or bool(launch.address and launch.address != address)
+    return part.boot_id == facts.boot_id or bool(part.address and part.address != address)
 
 
-def _is_same_run(launch: Launch, facts: Facts, address: str) -> bool:
+def _is_same_run(part: Part, facts: Facts, address: str) -> bool:
     """Is it the machine on which this was started, and has it not restarted since?"""
-    same_machine = not (launch.machine and facts.machine) or launch.machine == facts.machine
-    return launch.boot_id == facts.boot_id and same_machine and (launch.address or address) == address
+    same_machine = not (part.machine and facts.machine) or part.machine == facts.machine
+    return part.boot_id == facts.boot_id and same_machine and (part.address or address) == address

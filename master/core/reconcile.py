@@ -6,15 +6,16 @@ the attempt is lost.
 
 from __future__ import annotations
 
-from master.core.attempt import Seen
+from master.core.attempt import Part, part_on
 from master.core.book import Book
 from master.core.dispatch import Dispatch
 from master.core.effects import Kill, Start
+from master.core.exits import Seen
 from master.core.law import Event, allows
 from master.core.nodes import Nodes
 from master.core.outcome import Pending
 from master.core.remnants import Remnants
-from master.core.task import Launch, Task, TaskState
+from master.core.task import Task, TaskState
 from wire.message import Message
 
 
@@ -34,37 +35,38 @@ class Reconciliation:
         node = self._nodes.get(name)
         if node is None:
             return
-        known = {attempt.launch_id: attempt for attempt in seen}
+        known = {one.launch_id: one for one in seen}
         for task_id in sorted(node.active):
             task = self._book.tasks[task_id]
-            if task.launch is not None:
-                self._one(task, task.launch, known.pop(task.launch.launch_id, None), now)
+            part = part_on(task.allocation, name)
+            if part is not None:
+                self._one(task, part, known.pop(part.launch_id, None), now)
         self._remnants.end(name, list(known.values()))
 
-    def _one(self, task: Task, launch: Launch, attempt: Seen | None, now: float) -> None:
-        if attempt is not None and attempt.exit is not None:
-            self._dispatch.exited(launch.node, attempt.exit, now)
-        elif attempt is not None:
-            self._alive(task, launch, attempt, now)
-        elif not self._claim_would_be_there(launch):
-            self._book.end(task, TaskState.LOST, now, Message("claim_gone", node=launch.node))
+    def _one(self, task: Task, part: Part, found: Seen | None, now: float) -> None:
+        if found is not None and found.exit is not None:
+            self._dispatch.exited(part.node, found.exit, now)
+        elif found is not None:
+            self._alive(task, part, found, now)
+        elif not self._claim_would_be_there(part):
+            self._book.end(task, TaskState.LOST, now, Message("claim_gone", node=part.node))
         elif not allows(Event.RESEND, task.state):
-            self._book.end(task, TaskState.LOST, now, Message("no_record", node=launch.node))
+            self._book.end(task, TaskState.LOST, now, Message("no_record", node=part.node))
         elif task.cancel_requested:
-            self._pending.effect(Kill(launch.node, launch.launch_id))
+            self._pending.effect(Kill(part.node, part.launch_id))
         else:
-            self._pending.effect(Start(launch.node, task))
+            self._pending.effect(Start(part.node, task))
 
-    def _alive(self, task: Task, launch: Launch, attempt: Seen, now: float) -> None:
-        if attempt.started_at is not None:
+    def _alive(self, task: Task, part: Part, found: Seen, now: float) -> None:
+        if found.started_at is not None:
             self._dispatch.started(
-                launch.node, launch.launch_id, attempt.started_at, now, pid=attempt.pid, pid_start=attempt.pid_start
+                part.node, part.launch_id, found.started_at, now, pid=found.pid, pid_start=found.pid_start
             )
-            self._dispatch.log_grows(launch.node, launch.launch_id, attempt.log_bytes, attempt.log_limit)
+            self._dispatch.log_grows(part.node, part.launch_id, found.log_bytes, found.log_limit)
         if task.cancel_requested:
-            self._pending.effect(Kill(launch.node, launch.launch_id))
+            self._pending.effect(Kill(part.node, part.launch_id))
 
-    def _claim_would_be_there(self, launch: Launch) -> bool:
-        node = self._nodes.get(launch.node)
+    def _claim_would_be_there(self, part: Part) -> bool:
+        node = self._nodes.get(part.node)
         facts = node.facts if node is not None else None
-        return facts is not None and (facts.boot_id, facts.state_id) == (launch.boot_id, launch.state_id)
+        return facts is not None and (facts.boot_id, facts.state_id) == (part.boot_id, part.state_id)

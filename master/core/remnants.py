@@ -5,8 +5,8 @@ Pure. What was given up may run on, on a GPU that is free in the books.
 
 from __future__ import annotations
 
-from master.core.attempt import Seen
 from master.core.effects import Ack, Kill
+from master.core.exits import Seen
 from master.core.nodes import Nodes
 from master.core.outcome import Pending
 from wire.message import Message
@@ -27,9 +27,9 @@ class Remnants:
         node = self._nodes.get(name)
         if node is None:
             return  # its last task ended just now, and it was leaving
-        node.remnants = {attempt.launch_id for attempt in unowned if attempt.exit is None}
-        for attempt in unowned:
-            self._pending.effect((Ack if attempt.exit else Kill)(name, attempt.launch_id))
+        node.remnants = {one.launch_id for one in unowned if one.exit is None}
+        for one in unowned:
+            self._pending.effect((Ack if one.exit else Kill)(name, one.launch_id))
         self._show(name, len(node.remnants))
 
     def ended(self, name: str, launch_id: str) -> None:

@@ -15,8 +15,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from master.core.attempt import Allocation
 from master.core.node import Node
-from master.core.task import Allocation, Task, Wish
+from master.core.task import Task, Wish
 from wire.message import Message
 
 

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from master.core.attempt import Allocation
 from master.core.backlog import Backlog, Order
 from master.core.inventory import TOLD, Inventory, obstacle
 from master.core.obstacles import obstacles, unready
 from master.core.placement import DEFAULT, POLICIES
 from master.core.request import Demand, Request
 from master.core.resources import Free, FreeNode, Scope, rows_of
-from master.core.task import Allocation
 from wire.message import Message
 
 
@@ -100,7 +100,7 @@ class Room:
         if best is None:
             return None
         self.cluster.take(request.shared)
-        return Allocation(best.node.name, **best.take(request.needs))
+        return Allocation(best.node.name, **{"gpus": [], **best.take(request.needs)})
 
     def _most_of(self, resource: str) -> int:
         """No node has more of it, then or later: what is beyond that is seen without looking at each."""

@@ -28,6 +28,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from master.core.attempt import KEPT, AskedEnd, Attempt, Part
 from wire.message import Message
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -61,29 +62,6 @@ class After(msgspec.Struct, frozen=True):
 
     id: int
     on: str = "ok"
-
-
-class Allocation(msgspec.Struct, frozen=True):
-    """The GPUs (indices, PCI bus order) that an attempt holds on one node."""
-
-    node: str
-    gpus: list[int] = []
-
-
-class Launch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where an attempt was sent: enough to know later whether its claim can still be looked up. `address`: where the
-    node was then, so that another machine under its name is not taken for it; `machine`: its own id, so that it is
-    known under another name. `pid`, which is its session's number, and `pid_start`: the command's, once it runs, by
-    which it is found again where the claim is lost."""
-
-    launch_id: str
-    node: str
-    boot_id: str
-    state_id: str
-    address: str = ""
-    machine: str = ""
-    pid: int = 0
-    pid_start: int | None = None
 
 
 class Unstarted(msgspec.Struct, frozen=True):
@@ -121,21 +99,34 @@ class Wish(Terms, kw_only=True, omit_defaults=True, gc=False):
     log_path: str = ""
 
 
-def _keys_in_order(names: str) -> Callable[[type[S]], type[S]]:
-    """A Struct has its base's keys before its own. This makes one of all of them in the order of `names`; what `names`
-    does not hold comes behind. (It has the fields of its bases, and is no subclass of them.)"""
+class Former(msgspec.Struct, frozen=True):
+    """Where the one part of an attempt was sent, as files of the first format have it: beside the allocation."""
+
+    launch_id: str
+    node: str
+    boot_id: str
+    state_id: str
+    address: str = ""
+    machine: str = ""
+    pid: int = 0
+    pid_start: int | None = None
+
+
+def _in_order(*, omit_defaults: bool) -> Callable[[type[S]], type[S]]:
+    """A Struct has its base's keys before its own. This makes one of all of them in the order of `KEYS`; what is not
+    among these comes behind. (It has the fields of its bases, and is no subclass of them.)"""
 
     def made(kind: type[S]) -> type[S]:
-        fields = {one.name: one for one in msgspec.structs.fields(kind)}
-        ordered = [fields.pop(name) for name in names.split()] + list(fields.values())
-        methods = {name: value for name, value in vars(kind).items() if isinstance(value, FunctionType)}
+        fields = {one.encode_name: one for one in msgspec.structs.fields(kind)}
+        ordered = [fields.pop(key) for key in KEYS.split() if key in fields] + list(fields.values())
+        methods = {name: value for name, value in vars(kind).items() if isinstance(value, FunctionType | property)}
         whole = msgspec.defstruct(
             kind.__name__,
             [(one.name, one.type, _default(one)) for one in ordered],
             namespace={**methods, "__doc__": kind.__doc__},
             module=kind.__module__,
             kw_only=True,
-            omit_defaults=True,
+            omit_defaults=omit_defaults,
             gc=False,
         )
         return cast("type[S]", whole)
@@ -144,27 +135,22 @@ def _keys_in_order(names: str) -> Callable[[type[S]], type[S]]:
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:
+    name = field.encode_name if field.encode_name != field.name else None
     if field.default_factory is not msgspec.NODEFAULT:
-        return msgspec.field(default_factory=field.default_factory)
-    return field.default
+        return msgspec.field(default_factory=field.default_factory, name=name)
+    return msgspec.field(default=field.default, name=name)
 
 
-@_keys_in_order(
+KEYS = (
     "id name owner project state reason command cwd env setup variables gpus gpu_ids gpu_memory_mib share cpus node "
     "after waits_for priority urgent position time_limit_s attempt submitted_at started_at ended_at exit_code log_path "
     "cancel_requested forced allocation launch unstarted seq"
 )
-class Task(Wish, kw_only=True, omit_defaults=True, gc=False):
-    """One task, whole: this is what a journal record and a line of the three queues hold, in the order in which they
-    always had it. Unset fields are not written.
+"""The keys of a task in the order in which its lines always had them."""
 
-    Times are seconds since the epoch. `seq` is the journal's number of the last change. `position` is set by `move`:
-    it takes the place of the id in the order of the queue. `waits_for` holds what is left of `after`: a predecessor
-    that was met is taken out, so that it may be deleted. `forced` puts it before all. `unstarted`: where it is not
-    tried again while another node could take it. `reason` is the sentence of `reason_key` and `reason_args`; of what
-    an earlier version wrote it stands alone. `gpu_memory_mib`, `share`: of the old system's files; nothing heeds
-    them.
-    """
+
+class TaskFields(Wish, kw_only=True, omit_defaults=True, gc=False):
+    """What a task has on disk and in every list of tasks."""
 
     id: int
     owner: str = ""
@@ -179,14 +165,80 @@ class Task(Wish, kw_only=True, omit_defaults=True, gc=False):
     started_at: float | None = None
     ended_at: float | None = None
     exit_code: int | None = None
-    cancel_requested: bool = False
     forced: bool = False
-    allocation: list[Allocation] = []
-    launch: Launch | None = None
+    allocation: list[Part] = []
     unstarted: list[Unstarted] = []
     seq: int = 0
     reason_key: str | None = None
     reason_args: dict[str, Any] | None = None
+    asked_end: AskedEnd | None = None
+
+
+@_in_order(omit_defaults=True)
+class Task(TaskFields, kw_only=True, omit_defaults=True, gc=False):
+    """One task, whole: this is what a journal record and a line of the three queues hold. Unset fields are not written.
+
+    Times are seconds since the epoch. `seq` is the journal's number of the last change. `position` is set by `move`:
+    it takes the place of the id in the order of the queue. `waits_for` holds what is left of `after`: a predecessor
+    that was met is taken out, so that it may be deleted. `forced` puts it before all. `unstarted`: where it is not
+    tried again while another node could take it. `reason` is the sentence of `reason_key` and `reason_args`; of what
+    an earlier version wrote it stands alone. `gpu_memory_mib`, `share`: of the old system's files; nothing heeds
+    them.
+
+    Of the attempt that is under way, or was the last thing that happened, `attempt` is the number, `allocation` the
+    parts, `asked_end` who wanted its end; the times, the exit code and, once it has ended, the reason are those of the
+    task. `earlier`: the attempts before. What begins with `former` is read from files of the first format only, and
+    brought into that shape at once.
+    """
+
+    earlier: list[Attempt] = []
+    former_cancel: bool = msgspec.field(default=False, name="cancel_requested")
+    former_launch: Former | None = msgspec.field(default=None, name="launch")
+
+    def __post_init__(self) -> None:
+        """What an earlier version wrote of the one attempt that it knew is an attempt of one part."""
+        if (sent := self.former_launch) is not None:
+            self.former_launch = None
+            gpus = [gpu for part in self.allocation for gpu in part.gpus]
+            self.allocation = [
+                Part(
+                    sent.node, gpus, sent.launch_id, sent.boot_id, sent.state_id, sent.address, sent.machine, sent.pid,
+                    sent.pid_start,
+                )
+            ]  # fmt: skip
+        if self.former_cancel:
+            self.former_cancel = False
+            self.asked_end = AskedEnd("cancel")
+
+    @property
+    def cancel_requested(self) -> bool:
+        """Is the present attempt, or was the last one, to end because somebody cancelled it?"""
+        return self.asked_end is not None and self.asked_end.why == "cancel"
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        """The attempts that are kept, the newest last; the present one, too."""
+        if not self.allocation:
+            return self.earlier
+        present = Attempt(
+            no=self.attempt,
+            parts=self.allocation,
+            asked_end=self.asked_end,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            exit_code=self.exit_code,
+            reason=self.reason,
+            reason_key=self.reason_key,
+            reason_args=self.reason_args,
+        )
+        return [*self.earlier, present][-KEPT:]
+
+    def close_attempt(self) -> None:
+        """The present attempt is one of the earlier ones, and nothing of it is left but its number."""
+        self.earlier = self.attempts
+        self.allocation = []
+        self.started_at = self.ended_at = self.exit_code = self.asked_end = None
+        give_reason(self, None)
 
 
 def give_reason(task: Task, reason: Message | None) -> None:
@@ -197,17 +249,33 @@ def give_reason(task: Task, reason: Message | None) -> None:
         task.reason, task.reason_key, task.reason_args = str(reason), reason.key, reason.plain_args()
 
 
-class TaskView(Task, kw_only=True, omit_defaults=False, gc=False):
+@_in_order(omit_defaults=True)
+class SparseTask(TaskFields, kw_only=True, omit_defaults=True, gc=False):
+    """A task with the keys that are not as in the list's `defaults`."""
+
+    cancel_requested: bool = False
+
+
+@_in_order(omit_defaults=False)
+class TaskView(TaskFields, kw_only=True, omit_defaults=False, gc=False):
     """A task as clients see it: every key present. Times are seconds since the epoch, null where it has not happened;
     `time_limit_s` is in seconds, memory in MiB, GPUs are indices. `reason`: why it waits, or how it ended, as a
     sentence; `reason_key` and `reason_args`: the same for programs, null where there is none, or only the sentence of
-    an earlier version. `warning`: what looks wrong with it while it runs, likewise. `unsaved`: its newest change
-    could not be written yet, and is taken back if the master ends before."""
+    an earlier version. `attempt`: the number of the last one; `allocation`: what that holds, or held, a part for each
+    node; `asked_end`: why it was to end, and who wanted that. `warning`: what looks wrong with it while it runs,
+    likewise. `unsaved`: its newest change could not be written yet, and is taken back if the master ends before."""
 
+    cancel_requested: bool = False
     warning: str | None = None
     warning_key: str | None = None
     warning_args: dict[str, Any] | None = None
     unsaved: bool = False
+
+
+class TaskPage(TaskView, kw_only=True, omit_defaults=False, gc=False):
+    """All about one task: as in a list, and its `attempts`, the oldest first; of more than 20 the newest."""
+
+    attempts: list[Attempt] = []
 
 
 class Change(msgspec.Struct, omit_defaults=True):

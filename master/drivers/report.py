@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from master.core.attempt import part_on
 from master.core.core import Core
 from master.core.inventory import TOLD, NodeState
 from master.core.notes import Note, Token
@@ -275,8 +276,9 @@ class ReportServer:
         """Why this cannot be the agent that has the node's tasks; None if it may be. There is no address by which to
         tell two machines apart that have one token, and what the other does not know would be given up for nothing."""
         node = self._core.inventory.nodes.get(report.node)
-        launches = {task_id: self._core.tasks[task_id].launch for task_id in sorted(node.active if node else ())}
-        there = [task_id for task_id, launch in launches.items() if launch and launch.state_id != report.state_id]
+        tasks = [self._core.tasks[task_id] for task_id in sorted(node.active if node else ())]
+        parts = {task.id: part_on(task.allocation, report.node) for task in tasks}
+        there = [task_id for task_id, part in parts.items() if part and part.state_id != report.state_id]
         if not there:
             return None
         ids = ", ".join(map(str, there[:TOLD])) + ("…" if len(there) > TOLD else "")

@@ -30,6 +30,7 @@ REFUSED = FULL | {errno.EROFS}
 """What a disk says that takes nothing now and may later. Anything else (EIO) means that it is broken."""
 
 
+JOURNAL = "journal.jsonl"
 WAY_OUT = (
     "start once with `muster up --skip-damaged` (or `python -m master --skip-damaged`): every record that can be read "
     "is used, the file is kept beside, and tasks that may have been started in what is lost are held for you to look at"

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from master.core.task import ENDED, FIRST_FOREIGN_ID, QUEUED, After, Allocation, Task, TaskState, give_reason
+from master.core.attempt import Part
+from master.core.task import ENDED, FIRST_FOREIGN_ID, QUEUED, After, Task, TaskState, give_reason
 from master.mismatch import describe
 from wire.message import Message
 
@@ -106,7 +107,7 @@ def to_task(value: dict[str, Any], file: str = "") -> Task:
         share=bool(entry.is_reuse_gpu),
         attempt=0 if waits else 1,
         submitted_at=submitted_at(number),
-        allocation=[] if waits or node is None else [Allocation(node, _indices(entry.gpu_num))],
+        allocation=[] if waits or node is None else [Part(node, _indices(entry.gpu_num))],
     )
     give_reason(task, reason)
     return task

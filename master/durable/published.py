@@ -139,12 +139,19 @@ def read_sums(data: bytes) -> dict[str, dict[int, int]]:
     return sums
 
 
-def difference(old: Mapping[int, int], tasks: Iterable[Task], superseded: Container[int]) -> list[str]:
-    """What is to be said of one file: which tasks are missing, changed, or were never there."""
+def difference(
+    old: Mapping[int, int], tasks: Iterable[Task], superseded: Container[int], lines: Mapping[int, bytes]
+) -> list[str]:
+    """What is to be said of one file: which tasks are missing, changed, or were never there. `lines`: how the file has
+    them, laid out as we do; one of an earlier format is written otherwise by now."""
     present = {task.id: task for task in tasks if task.id not in superseded}
     missing = [number for number in old if number not in present and number not in superseded]
     added = [number for number in present if number not in old]
-    changed = [task for number, task in present.items() if number in old and old[number] != crc32(encode_task(task))]
+    changed = [
+        task
+        for number, task in present.items()
+        if number in old and old[number] not in (crc32(encode_task(task)), crc32(lines.get(number, b"")))
+    ]
     said = []
     if missing:
         said.append(f"{_tasks(missing)} {_are(missing)} missing ({ranges(missing)})")

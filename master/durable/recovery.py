@@ -12,9 +12,9 @@ import msgspec
 
 from master import failpoint
 from master.core.task import FIRST_FOREIGN_ID, Change, Task
-from master.durable import published, salvage, snapshot
+from master.durable import published, salvage, snapshot, upgrade
 from master.durable.disk import Disk, publish
-from master.durable.journal import WAY_OUT, Journal, Reading, encode_record, read_journal, skip_damaged
+from master.durable.journal import JOURNAL, WAY_OUT, Journal, Reading, encode_record, read_journal, skip_damaged
 from wire.errors import StoreCorruptError
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from master.durable.journal import Record
     from master.durable.witness import Witness
 
-JOURNAL = "journal.jsonl"
 TORN = "journal.torn"
 HEAD = encode_record(0, 0, b"{}")
 """What a new journal begins with: one that holds no record at all was emptied by somebody."""
@@ -67,7 +66,7 @@ class Recovery:
         self.notes: list[str] = []
         self.damage: list[str] = []
         self.queues: dict[str, snapshot.Queue] = {}
-        self.settled = snapshot.Settled(0, 1)
+        self.settled = snapshot.Settled(0, 1, format=snapshot.FORMAT)
         self.snapshot_bytes = 0
         self.highest_id = 0
         self.files: dict[str, published.File] = {}
@@ -85,6 +84,8 @@ class Recovery:
         reading = self._take_apart(data)
         image = self._image(reading)
         self._look_for_edits(reading)
+        if self.settled.format < snapshot.FORMAT:
+            self.notes.append(upgrade.bring_up(self.disk, self.folder, self.settled))
         self._remove_drafts(names)
         if reading.bad or self._journal_is_missing or not self._reaches(reading):
             self._salvage(image, reading, data)
@@ -144,7 +145,7 @@ class Recovery:
         data = snapshot.encode_settled(0, 1, state, b"")
         publish(self.disk, self.folder / snapshot.STATE, published.sealed(data))
         self.disk.sync_folder(self.folder)
-        return snapshot.Settled(0, 1, state)
+        return snapshot.Settled(0, 1, state, format=snapshot.FORMAT)
 
     def _read_files(self) -> None:
         digests = published.Digests()
@@ -282,7 +283,8 @@ class Recovery:
         self.vouched = False
 
     def _difference(self, name: str, vouching: published.Published, sums: Mapping[str, dict[int, int]]) -> list[str]:
-        found = published.difference(sums[name], self.queues[name].tasks, self._superseded)
+        lines = snapshot.lines_of(self.disk.read(self.folder / name))
+        found = published.difference(sums[name], self.queues[name].tasks, self._superseded, lines)
         then = vouching.files[name].tasks
         if len(sums[name]) == then or found:
             return found
@@ -333,7 +335,9 @@ class Recovery:
         record = encode_record(image.seq + 1, image.seq, body)
         publish(self.disk, self.folder / JOURNAL, record)
         self.disk.sync_folder(self.folder)
-        self.settled = snapshot.Settled(image.seq, self.highest_id + 1, dict(image.state), dict(image.answered))
+        self.settled = snapshot.Settled(
+            image.seq, self.highest_id + 1, dict(image.state), dict(image.answered), snapshot.FORMAT
+        )
         image.seq += 1
         self.journal = Journal(self.disk, self.folder / JOURNAL, seq=image.seq, size=len(record))
 

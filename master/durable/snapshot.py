@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 WAIT, EXEC, HIST = QUEUES = ("wait_task.json", "exec_task.json", "hist_task.json")
 STATE = "state.json"
+FORMAT = 2
+"""That of the files that we write. Those of the first do not tell theirs, and know one attempt of a task."""
 EMPTY_QUEUE = b"[\n]\n"
 ANSWERS_KEPT = 100_000
 """How many answered requests are remembered, the newest: a retry comes within minutes, not after that many others."""
@@ -37,12 +39,20 @@ _decode_task = msgspec.json.Decoder(Task).decode
 
 
 class Settled(msgspec.Struct, forbid_unknown_fields=True):
-    """state.json: the last record that the files knew, the next id, and all that is not a task."""
+    """state.json: the last record that the files knew, the next id, and all that is not a task. `format`: that of all
+    the files; a version that does not know the key refuses it."""
 
     seq: int
     next_id: int
     state: dict[str, msgspec.Raw] = {}
     answered: dict[str, msgspec.Raw] = {}
+    format: int = 1
+
+
+class _Format(msgspec.Struct):
+    """Of a state.json of whatever format: which one."""
+
+    format: int = 1
 
 
 class Queue(msgspec.Struct):
@@ -68,7 +78,8 @@ def encode_task(task: Task) -> bytes:
 def encode_settled(seq: int, next_id: int, state: Mapping[str, msgspec.Raw], answered: bytes) -> bytes:
     """The whole of state.json, not `published.sealed` yet; `answered` comes from `encode_answered`."""
     pieces = b",\n".join(b"%b: %b" % (_encode(key), _encode(piece)) for key, piece in state.items())
-    parts = (b'"seq": %d' % seq, b'"next_id": %d' % next_id, _object(b"state", pieces), _object(b"answered", answered))
+    numbers = (b'"format": %d' % FORMAT, b'"seq": %d' % seq, b'"next_id": %d' % next_id)
+    parts = (*numbers, _object(b"state", pieces), _object(b"answered", answered))
     return b"{\n" + b",\n".join(parts) + b"\n}\n"
 
 
@@ -82,11 +93,31 @@ def _object(name: bytes, lines: bytes) -> bytes:
 
 
 def read_settled(data: bytes, path: Path) -> Settled:
-    """Parse state.json. Raises StoreCorruptError."""
+    """Parse state.json. Raises StoreCorruptError, also for one of a later format."""
     try:
-        return msgspec.json.decode(data, type=Settled)
+        settled = msgspec.json.decode(data, type=Settled)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        _refuse_later(_format_of(data), path)
         refuse(path, _line_of(data, error), f"it is not what we wrote ({error})")
+    _refuse_later(settled.format, path)
+    return settled
+
+
+def _format_of(data: bytes) -> int:
+    """Which format a state.json has that cannot be read; 1 where it does not tell."""
+    try:
+        return msgspec.json.decode(data, type=_Format).format
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return 1
+
+
+def _refuse_later(number: int, path: Path) -> None:
+    if number > FORMAT:
+        raise StoreCorruptError(
+            f"{path}: a later version of Muster wrote this folder (format {number}; this one knows {FORMAT}). Nothing "
+            f"was changed. Start that version, or go back to what it kept in before-{number}, as docs/moving-over.md "
+            "tells"
+        )
 
 
 def read_queue(data: bytes, path: Path) -> Queue:
@@ -99,6 +130,13 @@ def read_queue(data: bytes, path: Path) -> Queue:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         what = f"it is not a JSON list ({_said(error)})" if data.strip() else "the file is empty; an empty queue is []"
         refuse(path, _line_of(data, error), what)
+
+
+def lines_of(data: bytes) -> dict[int, bytes]:
+    """The line of each task of ours by its id, as it would be if nobody had laid it out anew, in a file that was read
+    before."""
+    tasks: list[dict[str, Any]] = msgspec.json.decode(data.removeprefix(BOM))
+    return {task["id"]: msgspec.json.encode(task) for task in tasks if "id" in task}
 
 
 def _read_mixed(data: bytes, path: Path) -> Queue:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from master.core.attempt import Part, part_on
 from master.core.effects import Ack, Effect, Kill, Rest, Start
 from master.core.launching import LaunchSettings, launch_message
 from master.core.task import TaskState
@@ -47,11 +48,12 @@ class Agents:
         self._rests.clear()
 
     def _launch(self, effect: Start) -> None:
-        if not _is_due(effect):
+        part = _due(effect)
+        if part is None:
             return
         node = self._engine.core.inventory.nodes.get(effect.node)
         names = node.watch.names() if node is not None else {}
-        self._send(effect.node, launch_message(effect.task, self._settings, names))
+        self._send(effect.node, launch_message(effect.task, part, self._settings, names))
 
     def _rest(self, effect: Rest) -> None:
         def over() -> None:
@@ -62,7 +64,8 @@ class Agents:
         self._rests.add(timer)
 
 
-def _is_due(effect: Start) -> bool:
-    """Is the attempt still to be started? While the disk refused writes, its task may have come to its end."""
+def _due(effect: Start) -> Part | None:
+    """The part that is to be started; None if that is over: while the disk refused writes, its task may have come to
+    its end."""
     task = effect.task
-    return task.state is TaskState.STARTING and task.launch is not None and task.launch.node == effect.node
+    return part_on(task.allocation, effect.node) if task.state is TaskState.STARTING else None

@@ -13,9 +13,10 @@ from functools import partial
 
 import msgspec
 
-from master.core.attempt import Exit, Seen
+from master.core.attempt import part_on
 from master.core.core import Core
 from master.core.effects import Ack, Effect, Kill, Rest, Start
+from master.core.exits import Exit, Seen
 from master.core.inventory import Facts, NodeState
 from master.core.task import Task
 
@@ -106,9 +107,10 @@ class MemoryExecutor:
 
     def _begin(self, effect: Start, now: float) -> None:
         task = effect.task
-        if task.launch is None or task.launch.launch_id in self._begun:
+        part = part_on(task.allocation, effect.node)
+        if part is None or part.launch_id in self._begun:
             return
-        launch_id = task.launch.launch_id
+        launch_id = part.launch_id
         self._begun.add(launch_id)
         run = self._runs(task)
         self._attempts[launch_id] = _Attempt(effect.node, run)

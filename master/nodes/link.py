@@ -20,7 +20,7 @@ import msgspec
 
 from master import failpoint
 from master.core import agent_messages
-from master.core.attempt import Seen, sane
+from master.core.exits import Seen, sane
 from master.core.inventory import Facts, NodeState
 from master.engine import Engine
 from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, Patience, UnknownHostKeyError

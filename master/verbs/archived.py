@@ -16,13 +16,13 @@ from typing import Annotated, Any, Protocol, TypeVar
 import msgspec
 from msgspec import Meta
 
-from master.core.task import ENDED, Task, TaskState, TaskView
+from master.core.task import ENDED, Task, TaskPage, TaskState, TaskView
 from master.durable.archive_index import Wanted
 from master.verbs.base import Context
 from master.verbs.spec import Spec
 from master.verbs.task_list import SortKey
 from master.verbs.tasks import Cancel, Cancelled, Edit, Remove, Removed, Why, cancel, edit, remove
-from master.views.tasks import task_view
+from master.views.tasks import task_page, task_view
 from wire.errors import ConflictError, MusterError, NotFoundError, StoreUnavailableError
 
 log = logging.getLogger("muster.archive")
@@ -104,9 +104,9 @@ def or_read(handle: Callable[[Context, P], Any], told: Callable[[Context, Task],
     return handled
 
 
-def told_whole(context: Context, task: Task) -> TaskView:
+def told_whole(context: Context, task: Task) -> TaskPage:
     """task.show of one that has ended long ago."""
-    return task_view(context.core, task)
+    return task_page(context.core, task)
 
 
 def told_why(_context: Context, task: Task) -> Why:

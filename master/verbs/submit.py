@@ -7,9 +7,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from master.core.attempt import Allocation
 from master.core.inventory import request_of
 from master.core.scheduler import Room
-from master.core.task import ENDED, Allocation, Task, TaskState
+from master.core.task import ENDED, Task, TaskState
 from master.verbs.base import Context
 from master.verbs.spec import Spec, check_command, draft_of, log_path_of
 from master.views.messages import shown

@@ -6,7 +6,7 @@ caller needs who is confined to some, and whose task it may be used on. What is 
 
 from __future__ import annotations
 
-from master.core.task import TaskView
+from master.core.task import TaskPage, TaskView
 from master.files.jail import Entry, Listing, Piece
 from master.files.tree import Tally
 from master.files.upload import Begun
@@ -42,7 +42,7 @@ VERBS: dict[str, Verb] = {
     "task.places": Verb(places.Places, places.Missing, places.places, "user", "submit", "none", repeatable=True),
     "task.list": Verb(ListTasks, TaskList | SparseTaskList, list_tasks, "viewer", "read", "any", repeatable=True),
     "task.archived": Verb(ListArchived, ArchivedTasks, list_archived, "viewer", "read", "any", repeatable=True),
-    "task.show": Verb(OneTask, TaskView, or_read(tasks.show, told_whole), "viewer", "read", "any", repeatable=True),
+    "task.show": Verb(OneTask, TaskPage, or_read(tasks.show, told_whole), "viewer", "read", "any", repeatable=True),
     "task.why": Verb(OneTask, tasks.Why, or_read(tasks.why, told_why), "viewer", "read", "any", repeatable=True),
     "task.cancel": Verb(tasks.Cancel, tasks.Cancelled, archived.cancelled, "user", "submit", "own", repeatable=True),
     "task.edit": Verb(tasks.Edit, TaskView, archived.edited, "user", "submit", "own", repeatable=True),

@@ -17,7 +17,7 @@ from msgspec import Meta
 
 from master.core.backlog import order_of
 from master.core.request import Demand
-from master.core.task import ACTIVE, ENDED, QUEUED, Task, TaskState, TaskView
+from master.core.task import ACTIVE, ENDED, QUEUED, SparseTask, Task, TaskState, TaskView
 from master.durable.archive_index import text_of
 from master.verbs.base import Context, Pieces
 from master.views.messages import MessageView, message_view, shown
@@ -60,10 +60,6 @@ class TaskList(msgspec.Struct, frozen=True):
 
     tasks: list[TaskView]
     total: int
-
-
-class SparseTask(Task, omit_defaults=True):
-    """A task with the keys that are not as in the list's `defaults`."""
 
 
 class SparseTaskList(msgspec.Struct, frozen=True):
@@ -313,7 +309,7 @@ class _Sparse:
                 self._warn(task)
         if self._core.unsaved:
             self._unsaved += [task.id for task in tasks if task.id in self._core.unsaved]
-        self._parts.append(_encode(tasks)[1:-1])
+        self._parts.append(_encode([_told(task) for task in tasks])[1:-1])
 
     def _warn(self, task: Task) -> None:
         wrong = self._core.what_looks_wrong(task)
@@ -327,6 +323,11 @@ class _Sparse:
         told = {"reasons": self._reasons.ids, "reason_messages": self._reasons.messages}
         told |= {"warnings": self._warnings, "warning_messages": self._warning_messages, "unsaved": self._unsaved}
         return _answer(self._parts, {"defaults": _DEFAULTS, **told, "total": total})
+
+
+def _told(task: Task) -> Task | SparseTask:
+    """The task as the list has it: mostly that is how it is on disk."""
+    return msgspec.convert(task, SparseTask, from_attributes=True) if task.earlier or task.asked_end else task
 
 
 def _answer(parts: list[bytes], beside: dict[str, Any]) -> Pieces:

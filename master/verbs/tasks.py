@@ -9,12 +9,12 @@ from msgspec import UNSET, Meta, UnsetType
 
 from master.core.inventory import request_of
 from master.core.scheduler import explain
-from master.core.task import ACTIVE, QUEUED, Task, TaskState, TaskView
+from master.core.task import ACTIVE, QUEUED, Task, TaskPage, TaskState, TaskView
 from master.verbs.access import check_owner
 from master.verbs.base import Context
 from master.verbs.spec import edited_copy
 from master.views.messages import MessageView, message_view
-from master.views.tasks import task_view
+from master.views.tasks import task_page, task_view
 from wire.errors import BadRequestError, MusterError
 from wire.message import Message
 
@@ -92,9 +92,9 @@ class Removed(msgspec.Struct, frozen=True):
     removed: list[int]
 
 
-def show(context: Context, params: OneTask) -> TaskView:
+def show(context: Context, params: OneTask) -> TaskPage:
     """Everything about one task."""
-    return task_view(context.core, context.core.find(params.id))
+    return task_page(context.core, context.core.find(params.id))
 
 
 def why(context: Context, params: OneTask) -> Why:
@@ -150,7 +150,7 @@ def cancel(context: Context, params: Cancel) -> Cancelled:
         for task_id in sorted(set(ids), reverse=True):
             try:
                 check_owner(context.caller, "task.cancel", core.find(task_id))
-                (cancelled if core.cancel(task_id, context.now) else signalled).append(task_id)
+                (cancelled if core.cancel(task_id, context.now, by=context.user) else signalled).append(task_id)
             except MusterError as error:
                 refused[task_id] = str(error)
                 codes[task_id] = error.code

@@ -12,8 +12,9 @@ from enum import Enum
 
 import msgspec
 
+from master.core.attempt import Allocation
 from master.core.gpu_watch import FREE_MIB, GpuReport
-from master.core.task import Allocation, Task
+from master.core.task import Task
 from wire.message import Message
 
 BUSY_PERCENT = 5.0

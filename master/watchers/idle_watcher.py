@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 
 from master.core.agent_messages import EncodedSample
+from master.core.attempt import part_on
 from master.core.inventory import Node
 from master.core.task import Task, TaskState
 from master.engine import Engine
@@ -55,10 +56,10 @@ class IdleWatcher:
     def _look(self, node: Node, now: float) -> None:
         for task_id in set(node.gpu_holder.values()):
             task = self._engine.core.tasks[task_id]
-            if task.state is TaskState.RUNNING and task.launch is not None:
-                launch_id = task.launch.launch_id
-                step = self.detector.sampled(task, launch_id, node.name, node.watch.newest, now)
-                self._take(step, task, launch_id)
+            part = part_on(task.allocation, node.name)
+            if task.state is TaskState.RUNNING and part is not None:
+                step = self.detector.sampled(task, part.launch_id, node.name, node.watch.newest, now)
+                self._take(step, task, part.launch_id)
 
     def _take(self, step: Step, task: Task, launch_id: str) -> None:
         if step is Step.LOOK and task.id not in self.looking:

@@ -93,7 +93,7 @@ def test_json_is_one_document_for_the_table_and_for_a_verb(capsys: pytest.Captur
     assert one["params"]["position"] == {"required": True, "type": "integer", "minimum": 1}
     assert one["example"]["params"] == {"id": 12, "position": 1}
     assert one["result"] == {"$ref": "#/components/schemas/Task"}
-    assert {"Task", "TaskState", "Allocation"} <= one["schemas"].keys()
+    assert {"Task", "TaskState", "Part"} <= one["schemas"].keys()
 
 
 @pytest.mark.parametrize("words", [("--openapi",), ("--openapi", "--json")])

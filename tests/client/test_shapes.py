@@ -14,7 +14,12 @@ from master.verbs.table import VERBS
 GIVEN: dict[str, Any] = document(VERBS, "0")["components"]["schemas"]
 OURS = {name: one for name, one in vars(shapes).items() if is_typeddict(one)}
 CALLED_OTHERWISE = {"Trust": "Trusted"}
-INSIDE = {"Task": {"waits_for", "position", "forced", "launch", "seq"}}
+_OF_TASKS = {"waits_for", "position", "forced", "seq"}
+INSIDE = {
+    "Task": _OF_TASKS,
+    "TaskPage": _OF_TASKS,
+    "Part": {"boot_id", "state_id", "address", "machine", "pid", "pid_start"},
+}
 """Keys that are answered, and mean something to the master only."""
 WORDS: dict[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "null": None}
 

@@ -182,7 +182,20 @@ def test_the_small_pieces(made: Any, expected: Any) -> None:
 
 
 def test_pages_tell_what_is_known_and_nothing_acts_on_the_terminal(lab: State) -> None:
-    shown = pages.task_page(lab.tasks[1] | {"name": "x\x1b[2J"}, 1065.0)
+    parts = [{"node": "训练机-甲", "gpus": [0]}]
+    tried = {
+        "no": 1,
+        "parts": parts,
+        "started_at": 1.0,
+        "ended_at": 2.0,
+        "exit_code": 3,
+        "reason": None,
+        "asked_end": None,
+    }
+    odd: Any = {**lab.tasks[1], "name": "x\x1b[2J", "attempts": [tried]}
+    shown = pages.task_page(odd, 1065.0)
+    assert shown.splitlines()[-1].split()[:3] == ["1", "训练机-甲", "0"]
+    assert shown.endswith("exit code 3")
     assert "name:        x\\x1b[2J" in shown
     assert "runs on:     训练机-甲, GPU 0,1" in shown
     assert "runs for:    1m05s" in shown

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from master.core.attempt import Exit
+from master.core.exits import Exit
 from master.core.inventory import NodeState
 from master.core.task import Task, TaskState
 from master.desktop import news_file
@@ -179,9 +179,9 @@ def test_why_a_task_could_not_begin_is_told_where_the_desktop_client_looks(tmp_p
                 ("log_too_large", 143, "99 bytes in /x/5.log, 9 are allowed"),
             )  # fmt: skip
             for task, (cause, code, error) in zip(tasks, ends, strict=True):
-                await settled(lambda: task.launch is not None)  # noqa: B023
-                assert task.launch is not None
-                end = Exit(task.launch.launch_id, cause, 2.0, code, error)
+                await settled(lambda: task.allocation)  # noqa: B023
+                assert task.allocation
+                end = Exit(task.allocation[0].launch_id, cause, 2.0, code, error)
                 master.engine.event(lambda: master.core.exited("a", end, 2.0))  # noqa: B023
             await settled(lambda: "日志超过上限" in (tmp_path / "news").read_text(encoding="utf-8"))
             told = [line for line in lines(tmp_path / "news") if "运行失败" in line]
@@ -202,10 +202,11 @@ def test_a_node_that_starts_nothing_is_told_once_and_so_is_its_return(tmp_path: 
             master.online()
             drafts = [Task(id=0, command="true", owner="ann") for _ in range(3)]
             tasks = master.engine.client_change(lambda: master.core.submit(drafts, 1.0))
-            await settled(lambda: all(task.launch is not None for task in tasks))
+            await settled(lambda: all(task.allocation for task in tasks))
             for task in tasks:
-                assert task.launch is not None
-                refused = Exit(task.launch.launch_id, "not_started", 2.0, None, "Read-only file system", None, "node")
+                assert task.allocation
+                launch_id = task.allocation[0].launch_id
+                refused = Exit(launch_id, "not_started", 2.0, None, "Read-only file system", None, "node")
                 master.engine.event(lambda: master.core.exited("a", refused, 2.0))  # noqa: B023
             await settled(lambda: "无法启动任务" in (tmp_path / "news").read_text(encoding="utf-8"))
             master.engine.event(lambda: master.core.resume("a"))

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from master.core.attempt import Exit
 from master.core.effects import Start
+from master.core.exits import Exit
 from master.core.inventory import NodeState
 from master.core.task import Task, TaskState
 from master.desktop import task_rows
@@ -201,9 +201,8 @@ def ended(master: DesktopPlace, task_id: int, code: int = 0) -> None:
     """The node tells that a running task has ended."""
 
     def end() -> None:
-        launch = master.core.tasks[task_id].launch
-        assert launch is not None
-        exit_ = Exit(launch.launch_id, "exited", at=5.0, code=code, started_at=2.0)
+        (part,) = master.core.tasks[task_id].allocation
+        exit_ = Exit(part.launch_id, "exited", at=5.0, code=code, started_at=2.0)
         master.engine.event(lambda: master.core.exited("a", exit_, 5.0))
 
     in_loop(master, end)
@@ -216,8 +215,8 @@ def started(master: DesktopPlace) -> None:
         master.online()
         master.core.plan()
         for one in master.core.active():
-            if one.launch is not None:
-                master.core.started("a", one.launch.launch_id, 2.0, 2.0)
+            if one.allocation:
+                master.core.started("a", one.allocation[0].launch_id, 2.0, 2.0)
         master.engine.event(lambda: None)
 
     in_loop(master, begin)

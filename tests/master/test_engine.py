@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from master import engine as engine_module
-from master.core.attempt import Exit
 from master.core.effects import Ack, Kill, Start
+from master.core.exits import Exit
 from master.core.task import Task, TaskState
 from master.durable.store import RESERVE, Store
 from master.engine import EXIT_DEFECT, EXIT_SYNC_FAILED

@@ -66,8 +66,7 @@ TASK: dict[str, Any] = {
     "ended_at": None,
     "attempt": 1,
     "gpus": 2,
-    "allocation": [{"node": "node1", "gpus": [3, 4]}],
-    "launch": {"launch_id": "launch-7", "node": "node1"},
+    "allocation": [{"node": "node1", "gpus": [3, 4], "launch_id": "launch-7"}],
 }
 
 
@@ -220,7 +219,7 @@ def test_an_end_tells_how_and_how_long_the_task_ran() -> None:
     ended = {**TASK, "state": "failed", "ended_at": AT + 2}
     tags = {"host": "node1", "state": "failed", "user": "ada"}
     assert end_point(ended) == Point("task", tags, {"ends": 1, "lost": 0, "run_s": 2.0}, AT_NS + 2_000_000_000 + 7)
-    never_ran = {**ended, "state": "cancelled", "started_at": None, "allocation": [], "launch": None}
+    never_ran = {**ended, "state": "cancelled", "started_at": None, "allocation": []}
     told = end_point(never_ran)
     assert told is not None
     assert (told.tags["host"], told.fields["run_s"]) == ("-", None)

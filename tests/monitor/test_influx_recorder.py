@@ -8,7 +8,7 @@ from monitor.influx import SECOND, Point
 from monitor.influx_recorder import REMEMBERED, Recorder
 from tests.monitor.test_influx import AT, GPU, SAMPLE, TASK
 
-WAITING = {**TASK, "state": "waiting", "started_at": None, "allocation": [], "launch": None}
+WAITING = {**TASK, "state": "waiting", "started_at": None, "allocation": []}
 ENDED = {**TASK, "state": "succeeded", "ended_at": AT + 5}
 NODE = {"name": "node1", "state": "online", "schedulable": True, "gpus": [], "tasks": []}
 

@@ -145,7 +145,7 @@ def _as_told(task: Task, entry: Task, told: Testimony) -> list[str]:
 def _explained(task: Task, evidence: Evidence, points: Counter[str]) -> list[str]:
     excuses, number = evidence.excuses, task["id"]
     node = next((part["node"] for part in task["allocation"]), None)
-    launches = evidence.told.launches.get(number, set()) | {(task.get("launch") or {}).get("launch_id", "")}
+    launches = evidence.told.launches.get(number, set()) | {part.get("launch_id", "") for part in task["allocation"]}
     if launches & excuses.shims:
         return []
     ended = task["ended_at"] or 0.0

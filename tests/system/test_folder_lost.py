@@ -23,7 +23,7 @@ def empty(folder: Path) -> None:
 
 
 def launch_of(client: Client, task: int) -> Any:
-    return dict(client.show(task))["launch"]
+    return dict(client.show(task)["allocation"][0])
 
 
 def until_new_agent(lab: Lab, client: Client, before: str) -> None:

@@ -134,8 +134,8 @@ def test_a_killed_shim_frees_no_gpu_before_its_tree_is_gone(lab: Lab) -> None:
     with lab.client() as client:
         task = client.submit(["env", "-i", "/bin/sh", "-c", "sleep 1000; true"], gpus=8)
         client.wait([task], 60, until="started")
-        launch: Any = dict(client.show(task))["launch"]
-        pid = int(launch["pid"])
+        part: Any = client.show(task)["allocation"][0]
+        pid = int(part["pid"])
         [sleeps] = until("its child", lambda: [one.pid for one in alive(lambda _: True) if one.parent == pid])
         shim = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
         os.kill(shim, signal.SIGKILL)

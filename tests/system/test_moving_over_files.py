@@ -1,9 +1,12 @@
-"""What a master of a version before left in its folder, whole or damaged, is to this one what it was to that one."""
+"""What a master of a version before left in its folder, whole or damaged, is to this one what it was to that one, and
+stays so for that one until it is of the new format: then the copy is, which is kept beside."""
 
 from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,9 +14,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from master import failpoint
+from master.durable import upgrade
 from tests import landed
 from tests.landed_load import outcome
-from tests.system.lab import Lab
+from tests.system.lab import ROOT, Lab
 from tests.waiting import until
 from wire.errors import UnreachableError
 
@@ -21,6 +26,13 @@ JOURNAL = "journal.jsonl"
 COMPACTS = "compaction.done:1000000"
 """A master that is armed so compacts whenever it wrote, and never dies of it."""
 LOADER = Path(landed.__file__).with_name("landed_load.py")
+OPEN = """
+import sys
+from pathlib import Path
+from master.durable.disk import OsDisk
+from master.durable.store import Store
+Store(Path(sys.argv[1]), OsDisk()).open()
+"""
 Change = Callable[[Path], object]
 
 
@@ -167,13 +179,70 @@ def test_every_kind_of_folder_is_what_it_was(left: Left, tmp_path: Path) -> None
             shutil.copytree(left.task_info, copy, ignore=shutil.ignore_patterns("lock"))
             CHANGES[name](copy)
             made.append((str(copy), permit))
-    theirs = json.loads(landed.run(left.code, "-P", str(LOADER), told=json.dumps(folders["theirs"])))
+    theirs = [in_new_words(found) for found in loaded(left.code, folders["theirs"])]
     ours = [outcome(Path(folder), permit) for folder, permit in folders["ours"]]
     if left.version == "earlier":
         for before, now in zip(theirs, ours, strict=True):
             without_news(before, now)
     assert {kind: told for kind, *two in zip(kinds, theirs, ours, strict=True) if (told := differing(*two))} == {}
     assert_it_is_worth_it(left, dict(zip(kinds, ours, strict=True)))
+
+
+def loaded(code: Path, folders: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    """What starts of that version make of these folders, each with its permit."""
+    return list(json.loads(landed.run(code, "-P", str(LOADER), told=json.dumps(folders))))
+
+
+KILLED = [("format.copied", 1), ("format.copied", 4), ("format.kept", 1), ("format.renamed", 1), ("format.begun", 1)]
+
+
+@pytest.mark.parametrize(("point", "count"), KILLED)
+def test_a_first_start_that_is_killed_leaves_the_folder_to_the_version_before_or_to_this_one(
+    left: Left, tmp_path: Path, point: str, count: int
+) -> None:
+    assert {name for name, _ in KILLED} == set(failpoint.FORMAT)
+    folder, again, was = (copied(left, tmp_path / name) for name in ("killed", "again", "was"))
+    for one in (folder, again):
+        told = json.dumps([(str(one), "")])
+        with pytest.raises(subprocess.CalledProcessError) as killed:
+            landed.run(ROOT, "-P", str(LOADER), told=told, MUSTER_FAILPOINT=f"{point}:{count}")
+        assert killed.value.returncode == -signal.SIGKILL
+    before, theirs = loaded(left.code, [(str(was), ""), (str(folder), "")])
+    if point in ("format.renamed", "format.begun"):
+        assert theirs == {"refused": "store_corrupt"}
+    else:
+        assert {**theirs, "files": [name for name in theirs["files"] if name != upgrade.KEPT]} == before
+    ours = outcome(again, "")
+    assert ours["tasks"] == in_new_words(before)["tasks"]
+    assert ours["seq"] >= before["seq"] if left.version == "earlier" else ours["seq"] == before["seq"]
+
+
+def test_the_version_before_refuses_the_folder_then_in_one_line_and_goes_on_from_the_copy(
+    left: Left, tmp_path: Path
+) -> None:
+    folder, was = copied(left, tmp_path / "task_info"), copied(left, tmp_path / "was")
+    assert "tasks" in outcome(folder, "")
+    with pytest.raises(subprocess.CalledProcessError) as refusal:
+        landed.run(left.code, "-c", OPEN, str(folder))
+    said = refusal.value.stderr.strip().splitlines()[-1]
+    assert "state.json: it is not what we wrote (Object contains unknown field `format`). Nothing was changed." in said
+    shutil.copytree(folder / upgrade.KEPT, folder, dirs_exist_ok=True)  # as docs/moving-over.md says
+    before, again = loaded(left.code, [(str(was), ""), (str(folder), "")])
+    assert set(before.pop("files")) <= set(again.pop("files"))
+    assert again == before
+
+
+def copied(left: Left, folder: Path) -> Path:
+    """What was left, once more."""
+    return Path(shutil.copytree(left.task_info, folder, ignore=shutil.ignore_patterns("lock")))
+
+
+def in_new_words(found: dict[str, Any]) -> dict[str, Any]:
+    """What the version before found, as this one should find it; where it starts, this one has kept a copy."""
+    if "refused" in found:
+        return found
+    tasks = {number: landed.as_now(task) for number, task in found["tasks"].items()}
+    return {**found, "tasks": tasks, "files": sorted([*found["files"], upgrade.KEPT])}
 
 
 def without_news(before: dict[str, Any], now: dict[str, Any]) -> None:

@@ -6,14 +6,15 @@ import argparse
 import time
 
 from client.cli.arguments import ids
-from client.cli.terminal import coloured
+from client.cli.terminal import coloured, terminal_width
+from client.text.attempts import attempts_table
 from client.text.colours import painted_state
 from client.text.task_page import task_page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from client.cli.context import Context
-    from client.shapes import Task
+    from client.shapes import TaskPage
 
 EXAMPLES = """examples:
   muster show 7
@@ -42,7 +43,7 @@ def _several(context: Context, wanted: list[int]) -> int:
     from client.cli.each import Refused
     from wire.errors import NotFoundError
 
-    tasks: list[Task] = []
+    tasks: list[TaskPage] = []
     refused = Refused(context)
     for task_id in wanted:
         try:
@@ -59,9 +60,14 @@ def _several(context: Context, wanted: list[int]) -> int:
     return 1 if refused else 0
 
 
-def _tell(context: Context, task: Task) -> None:
+def _tell(context: Context, task: TaskPage) -> None:
     if context.json:
         return
     for label, value in task_page(task, time.time()):
         shown = painted_state(value) if label == "state" and coloured() else value
         context.say(f"{label + ':':<12}{shown}")
+    attempts = task.get("attempts")  # masters before told of none
+    if attempts:
+        context.say("")
+        for line in attempts_table(attempts, terminal_width()).splitlines():
+            context.say(line)

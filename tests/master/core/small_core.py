@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from master.core.attempt import Exit
 from master.core.core import Core
+from master.core.exits import Exit
 from master.core.inventory import Facts, NodeSpec, NodeState
 from master.core.task import Task
 
@@ -61,12 +61,12 @@ def submit(core: Core, **wants: object) -> Task:
 def run(core: Core, task: Task, code: int = 0) -> None:
     """Plan, start and end a task."""
     core.plan()
-    assert task.launch is not None
-    core.started(task.launch.node, task.launch.launch_id, 2.0, 2.0)
-    core.exited(task.launch.node, Exit(task.launch.launch_id, "exited", 3.0, code), 3.0)
+    assert task.allocation
+    core.started(task.allocation[0].node, task.allocation[0].launch_id, 2.0, 2.0)
+    core.exited(task.allocation[0].node, Exit(task.allocation[0].launch_id, "exited", 3.0, code), 3.0)
 
 
 def launch_of(task: Task) -> str:
     """The launch id of its attempt."""
-    assert task.launch is not None
-    return task.launch.launch_id
+    assert task.allocation
+    return task.allocation[0].launch_id

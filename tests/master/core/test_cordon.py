@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from master.core.attempt import Exit, Seen
 from master.core.core import Core
 from master.core.effects import Kill
+from master.core.exits import Exit, Seen
 from master.core.inventory import Facts, NodeSpec, NodeState
 from master.core.task import TaskState
 from tests.master.core.small_core import BOOT, EIGHT, core_with, launch_of, submit

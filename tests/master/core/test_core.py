@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from master.core.attempt import Exit, Seen
 from master.core.core import Core
 from master.core.effects import Ack, Kill, Start
+from master.core.exits import Exit, Seen
 from master.core.inventory import NodeSpec, NodeState
 from master.core.task import ENDED, After, Task, TaskState
 from tests.master.core.small_core import BOOT, EIGHT, REBOOTED, core_with, launch_of, run, submit
@@ -268,7 +268,7 @@ def test_an_ended_task_that_is_edited_or_retried_queues_again_as_a_new_attempt()
     run(core, task, 1)
     first = launch_of(task)
     core.retry(task.id)
-    assert (task.state, task.exit_code, task.launch) == (TaskState.WAITING, None, None)
+    assert (task.state, task.exit_code, task.allocation) == (TaskState.WAITING, None, [])
     run(core, task, 1)
     core.edit(Task(id=task.id, command="better"))
     run(core, task, 0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from master.core.attempt import Exit
 from master.core.core import Core
+from master.core.exits import Exit
 from master.core.gpu_watch import FREE_MIB, SETTLE_S, GpuReport, GpuWatch, Holder, condition
 from master.core.inventory import NodeSpec, NodeState
 from master.core.task import TaskState

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from master.core.attempt import Part
 from master.core.inventory import Facts, Inventory, Node, NodeSpec, NodeState, request_of
-from master.core.task import Allocation, Task
+from master.core.task import Task
 
 FOUR = NodeSpec(name="a", gpu_models=("GPU",) * 4)
 FACTS = Facts(boot_id="b", state_id="s", cpus=8, memory_mib=1000)
 
 
 def task(number: int = 1, gpus: list[int] | None = None, **wants: object) -> Task:
-    held = [Allocation("a", gpus or [])]
+    held = [Part("a", gpus or [])]
     return Task(id=number, command="true", gpus=len(gpus or []), allocation=held, **wants)  # type: ignore[arg-type]
 
 
@@ -41,7 +42,7 @@ def test_a_gpu_is_never_booked_twice_and_a_refused_booking_changes_nothing() -> 
 
 def test_a_node_that_left_the_registry_keeps_what_runs_there_and_takes_nothing_new() -> None:
     inventory = Inventory((FOUR,))
-    inventory.take(Task(id=1, command="true", gpus=1, allocation=[Allocation("gone", [0])]))
+    inventory.take(Task(id=1, command="true", gpus=1, allocation=[Part("gone", [0])]))
     node = inventory.nodes["gone"]
     assert not node.takes_tasks
     assert node.gpu_holder == {0: 1}

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from master.core.activation import CANNOT_START
+from master.core.attempt import Part
 from master.core.launching import LaunchSettings, argv, environment, launch_message
-from master.core.task import Allocation, Launch, Task
+from master.core.task import Task
 
 NASTY = [
     "plain",
@@ -88,24 +90,28 @@ def test_a_command_that_does_not_exist_has_the_code_that_bash_gives_it() -> None
 
 
 def _placed(gpus: list[int], **keys: object) -> Task:
-    launch = Launch("7.2.abc", "a", "boot", "state")
-    return Task(id=7, command="true", allocation=[Allocation("a", gpus)], launch=launch, attempt=2, **keys)  # type: ignore[arg-type]
+    part = Part("a", gpus, "7.2.abc", "boot", "state")
+    return Task(id=7, command="true", allocation=[part], attempt=2, **keys)  # type: ignore[arg-type]
+
+
+def _seen(task: Task, *words: Any) -> dict[str, str]:
+    return environment(task, task.allocation[0], *words)
 
 
 @pytest.mark.parametrize(("gpus", "visible"), [([], ""), ([3], "3"), ([0, 2, 5], "0,2,5")])
 def test_a_task_sees_the_gpus_that_it_was_given_and_no_others(gpus: list[int], visible: str) -> None:
-    seen = environment(_placed(gpus), {})
+    seen = _seen(_placed(gpus), {})
     assert (seen["CUDA_VISIBLE_DEVICES"], seen["CUDA_DEVICE_ORDER"]) == (visible, "PCI_BUS_ID")
 
 
 def test_gpus_are_called_by_name_where_their_numbers_mean_others() -> None:
-    seen = environment(_placed([0, 2]), {}, {0: "GPU-a", 2: "GPU-c"})
+    seen = _seen(_placed([0, 2]), {}, {0: "GPU-a", 2: "GPU-c"})
     assert seen["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-c"
 
 
 def test_the_users_variables_win_over_the_masters_and_never_over_what_says_which_gpus() -> None:
     variables = {"A": "user", "CUDA_VISIBLE_DEVICES": "0,1,2,3", "MUSTER_TASK_ID": "99"}
-    seen = environment(_placed([1], variables=variables, name="名"), {"A": "conf", "B": "conf"})
+    seen = _seen(_placed([1], variables=variables, name="名"), {"A": "conf", "B": "conf"})
     told = {key: seen[key] for key in ("A", "B", "CUDA_VISIBLE_DEVICES", "MUSTER_TASK_ID", "MUSTER_TASK_NAME")}
     assert told == {
         "A": "user",
@@ -119,12 +125,10 @@ def test_the_users_variables_win_over_the_masters_and_never_over_what_says_which
 def test_the_message_for_the_agent_is_whole() -> None:
     settings = LaunchSettings(conda="/conda", task_env={"P": "1"}, grace_s=3.0)
     task = _placed([0], cwd="/work", log_path="/logs/7.log", time_limit_s=60.0)
-    message = launch_message(task, settings)
+    message = launch_message(task, task.allocation[0], settings)
     assert (message["op"], message["launch_id"], message["cwd"]) == ("launch", "7.2.abc", "/work")
     assert (message["log_path"], message["grace_s"], message["time_limit_s"]) == ("/logs/7.log", 3.0, 60.0)
     assert message["env"]["P"] == "1"
-    with pytest.raises(ValueError, match="no attempt"):
-        launch_message(Task(id=1, command="true"), settings)
 
 
 def _conda(folder: Path) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from master.core.attempt import Exit, Seen
 from master.core.book import Book, IllegalTransitionError
 from master.core.core import Core
+from master.core.exits import Exit, Seen
 from master.core.inventory import NodeState
 from master.core.law import LAW, TRANSITIONS, Event, check
 from master.core.outcome import Pending
@@ -43,7 +43,7 @@ def brought_to(state: TaskState, **wants: object) -> tuple[Core, Task]:
 
 def exit_of(task: Task, cause: str, code: int | None = None, fault: str = "") -> Exit:
     """The end of its attempt, or of one that nobody knows."""
-    return Exit(task.launch.launch_id if task.launch else "none", cause, 4.0, code, "why", None, fault)
+    return Exit(task.allocation[0].launch_id if task.allocation else "none", cause, 4.0, code, "why", None, fault)
 
 
 def is_given_up(core: Core) -> None:

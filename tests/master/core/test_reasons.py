@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from master.core.attempt import Exit
 from master.core.core import Core
+from master.core.exits import Exit
 from master.core.task import Task, TaskState, TaskView
 from master.views.tasks import task_view
 from tests.master.core.small_core import core_with, submit
@@ -19,8 +19,8 @@ def seen(core: Core, task: Task) -> tuple[str | None, str | None, object]:
 def ended(core: Core, exit_: Exit) -> Task:
     task = submit(core)
     core.plan()
-    assert task.launch is not None
-    core.exited("a", msgspec.structs.replace(exit_, launch_id=task.launch.launch_id), 9.0)
+    assert task.allocation
+    core.exited("a", msgspec.structs.replace(exit_, launch_id=task.allocation[0].launch_id), 9.0)
     return task
 
 

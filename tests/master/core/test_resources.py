@@ -8,11 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from master.core.attempt import Allocation, Part
 from master.core.inventory import Facts, Inventory, Node, NodeSpec, request_of
 from master.core.node import NodeState
 from master.core.resources import RESOURCES, Cluster, Free, FreeNode, Need, Resource, Scope, needs_of, rows_of
 from master.core.scheduler import Room, explain
-from master.core.task import Allocation, Task, Unstarted
+from master.core.task import Task, Unstarted
 
 FACTS = Facts(boot_id="b", state_id="s", cpus=4, memory_mib=1)
 SEATS = Resource[Cluster](
@@ -109,7 +110,7 @@ def test_the_books_are_as_before_when_everything_is_given_back(asked: list[dict[
             continue
         free = FreeNode(node)
         free.take(needs_of(task, Scope.NODE))
-        task.allocation = [part]
+        task.allocation = [Part(part.node, part.gpus)]
         inventory.take(task)
         held.append(task)
         assert free.counts == FreeNode(node).counts, "the planner and the books count alike"
@@ -143,8 +144,8 @@ def test_what_the_cluster_has_is_counted_over_all_nodes() -> None:
         node.state, node.facts = NodeState.ONLINE, FACTS
     first, second = (task_of(number, {"cpus": 3, **WORKED_OUT}) for number in (1, 2))
     part = Room(inventory).place(request_of(first))
-    assert part == Allocation("a")
-    first.allocation = [part]
+    assert part == Allocation("a", [])
+    first.allocation = [Part(part.node, part.gpus)]
     inventory.take(first)
     assert Room(inventory).place(request_of(second)) is None
     told = str(explain(request_of(second), inventory))
@@ -152,7 +153,7 @@ def test_what_the_cluster_has_is_counted_over_all_nodes() -> None:
     never = inventory.why_never(request_of(task_of(3, {"cpus": 6, **WORKED_OUT})))
     assert str(never) == "it asks for 6 CPUs and 6 seats, but the cluster has 5 seats"
     inventory.give_back(first)
-    assert Room(inventory).place(request_of(second)) == Allocation("a")
+    assert Room(inventory).place(request_of(second)) == Allocation("a", [])
     room = Room(inventory)
     assert room.place(request_of(second)) is not None
     assert room.place(request_of(first)) is None, "what this round has given out is gone"

@@ -6,10 +6,11 @@ import random
 from collections.abc import Callable
 from contextlib import suppress
 
+import msgspec
 import pytest
 
-from master.core.attempt import Exit, Seen
 from master.core.core import Core, InconsistentError
+from master.core.exits import Exit, Seen
 from master.core.inventory import NodeSpec, NodeState
 from master.core.task import ACTIVE, After, Task, TaskState
 from tests.master.core.small_core import BOOT, REBOOTED, core_with, launch_of, submit
@@ -66,8 +67,8 @@ def _node_speaks(core: Core, chance: random.Random) -> None:
     if not active:
         return
     task = chance.choice(active)
-    assert task.launch is not None
-    launch, node = task.launch.launch_id, task.launch.node
+    assert task.allocation
+    launch, node = task.allocation[0].launch_id, task.allocation[0].node
     if chance.random() < 0.5:
         core.started(node, launch, 2.0, 2.0, pid=chance.randrange(3))
     elif chance.random() < 0.3:
@@ -163,8 +164,7 @@ def somebody_waits_for_what_has_ended(core: Core) -> None:
 
 def an_attempt_is_known_by_another_id(core: Core) -> None:
     task = core.tasks[1]
-    assert task.launch is not None
-    core.tasks[1].launch = type(task.launch)("other", "a", "", "")
+    task.allocation = [msgspec.structs.replace(task.allocation[0], launch_id="other")]
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from master.core.attempt import Part
 from master.core.backlog import Backlog, order_of
 from master.core.inventory import Facts, Inventory, NodeSpec, NodeState, Request, request_of
 from master.core.obstacles import obstacles
 from master.core.request import demand_of
 from master.core.scheduler import Room, Snapshot, explain, plan
-from master.core.task import Allocation, Task
+from master.core.task import Task
 from wire.message import Message
 
 NAMES = ("a", "b", "c")
@@ -70,7 +71,7 @@ def test_nothing_is_booked_twice_and_nothing_that_fits_is_left_waiting(
         assert task.node in (None, part.node)
         assert len(part.gpus) == task.gpus
         assert task.gpu_ids in (None, part.gpus)
-        task.allocation = [part]
+        task.allocation = [Part(part.node, part.gpus)]
         inventory.take(task)  # raises if a GPU is held
     for node in inventory.nodes.values():
         assert set(node.gpu_holder) <= set(range(len(node.spec.gpu_models)))
@@ -108,9 +109,9 @@ def told_of(asked: Request, inventory: Inventory) -> list[str]:
 
 def test_what_stands_in_the_way_is_told_by_name() -> None:
     inventory = inventory_of((NodeSpec(name="a", gpu_models=("GPU",) * 2, cpus=2, slots=1),))
-    holder = Task(id=7, command="true", gpus=1, cpus=1, allocation=[Allocation("a", [0])])
+    holder = Task(id=7, command="true", gpus=1, cpus=1, allocation=[Part("a", [0])])
     inventory.take(holder)
-    inventory.take(Task(id=8, command="true", allocation=[Allocation("a")]))
+    inventory.take(Task(id=8, command="true", allocation=[Part("a", [])]))
     assert told_of(request(gpus=2), inventory) == ["a: 1 of 2 GPUs free (task 7)"]
     assert told_of(request(gpus=1, gpu_ids=[0]), inventory) == ["a: GPU 0 held (task 7)"]
     assert told_of(request(cpus=2), inventory) == ["a: 1 of 2 CPUs free"]

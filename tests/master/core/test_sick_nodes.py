@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from master.core.attempt import Exit
 from master.core.core import Core
 from master.core.effects import Effect, Rest
+from master.core.exits import Exit
 from master.core.health import LONGEST_REST_S, REST_S
 from master.core.inventory import NodeSpec
 from master.core.task import Task, TaskState
@@ -20,9 +20,9 @@ WHY = "the launch cannot be recorded in /state: Read-only file system"
 
 def refuse(core: Core, task: Task, fault: str = "node") -> str:
     """The node of its attempt cannot start it; that node."""
-    assert task.launch is not None
-    node = task.launch.node
-    core.exited(node, Exit(task.launch.launch_id, "not_started", 3.0, None, WHY, None, fault), 3.0)
+    assert task.allocation
+    node = task.allocation[0].node
+    core.exited(node, Exit(task.allocation[0].launch_id, "not_started", 3.0, None, WHY, None, fault), 3.0)
     return node
 
 
@@ -36,13 +36,13 @@ def test_what_a_node_could_not_start_is_tried_on_another_with_the_next_number() 
     task = submit(core, gpus=1)
     core.plan()
     first = refuse(core, task)
-    assert (task.state, task.attempt, task.launch, task.allocation) == (TaskState.WAITING, 1, None, [])
+    assert (task.state, task.attempt, task.allocation) == (TaskState.WAITING, 1, [])
     assert core.inventory.nodes[first].free_gpus == [0]
     core.rested(first)
     core.plan()
     assert task.attempt == 2
-    assert task.launch is not None
-    assert task.launch.node != first
+    assert task.allocation
+    assert task.allocation[0].node != first
     run(core, task)
     assert task.state is TaskState.SUCCEEDED
 
@@ -162,7 +162,7 @@ def test_what_was_set_aside_stays_so_over_a_restart_until_somebody_returns_it() 
     core.take_outcome()
     for _ in tasks:
         core.plan()
-        task = next(task for task in tasks if task.launch is not None)
+        task = next(task for task in tasks if task.allocation)
         refuse(core, task)
         core.hold(task.id)
         core.rested("a")

@@ -77,9 +77,8 @@ def test_a_second_agent_does_not_take_over_while_tasks_run_with_the_first(tmp_pa
             assert (answer["code"], answer["final"]) == ("busy", False)
             assert "node lost a" in answer["message"]
             assert far.core.tasks[task.id].state is TaskState.STARTING
-            launch = far.core.tasks[task.id].launch
-            assert launch is not None
-            there = {"launch_id": launch.launch_id, "state": "running", "started_at": 5.0, "pid": 7}
+            (part,) = far.core.tasks[task.id].allocation
+            there = {"launch_id": part.launch_id, "state": "running", "started_at": 5.0, "pid": 7}
             await far.join(token, "s1", (there,))
             await settled(lambda: far.core.tasks[task.id].state is TaskState.RUNNING)
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from master.core.attempt import Part
 from master.core.backlog import order_of
-from master.core.task import After, Allocation, Task, TaskState
+from master.core.task import After, Task, TaskState
 from master.durable.legacy import (
     EXEC,
     HIST,
@@ -91,8 +92,10 @@ def test_the_list_that_an_entry_lies_in_counts_more_than_its_state(file: str, ol
 
 
 def test_where_it_ran_is_known_of_what_was_started() -> None:
-    assert to_task(entry(slaver="a", state="err", gpu_num=[2, "3"])).allocation == [Allocation("a", [2, 3])]
-    assert to_task(entry(slaver="a", state="err", gpu_num="odd")).allocation == [Allocation("a", [])]
+    assert to_task(entry(slaver="a", state="err", gpu_num=[2, "3"])).allocation == [Part("a", [2, 3])]
+    (attempt,) = to_task(entry(slaver="a", state="err", gpu_num=[2, "3"])).attempts
+    assert (attempt.no, attempt.parts) == (1, [Part("a", [2, 3])])
+    assert to_task(entry(slaver="a", state="err", gpu_num="odd")).allocation == [Part("a", [])]
     assert to_task(entry(slaver="a", state="wait", gpu_num=[0])).allocation == []
 
 

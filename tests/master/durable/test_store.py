@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.core.task import Change, Launch, Task, TaskState
+from master.core.attempt import Part
+from master.core.task import Change, Task, TaskState
 from master.durable import store as store_module
 from master.durable.disk import OsDisk, SyncFailedError
 from master.durable.store import Image, Permit, Store
@@ -51,14 +52,14 @@ def test_a_new_folder_has_all_its_files_and_no_tasks(tmp_path: Path) -> None:
 
 def test_what_was_committed_is_back_and_what_was_not_is_gone(tmp_path: Path) -> None:
     store, _ = started(tmp_path)
-    launch = Launch("1.1.abc", "local", "boot", "state")
-    record(store, Task(id=1, command=["a", "字"], state=TaskState.RUNNING, launch=launch))
+    parts = [Part("local", [], "1.1.abc", "boot", "state")]
+    record(store, Task(id=1, command=["a", "字"], state=TaskState.RUNNING, allocation=parts))
     store.append(Change(state={"epoch": msgspec.Raw(b"3")}, answered={"r": msgspec.Raw(b'{"id":1}')}))
     store.commit()
     store.append(Change(tasks=[Task(id=2, command="b")]))
     store.close()
     again, image = started(tmp_path)
-    assert image.tasks == {1: Task(id=1, command=["a", "字"], state=TaskState.RUNNING, launch=launch, seq=1)}
+    assert image.tasks == {1: Task(id=1, command=["a", "字"], state=TaskState.RUNNING, allocation=parts, seq=1)}
     assert bytes(image.state["epoch"]) == b"3"
     assert bytes(image.answered["r"]) == b'{"id":1}'
     assert (image.seq, image.next_id) == (2, 2)

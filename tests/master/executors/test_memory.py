@@ -67,9 +67,9 @@ def test_a_kill_ends_it_at_once_and_what_has_ended_is_not_killed() -> None:
     lab.carry_out()
     lab.wait(0.0)
     assert (task.state, task.ended_at) == (TaskState.CANCELLED, 1004.0)
-    assert other.launch is not None
+    assert other.allocation
     lab.wait(6.0)
-    lab.executor.perform([Kill("a", other.launch.launch_id)])
+    lab.executor.perform([Kill("a", other.allocation[0].launch_id)])
     lab.wait(1.0)
     assert other.state is TaskState.SUCCEEDED
 

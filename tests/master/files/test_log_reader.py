@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from master.core.attempt import Exit, Seen
+from master.core.exits import Exit, Seen
 from master.files import log_reader
 from tests.master.durable.storage import hanging
 from tests.master.in_process import InProcess, Peer, run
@@ -28,17 +28,15 @@ async def logged(master: InProcess, peer: Peer, log: Path) -> int:
     """A task whose log is this file, and which runs."""
     master.online()
     task = await peer.call("task.submit", command="x", log=str(log), gpus=1)
-    await settled(lambda: master.core.tasks[task["id"]].launch)
-    launch = master.core.tasks[task["id"]].launch
-    assert launch is not None
-    master.engine.event(lambda: master.core.reconcile("a", [Seen(launch.launch_id, started_at=1.0)], 1.0))
+    await settled(lambda: master.core.tasks[task["id"]].allocation)
+    (part,) = master.core.tasks[task["id"]].allocation
+    master.engine.event(lambda: master.core.reconcile("a", [Seen(part.launch_id, started_at=1.0)], 1.0))
     return int(task["id"])
 
 
 def end(master: InProcess, task_id: int) -> None:
-    launch = master.core.tasks[task_id].launch
-    assert launch is not None
-    exit_ = Exit(launch.launch_id, "exited", at=2.0, code=0)
+    (part,) = master.core.tasks[task_id].allocation
+    exit_ = Exit(part.launch_id, "exited", at=2.0, code=0)
     master.engine.event(lambda: master.core.exited("a", exit_, 2.0))
 
 

@@ -172,8 +172,8 @@ class Field:
     async def running(self, task_id: int) -> str:
         task = self.master.core.tasks[task_id]
         await settled(lambda: task.state is TaskState.RUNNING)
-        assert task.launch is not None
-        return task.launch.launch_id
+        assert task.allocation
+        return task.allocation[0].launch_id
 
 
 def test_nodes_come_and_go_with_the_registry(tmp_path: Path) -> None:

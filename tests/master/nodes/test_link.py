@@ -122,7 +122,7 @@ class Linked:
     def _perform(self, effects: list[Any]) -> None:
         for effect in effects:
             if isinstance(effect, Start):
-                self.link.send(launch_message(effect.task, SETTINGS))
+                self.link.send(launch_message(effect.task, effect.task.allocation[0], SETTINGS))
             elif isinstance(effect, Kill):
                 self.link.send({"op": "kill", "launch_id": effect.launch_id})
             else:
@@ -261,7 +261,7 @@ def test_a_link_that_breaks_leaves_the_task_as_it_is_and_comes_back(tmp_path: Pa
             assert here.node.gpu_holder == {0: 1}
             await again.shake_hands({"launch_id": launch_id, "state": "running", "started_at": 5.0})
             await settled(lambda: here.node.state is NodeState.ONLINE)
-            assert here.master.core.tasks[1].launch.launch_id == launch_id  # type: ignore[union-attr]
+            assert here.master.core.tasks[1].allocation[0].launch_id == launch_id
 
     run(story())
 

@@ -6,8 +6,9 @@ import time
 
 import pytest
 
+from master.core.attempt import Part
 from master.core.gpu_watch import FREE_MIB, GpuReport, Holder
-from master.core.task import Allocation, Task, TaskState
+from master.core.task import Task, TaskState
 from master.watchers.idle_detector import AGAIN_S, BUSY_PERCENT, GAP_S, IdleDetector, Step
 
 AFTER_S = 600.0
@@ -27,7 +28,7 @@ class Story:
     def __init__(self) -> None:
         self.detector = IdleDetector(AFTER_S)
         self.marks = self.detector.marks
-        self.task = Task(id=1, command="true", state=TaskState.RUNNING, allocation=[Allocation("a", [0, 1])])
+        self.task = Task(id=1, command="true", state=TaskState.RUNNING, allocation=[Part("a", [0, 1])])
         self.now = BEGIN
         self.log_at: float | None = BEGIN - 1
         self.looks: list[float] = []
@@ -67,7 +68,7 @@ def test_a_task_that_does_nothing_for_long_is_marked_once_and_not_before_its_tim
 
 def test_one_gpu_is_told_of_as_one() -> None:
     story = Story()
-    story.task.allocation = [Allocation("a", [5])]
+    story.task.allocation = [Part("a", [5])]
     story.passes(2 * AFTER_S, report(5))
     assert "its GPU (5 on node a) does nothing" in story.marked
 
@@ -207,7 +208,7 @@ def test_another_attempt_of_the_task_begins_with_nothing() -> None:
 
 def test_of_a_task_on_two_nodes_all_gpus_must_do_nothing() -> None:
     story = Story()
-    story.task.allocation = [Allocation("a", [0]), Allocation("b", [3])]
+    story.task.allocation = [Part("a", [0]), Part("b", [3])]
     end = story.now + AFTER_S
     while story.now < end:
         story.sees(report(0))
@@ -222,6 +223,6 @@ def test_of_a_task_on_two_nodes_all_gpus_must_do_nothing() -> None:
 
 def test_a_node_that_tells_nothing_keeps_the_mark_from_a_task_on_two() -> None:
     story = Story()
-    story.task.allocation = [Allocation("a", [0]), Allocation("b", [3])]
+    story.task.allocation = [Part("a", [0]), Part("b", [3])]
     story.passes(3 * AFTER_S, report(0))
     assert (story.marked, story.looks) == ("", [])

@@ -1,0 +1,88 @@
+"""What an agent tells of what was started on its node, and what an end means to the owner. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from master.core.activation import CANNOT_START
+from master.core.task import TaskState
+from wire.message import Message
+
+NODE = "node"
+"""Whose fault it may be that nothing was started (see `wire.agent.Exit`)."""
+NOT_EXECUTABLE, NOT_FOUND, KILLED = 126, 127, 137
+"""Exit codes with a meaning of the shell's: that of SIGKILL is what the kernel's memory killer leaves, too."""
+LIMITS = ("timed_out", "log_too_large")
+"""The causes that say that an attempt went beyond a limit."""
+CLOCK_S = 2 * 86400.0
+"""So far may a node's clock be from ours, in seconds."""
+
+
+class Exit(msgspec.Struct, frozen=True):
+    """How an attempt ended, as the agent tells it; `cause` is one of wire.agent.CAUSES. `fault`: of one that was not
+    started, `node` where it is the node that could not, else whatever."""
+
+    launch_id: str
+    cause: str
+    at: float
+    code: int | None = None
+    error: str = ""
+    started_at: float | None = None
+    fault: str = ""
+
+    @property
+    def is_the_nodes(self) -> bool:
+        """Is it for the node's fault that nothing was started?"""
+        return self.cause == "not_started" and self.fault == NODE
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """One attempt in an agent's inventory: `exit` is set if it ended, else it runs since `started_at` (None: is
+    about to)."""
+
+    launch_id: str
+    started_at: float | None = None
+    exit: Exit | None = None
+    pid: int = 0
+    pid_start: int | None = None
+    log_bytes: int = 0
+    log_limit: int = 0
+
+
+def sane(at: float | None, submitted_at: float, now: float) -> float:
+    """When a node says that something of a task was, in seconds since the epoch; `now` where that cannot be.
+
+    Nodes' clocks are off, and jump: so much is told as it was said. But what was long before the task, or will be, was
+    not, and everything that sorts by time, or looks for its month, would have to live with it for ever.
+    """
+    earliest, latest = min(submitted_at, now) - CLOCK_S, now + CLOCK_S
+    return at if at is not None and earliest <= at <= latest else now
+
+
+def verdict(exit_: Exit, env: str = "") -> tuple[TaskState, Message | None]:
+    """The state that a task ends in, and what there is to say of it beyond that. `env`: the environment asked for."""
+    if exit_.cause == "exited" and exit_.code == CANNOT_START and env:
+        return TaskState.FAILED, Message("env_failed", code=CANNOT_START, env=env)
+    if exit_.cause == "exited":
+        return (TaskState.SUCCEEDED, None) if exit_.code == 0 else (TaskState.FAILED, _code_reason(exit_.code))
+    if exit_.cause == "killed":
+        return TaskState.CANCELLED, None
+    if exit_.cause == "timed_out":
+        return TaskState.TIMED_OUT, Message("time_limit")
+    if exit_.cause == "log_too_large":
+        return TaskState.FAILED, Message("log_too_large", said=exit_.error)
+    if exit_.cause == "not_started":
+        return TaskState.FAILED, Message("not_started", said=exit_.error)
+    if exit_.cause == "rebooted":
+        return TaskState.LOST, Message("rebooted")
+    return TaskState.LOST, Message("agent_said", said=exit_.error) if exit_.error else Message("exit_unknown")
+
+
+def _code_reason(code: int | None) -> Message:
+    if code == NOT_EXECUTABLE:
+        return Message("not_executable", code=code)
+    if code == NOT_FOUND:
+        return Message("command_not_found", code=code)
+    if code == KILLED:
+        return Message("killed_from_outside", code=code)
+    return Message("exit_code", code=code)

@@ -1,0 +1,145 @@
+"""The attempts of a task are kept, over retries and over nodes that could not start it, with who wanted their ends."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from master.core.attempt import KEPT, AskedEnd, Attempt, Part
+from master.core.exits import Exit
+from master.core.inventory import NodeSpec, NodeState
+from master.core.task import Task, TaskPage, TaskState
+from tests.master.core.small_core import core_with, launch_of, run, submit
+
+
+def ended(core_node: str, task: Task, cause: str = "exited", code: int | None = 0, *, fault: str = "") -> Exit:
+    assert task.allocation[0].node == core_node
+    return Exit(launch_of(task), cause, 4.0, code, "why", None, fault)
+
+
+def test_a_retry_leaves_the_attempt_before_as_it_ended() -> None:
+    core = core_with()
+    task = submit(core, gpus=2)
+    run(core, task, 3)
+    first = task.attempts
+    core.retry(task.id)
+    assert (task.state, task.attempt, task.attempts) == (TaskState.WAITING, 1, first)
+    assert (task.started_at, task.ended_at, task.exit_code, task.reason, task.reason_key) == (None,) * 5
+    run(core, task)
+    one, two = task.attempts
+    assert [one] == first
+    assert one == Attempt(
+        no=1,
+        parts=[Part("a", [0, 1], one.parts[0].launch_id, "boot-1", "state-1")],
+        asked_end=None,
+        started_at=2.0,
+        ended_at=3.0,
+        exit_code=3,
+        reason="exit code 3",
+        reason_key="exit_code",
+        reason_args={"code": 3},
+    )
+    assert (two.no, two.exit_code, two.reason) == (2, 0, None)
+    assert one.parts[0].launch_id != two.parts[0].launch_id
+
+
+def test_an_edit_of_an_ended_task_keeps_its_attempt_too() -> None:
+    core = core_with()
+    task = submit(core)
+    run(core, task, 1)
+    core.edit(msgspec.structs.replace(task, command="better"))
+    assert [attempt.exit_code for attempt in task.attempts] == [1]
+
+
+def test_a_task_that_was_tried_again_and_cancelled_before_it_began_has_one_attempt() -> None:
+    core = core_with()
+    task = submit(core)
+    run(core, task, 1)
+    core.retry(task.id)
+    core.cancel(task.id, 9.0, by="ada")
+    assert (task.state, task.asked_end, task.allocation) == (TaskState.CANCELLED, None, [])
+    assert [(attempt.no, attempt.ended_at) for attempt in task.attempts] == [(1, 3.0)]
+
+
+def test_a_try_that_its_node_could_not_start_is_an_attempt() -> None:
+    core = core_with(NodeSpec(name="a", gpu_models=("GPU",)), NodeSpec(name="b", gpu_models=("GPU",)))
+    task = submit(core, gpus=1)
+    core.plan()
+    core.exited("a", ended("a", task, "not_started", None, fault="node"), 4.0)
+    core.plan()
+    tried, runs = task.attempts
+    assert (tried.no, tried.parts[0].node, tried.started_at, tried.ended_at) == (1, "a", None, 4.0)
+    assert (tried.reason, tried.reason_key) == ("could not be started: why", "not_started")
+    assert (runs.no, runs.parts[0].node, runs.ended_at) == (2, "b", None)
+
+
+def test_who_cancels_first_is_who_wanted_the_end() -> None:
+    core = core_with()
+    task = submit(core)
+    core.plan()
+    core.cancel(task.id, 2.0, by="ada")
+    core.cancel(task.id, 3.0, by="bob")
+    assert task.asked_end == AskedEnd("cancel", "ada")
+    assert task.cancel_requested
+    core.exited("a", ended("a", task, "killed", 143), 4.0)
+    assert (task.state, task.attempts[-1].asked_end) == (TaskState.CANCELLED, AskedEnd("cancel", "ada"))
+    core.retry(task.id)
+    assert (task.asked_end, task.cancel_requested) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("cause", "code", "asked"),
+    [("timed_out", 143, "limit"), ("log_too_large", 143, "limit"), ("exited", 0, None), ("rebooted", None, None)],
+)
+def test_a_limit_is_why_an_attempt_was_ended_and_what_ends_by_itself_was_asked_by_nobody(
+    cause: str, code: int | None, asked: str | None
+) -> None:
+    core = core_with()
+    task = submit(core)
+    core.plan()
+    core.exited("a", ended("a", task, cause, code), 4.0)
+    told = task.attempts[-1].asked_end
+    assert (told.why if told else None) == asked
+
+
+def test_a_cancel_outranks_the_limit_that_came_before_its_end() -> None:
+    core = core_with()
+    task = submit(core)
+    core.plan()
+    core.cancel(task.id, 2.0, by="ada")
+    core.exited("a", ended("a", task, "timed_out", 143), 4.0)
+    assert (task.state, task.asked_end) == (TaskState.TIMED_OUT, AskedEnd("cancel", "ada"))
+
+
+def test_who_gives_a_node_up_wanted_the_end_of_what_ran_there() -> None:
+    core = core_with()
+    task = submit(core)
+    core.plan()
+    core.node_state("a", NodeState.UNREACHABLE)
+    core.give_up("a", "ada", 5.0)
+    assert (task.state, task.attempts[-1].asked_end) == (TaskState.LOST, AskedEnd("node_lost", "ada"))
+
+
+def test_of_many_attempts_the_newest_are_kept_and_the_numbers_go_on() -> None:
+    core = core_with()
+    task = submit(core)
+    for _ in range(KEPT + 5):
+        run(core, task, 1)
+        core.retry(task.id)
+    run(core, task, 1)
+    assert [attempt.no for attempt in task.attempts] == list(range(7, KEPT + 7))
+    assert task.attempt == KEPT + 6
+
+
+def test_attempts_are_on_disk_only_where_there_are_any_and_come_back() -> None:
+    core = core_with()
+    task = submit(core)
+    assert not {"earlier", "allocation", "asked_end"} & msgspec.to_builtins(task).keys()
+    run(core, task, 1)
+    assert "earlier" not in msgspec.to_builtins(task)
+    core.retry(task.id)
+    run(core, task)
+    again = msgspec.json.decode(msgspec.json.encode(task), type=Task)
+    assert again == task
+    assert again.attempts == task.attempts
+    assert msgspec.convert(again, TaskPage, from_attributes=True).attempts == task.attempts
