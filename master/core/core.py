@@ -72,7 +72,8 @@ class Core:
         # What may be looked at.
         self.unsaved: set[int] = set()
         self.tasks, self.counts, self.find, self.oldest_ended = book.tasks, book.counts, book.find, book.oldest_ended
-        self.backlog, self.standing, self.queue = waiting.backlog, waiting.standing, waiting.queue
+        self.backlog, self.standing = waiting.backlog, waiting.standing
+        self.queue, self.queued = waiting.queue, waiting.queued
         self.inventory, self.node, self.active = nodes.inventory, nodes.find, nodes.active
         self.answered, self.notes, self.large_logs = answers.given, notes.of, dispatch.large_logs
         self.warnings, self.reason, self.why_it_waits = telling.warnings, telling.reason, telling.why_it_waits

@@ -31,6 +31,9 @@ class Standing:
         """This task changed, came or went."""
         self._changed.add(task_id)
 
+    def __len__(self) -> int:
+        return len(self.keys())
+
     def keys(self) -> list[Order]:
         """All keys. The list is ours and goes on changing: whoever keeps it copies it."""
         if self._changed:

@@ -52,6 +52,10 @@ class Waiting:
             self._list_of = self.standing.version
         return self._list
 
+    def queued(self, begin: int, end: int) -> list[Task]:
+        """Those of `queue` from one place to another (the first is 0), without looking at the others."""
+        return [self._book.tasks[key.id] for key in self.standing.keys()[begin:end]]
+
     def place(self, task: Task, position: int) -> None:
         """Give a queued task the place `position` (1: next). Priority is not changed by it: a place that belongs to
         another priority is refused, with ConflictError."""

@@ -7,7 +7,6 @@ whole truth of its kind, and is made when its turn comes.
 from __future__ import annotations
 
 import asyncio
-from itertools import islice
 
 from master.core.agent_messages import EncodedSample
 from master.core.inventory import NodeState
@@ -85,7 +84,7 @@ class TaskPushes:
 
     def tables(self) -> dict[str, list[Task]]:
         """What the three tables of the client show."""
-        waiting = list(islice(self._core.queue(), MOST_WAITING))
+        waiting = self._core.queued(0, MOST_WAITING)
         return {"wait": waiting, "exec": self._core.active(), "hist": self._ended.list()}
 
     def _encoded(self) -> bytes:

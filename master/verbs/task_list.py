@@ -25,6 +25,8 @@ from master.views.messages import MessageView, message_view, shown
 SLICE = 200
 """Tasks that are looked at, or encoded, between two chances for others: about 2 ms of them."""
 
+Page: TypeAlias = tuple[list[Task], int]
+"""Tasks to show, and how many there are without limit and offset."""
 Slices: TypeAlias = Generator[None, None, Pieces]
 """Work that yields whenever others may have their turn; what it returns is the result."""
 
@@ -87,16 +89,20 @@ _DEFAULTS = {
 
 def list_tasks(context: Context, params: ListTasks) -> Slices:
     """Tasks: running ones first, then the queue in its order, then the ended ones, newest first; or as `sort` says."""
+    if params.limit is not None and _in_order_of_the_queue(params):
+        return _shown(context, params, *_beginning(context, params.offset, params.limit))
     return _made(context, params, _candidates(context, params))
 
 
 def _made(context: Context, params: ListTasks, candidates: list[list[Task]]) -> Slices:
-    found = yield from _found(context, params, candidates)
-    total = len(found)
-    page = found[params.offset : None if params.limit is None else params.offset + params.limit]
+    tasks, total = yield from _found(context, params, candidates)
+    return (yield from _shown(context, params, tasks, total))
+
+
+def _shown(context: Context, params: ListTasks, tasks: list[Task], total: int) -> Slices:
     answer = _Sparse(context) if params.sparse else _Whole(context)
     states, known = _states(params), context.core.tasks
-    for part in _parts(page):
+    for part in _parts(tasks):
         # Between two slices one may have gone, or become what was not asked for.
         there = [task for task in part if task.state in states and known.get(task.id) is task]
         total -= len(part) - len(there)
@@ -105,11 +111,26 @@ def _made(context: Context, params: ListTasks, candidates: list[list[Task]]) -> 
     return answer.result(total)
 
 
-def _found(context: Context, params: ListTasks, candidates: list[list[Task]]) -> Generator[None, None, list[Task]]:
-    """All that is asked for, in order."""
+def _in_order_of_the_queue(params: ListTasks) -> bool:
+    """Is it simply what is alive and what waits, as they stand?"""
+    filtered = params.ids is not None or params.mine or params.user or params.search
+    return not (filtered or params.sort or params.reverse) and _states(params) == QUEUED | ACTIVE
+
+
+def _beginning(context: Context, offset: int, limit: int) -> Page:
+    """The first of them, without a look at the others: a queue may hold a hundred thousand."""
+    active, core = context.core.active(), context.core
+    page = active[offset : offset + limit]
+    begin = max(offset - len(active), 0)
+    page += core.queued(begin, begin + limit - len(page))
+    return page, len(active) + len(core.standing)
+
+
+def _found(context: Context, params: ListTasks, candidates: list[list[Task]]) -> Generator[None, None, Page]:
+    """What is asked for, of all that is like it."""
     wanted = _wanted(context, params)
-    groups = candidates if wanted is None else []
-    for group in candidates if wanted is not None else []:
+    groups: list[list[Task]] = []
+    for group in candidates:
         found: list[Task] = []
         for part in _parts(group):
             found += filter(wanted, part)
@@ -117,9 +138,12 @@ def _found(context: Context, params: ListTasks, candidates: list[list[Task]]) ->
         groups.append(found)
     *in_order, rest = groups
     if params.sort is not None:
-        return (yield from _in_order([*chain(*in_order), *rest], _SORTS[params.sort], reverse=params.reverse))
-    tasks = [*chain(*in_order), *(yield from _in_order(rest, _place))]
-    return tasks[::-1] if params.reverse else tasks
+        everything = yield from _in_order([*chain(*in_order), *rest], _SORTS[params.sort], reverse=params.reverse)
+    else:
+        everything = [*chain(*in_order), *(yield from _in_order(rest, _place))]
+        if params.reverse:
+            everything.reverse()
+    return everything[params.offset : None if params.limit is None else params.offset + params.limit], len(everything)
 
 
 def _candidates(context: Context, params: ListTasks) -> list[list[Task]]:
@@ -131,14 +155,10 @@ def _candidates(context: Context, params: ListTasks) -> list[list[Task]]:
     return [core.active() if states & ACTIVE else [], core.queue() if states & QUEUED else [], ended]
 
 
-def _wanted(context: Context, params: ListTasks) -> Callable[[Task], bool] | None:
-    """Whether a candidate is like what was asked for; None: each is, so that a queue of a hundred thousand need not be
-    walked through for its first fifty."""
+def _wanted(context: Context, params: ListTasks) -> Callable[[Task], bool]:
+    """Whether a task is like what was asked for."""
     states, since, needle = _states(params), params.since, (params.search or "").casefold()
     owners = {owner for owner in (params.user, context.user if params.mine else None) if owner is not None}
-    partly = params.ids is not None or any(states & group and not states >= group for group in (ACTIVE, QUEUED, ENDED))
-    if not (partly or owners or needle or (since is not None and states & ENDED)):
-        return None
 
     def wanted(task: Task) -> bool:
         return (
