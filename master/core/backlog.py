@@ -9,7 +9,7 @@ what the table says is skipped when it comes to the top. Whose group it is, is t
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -75,6 +75,11 @@ class Backlog:
         """The demand under which a task is filed."""
         entry = self._entries.get(task_id)
         return entry[0].demand if entry else None
+
+    def demands_of(self, tasks: Iterable[Task]) -> list[Demand | None]:
+        """Likewise for many; None for one that is not here. Tasks of one group have the very same."""
+        entry_of = self._entries.get
+        return [entry[0].demand if (entry := entry_of(task.id)) else None for task in tasks]
 
     def groups(self) -> Iterator[tuple[Order, Demand]]:
         """The first task of each group that has one; groups that ran empty are dropped."""

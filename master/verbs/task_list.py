@@ -89,8 +89,8 @@ _DEFAULTS = {
 
 def list_tasks(context: Context, params: ListTasks) -> Slices:
     """Tasks: running ones first, then the queue in its order, then the ended ones, newest first; or as `sort` says."""
-    if params.limit is not None and _in_order_of_the_queue(params):
-        return _shown(context, params, *_beginning(context, params.offset, params.limit))
+    if _in_order_of_the_queue(params):
+        return _shown(context, params, *_stretch(context, params.offset, params.limit))
     return _made(context, params, _candidates(context, params))
 
 
@@ -117,13 +117,12 @@ def _in_order_of_the_queue(params: ListTasks) -> bool:
     return not (filtered or params.sort or params.reverse) and _states(params) == QUEUED | ACTIVE
 
 
-def _beginning(context: Context, offset: int, limit: int) -> Page:
-    """The first of them, without a look at the others: a queue may hold a hundred thousand."""
+def _stretch(context: Context, offset: int, limit: int | None) -> Page:
+    """A part of them, without a look at the others: a queue may hold a hundred thousand."""
     active, core = context.core.active(), context.core
-    page = active[offset : offset + limit]
-    begin = max(offset - len(active), 0)
-    page += core.queued(begin, begin + limit - len(page))
-    return page, len(active) + len(core.standing)
+    total = len(active) + len(core.standing)
+    end = total if limit is None else offset + limit
+    return active[offset:end] + core.queued(max(offset - len(active), 0), max(end - len(active), 0)), total
 
 
 def _found(context: Context, params: ListTasks, candidates: list[list[Task]]) -> Generator[None, None, Page]:
@@ -254,20 +253,24 @@ class _Reasons:
         self.messages: dict[str, MessageView] = {}
         """By reason, the same for programs."""
         self._why = context.core.why_it_waits
-        self._demand_of = context.core.backlog.group_of
-        self._shared: dict[int, tuple[Demand, _Reason]] = {}
+        self._demands_of = context.core.backlog.demands_of
+        self._shared: dict[int, _Reason] = {}
+        self._kept: list[Demand] = []
 
-    def of(self, task: Task) -> _Reason:
-        """That of this queued task."""
-        demand = self._demand_of(task.id)
+    def of(self, tasks: list[Task]) -> list[_Reason]:
+        """Those of these queued tasks."""
+        shared = self._shared
+        pairs = zip(tasks, self._demands_of(tasks), strict=True)
+        return [shared.get(id(demand)) or self._first_of(demand, task) for task, demand in pairs]
+
+    def _first_of(self, demand: Demand | None, task: Task) -> _Reason:
+        one = self._worked_out(task)
         if demand is None:
-            return self._worked_out(task)
-        known = self._shared.get(id(demand))  # it is kept, so its address is nobody else's
-        if known is None:
-            one = self._worked_out(task)
-            encoded = cast("dict[str, Any]", msgspec.Raw(_encode(one.args)))
-            known = self._shared[id(demand)] = (demand, one._replace(args=encoded))
-        return known[1]
+            return one
+        self._kept.append(demand)  # so that nothing else comes to have its address
+        encoded = cast("dict[str, Any]", msgspec.Raw(_encode(one.args)))
+        shared = self._shared[id(demand)] = one._replace(args=encoded)
+        return shared
 
     def _worked_out(self, task: Task) -> _Reason:
         text, key, args = shown(self._why(task))
@@ -293,9 +296,11 @@ class _Whole:
         if not tasks:
             return
         views = msgspec.convert(tasks, list[TaskView], from_attributes=True)
+        queued = [(task, seen) for task, seen in zip(tasks, views, strict=True) if task.state in QUEUED]
+        reasons = self._reasons.of([task for task, _ in queued])
+        for (_, seen), reason in zip(queued, reasons, strict=True):
+            seen.reason, seen.reason_key, seen.reason_args, _ = reason
         for task, seen in zip(tasks, views, strict=True):
-            if task.state in QUEUED:
-                seen.reason, seen.reason_key, seen.reason_args, _ = self._reasons.of(task)
             if (wrong := self._core.what_looks_wrong(task)) is not None:
                 seen.warning, seen.warning_key, seen.warning_args = shown(wrong)
             seen.unsaved = task.id in self._core.unsaved
@@ -321,11 +326,11 @@ class _Sparse:
         """Encode some more."""
         if not tasks:
             return
-        reason_of = self._reasons.of
-        for task in tasks:
-            if task.state in QUEUED:
-                reason_of(task).ids.append(task.id)
-            elif self._core.warnings or self._core.large_logs:
+        queued = [task for task in tasks if task.state in QUEUED]
+        for task, reason in zip(queued, self._reasons.of(queued), strict=True):
+            reason.ids.append(task.id)
+        if self._core.warnings or self._core.large_logs:
+            for task in tasks:
                 self._warn(task)
         if self._core.unsaved:
             self._unsaved += [task.id for task in tasks if task.id in self._core.unsaved]
