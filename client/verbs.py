@@ -44,6 +44,12 @@ class Verbs:
             raise _unknown(str(asked), self.names)
         return wanted
 
+    def one(self, asked: str) -> str:
+        """The one verb of this name. Raises UnknownMethodError."""
+        if asked not in self._operations:
+            raise _unknown(asked, self.names)
+        return asked
+
     def brief(self, name: str) -> dict[str, Any]:
         """Who may call a verb, what it takes (a JSON schema a parameter, with `required`), gives and does."""
         told = self._operations[name]
@@ -70,6 +76,25 @@ class Verbs:
             "example": {"jsonrpc": "2.0", "id": 1, "method": name, "params": body["example"]},
         }
 
+    def kinds(self, schema: dict[str, Any]) -> set[str]:
+        """The JSON types that a value by this schema may have; empty where it says none."""
+        kinds = {
+            kind for one in self._choices(schema) for kind in (one.get("type"), *map(_kind_of, one.get("enum", ())))
+        }
+        return {str(kind) for kind in kinds if kind}
+
+    def items(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """The schema of what a list by this schema holds; empty where it says none."""
+        return next((one["items"] for one in self._choices(schema) if isinstance(one.get("items"), dict)), {})
+
+    def _choices(self, schema: dict[str, Any]) -> list[dict[str, Any]]:
+        """What a schema comes to, without references and alternatives."""
+        if "$ref" in schema:
+            return self._choices(self._schemas[schema["$ref"].removeprefix(_REF)])
+        if "anyOf" in schema:
+            return [choice for one in schema["anyOf"] for choice in self._choices(one)]
+        return [schema]
+
     def _referred(self, *schemas: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
         ahead = list(schemas)
@@ -84,6 +109,10 @@ class Verbs:
             elif isinstance(one, list):
                 ahead += one
         return found
+
+
+def _kind_of(value: Any) -> str:
+    return "string" if isinstance(value, str) else "integer"
 
 
 def _given(told: dict[str, Any]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Files": {"files": "look at, fetch, send and order files in the visible folders"},
     "Environments": {"env": "Python environments: which there are, and what they hold"},
     "For programs": {
-        "api": "what the master can be asked, by whom, and what it answers",
+        "api": "ask the master for any verb; what it can be asked, by whom, and what it answers",
         "completion": "print a completion script for bash or zsh",
     },
 }

@@ -1,50 +1,89 @@
-"""What the master can be asked: every verb, who may call it, what it takes and gives. Asks no master: it is what this
-version of Muster knows.
+"""Ask the master for any verb, by its name on the wire; the answer is JSON. Without a verb, or with --describe: what it
+can be asked, who may, what each verb takes and gives, as this version of Muster knows it, which asks no master.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 
+from client.api import new_request_id
+from client.cli.arguments import params
 from client.cli.terminal import terminal_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from client.cli.context import Context
+    from client.verbs import Verbs
 
 EXAMPLES = """examples:
-  muster api
-  muster api task
-  muster api task.submit
-  muster api --json
-  muster api --openapi > openapi.json"""
+  muster api                                   every verb
+  muster api task                              those of a noun
+  muster api task.submit --describe            one in full, with a request
+  muster api server.info
+  muster api task.list states=failed,lost limit=3
+  muster api task.edit id=7 changes='{"priority": 5}'
+  muster api --openapi > openapi.json
+
+VALUE is JSON where JSON is what the verb takes there, else text; of a list the items, with commas."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    parser.add_argument("verb", nargs="?", metavar="VERB", help="tell all about this one, or list those of a noun")
+    parser.add_argument("verb", nargs="?", metavar="VERB", help="ask this; of a noun, list the verbs")
+    parser.add_argument("params", nargs="*", type=params.pair, metavar="KEY=VALUE", help="what the verb takes")
+    parser.add_argument("--describe", action="store_true", help="tell all about VERB, and ask no master")
     parser.add_argument("--openapi", action="store_true", help="print the OpenAPI 3.1 document of all verbs")
+    parser.add_argument("--curl", action="store_true", help=argparse.SUPPRESS)
 
 
 def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
     """Read the command line."""
     options = parser.parse_args(argv)
+    if options.curl:
+        parser.error("--curl: the master has no HTTP interface yet; --describe ends with a request for its data port")
     if options.openapi and options.verb:
         parser.error("--openapi prints the document of all verbs: leave VERB out")
+    if options.params and options.describe:
+        parser.error("--describe asks no master: leave KEY=VALUE out")
+    twice = [key for key, count in Counter(key for key, _ in options.params).items() if count > 1]
+    if twice:
+        parser.error(f"{twice[0]} is given twice")
     return options
 
 
 def run(context: Context) -> int:
     """Do it."""
-    from client.text.verbs import verb_page, verbs_table
     from client.verbs import Verbs, openapi
 
-    asked = context.options.verb
-    if context.options.openapi:
+    options = context.options
+    if options.openapi:
         sys.stdout.write(openapi())
         return 0
     verbs = Verbs()
+    if options.params or (options.verb in verbs.names and not options.describe):
+        context.print_json(_ask(context, verbs, verbs.one(options.verb)))
+    else:
+        _describe(context, verbs)
+    return 0
+
+
+def _ask(context: Context, verbs: Verbs, name: str) -> Any:
+    """The master's answer. What must not happen twice is asked again after a break only by the same `request_id`."""
+    asked = params.typed(verbs, name, context.options.params)
+    told = verbs.brief(name)
+    if "request_id" in told["params"]:
+        asked.setdefault("request_id", new_request_id())
+    return context.client.call(name, asked, repeatable=told["repeatable"] or "request_id" in asked)
+
+
+def _describe(context: Context, verbs: Verbs) -> None:
+    from client.text.verbs import verb_page, verbs_table
+
+    asked = context.options.verb
     wanted = verbs.of(asked)
     told = verbs.whole(asked) if asked in wanted else [verbs.brief(name) for name in wanted]
     if context.json:
@@ -53,4 +92,3 @@ def run(context: Context) -> int:
         sys.stdout.write(verb_page(told, terminal_width()))
     else:
         sys.stdout.write(verbs_table(told, terminal_width()))
-    return 0
