@@ -210,11 +210,14 @@ def _result(message: dict[str, Any]) -> Any:
     error = message.get("error")
     if error is None:
         return message.get("result")
-    from wire.errors import from_code
+    from wire.errors import Told, from_code
 
     data = error.get("data")
     code = data.get("code") if isinstance(data, dict) else None
-    raise from_code(str(code or "internal"), str(error.get("message", "the master gave no message")))
+    text: str | Told = str(error.get("message", "the master gave no message"))
+    if isinstance(data, dict) and isinstance(data.get("key"), str) and isinstance(data.get("args"), dict):
+        text = Told(str(text), data["key"], data["args"])
+    raise from_code(str(code or "internal"), text)
 
 
 def _plain(error: Exception) -> str:

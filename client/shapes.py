@@ -241,10 +241,11 @@ class Why(TypedDict):
 
 
 class Cancelled(TypedDict):
-    """What a cancel did: gone from the queue at once, told to end, or refused (id, as a string: why; and in
-    `codes` the error's stable name)."""
+    """What a cancel did: gone from the queue at once, told to end, or refused (id, as a string: why; in `codes` the
+    error's stable name, in `messages` the same for programs)."""
 
     cancelled: list[int]
     signalled: list[int]
     refused: dict[str, str]
     codes: dict[str, str]
+    messages: dict[str, Message]

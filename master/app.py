@@ -60,6 +60,7 @@ from master.watchers.own_folders import OwnFolders
 from master.watchers.registry_watcher import RegistryWatcher
 from wire import agent as wire
 from wire.errors import ConfigError
+from wire.message import Message
 
 log = logging.getLogger("muster")
 
@@ -328,14 +329,14 @@ class Master:
 
 def _needed(config: Config) -> tuple[Needed, ...]:
     """What nobody may take away through the file verbs, should it lie where people may delete."""
-    environments = "the environments lie there (`conda` of conf.json)"
+    environments = Message("holds_environments")
     return (
-        Needed(str(config.train_logs), "the logs of tasks lie there (`train_log_path` of conf.json)"),
+        Needed(str(config.train_logs), Message("holds_logs")),
         Needed(f"{config.conda}/envs", environments),
         Needed(str(config.conda), environments),
-        Needed(str(config.task_info), "the queues lie there (`task_info` of conf.json)"),
+        Needed(str(config.task_info), Message("holds_queues")),
         *(
-            Needed(str(path), "the master's own files lie there")
+            Needed(str(path), Message("holds_own_files"))
             for path in (config.path, config.registry, config.psw, config.server_log)
         ),
     )

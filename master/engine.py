@@ -24,6 +24,7 @@ from master.durable.archive import Archive
 from master.durable.journal import JournalChangedError
 from master.durable.store import Store, SyncFailedError
 from wire.errors import MusterError, StoreUnavailableError
+from wire.message import Message
 
 log = logging.getLogger("muster.engine")
 
@@ -244,10 +245,7 @@ class Engine:
             log.error("nothing can be written: %s", error)
         self.stalled = True
         self.core.unsaved.update(task.id for change, _ in self._published for task in change.tasks)
-        told = StoreUnavailableError(
-            f"{error}. What was to be changed takes effect when writing works again, unless the master ends before: "
-            "ask again with the same request_id"
-        )
+        told = StoreUnavailableError(Message("not_durable_yet", said=str(error)))
         replies, self._replies = self._replies, []
         for reply in replies:
             reply(told)

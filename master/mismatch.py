@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from wire.message import Message
+
 SECRET_KEYS = frozenset({"proxy", "token", "urls"})
 """Values of these may hold a password: a message says that they are wrong, never what they are."""
 
@@ -28,25 +30,39 @@ _WORDS = {
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """` (did you mean `x`?)` where something known is near, else nothing."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f" (did you mean `{near[0]}`?)" if near else ""
+    near = _near(word, known)
+    return f" (did you mean `{near}`?)" if near else ""
+
+
+def _near(word: str, known: Iterable[str]) -> str | None:
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)), None)
+
+
+def unknown_key(key: str, known: list[str], where: str = "") -> Message:
+    """That a key is not known, with the one that was meant where something known is near. `where`: its own path."""
+    near = _near(key, known)
+    if near is not None:
+        return Message("unknown_key_but", where=where, key=key, meant=near, known=tuple(known))
+    return Message("unknown_key", where=where, key=key, known=tuple(known))
 
 
 def describe(message: str, value: Any, kind: Any, prefix: str = "") -> str:
+    """What `explain` gives, as a sentence."""
+    return str(explain(message, value, kind, prefix))
+
+
+def explain(message: str, value: Any, kind: Any, prefix: str = "") -> Message:
     """What is wrong with `value`, of which msgspec said `message` when it should have been of type `kind`. `prefix`:
     its own path in what it lies in, such as `[3]`."""
     match = _AT.match(message)
     what, where = (match["what"], match["path"] or "$") if match else (message, "$")
     steps, found, info = _follow(where, value, msgspec.inspect.type_info(kind))
     key = (prefix + "".join(steps)).lstrip(".")
-    label = f"{key}: " if key else ""
     if unknown := _UNKNOWN.search(what):
-        names = _field_names(_unwrapped(info))
-        near = nearest(unknown["key"], names)
-        return f"{label}unknown key `{unknown['key']}`{near}; allowed are {', '.join(names)}"
+        return unknown_key(unknown["key"], _field_names(_unwrapped(info)), key)
     if missing := _MISSING.search(what):
-        return f"{label}the key `{missing['key']}` is missing"
-    return f"{label}found {shown(key, found)}, expected {_allowed(what, info)}"
+        return Message("missing_key", where=key, key=missing["key"])
+    return Message("wrong_value", where=key, found=shown(key, found), expected=_allowed(what, info))
 
 
 def _follow(where: str, value: Any, info: Any) -> tuple[list[str], Any, Any]:

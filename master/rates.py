@@ -13,6 +13,7 @@ from typing import Literal
 
 from master.config import Limits
 from wire.errors import LimitError
+from wire.message import Message
 
 RateClass = Literal["auth", "env"]
 """What is counted apart, each with a cap of its own: attempts to log in, and questions to environments."""
@@ -41,10 +42,7 @@ class Rates:
         if spent + 1 > most:
             self._spent[kind, who] = (spent, now)
             wait_s = (spent + 1 - most) * _MINUTE_S / most
-            raise LimitError(
-                f"more than {most} {kind}.* requests a minute of {who} (conf.json: "
-                f"limits.{kind}_requests_per_minute): try again in {max(1, round(wait_s))} s"
-            )
+            raise LimitError(Message("too_many_requests", most=most, kind=kind, who=who, seconds=max(1, round(wait_s))))
         self._spent[kind, who] = (spent + 1, now)
         if len(self._spent) > _PEOPLE_KEPT:
             del self._spent[next(iter(self._spent))]

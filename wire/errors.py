@@ -6,16 +6,45 @@ This module owns the vocabulary only: who catches what is decided at the edges.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
+
+
+class Told:
+    """The sentence of an error that came from afar, with its key and values (see `wire.message.Message`)."""
+
+    def __init__(self, text: str, key: str, args: dict[str, Any]) -> None:
+        self.text = text
+        self.key = key
+        self.args = args
+
+    def __str__(self) -> str:
+        return self.text
+
+    def plain_args(self) -> dict[str, Any]:
+        """The values, as a message gives them."""
+        return self.args
 
 
 class MusterError(Exception):
-    """A defect of ours, of which the master's log tells; and the root of all others."""
+    """A defect of ours, of which the master's log tells; and the root of all others. It is made of a sentence, or of a
+    `wire.message.Message`, of which the sentence is made when somebody reads it."""
 
     # `code` is the stable name, `rpc_code` the integer that JSON-RPC wants beside it.
 
     code: ClassVar[str] = "internal"
     rpc_code: ClassVar[int] = -32603
+
+    @property
+    def key(self) -> str | None:
+        """The key of its sentence; None where there is only a sentence."""
+        key: str | None = getattr(self.args[0], "key", None) if self.args else None
+        return key
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of its sentence, as JSON has them."""
+        values: dict[str, Any] = self.args[0].plain_args() if self.key is not None else {}
+        return values
 
 
 class ProtocolError(MusterError):
@@ -156,6 +185,6 @@ def every() -> list[type[MusterError]]:
     return [*found[1:], MusterError]
 
 
-def from_code(code: str, message: str) -> MusterError:
+def from_code(code: str, message: str | Told) -> MusterError:
     """Build the error whose stable name is `code`; an unknown name (a newer master) gives the root class."""
     return next((kind for kind in every() if kind.code == code), MusterError)(message)

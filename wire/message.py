@@ -160,7 +160,7 @@ def _form(form: str) -> Callable[[Any], str]:
     if "|" in form:
         one, many = form.split("|")
         return lambda value: one if _count(value) == 1 else many
-    if form.strip(" ,;.") == "" or form == " and ":
+    if form in (", ", "; ", " and "):
         return lambda values: form.join(map(str, values))
     return lambda value: format(value, form)
 
@@ -192,6 +192,9 @@ _FORMS: Mapping[str, Callable[[Any], str]] = {
     "few": _few,
     "colon": lambda values: f": {'; '.join(map(str, values))}" if values else "",
     "and more": lambda more: f" and {more} more" if more else "",
+    "label": lambda where: f"{where}: " if where else "",
+    "list or none": lambda values: ", ".join(map(str, values)) or "none",
+    "list or nothing": lambda values: ", ".join(map(str, values)) or "nothing",
     "or none": lambda several: str(several) or "none",
     "subject": _subject,
     "has": _has,

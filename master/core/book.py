@@ -73,7 +73,7 @@ class Book:
         """The task, or NotFoundError."""
         task = self.tasks.get(task_id)
         if task is None:
-            raise NotFoundError(f"there is no task {task_id}; `muster queue --all` lists all")
+            raise NotFoundError(Message("no_task", id=task_id))
         return task
 
     def admit(self, event: Event, task_id: int) -> Task:

@@ -170,9 +170,7 @@ class ClientEvents:
     def _check_limit(self, more: int) -> None:
         waiting = self._book.counts[TaskState.WAITING] + self._book.counts[TaskState.HELD]
         if waiting + more > self._waiting_limit:
-            raise LimitError(
-                f"{waiting} tasks wait already and limits.waiting_tasks is {self._waiting_limit}: wait, or raise it"
-            )
+            raise LimitError(Message("queue_full", waiting=waiting, most=self._waiting_limit))
 
     def _file(self, drafts: list[Task], now: float) -> None:
         for draft in drafts:

@@ -32,11 +32,11 @@ class Dependencies:
             before = self._book.tasks.get(after.id)
             state = past.get(after.id) if before is None else before.state
             if state is None:
-                raise NotFoundError(f"there is no task {after.id} to come after")
+                raise NotFoundError(Message("no_predecessor", id=after.id))
             if before is not None and (before.id == task.id or self._comes_after(before, task.id)):
-                raise BadRequestError(f"task {task.id} cannot wait for task {before.id}: that one waits for it")
+                raise BadRequestError(Message("waits_in_circle", id=task.id, other=before.id))
             if state in ENDED and not _met_by(after.on, state):
-                raise ConflictError(f"task {after.id} has ended as {state}: `{after.id}:{after.on}` can never be met")
+                raise ConflictError(Message("never_met", id=after.id, state=state, on=after.on))
 
     def unmet(self, task: Task) -> list[After]:
         """What of its `after`, which was checked, is still to come."""

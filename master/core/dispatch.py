@@ -133,7 +133,7 @@ class Dispatch:
         whatever is left of them is killed before it takes a task. Raises NotFoundError, ConflictError."""
         node = self._nodes.find(name)
         if node.state is NodeState.ONLINE:
-            raise ConflictError(f"node {name} is online: cancel its tasks instead, or drain it")
+            raise ConflictError(Message("node_is_online", node=name))
         lost = sorted(node.active)
         for task_id in lost:
             task = self._book.tasks[task_id]

@@ -14,6 +14,7 @@ from master.core.nodes import Nodes
 from master.core.notes import Notes
 from master.core.outcome import Pending
 from wire.errors import ConflictError, NotFoundError
+from wire.message import Message
 
 
 class Gpus:
@@ -74,7 +75,7 @@ class Gpus:
         aside = self._notes.get(name).aside
         if gpu not in aside:
             self._check(name, gpu)
-            raise ConflictError(f"GPU {gpu} of node {name} is not set aside")
+            raise ConflictError(Message("gpu_not_aside", gpu=gpu, node=name))
         node = self._nodes.find(name)
         report = node.watch.newest.get(gpu)
         if report is not None and report.fault:
@@ -89,4 +90,4 @@ class Gpus:
     def _check(self, name: str, gpu: int) -> None:
         count = len(self._nodes.find(name).spec.gpu_models)
         if not 0 <= gpu < count:
-            raise NotFoundError(f"node {name} has no GPU {gpu} (the registry counts {count})")
+            raise NotFoundError(Message("no_gpu", node=name, gpu=gpu, count=count))

@@ -77,7 +77,7 @@ class Health:
         reason. Raises NotFoundError, ConflictError."""
         node, note = self._nodes.find(name), self._notes.get(name)
         if note.drained is None and note.sick is None and RESTING not in node.cordons:
-            raise ConflictError(f"node {name} is not drained")
+            raise ConflictError(Message("not_drained", node=name))
         self.rested(name)
         node.faulted, node.rests = {}, 0
         self._forget_refusals(name)

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from master.core.task import ACTIVE, ENDED, QUEUED, TaskState
 from wire.errors import ConflictError
+from wire.message import Message
 
 State: TypeAlias = TaskState | None
 """None: the task is not there, not yet or not any more."""
@@ -44,8 +45,9 @@ class Event(StrEnum):
 
 
 class Rule(NamedTuple):
-    """`leads`: from each state in which the event may happen to those in which the task may be then. `refusal`: what is
-    told in any other state, with the way out where there is one; "": nothing, for agents repeat themselves."""
+    """`leads`: from each state in which the event may happen to those in which the task may be then. `refusal`: the
+    key of what is told in any other state, with the way out where there is one; "": nothing, for agents repeat
+    themselves."""
 
     leads: dict[State, frozenset[State]]
     refusal: str = ""
@@ -65,17 +67,17 @@ LAW: dict[Event, Rule] = {
     # What people ask.
     Event.SUBMIT: _rule("", (_NEW, QUEUED)),
     Event.EDIT: _rule(
-        "task {id} is {state} and cannot be edited: cancel it first, or submit a new one",
+        "cannot_edit",
         (QUEUED, _SAME),
         (ENDED, {TaskState.WAITING}),
     ),
-    Event.HOLD: _rule("task {id} is {state}; only a waiting one can be held", (QUEUED, {TaskState.HELD})),
-    Event.RELEASE: _rule("task {id} is {state}, not held", ({TaskState.HELD}, {TaskState.WAITING})),
-    Event.REORDER: _rule("task {id} is {state}; only a waiting one can be moved", (QUEUED, _SAME)),
-    Event.FORCE: _rule("task {id} is {state}; only a waiting one can be started", (QUEUED, {TaskState.WAITING})),
-    Event.CANCEL: _rule("task {id} has already ended ({state})", (QUEUED, {TaskState.CANCELLED}), (ACTIVE, _SAME)),
-    Event.RETRY: _rule("task {id} is {state}; only an ended one can be tried again", (ENDED, {TaskState.WAITING})),
-    Event.REMOVE: _rule("task {id} is {state} and cannot be removed: cancel it first", (QUEUED | ENDED, {None})),
+    Event.HOLD: _rule("cannot_hold", (QUEUED, {TaskState.HELD})),
+    Event.RELEASE: _rule("cannot_release", ({TaskState.HELD}, {TaskState.WAITING})),
+    Event.REORDER: _rule("cannot_move", (QUEUED, _SAME)),
+    Event.FORCE: _rule("cannot_start", (QUEUED, {TaskState.WAITING})),
+    Event.CANCEL: _rule("has_ended", (QUEUED, {TaskState.CANCELLED}), (ACTIVE, _SAME)),
+    Event.RETRY: _rule("cannot_retry", (ENDED, {TaskState.WAITING})),
+    Event.REMOVE: _rule("cannot_remove", (QUEUED | ENDED, {None})),
     # What follows from the end of a predecessor: one less to wait for, or one that can never be met.
     Event.MEET: _rule("", (QUEUED, _SAME)),
     Event.THWART: _rule("", (QUEUED, {TaskState.CANCELLED})),
@@ -90,7 +92,7 @@ LAW: dict[Event, Rule] = {
     # Its node was given up by somebody.
     Event.GIVE_UP: _rule("", (ACTIVE, {TaskState.LOST})),
     # To the monthly files, and back.
-    Event.ARCHIVE: _rule("task {id} is {state}; only an ended one moves to the monthly files", (ENDED, {None})),
+    Event.ARCHIVE: _rule("cannot_archive", (ENDED, {None})),
     Event.RECALL: _rule("", (_NEW, ENDED)),
 }
 
@@ -107,7 +109,7 @@ def check(event: Event, task_id: int, state: TaskState) -> None:
     """Raises ConflictError, with the refusal, where it may not."""
     rule = LAW[event]
     if state not in rule.leads:
-        raise ConflictError(rule.refusal.format(id=task_id, state=state))
+        raise ConflictError(Message(rule.refusal, id=task_id, state=state))
 
 
 def _transitions() -> dict[TaskState, frozenset[TaskState]]:

@@ -15,7 +15,7 @@ from master.core.law import State
 from master.core.outcome import Pending
 from master.core.task import ACTIVE, Task
 from wire.errors import ImpossibleError, NotFoundError
-from wire.message import Message
+from wire.message import Message, Several
 
 TWIN, SAME = "twin", "same"
 """The kinds of the cordons of an entry whose machine has another name, too: that of an entry that leaves, and that of
@@ -39,8 +39,8 @@ class Nodes:
         node = self.inventory.nodes.get(name)
         if node is None:
             known = list(self.inventory.nodes)
-            told = ", ".join(known[:TOLD]) + (f" and {len(known) - TOLD} more" if len(known) > TOLD else "")
-            raise NotFoundError(f"there is no node {name!r} (nodes: {told or 'none'}); `muster nodes` lists them")
+            told = Several(tuple(known[:TOLD]), len(known), max(0, len(known) - TOLD))
+            raise NotFoundError(Message("unknown_node", node=name, nodes=told))
         return node
 
     def active(self) -> list[Task]:

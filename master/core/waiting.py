@@ -13,6 +13,7 @@ from master.core.outcome import Pending
 from master.core.standing import Standing
 from master.core.task import QUEUED, Task, TaskState
 from wire.errors import ConflictError
+from wire.message import Message
 
 SMALLEST_GAP = 1e-6
 """Between two positions; below it the queue is numbered anew."""
@@ -66,8 +67,7 @@ class Waiting:
         behind = others[index] if index < len(others) else None
         if (before and order_of(before).rank > rank) or (behind and order_of(behind).rank < rank):
             raise ConflictError(
-                f"place {position} belongs to tasks of another priority than {task.priority}: "
-                f"change it first with `muster edit {task.id} priority=N`"
+                Message("place_of_other_priority", position=position, priority=task.priority, id=task.id)
             )
         low = order_of(before).position if before and order_of(before).rank == rank else None
         high = order_of(behind).position if behind and order_of(behind).rank == rank else None

@@ -29,6 +29,7 @@ from master.drivers.ssh_socket import CONNECT_S, connect, connect_blocking, need
 from master.nodes.driver import CannotConnectError, OfferedKey
 from master.nodes.registry import NodeConfig
 from wire.errors import ConflictError, NodeUnreachableError
+from wire.message import Message
 
 log = logging.getLogger("muster.ssh")
 
@@ -123,7 +124,7 @@ class SshDriver:
     def pin(self, key: OfferedKey) -> None:
         """Expect this key from now on. Raises OSError; ConflictError where the registry says which key it must be."""
         if self._node.host_key:
-            raise ConflictError(f"the registry pins the key of {self._node.name}: change its `host_key` there")
+            raise ConflictError(Message("key_is_pinned", node=self._node.name))
         self._keys.pin(self._node.ip, self._node.port, key)
 
     def _known(self) -> Known:

@@ -17,6 +17,7 @@ from master.durable import history
 from master.durable.archive_index import ArchiveIndex, Page, Wanted
 from master.durable.disk import Disk
 from wire.errors import NotFoundError, StorageError, StoreUnavailableError
+from wire.message import Message
 
 T = TypeVar("T")
 
@@ -36,7 +37,7 @@ class Archive:
         """The task. Raises NotFoundError; StorageError if the files cannot be read."""
         task = await self._ask(lambda: self._index.find(task_id)) if self.is_there else None
         if task is None:
-            raise NotFoundError(f"there is no task {task_id}; `muster queue --all` lists all")
+            raise NotFoundError(Message("no_task", id=task_id))
         return task
 
     async def page(self, wanted: Wanted) -> Page:
@@ -78,4 +79,4 @@ class Archive:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except OSError as error:
-            raise StorageError(f"the history in {self._folder} cannot be used: {error.strerror}") from error
+            raise StorageError(Message("history_unusable", path=str(self._folder), said=error.strerror)) from error

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from master.files.errors import about, shown
 from master.visible_folders import plain_names
 from wire.errors import BadRequestError, ForbiddenError, NotFoundError
+from wire.message import Message
 from wire.names import to_bytes
 
 FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
@@ -107,7 +108,7 @@ class Beneath:
             if names[: len(own)] == own:
                 rest = tuple(to_bytes(name) for name in names[len(own) :])
                 return Spot(visible, rest, "/".join(names))
-        raise NotFoundError(f"{shown(path)!r}: {self._choice()}")
+        raise NotFoundError(self._not_visible(shown(path)))
 
     @contextmanager
     def find(self, spot: Spot, *, follow: bool) -> Iterator[Found]:
@@ -120,7 +121,7 @@ class Beneath:
                 found = self._fast(spot, follow=follow) if self._by_kernel else None
                 found = found or _Walk(self, spot).find(follow=follow)
             except _OutsideError:
-                raise ForbiddenError(f"{shown(spot.text)}: a link leads out of the visible folders") from None
+                raise ForbiddenError(Message("link_leads_out", path=shown(spot.text))) from None
             try:
                 yield found
             finally:
@@ -131,7 +132,7 @@ class Beneath:
         try:
             return os.open(self.root / visible, FOLDER)
         except (FileNotFoundError, NotADirectoryError):
-            raise NotFoundError(f"the visible folder {shown(visible)} is missing: make it in {self.root}") from None
+            raise NotFoundError(Message("visible_folder_missing", path=shown(visible), root=str(self.root))) from None
 
     def enter(self, names: list[bytes]) -> tuple[str, list[bytes]]:
         """The visible folder in which an absolute path (of a link) lies, and the rest. Raises _OutsideError."""
@@ -162,10 +163,10 @@ class Beneath:
             return None
         return Found(folder, name)
 
-    def _choice(self) -> str:
+    def _not_visible(self, path: str) -> Message:
         if not self.visible:
-            return "no folder is visible; name some in `visible_folders` of conf.json"
-        return f"not in a visible folder ({', '.join(map(shown, self.visible))}), see `muster files roots`"
+            return Message("nothing_visible", path=path)
+        return Message("not_visible", path=path, folders=tuple(map(shown, self.visible)))
 
 
 class _Walk:
@@ -243,16 +244,16 @@ def _is_link(folder: int, name: bytes) -> bool:
 
 def _parts(path: str) -> list[str]:
     if "\0" in path:
-        raise BadRequestError(f"{shown(path)}: a path cannot hold NUL")
+        raise BadRequestError(Message("path_with_nul", path=shown(path)))
     if path.startswith("/"):
-        raise BadRequestError(f"{shown(path)}: paths begin with a visible folder and not with `/`, like data/run1")
+        raise BadRequestError(Message("path_from_slash", path=shown(path)))
     try:
         encoded = to_bytes(path)
     except ValueError as error:
-        raise BadRequestError(f"{shown(path)}: {error}") from None
+        raise BadRequestError(Message("path_not_utf8", path=shown(path), said=str(error))) from None
     names = [name for name in path.split("/") if name not in ("", ".")]
     if ".." in names:
-        raise BadRequestError(f"{shown(path)}: `..` is not allowed; write the folder's path")
+        raise BadRequestError(Message("path_with_dots", path=shown(path)))
     if len(encoded) >= MAX_PATH or any(len(to_bytes(name)) > MAX_NAME for name in names):
-        raise BadRequestError(f"{shown(path[:60])}…: longer than file systems take ({MAX_NAME} bytes a name)")
+        raise BadRequestError(Message("path_too_long", path=shown(path[:60]), most=MAX_NAME))
     return names

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import pwd
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from wire.errors import BadRequestError, ConflictError, ForbiddenError, MusterError, NotFoundError, StorageError
+from wire.message import Message
 
 
 class NotEmptyError(ConflictError):
@@ -17,19 +18,19 @@ class NotEmptyError(ConflictError):
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FAILING = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.ENXIO, errno.ENODEV, errno.EROFS, errno.ENOTCONN}
-_PLAIN: dict[int, tuple[type[MusterError], str]] = {
-    errno.ENOENT: (NotFoundError, "{path}: there is no such file or folder"),
-    errno.ENOTDIR: (NotFoundError, "{path}: a part of this path is not a folder"),
-    errno.EEXIST: (ConflictError, "{path} exists already; choose another name, or replace it (-f, `overwrite`)"),
-    errno.ENOTEMPTY: (NotEmptyError, "{path} is not empty; -r (`recursive`) deletes it with all that is in it"),
-    errno.EISDIR: (BadRequestError, "{path} is a folder"),
-    errno.ELOOP: (BadRequestError, "{path}: its links lead round in a circle, or it was replaced by a link just now"),
-    errno.ENAMETOOLONG: (BadRequestError, "{path}: the name is too long"),
-    errno.EINVAL: (BadRequestError, "{path}: the file system does not take this (a folder into itself?)"),
-    errno.EBUSY: (ConflictError, "{path} is in use by the system (a mount point?)"),
-    errno.ETXTBSY: (ConflictError, "{path} is a program that runs just now"),
-    errno.EFBIG: (StorageError, "{path}: the file system takes no file of this size"),
-    errno.EMLINK: (StorageError, "{path}: the file system takes no more entries in this folder"),
+_PLAIN: dict[int, tuple[type[MusterError], Callable[[str], Message]]] = {
+    errno.ENOENT: (NotFoundError, lambda path: Message("not_there", path=path)),
+    errno.ENOTDIR: (NotFoundError, lambda path: Message("part_no_folder", path=path)),
+    errno.EEXIST: (ConflictError, lambda path: Message("is_there", path=path)),
+    errno.ENOTEMPTY: (NotEmptyError, lambda path: Message("not_empty", path=path)),
+    errno.EISDIR: (BadRequestError, lambda path: Message("is_folder", path=path)),
+    errno.ELOOP: (BadRequestError, lambda path: Message("links_in_circle", path=path)),
+    errno.ENAMETOOLONG: (BadRequestError, lambda path: Message("name_too_long", path=path)),
+    errno.EINVAL: (BadRequestError, lambda path: Message("not_taken", path=path)),
+    errno.EBUSY: (ConflictError, lambda path: Message("in_use", path=path)),
+    errno.ETXTBSY: (ConflictError, lambda path: Message("program_runs", path=path)),
+    errno.EFBIG: (StorageError, lambda path: Message("too_large_for_disk", path=path)),
+    errno.EMLINK: (StorageError, lambda path: Message("no_more_entries", path=path)),
 }
 
 
@@ -43,13 +44,15 @@ def told(error: OSError, path: str) -> MusterError:
     number = error.errno or 0
     name = shown(path)
     if number in _FULL:
-        return StorageError(f"{name}: the disk is full (or a quota is used up); delete what is not needed there")
+        return StorageError(Message("disk_full", path=name))
     if number in (errno.EACCES, errno.EPERM):
-        return ForbiddenError(f"{name}: the master's user ({_me()}) may not do this there; see `ls -ld` on its machine")
+        return ForbiddenError(Message("no_permission", path=name, user=_me()))
     if number in _FAILING:
-        return StorageError(f"{name}: {error.strerror}; look at the storage (`df`, `dmesg`) on the master's machine")
-    kind, text = _PLAIN.get(number, (ConflictError, "{path}: {why}"))
-    return kind(text.format(path=name, why=error.strerror or error))
+        return StorageError(Message("storage_fails", path=name, said=error.strerror))
+    if number not in _PLAIN:
+        return ConflictError(Message("system_said", path=name, said=error.strerror or str(error)))
+    kind, message = _PLAIN[number]
+    return kind(message(name))
 
 
 @contextmanager

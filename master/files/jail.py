@@ -25,6 +25,7 @@ from master.files.errors import about, shown
 from master.files.needed import Needed, check_not_needed
 from master.files.tree import Tally, Tick, TreeCopy, open_regular
 from wire.errors import BadRequestError, ConflictError, LimitError, MusterError, NotFoundError
+from wire.message import Message
 from wire.names import to_bytes, to_text
 
 MAX_ENTRIES = 10_000
@@ -88,7 +89,7 @@ class Jail:
     ) -> None:
         self.beneath = Beneath(root, visible, by_kernel=by_kernel)
         self.drafts = drafts or Drafts(None)
-        self._needed = (*(Needed(f"{root}/{name}", "it is a visible folder itself") for name in visible), *needed)
+        self._needed = (*(Needed(f"{root}/{name}", Message("visible_itself")) for name in visible), *needed)
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -108,7 +109,7 @@ class Jail:
                     names = (to_text(os.fsencode(entry.name)) for entry in islice(entries, MAX_SCANNED))
                     chosen = heapq.nsmallest(limit + 1, (name for name in names if name > after))
                     if next(entries, None) is not None:
-                        raise LimitError(f"{shown(spot.text)} has more than {MAX_SCANNED:,} entries; none is listed")
+                        raise LimitError(Message("too_many_entries", path=shown(spot.text), most=MAX_SCANNED))
                 shown_here = [self._entry(spot, fd, name) for name in chosen[:limit]]
             finally:
                 os.close(fd)
@@ -148,12 +149,12 @@ class Jail:
         `mode`: the rights of a file that is new, less what the master's umask takes away.
         """
         if len(data) > MAX_WRITE:
-            raise LimitError(f"{shown(path)}: {len(data):,} bytes at once; beyond {MAX_WRITE:,} upload it in pieces")
+            raise LimitError(Message("write_in_pieces", path=shown(path), bytes=len(data), most=MAX_WRITE))
         spot = self.beneath.spot(path)
         with self.beneath.find(spot, follow=True) as found:
             check_target(found, spot, overwrite=overwrite)
             if not create and place.standing(found.folder, found.name) is None:
-                raise NotFoundError(f"{shown(spot.text)}: there is no such file")
+                raise NotFoundError(Message("no_file", path=shown(spot.text)))
             place.replace_content(found.folder, found.name, data, overwrite=overwrite, mode=mode)
 
     def make_folder(self, path: str, *, parents: bool = False) -> None:
@@ -201,8 +202,7 @@ class Jail:
             tally = self._copy((here, old), (there, new), overwrite=overwrite, tick=tick, synced=True)
             if tally.skipped:
                 raise ConflictError(
-                    f"{shown(old.text)} is copied to {shown(new.text)} and not deleted: {shown(tally.skipped[0])} is "
-                    "neither file, folder nor link, and does not go to another file system"
+                    Message("copied_not_deleted", path=shown(old.text), to=shown(new.text), odd=shown(tally.skipped[0]))
                 )
             tree.delete(here.folder, here.name, old.text, tick)
 
@@ -290,7 +290,7 @@ class Jail:
     def _pair(self, source: str, target: str) -> tuple[Spot, Spot]:
         old, new = self.beneath.spot(source), self.beneath.spot(target)
         if new.text == old.text or new.text.startswith(f"{old.text}/"):
-            raise BadRequestError(f"{shown(old.text)} cannot go into itself ({shown(new.text)})")
+            raise BadRequestError(Message("into_itself", path=shown(old.text), to=shown(new.text)))
         return old, new
 
     def _copy(
@@ -326,12 +326,12 @@ def _not_itself(found: Found, spot: Spot, number: int | None = None) -> None:
     if found.name == ITSELF:
         if number is not None:
             raise OSError(number, os.strerror(number))
-        raise BadRequestError(f"{shown(spot.text)} is a visible folder itself; conf.json decides about those")
+        raise BadRequestError(Message("is_visible_folder", path=shown(spot.text)))
 
 
 def _check_folder(found: Found, spot: Spot) -> None:
     if not stat.S_ISDIR(os.stat(found.name, dir_fd=found.folder, follow_symlinks=False).st_mode):
-        raise BadRequestError(f"{shown(spot.text)} is not a folder")
+        raise BadRequestError(Message("no_folder", path=shown(spot.text)))
 
 
 def _check_there(found: Found, spot: Spot) -> os.stat_result:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from master.files.beneath import Beneath, Spot
 from wire.errors import ConflictError, ForbiddenError, MusterError, NotFoundError
+from wire.message import Message
 
 LOOK = os.O_PATH | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -30,7 +31,7 @@ def opened(path: str, within: tuple[str, ...] | None) -> Iterator[int | None]:
         yield None
         return
     except OSError as error:
-        raise ConflictError(f"the log {path} cannot be read: {error.strerror}") from None
+        raise ConflictError(Message("log_unreadable", path=path, said=error.strerror)) from None
     try:
         fd = _reopen(path, look)
     finally:
@@ -61,17 +62,14 @@ def _beneath(within: tuple[str, ...]) -> Beneath:
 
 
 def _outside(path: str) -> MusterError:
-    return ForbiddenError(
-        f"the log {path} lies neither in the log folder nor in a visible folder (`muster files roots`): read it on a "
-        "machine that has it"
-    )
+    return ForbiddenError(Message("log_not_visible", path=path))
 
 
 def _reopen(path: str, look: int) -> int:
     """Only now that it is known what it is: opening a device may do something already, and a pipe would block."""
     if not stat.S_ISREG(os.fstat(look).st_mode):
-        raise ConflictError(f"the log {path} is not a regular file")
+        raise ConflictError(Message("log_no_file", path=path))
     try:
         return os.open(f"/proc/self/fd/{look}", READ)
     except OSError as error:
-        raise ConflictError(f"the log {path} cannot be read: {error.strerror}") from None
+        raise ConflictError(Message("log_unreadable", path=path, said=error.strerror)) from None

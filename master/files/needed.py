@@ -15,13 +15,14 @@ from typing import NamedTuple
 from master.files.beneath import MAX_LINKS, Spot
 from master.files.errors import shown
 from wire.errors import ConflictError
+from wire.message import Message
 
 
 class Needed(NamedTuple):
     """A place by its whole path, and who needs it, as in "the logs of tasks lie there"."""
 
     path: str
-    why: str
+    why: Message
 
 
 def check_not_needed(info: os.stat_result, spot: Spot, needed: Iterable[Needed]) -> None:
@@ -30,7 +31,7 @@ def check_not_needed(info: os.stat_result, spot: Spot, needed: Iterable[Needed])
     seen: dict[bytes, os.stat_result | None] = {}
     for place in needed:
         if any((step.st_dev, step.st_ino) == taken for step in _steps(os.fsencode(place.path), seen)):
-            raise ConflictError(f"{shown(spot.text)} can be neither deleted nor moved: {place.why}")
+            raise ConflictError(Message("needed", path=shown(spot.text), why=place.why))
 
 
 def _steps(path: bytes, seen: dict[bytes, os.stat_result | None]) -> Iterable[os.stat_result]:

@@ -19,6 +19,7 @@ from master.files import tree
 from master.files.errors import shown
 from master.files.tree import NEW, Tick, sync_folder
 from wire.errors import ConflictError, MusterError
+from wire.message import Message
 
 DRAFT = re.compile(rb"\.muster-(?:write|copy|upload)-[0-9a-f]{16}")
 _NOREPLACE = 1
@@ -62,11 +63,11 @@ def check_free(old: os.stat_result, folder: int, name: bytes, path: str, *, over
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
     if not stat.S_ISDIR(info.st_mode):
         if stat.S_ISDIR(old.st_mode):
-            raise ConflictError(f"{shown(path)} is no folder, so no folder can take its place; delete it first")
+            raise ConflictError(Message("replaces_no_folder", path=shown(path)))
     elif not stat.S_ISDIR(old.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     elif not tree.is_empty(folder, name):
-        raise ConflictError(f"{shown(path)} is not empty, so nothing can take its place; delete it first")
+        raise ConflictError(Message("replaces_not_empty", path=shown(path)))
 
 
 def replace_content(folder: int, name: bytes, data: bytes, *, overwrite: bool, mode: int | None = None) -> None:

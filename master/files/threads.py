@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from wire.errors import LimitError, StorageError
+from wire.message import Message
 
 T = TypeVar("T")
 Tick = Callable[[], None]
@@ -69,7 +70,7 @@ class Threads:
             async with asyncio.timeout(self.patience_s):
                 await slot.acquire()
         except TimeoutError:
-            raise LimitError(f"{key}: {self._per_key} file operations at once are the limit; try again") from None
+            raise LimitError(Message("file_operations", where=key, most=self._per_key)) from None
 
     @property
     def storages(self) -> list[str]:
@@ -79,9 +80,7 @@ class Threads:
     def got_stuck(self, key: str) -> StorageError:
         """A call shows no sign of life; what to tell who waits for it."""
         self._stuck[key] += 1
-        return StorageError(
-            f"{key}: the storage has not answered for {self.patience_s:g} s; what was asked for may still happen"
-        )
+        return StorageError(Message("storage_slow", where=key, seconds=self.patience_s))
 
     def ended(self, key: str, *, was_stuck: bool) -> None:
         """A thread is done, perhaps long after anybody waited for it."""
@@ -98,12 +97,9 @@ class Threads:
 
     def _check(self, key: str) -> None:
         if self._stuck[key] >= STUCK:
-            raise StorageError(
-                f"{key}: the storage does not answer ({self._stuck[key]} calls hang); "
-                "see `mount` and `dmesg` on the master's machine"
-            )
+            raise StorageError(Message("storage_hangs", where=key, count=self._stuck[key]))
         if self.running.total() >= TOTAL:
-            raise LimitError(f"{key}: {TOTAL} file operations at once are the limit; try again")
+            raise LimitError(Message("file_operations", where=key, most=TOTAL))
 
 
 class _Call(Generic[T]):

@@ -17,6 +17,7 @@ import msgspec
 from master.files.beneath import Found
 from master.files.errors import about, shown
 from wire.errors import BadRequestError, LimitError, NotFoundError
+from wire.message import Message
 from wire.names import to_text
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -83,13 +84,13 @@ class TreeCopy:
     def copy(self, old: Found, new: Found) -> Tally:
         """Copy `old` to `new`, which must not exist. Raises OSError, LimitError, BadRequestError."""
         if not self._entry(old, new, self._path, 0):
-            raise BadRequestError(f"{shown(self._path)} is neither a file nor a folder")
+            raise BadRequestError(Message("neither_file_nor_folder", path=shown(self._path)))
         return self.tally
 
     def _entry(self, old: Found, new: Found, path: str, depth: int) -> bool:
         self._tick()
         if self.tally.files + self.tally.folders + self.tally.links >= MAX_ENTRIES:
-            raise LimitError(f"{shown(self._path)} has more than {MAX_ENTRIES:,} entries; copy it in parts")
+            raise LimitError(Message("copy_in_parts", path=shown(self._path), most=MAX_ENTRIES))
         with about(path):
             info = os.stat(old.name, dir_fd=old.folder, follow_symlinks=False)
         if (info.st_dev, info.st_ino) == self._own:
@@ -109,7 +110,7 @@ class TreeCopy:
 
     def _folder(self, old: Found, new: Found, path: str, depth: int) -> None:
         if depth >= MAX_DEPTH:
-            raise LimitError(f"{shown(path[:200])}… lies more than {MAX_DEPTH} folders deep; copy it in parts")
+            raise LimitError(Message("copy_too_deep", path=shown(path[:200]), most=MAX_DEPTH))
         with about(path):
             inside = os.open(old.name, FOLDER, dir_fd=old.folder)
         try:
@@ -170,7 +171,7 @@ def delete(folder: int, name: bytes, path: str, tick: Tick, *, depth: int = 0) -
             os.unlink(name, dir_fd=folder)
             return 1
         if depth >= MAX_DEPTH:
-            raise LimitError(f"{shown(path[:200])}… lies more than {MAX_DEPTH} folders deep; delete it in parts")
+            raise LimitError(Message("delete_too_deep", path=shown(path[:200]), most=MAX_DEPTH))
         inside = os.open(name, FOLDER, dir_fd=folder)
         gone = 0
         try:
@@ -259,6 +260,6 @@ def write_at(fd: int, data: bytes, offset: int = 0) -> None:
 def check_regular(info: os.stat_result, path: str) -> None:
     """Refuse what is not a regular file. Raises BadRequestError."""
     if stat.S_ISDIR(info.st_mode):
-        raise BadRequestError(f"{shown(path)} is a folder")
+        raise BadRequestError(Message("is_folder", path=shown(path)))
     if not stat.S_ISREG(info.st_mode):
-        raise BadRequestError(f"{shown(path)} is no regular file (a device, a pipe or a socket)")
+        raise BadRequestError(Message("no_regular_file", path=shown(path)))

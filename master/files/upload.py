@@ -19,6 +19,7 @@ from master.files.errors import shown
 from master.files.jail import Entry, Jail, check_target
 from master.files.tree import NEW, open_regular, write_at
 from wire.errors import BadRequestError, ConflictError, LimitError, NotFoundError, StorageError
+from wire.message import Message
 
 MAX_PIECE = 1 << 20
 SYNC_EVERY = 64 << 20
@@ -52,8 +53,7 @@ class Uploads:
         """
         if size > self._limit:
             raise LimitError(
-                f"{shown(path)}: {size:,} bytes; limits.upload_bytes in conf.json allows {self._limit:,} "
-                f"({self._limit / _GIB:.3g} GiB)"
+                Message("upload_too_large", path=shown(path), bytes=size, most=self._limit, gib=self._limit / _GIB)
             )
         spot = self._jail.beneath.spot(path)
         with self._jail.beneath.find(spot, follow=True) as found:
@@ -61,11 +61,9 @@ class Uploads:
             if upload is not None:
                 return Begun(upload, _received(found, _draft(upload), spot.text))
             room = os.statvfs(found.folder)
-            if size > room.f_bavail * room.f_frsize:
-                raise StorageError(
-                    f"{shown(spot.text)}: {size:,} bytes do not fit: the disk has "
-                    f"{room.f_bavail * room.f_frsize:,} left; delete what is not needed there"
-                )
+            left = room.f_bavail * room.f_frsize
+            if size > left:
+                raise StorageError(Message("upload_does_not_fit", path=shown(spot.text), bytes=size, left=left))
             draft = place.draft_name("upload")
             self._drafts.note(spot.text, draft)
             os.close(os.open(draft, NEW, place.new_mode(mode), dir_fd=found.folder))
@@ -75,15 +73,15 @@ class Uploads:
         """Take a piece; how many bytes are there then. The same piece twice is fine, a gap is not. A full disk ends the
         upload and frees what it took."""
         if len(data) > MAX_PIECE:
-            raise LimitError(f"a piece has at most {MAX_PIECE:,} bytes, not {len(data):,}")
+            raise LimitError(Message("piece_too_large", most=MAX_PIECE, bytes=len(data)))
         if offset + len(data) > self._limit:
-            raise LimitError(f"{shown(path)}: beyond limits.upload_bytes in conf.json ({self._limit:,})")
+            raise LimitError(Message("upload_beyond", path=shown(path), most=self._limit))
         spot = self._jail.beneath.spot(path)
         draft = _draft(upload)
         with self._jail.beneath.find(spot, follow=True) as found:
             size = _received(found, draft, spot.text)
             if offset > size:
-                raise ConflictError(f"{shown(spot.text)}: {size:,} bytes are here and the piece begins at {offset:,}")
+                raise ConflictError(Message("upload_gap", path=shown(spot.text), here=size, begin=offset))
             fd = open_regular(found.folder, draft, os.O_WRONLY, spot.text)
             try:
                 write_at(fd, data, offset)
@@ -103,7 +101,7 @@ class Uploads:
         with self._jail.beneath.find(spot, follow=True) as found:
             here = _received(found, draft, spot.text)
             if here != size:
-                raise ConflictError(f"{shown(spot.text)}: {here:,} bytes are here, not {size:,}; send what is missing")
+                raise ConflictError(Message("upload_incomplete", path=shown(spot.text), here=here, bytes=size))
             check_target(found, spot, overwrite=overwrite)
             fd = open_regular(found.folder, draft, os.O_WRONLY, spot.text)
             try:
@@ -148,16 +146,14 @@ class Uploads:
 
 def _draft(upload: str) -> bytes:
     if not _ID.fullmatch(upload):
-        raise BadRequestError(f"{shown(upload[:40])!r} is not the id of an upload (16 hexadecimal digits)")
+        raise BadRequestError(Message("no_upload_id", upload=shown(upload[:40])))
     return f".muster-upload-{upload}".encode()
 
 
 def _received(found: Found, draft: bytes, path: str) -> int:
     info = place.standing(found.folder, draft)
     if info is None:
-        raise NotFoundError(
-            f"{shown(path)}: this upload is over (done, given up, or left alone for a day); begin again"
-        )
+        raise NotFoundError(Message("upload_over", path=shown(path)))
     return info.st_size
 
 

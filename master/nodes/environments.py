@@ -17,6 +17,7 @@ from master.core.activation import CANNOT_START, activation, is_env_name
 from master.nodes.environment_scripts import LIST, MARK, PACKAGES, PYTHON, TENSORFLOW, TORCH
 from wire.agent import Probed
 from wire.errors import BadRequestError, ConflictError, NodeUnreachableError, NotFoundError
+from wire.message import Message
 
 BASE = "base"
 LIST_S, PYTHON_S, CUDA_S, PACKAGES_S = 15.0, 20.0, 90.0, 60.0
@@ -82,12 +83,10 @@ def check_name(env: str, root: str) -> str:
     if env.startswith("/"):
         path = os.path.normpath(env)
         if path == root or not path.startswith(root.rstrip("/") + "/") or not path.isprintable():
-            raise BadRequestError(f"env: {env[:200]!r} does not lie beneath {root}")
+            raise BadRequestError(Message("env_elsewhere", env=env[:200], root=root))
         return path
     if not is_env_name(env):
-        raise BadRequestError(
-            f"env: {env[:200]!r} is neither the name of an environment nor an absolute path; `muster env list`"
-        )
+        raise BadRequestError(Message("env_no_name_but", env=env[:200]))
     return env
 
 
@@ -113,14 +112,14 @@ def read_answer(env: str, node: str, probed: Probed, kind: type[Told]) -> Told:
         try:
             return msgspec.convert({**found, "env": env, "node": node}, kind)
         except msgspec.ValidationError as error:
-            raise ConflictError(f"{env} on {node}: its Python answers something else than was asked: {error}") from None
+            raise ConflictError(Message("env_answers_otherwise", env=env, node=node, said=str(error))) from None
     lines = _complaint(probed["output"])
     if probed["code"] == CANNOT_START:
         # Conda says first what is wrong and then what to do about it.
         said = " ".join(lines)[-_SHOWN:].rstrip(".")
-        raise NotFoundError(f"{env} could not be activated on {node}: {said}; see `muster env list`")
+        raise NotFoundError(Message("env_not_activated", env=env, node=node, said=said))
     said = lines[-1][:_SHOWN] if lines else f"it ended with code {probed['code']}"
-    raise ConflictError(f"{env} on {node}: {said}")
+    raise ConflictError(Message("env_said", env=env, node=node, said=said))
 
 
 def read_list(conda: str, root: str, node: str, probed: Probed) -> list[Env]:
@@ -152,11 +151,9 @@ def _order(name: str) -> tuple[bool, bool, str]:
 
 def _check_ended(node: str, probed: Probed) -> None:
     if probed["error"]:
-        raise NodeUnreachableError(
-            f"node {node}: {probed['error']}; its storage or its Python may hang: try another node"
-        )
+        raise NodeUnreachableError(Message("node_hangs", node=node, said=probed["error"]))
     if probed["truncated"] and _marked(probed["output"]) is None:
-        raise ConflictError(f"node {node}: the answer has more than {OUTPUT_LIMIT:,} bytes")
+        raise ConflictError(Message("answer_too_long", node=node, most=OUTPUT_LIMIT))
 
 
 def _marked(output: str) -> dict[str, Any] | None:

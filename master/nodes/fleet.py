@@ -375,16 +375,12 @@ class Fleet:
         self._engine.core.node(name)
         member = self._members.get(name)
         if member is None:
-            raise NotFoundError(
-                f"node {name} is not in the registry any more; its tasks keep their GPUs until they end"
-            )
+            raise NotFoundError(Message("node_left", node=name))
         return member
 
 
 def _keyed(member: Member) -> KeyedDriver:
     driver = member.link.driver
     if not isinstance(driver, KeyedDriver):
-        raise BadRequestError(
-            f"node {member.config.name} has the driver `{member.config.driver}`: it has no host key to trust"
-        )
+        raise BadRequestError(Message("driver_without_key", node=member.config.name, driver=member.config.driver))
     return driver

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from master.core.agent_messages import Probed
 from wire import agent as wire
 from wire.errors import NodeUnreachableError
+from wire.message import Message
 
 ANSWER_BY_S = 5.0
 """The agent answers a probe when it times out; should even that not come, it is given up this much later."""
@@ -49,13 +50,13 @@ class Questions:
             output_limit=output_limit,
         )
         if not self._send(message):
-            raise NodeUnreachableError(f"node {self._node} is not connected; `muster nodes` says why")
+            raise NodeUnreachableError(Message("not_connected", node=self._node))
         self._open[probe_id] = future, output_limit
         try:
             return await asyncio.wait_for(future, timeout_s + ANSWER_BY_S)
         except TimeoutError:
             raise NodeUnreachableError(
-                f"node {self._node} did not answer within {timeout_s + ANSWER_BY_S:.0f} s"
+                Message("node_did_not_answer", node=self._node, seconds=timeout_s + ANSWER_BY_S)
             ) from None
         finally:
             self._open.pop(probe_id, None)
@@ -79,4 +80,4 @@ class Questions:
         """The connection is gone, and with it the answers."""
         for future, _ in self._open.values():
             if not future.done():
-                future.set_exception(NodeUnreachableError(f"node {self._node}: {why}"))
+                future.set_exception(NodeUnreachableError(Message("question_broken", node=self._node, said=why)))

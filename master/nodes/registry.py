@@ -15,7 +15,7 @@ import msgspec
 
 from master import json_file
 from master.core.inventory import NodeSpec
-from master.mismatch import nearest
+from master.mismatch import unknown_key
 from master.ownership import planted, user_name
 from wire.errors import BadRequestError, ConfigError
 
@@ -127,8 +127,7 @@ def check_keys(changes: dict[str, Any]) -> None:
     known = [field.encode_name for field in msgspec.structs.fields(NodeConfig)]
     for key in changes:
         if key not in known and not key.startswith(COMMENT):
-            near = nearest(key, known)
-            raise BadRequestError(f"changes: unknown key `{key}`{near}; allowed are {', '.join(known)}")
+            raise BadRequestError(unknown_key(key, known, "changes"))
 
 
 def _parse_entry(entry: Any, path: Path, label: str) -> NodeConfig:

@@ -19,6 +19,7 @@ from typing import Any
 from master import json_file, json_text
 from master.nodes.registry import MISSING_CURE, NodeConfig, entries_of, parse_registry
 from wire.errors import BadRequestError, ConfigError, ConflictError, NotFoundError, StorageError
+from wire.message import Message, Several
 
 TURN = threading.Lock()
 """Held while the file is read or replaced *and* what it says is told, so that what is told last is what it says."""
@@ -50,7 +51,7 @@ def add(path: Path, entry: dict[str, Any], *, check: Check = _nobody, told: Told
     def change(text: str, entries: list[Any]) -> str:
         name = entry.get("name")
         if any(other["name"] == name for other in entries):
-            raise ConflictError(f"there is a node {name!r} already: change it with `muster node edit`")
+            raise ConflictError(Message("node_is_there", node=name))
         begin = json_text.start(text)
         there = json_text.parts(text, begin)
         written = json_text.object_like(text, there[-1].value, entry) if there else _one_line(entry)
@@ -65,7 +66,7 @@ def edit(path: Path, name: str, changes: dict[str, Any], *, check: Check = _nobo
     Raises NotFoundError, and as `add` does. The name stays: tasks go by it.
     """
     if changes.get("name", name) != name:
-        raise BadRequestError("a node keeps its name, tasks go by it: add another node and remove this one")
+        raise BadRequestError(Message("node_keeps_its_name"))
 
     def change(text: str, entries: list[Any]) -> str:
         index = _find(entries, name)
@@ -93,7 +94,7 @@ def _one_line(entry: dict[str, Any]) -> str:
 def _find(entries: list[Any], name: str) -> int:
     names = [entry["name"] for entry in entries]
     if name not in names:
-        raise NotFoundError(f"there is no node {name!r} in the registry (nodes: {', '.join(names) or 'none'})")
+        raise NotFoundError(Message("node_not_in_registry", node=name, nodes=Several(tuple(names), len(names))))
     return names.index(name)
 
 
@@ -108,7 +109,7 @@ def _rewrite(path: Path, change: _Change, check: Check, told: Told) -> Nodes:
             told(nodes)
             return nodes
     except OSError as error:
-        raise StorageError(f"{path}: cannot be written: {error.strerror}") from None
+        raise StorageError(Message("registry_not_written", path=str(path), said=error.strerror)) from None
 
 
 def _changed(path: Path, before: bytes, change: _Change, check: Check) -> tuple[bytes, Nodes]:
@@ -130,7 +131,7 @@ def _changed(path: Path, before: bytes, change: _Change, check: Check) -> tuple[
 def _turn(path: Path) -> Iterator[None]:
     """TURN, unless who has it hangs: reading a file on a network file system may never come back."""
     if not TURN.acquire(timeout=LOCK_S):
-        raise StorageError(f"{path}: it does not come back from being read: does its disk, or its NFS server, answer?")
+        raise StorageError(Message("registry_hangs", path=str(path)))
     try:
         yield
     finally:
@@ -150,7 +151,7 @@ def _alone(path: Path) -> Iterator[None]:
         finally:
             os.close(fd)
         if time.monotonic() > deadline:
-            raise ConflictError(f"{path}: another program keeps it locked: try again, or see who with `fuser {path}`")
+            raise ConflictError(Message("registry_locked", path=str(path)))
         time.sleep(_LOOK_S)
 
 
@@ -185,7 +186,7 @@ def _replace(path: Path, before: bytes, after: bytes) -> None:
     try:
         _write(beside, path, after)
         if path.read_bytes() != before:
-            raise ConflictError(f"{path} was changed by somebody else in this moment: look at it and try again")
+            raise ConflictError(Message("registry_changed", path=str(path)))
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)
@@ -210,10 +211,7 @@ def _give_away(fd: int, like: os.stat_result, path: Path) -> None:
     try:
         os.fchown(fd, like.st_uid, like.st_gid)
     except PermissionError:
-        raise StorageError(
-            f"{path}: it belongs to user {like.st_uid}, group {like.st_gid}, and would not any more: change it with an "
-            "editor, or give it to the user who runs the master (`chown`)"
-        ) from None
+        raise StorageError(Message("registry_not_ours", path=str(path), user=like.st_uid, group=like.st_gid)) from None
 
 
 def _sync_folder(folder: Path) -> None:

@@ -23,6 +23,7 @@ from master.verbs.call import Calls
 from wire.client import Request
 from wire.errors import MusterError, ProtocolError
 from wire.framing import FrameError, LineDecoder
+from wire.message import Message
 
 TURN_S = 0.02
 """How long one connection's requests are handled before the others have a turn; what one request takes comes on top."""
@@ -97,7 +98,7 @@ class Connection(asyncio.Protocol):
         try:
             frames = self._decoder.feed(data)
         except FrameError as error:
-            self._end(ProtocolError(f"{error}; the connection is closed"))
+            self._end(ProtocolError(Message("bad_frame", said=str(error))))
             return
         if not self._entrance.hold(self._decoder.pending):
             self._is_over = True
@@ -159,7 +160,7 @@ class Connection(asyncio.Protocol):
             if self._begun:
                 self._refuse(None, error)
             else:  # whatever stands behind it was not meant for us: the body of a web page's request, say
-                self._end(ProtocolError(f"{error}; the connection is closed"))
+                self._end(ProtocolError(Message("bad_frame", said=str(error))))
             return
         self._begun = True
         self._begin(request)

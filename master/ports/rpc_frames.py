@@ -10,6 +10,7 @@ from master.verbs.base import Pieces
 from wire.client import Request
 from wire.errors import MusterError, ProtocolError
 from wire.framing import FrameError, strict_loads
+from wire.message import Message
 
 _encode = msgspec.json.Encoder().encode
 
@@ -19,9 +20,9 @@ def parse(frame: bytes) -> Request:
     try:
         request = msgspec.convert(strict_loads(frame), Request)
     except (FrameError, msgspec.ValidationError) as error:
-        raise ProtocolError(f"not a JSON-RPC request: {error}") from None
+        raise ProtocolError(Message("no_request", said=str(error))) from None
     if request.jsonrpc != "2.0":
-        raise ProtocolError(f"not a JSON-RPC request: jsonrpc is {request.jsonrpc!r}, allowed is '2.0'")
+        raise ProtocolError(Message("no_jsonrpc", found=request.jsonrpc))
     return request
 
 
@@ -34,7 +35,10 @@ def answer(request_id: int | str, result: Any) -> list[bytes]:
 
 def refusal(error: MusterError, request_id: int | str | None = None) -> bytes:
     """An error; without an id, that of somebody who does not get so far as to ask."""
-    told = {"code": error.rpc_code, "message": str(error), "data": {"code": error.code}}
+    data: dict[str, Any] = {"code": error.code}
+    if error.key is not None:
+        data |= {"key": error.key, "args": error.values}
+    told = {"code": error.rpc_code, "message": str(error), "data": data}
     return _encode({"jsonrpc": "2.0", "id": request_id, "error": told}) + b"\n"
 
 

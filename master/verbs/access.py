@@ -14,6 +14,7 @@ from master.core.task import Task
 from master.netlink import origin
 from master.peer import Peer
 from wire.errors import ForbiddenError, UnauthenticatedError
+from wire.message import Message
 
 Role = Literal["viewer", "user", "admin"]
 """Each may do what those before it may."""
@@ -91,26 +92,21 @@ def by_desktop_client(address: str, user: str) -> Caller:
 def check_known(caller: Caller) -> None:
     """Raise UnauthenticatedError if we do not know who it is."""
     if caller.user is None:
-        raise UnauthenticatedError(
-            "there are no log-ins yet: only the user who runs the master may come in, and root, from its own "
-            "machine (so from another one, `ssh` there)"
-        )
+        raise UnauthenticatedError(Message("no_log_ins"))
 
 
 def check_call(caller: Caller, verb: str, role: Role, scope: Scope) -> None:
     """Raise ForbiddenError unless the caller may call the verb at all, which needs this role and this scope."""
     if _RANK[caller.role] < _RANK[role]:
-        raise ForbiddenError(
-            f"{verb} needs the role {role}, and {caller.user} has the role {caller.role}: ask an admin"
-        )
+        raise ForbiddenError(Message("needs_role", verb=verb, role=role, user=caller.user, has=caller.role))
     if scope not in caller.scopes:
-        scopes = ", ".join(sorted(caller.scopes)) or "none"
-        raise ForbiddenError(f"{verb} needs the scope {scope}, and {caller.user} is confined to {scopes}")
+        scopes = tuple(sorted(caller.scopes))
+        raise ForbiddenError(Message("needs_scope", verb=verb, scope=scope, user=caller.user, scopes=scopes))
     if caller.nouns is not None and verb.partition(".")[0] not in caller.nouns:
-        raise ForbiddenError(f"{verb} is not for {caller.user}, whose verbs are {', '.join(sorted(caller.nouns))}")
+        raise ForbiddenError(Message("not_your_verb", verb=verb, user=caller.user, nouns=tuple(sorted(caller.nouns))))
 
 
 def check_owner(caller: Caller, verb: str, task: Task) -> None:
     """Raise ForbiddenError if the verb is for the owner of a task only, and the task is another's."""
     if not caller.owns(task):
-        raise ForbiddenError(f"task {task.id} is {task.owner}'s: {verb} is for its owner, and for admins")
+        raise ForbiddenError(Message("not_your_task", id=task.id, owner=task.owner, verb=verb))

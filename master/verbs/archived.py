@@ -24,6 +24,7 @@ from master.verbs.task_list import SortKey
 from master.verbs.tasks import Cancel, Cancelled, Edit, Remove, Removed, Why, cancel, edit, remove
 from master.views.tasks import task_page, task_view
 from wire.errors import ConflictError, MusterError, NotFoundError, StoreUnavailableError
+from wire.message import Message
 
 log = logging.getLogger("muster.archive")
 
@@ -222,10 +223,9 @@ async def _explained(context: Context, answer: Cancelled, missing: list[int]) ->
         try:
             task = await context.engine.archive.find(task_id)
         except MusterError as error:
-            answer.refused[task_id] = str(error)
-            continue
-        answer.refused[task_id] = f"task {task_id} has already ended ({task.state})"
-        answer.codes[task_id] = ConflictError.code
+            answer.refuse(task_id, error)
+        else:
+            answer.refuse(task_id, ConflictError(Message("has_ended", id=task_id, state=task.state)))
     return answer
 
 

@@ -30,6 +30,7 @@ from master.verbs.surroundings import Surroundings
 from master.verbs.table import VERBS
 from master.verbs.turns import Job, Turns, Work
 from wire.errors import MusterError, UnknownMethodError
+from wire.message import Message
 
 log = logging.getLogger("muster.verbs")
 
@@ -121,7 +122,7 @@ class Calls:
         if isinstance(error, MusterError):
             return error
         log.error("a request of %s failed: %s %.300r", self.caller.address, name, asked, exc_info=error)
-        return MusterError("the master met a defect; its log has the details")
+        return MusterError(Message("defect"))
 
     # -- one call ---------------------------------------------------------------------------------------------
 
@@ -129,7 +130,7 @@ class Calls:
         check_known(self.caller)
         verb = VERBS.get(name)
         if verb is None:
-            raise UnknownMethodError(f"there is no verb {name!r}; this master knows {', '.join(VERBS)}")
+            raise UnknownMethodError(Message("no_verb", verb=name, known=tuple(VERBS)))
         check_call(self.caller, name, verb.role, verb.scope)
         self._admitted[name] = verb
         return verb

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from master.mismatch import describe
+from master.mismatch import explain
 from wire.errors import BadRequestError
 
 T = TypeVar("T")
@@ -17,4 +17,5 @@ def convert(value: Any, kind: type[T], about: str = "") -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise BadRequestError(about + describe(str(error), value, kind)) from None
+        wrong = explain(str(error), value, kind)
+        raise BadRequestError(f"{about}{wrong}" if about else wrong) from None

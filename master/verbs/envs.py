@@ -19,6 +19,7 @@ from master.nodes.environments import Env, Framework, Packages, Python, Told
 from master.verbs.base import Context
 from wire.agent import Probed
 from wire.errors import ConflictError, NodeUnreachableError, NotFoundError
+from wire.message import Message, Several
 
 EnvName = Annotated[str, Meta(min_length=1, max_length=4096, examples=["base"])]
 
@@ -70,10 +71,7 @@ async def check(context: Context, params: OneEnv) -> Python:
     """Whether a task could use an environment: it can be activated there, and its own Python runs; refused if not."""
     found = await python(context, params)
     if not found.own:
-        raise ConflictError(
-            f"{found.env} on {found.node}: {found.executable} runs in it, which is not its own Python; was it moved or "
-            "copied? Then make it anew in its place"
-        )
+        raise ConflictError(Message("env_of_another", env=found.env, node=found.node, executable=found.executable))
     return found
 
 
@@ -120,7 +118,7 @@ async def _run_here(argv: list[str], limit_s: float) -> Probed:
     try:
         output, _ = await asyncio.wait_for(process.communicate(), limit_s)
     except TimeoutError:
-        raise NodeUnreachableError(f"the master's own machine did not answer within {limit_s:.0f} s") from None
+        raise NodeUnreachableError(Message("master_did_not_answer", seconds=limit_s)) from None
     finally:
         if process.returncode is None:  # it took too long, or nobody waits for it any more
             process.kill()
@@ -139,10 +137,10 @@ def _node(context: Context, asked: str | None, *, gpus: bool = False) -> str:
     nodes = context.core.inventory.nodes
     if asked is not None:
         if asked not in nodes:
-            raise NotFoundError(f"there is no node {asked!r} (nodes: {', '.join(nodes) or 'none'})")
+            raise NotFoundError(Message("no_such_node", node=asked, nodes=Several(tuple(nodes), len(nodes))))
         return asked
     online = [node for node in nodes.values() if node.state is NodeState.ONLINE]
     if not online:
-        raise NodeUnreachableError("no node is online, so no environment can be asked; `muster nodes` tells why")
+        raise NodeUnreachableError(Message("no_node_online"))
     with_gpus = [node for node in online if node.spec.gpu_models] if gpus else []
     return (with_gpus or online)[0].name

@@ -13,6 +13,7 @@ from master.verbs.archived import find
 from master.verbs.base import Context
 from master.verbs.tasks import TaskId
 from wire.errors import BadRequestError
+from wire.message import Message
 
 MAX_READ = 1 << 20
 MAX_WAIT_S = 30.0
@@ -78,7 +79,7 @@ async def _read(context: Context, logs: LogReader, params: Read) -> tuple[str, b
     if params.server:
         path, ended = context.master.server_log, False
     elif params.id is None:
-        raise BadRequestError("say whose log: `id`, or `server`")
+        raise BadRequestError(Message("which_log"))
     else:
         task = await find(context, params.id)
         # Looked up before the file is read: what was written before the end is then in what we read.

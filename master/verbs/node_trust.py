@@ -10,6 +10,7 @@ from master.verbs.base import Context
 from master.verbs.nodes import OneNode
 from master.views.nodes import one_line
 from wire.errors import ConflictError, NodeUnreachableError, StorageError
+from wire.message import Message
 
 if TYPE_CHECKING:
     from master.nodes.driver import OfferedKey
@@ -45,7 +46,7 @@ async def trust(context: Context, params: Trust) -> Trusted:
         offered = await fleet.host_key(name)
     except NodeUnreachableError as error:
         # Not `unreachable`: that says of a command that there is no master.
-        raise ConflictError(f"node {name} shows no host key: {error}") from None
+        raise ConflictError(Message("no_host_key", node=name, said=str(error))) from None
     known = await fleet.known_key(name)
     if params.fingerprint is not None:
         _check_fingerprint(name, offered, params.fingerprint)
@@ -58,19 +59,15 @@ async def trust(context: Context, params: Trust) -> Trusted:
 def _check_fingerprint(name: str, offered: OfferedKey, expected: str) -> None:
     if offered.fingerprint != expected.strip().rstrip("="):
         raise ConflictError(
-            f"node {name} shows {offered.fingerprint}, not {one_line(expected)}: nothing was pinned; "
-            "`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the machine itself tells which is right"
+            Message("other_host_key", node=name, shown=offered.fingerprint, expected=one_line(expected))
         )
 
 
 async def _pin(context: Context, name: str, offered: OfferedKey) -> None:
     fleet = context.master.fleet
     if name in fleet.configs and fleet.configs[name].host_key is not None:
-        raise ConflictError(
-            f"node {name}: `host_key` in the registry names another key, and goes before what is pinned: "
-            f"`muster node edit {name} host_key={offered.fingerprint}`, or `host_key=` to drop it"
-        )
+        raise ConflictError(Message("host_key_in_registry", node=name, shown=offered.fingerprint))
     try:
         await fleet.pin(name, offered)
     except OSError as error:
-        raise StorageError(f"{error.filename}: the key cannot be written down: {error.strerror}") from None
+        raise StorageError(Message("host_key_not_written", path=error.filename, said=error.strerror)) from None

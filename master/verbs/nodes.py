@@ -23,6 +23,7 @@ from master.verbs.base import Context, Nothing
 from master.views.nodes import NodePage, NodeView, node_view, one_line
 from master.visible_secrets import check_not_visible
 from wire.errors import BadRequestError, ConfigError, ConflictError
+from wire.message import Message
 
 Reason = Annotated[str, Meta(max_length=200)]
 Gpus = Annotated[list[Annotated[int, Meta(ge=0)]], Meta(min_length=1)]
@@ -128,7 +129,7 @@ async def add(context: Context, params: Add) -> NodeAdded:
 async def edit(context: Context, params: Edit) -> NodeEdited:
     """Change a node's entry in the registry."""
     if not params.changes:
-        raise BadRequestError("changes: expected at least one key with its new value (null takes the key out)")
+        raise BadRequestError(Message("no_changes"))
     check_keys(params.changes)
     await _change(context, registry_file.edit, params.name, params.changes)
     view = _view(context, params.name)
@@ -190,10 +191,7 @@ def resume(context: Context, params: Resume) -> NodeView:
         return _return(context, params.name, params.gpus)
     note = context.core.notes.get(params.name, Note())
     if note.drained is None and note.sick is None and not node.spec.schedulable:
-        raise ConflictError(
-            f"node {params.name} is not drained; `schedulable` is false in the registry: "
-            f"`muster node edit {params.name} schedulable=`"
-        )
+        raise ConflictError(Message("not_drained_but_closed", node=params.name))
     context.change(lambda: context.core.resume(params.name), grows=False)
     return _view(context, params.name)
 

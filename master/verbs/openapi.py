@@ -135,7 +135,10 @@ def _problem() -> dict[str, Any]:
     codes = [kind.code for kind in errors.every()]
     code = {"type": "string", "enum": codes, "description": "The stable name of what is wrong."}
     detail = {"type": "string", "description": "What to do, for people."}
-    return {"type": "object", "properties": {"code": code, "detail": detail}, "required": ["code", "detail"]}
+    key = {"type": "string", "description": "The key of what `detail` says, where it has one (docs/wire.md, Messages)."}
+    args = {"type": "object", "description": "The values of what `detail` says."}
+    properties = {"code": code, "detail": detail, "key": key, "args": args}
+    return {"type": "object", "properties": properties, "required": ["code", "detail"]}
 
 
 def _structs(kinds: tuple[Any, ...]) -> Iterator[type[msgspec.Struct]]:

@@ -13,6 +13,7 @@ import msgspec
 
 from master.engine import Engine
 from wire.errors import ConflictError
+from wire.message import Message
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _OF = "of"
@@ -39,18 +40,14 @@ def answered(engine: Engine, request_id: str, params: msgspec.Struct, result: An
     keys = tuple(answer)
     kind = next((one for one in get_args(result) or (result,) if one.__struct_fields__ == keys), None)
     if kind is None or of not in (None, _digest(params)):
-        raise ConflictError(
-            f"request_id: {request_id!r} was used before, for {_which(answer)}, which asked for something else; "
-            "nothing was queued: give this one another id, or none"
-        )
+        raise ConflictError(Message("request_id_used", request_id=request_id, tasks=_which(answer)))
     return msgspec.convert(answer, kind)
 
 
-def _which(answer: dict[str, Any]) -> str:
-    if "id" in answer:
-        return f"task {answer['id']}"
-    first, count = answer["first"], answer["count"]
-    return f"task {first}" if count == 1 else f"tasks {first}-{first + count - 1}"
+def _which(answer: dict[str, Any]) -> Message:
+    first: int = answer["id"] if "id" in answer else answer["first"]
+    last = first + int(answer.get("count", 1)) - 1
+    return Message("one_task", id=first) if last == first else Message("tasks_from", first=first, last=last)
 
 
 def _digest(params: msgspec.Struct) -> str:

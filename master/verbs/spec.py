@@ -16,6 +16,7 @@ from master.core.task import After, Task, TaskState, Terms
 from master.verbs.base import Context
 from master.verbs.convert import convert
 from wire.errors import BadRequestError
+from wire.message import Message
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Count = Annotated[int, Meta(ge=0, le=4096)]
@@ -61,7 +62,7 @@ def draft_of(spec: Spec, command: list[str] | str, context: Context) -> Task:
     _check_variables(spec.variables)
     _check_text(name=spec.name, project=spec.project, setup=spec.setup, cwd=spec.cwd, env=spec.env)
     if spec.env and not spec.env.startswith("/") and not is_env_name(spec.env):
-        raise BadRequestError(f"env: {spec.env!r} is neither the name of an environment nor an absolute path")
+        raise BadRequestError(Message("env_no_name", env=spec.env))
     _check_share(spec)
     terms = {name: getattr(spec, name) for name in Terms.__struct_fields__}
     terms["gpus"], terms["gpu_ids"] = _gpus(spec)
@@ -83,8 +84,8 @@ def edited_copy(task: Task, changes: dict[str, Any], context: Context) -> Task:
     """The task with some fields changed, checked as a submit is. Raises BadRequestError naming the field."""
     unknown = sorted(set(changes) - set(Editable.__struct_fields__) | {"hold"} & set(changes))
     if unknown or not changes:
-        allowed = ", ".join(sorted(set(Editable.__struct_fields__) - {"hold"}))
-        raise BadRequestError(f"{', '.join(unknown) or 'nothing'} cannot be edited; what can: {allowed}")
+        allowed = sorted(set(Editable.__struct_fields__) - {"hold"})
+        raise BadRequestError(Message("cannot_be_edited", keys=tuple(unknown), allowed=tuple(allowed)))
     # Only what is changed is looked at: what stands there may be of another time, with other rules.
     wanted = {"command": task.command, "setup": task.setup, **changes}
     spec = convert(wanted, Editable)
@@ -104,9 +105,7 @@ def edited_copy(task: Task, changes: dict[str, Any], context: Context) -> Task:
 
 def _check_share(spec: Spec) -> None:
     if spec.share:
-        raise BadRequestError(
-            "share: found true, and GPUs are not shared yet: every task has its own alone. Leave `share` out"
-        )
+        raise BadRequestError(Message("no_sharing"))
 
 
 def _gpus(spec: Spec) -> tuple[int, list[int] | None]:
@@ -114,9 +113,9 @@ def _gpus(spec: Spec) -> tuple[int, list[int] | None]:
         return spec.gpus or 0, None
     ids = sorted(set(spec.gpu_ids))
     if not ids or len(ids) != len(spec.gpu_ids):
-        raise BadRequestError(f"gpu_ids: {spec.gpu_ids} is empty or names a GPU twice")
+        raise BadRequestError(Message("bad_gpu_ids", gpus=tuple(spec.gpu_ids or ())))
     if spec.gpus not in (None, len(ids)):
-        raise BadRequestError(f"gpus is {spec.gpus} and gpu_ids names {len(ids)}: leave one of them out")
+        raise BadRequestError(Message("gpus_said_twice", gpus=spec.gpus, named=len(ids)))
     return len(ids), ids
 
 
@@ -124,31 +123,28 @@ def check_command(command: list[str] | str, setup: str = "") -> None:
     """Refuse a command that no machine could be given. Raises BadRequestError."""
     words = [command] if isinstance(command, str) else command
     if not any(word.strip() for word in words):
-        raise BadRequestError("command: it is empty; say what to run, e.g. `muster submit -- python3 train.py`")
+        raise BadRequestError(Message("no_command"))
     if any("\0" in word for word in words):
-        raise BadRequestError("command: it holds a NUL character, which no program can be given")
+        raise BadRequestError(Message("command_with_nul"))
     sizes = [len(word.encode()) for word in (setup + words[0], *words[1:])]
     if max(sizes) > WORD_BYTES or sum(sizes) > ALL_BYTES:
         raise BadRequestError(
-            f"command: {max(sizes)} bytes in a word and {sum(sizes)} in all; a program can be given {WORD_BYTES} and "
-            f"{ALL_BYTES}: put it into a script, or the data into a file"
+            Message("command_too_long", word=max(sizes), all=sum(sizes), most_word=WORD_BYTES, most_all=ALL_BYTES)
         )
 
 
 def _check_variables(variables: dict[str, str]) -> None:
     for name, value in variables.items():
         if not VARIABLE.fullmatch(name) or "\0" in value:
-            raise BadRequestError(
-                f"variables: {name!r} is no name of an environment variable, or its value holds a NUL"
-            )
+            raise BadRequestError(Message("bad_variable", name=name))
         if name.startswith("MUSTER_") or name in {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER"}:
-            raise BadRequestError(f"variables: {name} is set by Muster and cannot be given")
+            raise BadRequestError(Message("own_variable", name=name))
     sizes = [len(name) + len(value.encode()) for name, value in variables.items()]
     if max(sizes, default=0) > WORD_BYTES or sum(sizes) > ALL_BYTES // 2:
-        raise BadRequestError(f"variables: a program can be given {WORD_BYTES} bytes in one, {ALL_BYTES // 2} in all")
+        raise BadRequestError(Message("variables_too_long", most_word=WORD_BYTES, most_all=ALL_BYTES // 2))
 
 
 def _check_text(**texts: str) -> None:
     for field, text in texts.items():
         if "\0" in text:
-            raise BadRequestError(f"{field}: it holds a NUL character")
+            raise BadRequestError(Message("field_with_nul", field=field))

@@ -75,9 +75,9 @@ def submit(context: Context, params: Submit) -> Submitted | Preview:
 def submit_batch(context: Context, params: SubmitBatch) -> Batch:
     """File a task for each of several commands, with consecutive ids: all or none."""
     if not params.commands:
-        raise BadRequestError("the batch holds no command")
+        raise BadRequestError(Message("empty_batch"))
     if params.log is not None:
-        raise BadRequestError("the tasks of a batch cannot share one log file: leave `log` out")
+        raise BadRequestError(Message("batch_with_log"))
     for command in params.commands:
         check_command(command, params.setup)
     draft = draft_of(params, params.commands[0], context)

@@ -11,6 +11,7 @@ from master.verbs.nodes import list_nodes
 from master.verbs.task_list import ListTasks, Slices, TaskList, list_tasks
 from master.views.nodes import NodeView
 from wire.errors import BadRequestError
+from wire.message import Message
 
 
 class Subscribe(msgspec.Struct, forbid_unknown_fields=True):
@@ -34,7 +35,7 @@ def subscribe(context: Context, params: Subscribe) -> Slices | NodeList | Done:
     port. The answer is what there is now."""
     channel = context.channel
     if channel is None or channel.tells is None:
-        raise BadRequestError("tasks are streamed on the train-state port and nodes on the monitor port")
+        raise BadRequestError(Message("other_port"))
     if channel.tells == "nodes":
         channel.begin(None, in_slices=False)
         return Done() if params.snapshot == "none" else NodeList(list_nodes(context, Nothing()))

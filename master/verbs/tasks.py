@@ -78,12 +78,20 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 class Cancelled(msgspec.Struct, frozen=True):
     """What became of tasks, by id: `cancelled`, gone from the queue at once; `signalled`, told to end; `refused`, with
-    why, and in `codes` the error's stable name."""
+    why; in `codes` the error's stable name, in `messages` the same for programs."""
 
     cancelled: list[int]
     signalled: list[int]
     refused: dict[int, str]
     codes: dict[int, str]
+    messages: dict[int, MessageView]
+
+    def refuse(self, task_id: int, error: MusterError) -> None:
+        """Note that a task was not cancelled, and why."""
+        self.refused[task_id] = str(error)
+        self.codes[task_id] = error.code
+        if error.key is not None:
+            self.messages[task_id] = MessageView(error.key, error.values)
 
 
 class Removed(msgspec.Struct, frozen=True):
@@ -137,26 +145,24 @@ def cancel(context: Context, params: Cancel) -> Cancelled:
             if t.state in live and (params.all or t.owner == context.user) and context.caller.owns(t)
         ]
     elif not ids:
-        raise BadRequestError("say which tasks: ids, `all` or `mine`")
+        raise BadRequestError(Message("which_tasks"))
     elif params.states is not None:
-        raise BadRequestError("`states` goes with `all` or `mine`: of ids it is known which they are")
-    cancelled: list[int] = []
-    signalled: list[int] = []
-    refused: dict[int, str] = {}
-    codes: dict[int, str] = {}
+        raise BadRequestError(Message("states_without_all"))
+    done = Cancelled([], [], {}, {}, {})
 
     def change() -> None:
         # Successors first: a cancelled predecessor would otherwise end them with its own reason.
         for task_id in sorted(set(ids), reverse=True):
             try:
                 check_owner(context.caller, "task.cancel", core.find(task_id))
-                (cancelled if core.cancel(task_id, context.now, by=context.user) else signalled).append(task_id)
+                (done.cancelled if core.cancel(task_id, context.now, by=context.user) else done.signalled).append(
+                    task_id
+                )
             except MusterError as error:
-                refused[task_id] = str(error)
-                codes[task_id] = error.code
+                done.refuse(task_id, error)
 
     context.change(change, grows=False)
-    return Cancelled(cancelled[::-1], signalled[::-1], refused, codes)
+    return msgspec.structs.replace(done, cancelled=done.cancelled[::-1], signalled=done.signalled[::-1])
 
 
 def edit(context: Context, params: Edit) -> TaskView:

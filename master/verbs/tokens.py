@@ -13,6 +13,7 @@ from master.tls.policy import listens_outside
 from master.verbs.base import Context, Nothing
 from master.verbs.nodes import NodeName
 from wire.errors import BadRequestError, ConflictError
+from wire.message import Message
 
 _ANY = ("", "0.0.0.0", "::")  # noqa: S104  (names of it, nothing is bound here)
 
@@ -60,14 +61,9 @@ def token(context: Context, params: NodeToken) -> TokenTold:
     config = context.master.fleet.configs.get(params.name)
     core.node(params.name)
     if config is None or config.driver != "report":
-        raise BadRequestError(
-            f"node {params.name} has the driver `{config.driver if config else 'none'}`: only an agent that dials in "
-            f"needs a token (`muster node edit {params.name} driver=report`)"
-        )
+        raise BadRequestError(Message("needs_no_token", node=params.name, driver=config.driver if config else "none"))
     if not reports.tls.is_on and params.action != "revoke":
-        raise BadRequestError(
-            f"{context.master.config.path} says `tls: off`, and agents dial in over TLS only: no token would open"
-        )
+        raise BadRequestError(Message("token_without_tls", path=str(context.master.config.path)))
     fingerprint = reports.tls.fingerprint() if reports.tls.is_on else None
     tokens = node_tokens.valid(reports.tokens(params.name), context.now)
     text, after = _after(context, params, tokens)
@@ -89,14 +85,11 @@ def _after(context: Context, params: NodeToken, tokens: tuple[Token, ...]) -> tu
     """The new token as text, and those that the node has then. Raises ConflictError."""
     if params.action == "revoke":
         if not tokens:
-            raise ConflictError(f"node {params.name} has no token")
+            raise ConflictError(Message("no_token", node=params.name))
         return None, ()
     newest = next((one for one in tokens if one.until is None), None)
     if params.action == "make" and newest is not None:
-        raise ConflictError(
-            f"node {params.name} has a token, which was shown when {newest.by or 'somebody'} made it; "
-            f"`muster node token {params.name} --rotate` makes another"
-        )
+        raise ConflictError(Message("token_is_there", node=params.name, by=newest.by or "somebody"))
     text, fresh = node_tokens.make(context.user, context.now)
     return text, node_tokens.rotated(tokens, fresh, context.now)
 

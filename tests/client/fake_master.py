@@ -15,11 +15,11 @@ Verb = Callable[[dict[str, Any]], Any]
 
 
 class Refusal(Exception):  # noqa: N818  (it is an answer, not a defect)
-    """Raised by a verb of a test: answered as an error with this stable code."""
+    """Raised by a verb of a test: answered as an error with this stable code, and what else is said of it."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, **data: Any) -> None:
         super().__init__(message)
-        self.code = code
+        self.data = {"code": code, **data}
 
 
 class HangUp(Exception):  # noqa: N818  (an order to the server)
@@ -86,7 +86,7 @@ class FakeMaster:
         try:
             return {**envelope, "result": self.verbs[request["method"]](request["params"])}
         except Refusal as error:
-            return {**envelope, "error": {"code": -32000, "message": str(error), "data": {"code": error.code}}}
+            return {**envelope, "error": {"code": -32000, "message": str(error), "data": error.data}}
 
     def asked(self, method: str) -> list[dict[str, Any]]:
         """The parameters of each call of a method."""

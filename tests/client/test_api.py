@@ -89,6 +89,20 @@ def test_a_refusal_is_raised_as_its_own_error() -> None:
         client.show(9)
 
 
+def test_an_error_has_the_key_and_the_values_that_the_master_told() -> None:
+    def show(params: dict[str, Any]) -> None:
+        raise Refusal("not_found", "there is no task 9", **({"key": "no_task", "args": params} if params["id"] else {}))
+
+    with FakeMaster({"task.show": show}) as master, _client(master) as client:
+        with pytest.raises(NotFoundError) as told:
+            client.show(9)
+        assert (str(told.value), told.value.key) == ("there is no task 9", "no_task")
+        assert told.value.values == {"id": 9}
+        with pytest.raises(NotFoundError) as told:
+            client.show(0)
+        assert (told.value.key, told.value.values) == (None, {})
+
+
 def test_nobody_listening_is_told_at_once() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

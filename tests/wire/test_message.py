@@ -7,10 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from master.core.law import LAW
 from tests.test_imports import ROOT, sources
 from wire.english import SENTENCES
+from wire.errors import every
 from wire.message import NONE, Message, Several, fields_of, ids, names, sentence
 
+REFUSALS = {rule.refusal for rule in LAW.values() if rule.refusal}
+"""The keys of the law's table, to each of which it gives a task's id and state."""
 GIVEN_LATER = {"nodes"}
 """What `Message.of` adds, once it is known of which nodes the same is to be said."""
 MAKERS = ("master", "wire")
@@ -26,7 +30,7 @@ def said() -> Iterator[tuple[str, ast.Call]]:
     """Every message that the sources make, with where."""
     for package in MAKERS:
         for path in sources(package):
-            if path != ROOT / "wire/message.py":  # which copies messages with their key
+            if path not in (ROOT / "wire/message.py", ROOT / "master/core/law.py"):  # their keys stand elsewhere
                 tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
                 yield from ((f"{path.relative_to(ROOT)}:{call.lineno}", call) for call in calls(tree))
 
@@ -48,8 +52,12 @@ def test_every_message_has_a_sentence_and_its_values_are_those_that_the_sentence
     assert wrong == []
 
 
+def test_what_the_law_refuses_has_a_sentence_of_a_task_and_its_state() -> None:
+    assert {key: fields_of(SENTENCES[key]) for key in REFUSALS} == {key: {"id", "state"} for key in REFUSALS}
+
+
 def test_every_sentence_is_said_by_somebody() -> None:
-    assert set(SENTENCES) - {key_of(call) for _, call in said()} == set()
+    assert set(SENTENCES) - {key_of(call) for _, call in said()} - REFUSALS == set()
 
 
 def is_worded(value: ast.expr) -> bool:
@@ -71,6 +79,22 @@ def test_no_reason_of_a_task_is_worded_where_it_arises() -> None:
             )
             if named or is_set:
                 worded.append(f"{path.relative_to(ROOT)}: {ast.unparse(node)}")
+    assert worded == []
+
+
+ERRORS = {kind.__name__ for kind in every()} - {"ConfigError"}
+WORDED_THERE = ("master/desktop", "master/doctor", "master/drivers/shell.py", "master/durable", "master/setup")
+"""The desktop client's dialect, whose boxes are Chinese; commands of one's own machine; what is wrong with our disk."""
+
+
+def test_no_error_that_a_verb_answers_is_worded_where_it_arises() -> None:
+    worded = []
+    for path in sources("master"):
+        name = str(path.relative_to(ROOT))
+        if not name.startswith(WORDED_THERE):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), name)):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ERRORS:
+                    worded += [f"{name}:{node.lineno}: {ast.unparse(node)}" for one in node.args if is_worded(one)]
     assert worded == []
 
 

@@ -16,6 +16,7 @@ from master.core.outcome import Pending
 from master.core.task import ENDED, QUEUED, After, Task, TaskState
 from tests.master.core.small_core import core_with, launch_of, run, submit
 from wire.errors import ConflictError, MusterError
+from wire.message import Message
 
 NOT_REACHED = TaskState.PAUSED
 """No event leads there: nothing can pause a task."""
@@ -91,7 +92,7 @@ def test_each_event_leads_from_each_state_where_the_law_says_or_changes_nothing(
         core.take_outcome()
         with pytest.raises(ConflictError) as refused:
             HAPPENS[event](core, task)
-        assert str(refused.value) == LAW[event].refusal.format(id=task.id, state=state)
+        assert str(refused.value) == str(Message(LAW[event].refusal, id=task.id, state=state))
         assert core.take_outcome() is None, "what is refused leaves nothing behind"
     else:
         HAPPENS[event](core, task)

@@ -343,3 +343,29 @@ def test_a_sparse_list_says_the_same_as_a_whole_one_in_fewer_words(tmp_path: Pat
             assert len(str(sparse)) < len(str(whole)) / 2
 
     run(story())
+
+
+def test_an_error_says_by_key_and_values_what_its_sentence_says(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("task.submit", command="true", hold=True)
+            asked: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+                ("task.show", {"id": 7}, "no_task", {"id": 7}),
+                ("task.retry", {"id": 1}, "cannot_retry", {"id": 1, "state": "held"}),
+                ("task.hold", {}, "missing_key", {"where": "", "key": "id"}),
+                ("task.submit", {"command": ""}, "no_command", {}),
+                ("node.drain", {"name": "b"}, "unknown_node", {"node": "b", "nodes": one_name("a")}),
+                ("file.list", {"path": "x/y"}, "not_visible", {"path": "x/y", "folders": ["data"]}),
+            ]
+            for verb, params, key, args in asked:
+                error = (await peer.answer(peer.ask(verb, **params)))["error"]
+                assert (error["data"]["key"], error["data"]["args"]) == (key, args)
+            done = await peer.call("task.cancel", ids=[9])
+            assert done["messages"] == {"9": {"key": "no_task", "args": {"id": 9}}}
+
+    run(story())
+
+
+def one_name(name: str) -> dict[str, object]:
+    return {"parts": [name], "count": 1, "more": 0}
