@@ -15,6 +15,7 @@ from master.core.task import Change, Task, TaskState
 from master.durable import snapshot, upgrade
 from master.durable import store as store_module
 from master.durable.disk import OsDisk
+from master.durable.journal import JOURNAL
 from master.durable.store import Store
 from tests import landed
 from tests.master.durable.simulated_disk import Fate, SimulatedDisk
@@ -87,9 +88,11 @@ def format_of(state: bytes) -> int:
     return int(json.loads(state).get("format", 1))
 
 
+@pytest.mark.parametrize("torn", [b"", b"0123abcd 9999 9998 {"])
 def test_the_power_may_go_at_any_moment_of_the_first_start(
-    code: Path, written: dict[str, bytes], tmp_path: Path
+    code: Path, written: dict[str, bytes], tmp_path: Path, torn: bytes
 ) -> None:
+    written = {**written, JOURNAL: written[JOURNAL] + torn}
     disk = SimulatedDisk({FOLDER / name: data for name, data in written.items()})
     chance = random.Random(3)
     lefts: dict[tuple[tuple[str, bytes], ...], dict[Path, bytes]] = {}
@@ -122,6 +125,7 @@ def test_the_power_may_go_at_any_moment_of_the_first_start(
     assert set(begun.values()) == {1, snapshot.FORMAT}
     (as_it_was,) = loaded(code, [laid_out(written, tmp_path / "as it was")])
     assert as_it_was["tasks"]["1"]["launch"]["pid"] == 7
+    assert ("damage" in as_it_was["state"]) == bool(torn)
     for folder, found in zip(begun, loaded(code, list(begun)), strict=True):
         assert found == (as_it_was if begun[folder] == 1 else {"refused": "store_corrupt"})
     assert len(lefts) > 50
@@ -132,7 +136,8 @@ def test_a_copy_that_was_not_finished_is_made_anew_of_what_the_folder_is_then(
 ) -> None:
     """The version before may have gone on there since."""
     folder = laid_out(written, tmp_path / "task_info")
-    laid_out({"wait_task.json": b"[", "queues.sums.tmp": b"x", "journal.jsonl": b""}, folder / upgrade.KEPT)
+    half_made = {"wait_task.json": b"[", "queues.sums.tmp": b"x", JOURNAL: b"", "exec_task.json.tmp.tmp": b"x"}
+    laid_out(half_made, folder / upgrade.KEPT)
     store = Store(folder, OsDisk())
     store.open()
     store.close()
