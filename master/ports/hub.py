@@ -102,6 +102,8 @@ class Hub:
         self.desktop.close()
         self.door.turns.close()
         for connection in list(self.connections):
+            if isinstance(connection, Connection):
+                connection.outlet.flush()  # what was said in this turn, the answer to who ends us among it
             if isinstance(connection, Arrival):
                 connection.close()
             else:

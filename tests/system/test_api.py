@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from tests.system.lab import Lab
+from tests.waiting import PATIENCE_S
 
 
 def asked(lab: Lab, *words: str) -> Any:
@@ -29,3 +30,11 @@ def test_a_task_is_filed_edited_listed_and_cancelled_by_the_names_of_the_wire(la
     unknown = lab.muster("api", "task.list", "limits=3")
     assert "limit" in unknown.stderr
     assert unknown.returncode == 1
+
+
+def test_who_ends_the_master_is_answered(lab: Lab) -> None:
+    lab.start()
+    assert asked(lab, "server.stop") == {}
+    assert lab.master is not None
+    assert lab.master.wait(PATIENCE_S) == 0
+    lab.master = None
