@@ -133,6 +133,7 @@ class Gpu(TypedDict):
     utilization: float | None
     condition: str
     health: str
+    health_message: Message | None
     held_by: list[int]
     foreign: list[Foreign]
 

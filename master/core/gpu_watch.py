@@ -13,6 +13,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from wire.message import Message
+
 Text = Annotated[str, Meta(max_length=1024)]
 Whole = Annotated[int, Meta(ge=0, le=1 << 53)]
 Decimal = Annotated[float, Meta(ge=-1e15, le=1e15)]
@@ -25,12 +27,13 @@ SLACK_MIB = 256
 such things change while a task runs."""
 SETTLE_S = 60.0
 """Memory that is still held so long after the end of a task is held for good."""
-STAYED = "its memory stayed in use:"
 TOLD = 3
-USED_BY, NOT_FREE = "used by ", "the memory of task "
+STAYED = "gpu_stayed"
+"""The key of what is said of memory that is held for good."""
 BY_HAND = "set aside by "
-UNSEEN = "no sample has told of it yet"
-RETURNED = "it was returned, and the next sample tells whether it is well"
+"""How the note of a GPU begins that a person set aside."""
+UNSEEN = Message("gpu_unseen")
+RETURNED = Message("gpu_returned")
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -67,25 +70,31 @@ class GpuReport(msgspec.Struct, frozen=True):
 
 
 class Findings(msgspec.Struct, frozen=True):
-    """`kept_back`: why a GPU may not be given out now. `broken`: which are to be set aside, and why."""
+    """`kept_back`: why a GPU may not be given out now. `broken`: which are to be set aside, and why, as it is written
+    down."""
 
-    kept_back: dict[int, str]
+    kept_back: dict[int, Message]
     broken: dict[int, str]
 
 
 Condition = Literal["ok", "busy", "clearing", "aside", "broken", "unknown"]
 """In one word whether a GPU gets tasks, and if not why."""
+_CONDITIONS: dict[str, Condition] = {
+    "gpu_used": "busy",
+    "gpu_strays": "busy",
+    "gpu_not_free": "clearing",
+    "gpu_not_free_yet": "clearing",
+    "gpu_unseen": "unknown",
+    "gpu_returned": "unknown",
+}
 
 
-def condition(aside: str | None, kept_back: str | None) -> Condition:
+def condition(aside: str | None, kept_back: Message | None) -> Condition:
     """In one word what a GPU's reasons say: `ok`; `busy` (others compute there); `clearing` (the memory of a task that
     ended is not free yet); `aside` (a person set it aside); `unknown` (no sample has told yet); else `broken`."""
     if aside is not None:
         return "aside" if aside.startswith(BY_HAND) else "broken"
-    if kept_back is None:
-        return "ok"
-    words: dict[str, Condition] = {USED_BY: "busy", NOT_FREE: "clearing", UNSEEN: "unknown", RETURNED: "unknown"}
-    return next((word for begin, word in words.items() if kept_back.startswith(begin)), "broken")
+    return "ok" if kept_back is None else _CONDITIONS.get(kept_back.key, "broken")
 
 
 class GpuWatch:
@@ -108,9 +117,9 @@ class GpuWatch:
         if gpu in self.newest:
             self._settling[gpu] = (task_id, None)
 
-    def settling(self) -> dict[int, str]:
+    def settling(self) -> dict[int, Message]:
         """The GPUs whose last task has ended and whose memory no sample has shown free yet."""
-        return {gpu: f"{NOT_FREE}{task_id} is not free yet" for gpu, (task_id, _) in self._settling.items()}
+        return {gpu: Message("gpu_not_free_yet", task=task_id) for gpu, (task_id, _) in self._settling.items()}
 
     def look(
         self,
@@ -123,20 +132,24 @@ class GpuWatch:
         """Take over a sample. `count`: GPUs in the registry; `held`: those that tasks hold now; `now`: in seconds;
         `alive`: the tasks that run there, by launch id."""
         self.newest = {report.index: report for report in reports}
-        kept_back, broken = {}, {}
+        kept_back: dict[int, Message] = {}
+        broken: dict[int, str] = {}
         for gpu in range(count):
             report = self.newest.get(gpu)
             if report is None:
-                kept_back[gpu] = f"the machine shows {len(self.newest)} GPUs and the registry counts {count}"
+                kept_back[gpu] = Message("gpu_missing", shown=len(self.newest), count=count)
             elif report.fault:
                 broken[gpu] = report.fault
-            elif users := _names(report.foreign) or ("" if gpu in held else _strays(report, alive or {})):
-                kept_back[gpu] = f"{USED_BY}{users}"
+            elif used := _used(report) or (None if gpu in held else _strays(report, alive or {})):
+                kept_back[gpu] = used
                 self._begin_anew(gpu)
             elif gpu in held:
                 self._note_idle(report)
-            elif reason := self._unsettled(report, now):
-                (broken if reason.startswith(STAYED) else kept_back)[gpu] = reason
+            elif unsettled := self._unsettled(report, now):
+                if unsettled.key == STAYED:
+                    broken[gpu] = str(unsettled)
+                else:
+                    kept_back[gpu] = unsettled
         return Findings(kept_back, broken)
 
     def _begin_anew(self, gpu: int) -> None:
@@ -144,22 +157,22 @@ class GpuWatch:
         if gpu in self._settling:
             self._settling[gpu] = (self._settling[gpu][0], None)
 
-    def _unsettled(self, report: GpuReport, now: float) -> str:
-        """Why the memory of the last task is not free yet; "" if it is."""
+    def _unsettled(self, report: GpuReport, now: float) -> Message | None:
+        """Why the memory of the last task is not free yet; None if it is."""
         gpu, used = report.index, report.memory_used_mib
         if gpu not in self._settling:
             self._note_idle(report, nobody=True)
-            return ""
+            return None
         task_id, since = self._settling[gpu]
         if used is None or (not report.processes and used <= self._room(gpu)):
             del self._settling[gpu]
-            return ""
+            return None
         since = now if since is None else since
         self._settling[gpu] = (task_id, since)
         if now - since > SETTLE_S:
             del self._settling[gpu]
-            return f"{STAYED} {used} MiB for {SETTLE_S:.0f} s after task {task_id} ended"
-        return f"{NOT_FREE}{task_id} is not free yet ({used} MiB)"
+            return Message("gpu_stayed", mib=used, seconds=round(SETTLE_S), task=task_id)
+        return Message("gpu_not_free", task=task_id, mib=used)
 
     def _room(self, gpu: int) -> int:
         """How much may be in use of a GPU that nobody computes on."""
@@ -174,15 +187,15 @@ class GpuWatch:
             self._idle_mib[report.index] = max(0, report.memory_used_mib - sum(mib or 0 for mib in told))
 
 
-def _strays(report: GpuReport, alive: Mapping[str, int]) -> str:
+def _strays(report: GpuReport, alive: Mapping[str, int]) -> Message | None:
     """The tasks that compute on a GPU which no task holds: `task 12 (pid 7), which was not given it`."""
     found = {alive[holder.launch_id]: holder.pid for holder in report.processes if holder.launch_id in alive}
-    told = ", ".join(f"task {task_id} (pid {pid})" for task_id, pid in found.items())
-    return f"{told}, which {'was' if len(found) == 1 else 'were'} not given it" if found else ""
+    tasks = tuple(Message("task_process", task=task_id, pid=pid) for task_id, pid in found.items())
+    return Message("gpu_strays", tasks=tasks) if tasks else None
 
 
-def _names(holders: tuple[Holder, ...]) -> str:
-    """`alice (pid 7), bob (pid 9) and 2 more`."""
-    told = [f"{holder.user or 'somebody'} (pid {holder.pid})" for holder in holders[:TOLD]]
-    more = f" and {len(holders) - TOLD} more" if len(holders) > TOLD else ""
-    return ", ".join(told) + more
+def _used(report: GpuReport) -> Message | None:
+    """`used by alice (pid 7), bob (pid 9) and 2 more`: by what is not ours."""
+    holders = report.foreign
+    users = tuple(Message("process", user=holder.user or "somebody", pid=holder.pid) for holder in holders[:TOLD])
+    return Message("gpu_used", users=users, more=max(0, len(holders) - TOLD)) if users else None

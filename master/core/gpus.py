@@ -34,7 +34,7 @@ class Gpus:
             return
         count = len(node.spec.gpu_models)
         if fault:
-            findings = Findings(dict.fromkeys(range(count), fault), {})
+            findings = Findings(dict.fromkeys(range(count), Message("gpu_fault", said=fault)), {})
         else:
             findings = node.watch.look(reports, count, node.gpu_holder, now, self._alive_on(node))
         for gpu, reason in findings.broken.items():

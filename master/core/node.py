@@ -105,7 +105,7 @@ class Node:
         self.load: list[float] | None = None
         self.clock_offset: float | None = None
         self.watch = GpuWatch()
-        self.kept_back: dict[int, str] = {}
+        self.kept_back: dict[int, Message] = {}
         self.aside: dict[int, str] = {}
         self.faulted: dict[int, str] = {}
         self.rests = 0
@@ -154,9 +154,10 @@ class Node:
         count = range(len(self.spec.gpu_models))
         self.free_gpus = [gpu for gpu in count if gpu not in self.gpu_holder and self.why_closed(gpu) is None]
 
-    def why_closed(self, gpu: int) -> str | None:
+    def why_closed(self, gpu: int) -> Message | None:
         """Why a GPU is not given out although no task holds it; None if it is."""
-        return self.aside.get(gpu) or self.kept_back.get(gpu)
+        aside = self.aside.get(gpu)
+        return Message("gpu_aside", said=aside) if aside else self.kept_back.get(gpu)
 
     def hold_gpus(self, gpus: Sequence[int], task_id: int) -> None:
         """Book GPUs. Raises ValueError for one that is held already: booking twice is a defect, never a state."""

@@ -130,9 +130,9 @@ def _taken(node: Node, need: Need, unit: str, numbers: Numbers) -> Obstacle:
 
 def _closed(node: Node, pieces: list[int], unit: str, numbers: Numbers) -> tuple[Message, ...]:
     """What besides our tasks keeps pieces from being given out, pieces with the same reason together."""
-    alike: dict[str, list[int]] = {}
+    alike: dict[Message, list[int]] = {}
     for number in pieces:
         why = numbers.closed(node, number)
-        if why:
+        if why is not None:
             alike.setdefault(why, []).append(number)
     return tuple(Message("closed", unit=unit, numbers=ids(which), why=why) for why, which in alike.items())

@@ -53,7 +53,7 @@ class Numbers(msgspec.Struct, frozen=True, kw_only=True):
 
     free: Callable[[Any], Sequence[int]]
     holders: Callable[[Any], Mapping[int, int]]
-    closed: Callable[[Any, int], str | None]
+    closed: Callable[[Any, int], Message | None]
     take: Callable[[Any, Sequence[int], int], None]
     give_back: Callable[[Any, Sequence[int], int], None]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from master.core.gpu_watch import UNSEEN, USED_BY
+from master.core.gpu_watch import UNSEEN
 from master.doctor.finding import GPUS, Finding, fault, ok, skipped, warning, word
 from master.doctor.scripts import complaint
 from wire.agent import Probed
@@ -55,7 +55,7 @@ def gpus(name: str, books: Books, smi: Smi) -> list[Finding]:
 def _nothing_is_known(books: Books, smi: Smi) -> bool:
     """Has nobody told of its GPUs since the connection stands, which a change of `gpu_probe` begins anew? That none was
     seen says nothing then."""
-    return UNSEEN in books.kept_back.values() and smi == Smi() and not books.declared
+    return str(UNSEEN) in books.kept_back.values() and smi == Smi() and not books.declared
 
 
 def _driver_and_count(name: str, books: Books, smi: Smi) -> Finding:
@@ -106,9 +106,9 @@ def _wait(name: str) -> str:
 
 
 def _until_it_is_free(name: str, reason: str) -> str:
-    if reason == UNSEEN:
+    if reason == str(UNSEEN):
         return _wait(name)
-    used = reason.startswith(USED_BY)
+    used = reason.startswith("used by ")
     return "tasks get it when they have ended" if used else "wait; it is set aside if that stays so"
 
 

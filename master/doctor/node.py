@@ -305,7 +305,7 @@ class Examination:
             declared=self._config.gpu_probe == "declared",
             seen=len(node.watch.newest),
             aside=node.aside,
-            kept_back=node.kept_back,
+            kept_back={gpu: str(why) for gpu, why in node.kept_back.items()},
             mismatch=gpu_models.mismatch(node.spec.gpu_models, node.watch.newest),
         )
         smi = gpus.Smi()

@@ -26,9 +26,10 @@ class Foreign(msgspec.Struct, frozen=True):
 
 class GpuView(msgspec.Struct, frozen=True, kw_only=True):
     """One GPU: the registry's word on it, and what the last sample showed. Memory is in MiB, `utilization` in percent;
-    null where nothing is known. `health`: `ok`, or why the GPU gets no tasks. `condition`: the same in one word: `ok`,
-    `busy` (others compute there), `clearing` (the memory of a task that ended is not free yet), `aside` (a person set
-    it aside), `broken` (or missing), `unknown`. `held_by`: ids of tasks."""
+    null where nothing is known. `health`: `ok`, or why the GPU gets no tasks; `health_message`: that for programs, or
+    null. `condition`: the same in one word: `ok`, `busy` (others compute there), `clearing` (the memory of a task that
+    ended is not free yet), `aside` (a person set it aside), `broken` (or missing), `unknown`. `held_by`: ids of
+    tasks."""
 
     index: int
     model: str | None
@@ -37,6 +38,7 @@ class GpuView(msgspec.Struct, frozen=True, kw_only=True):
     utilization: float | None
     condition: Condition
     health: str
+    health_message: MessageView | None
     held_by: list[int]
     foreign: list[Foreign]
 
@@ -152,6 +154,7 @@ def _gpu(node: Node, index: int) -> GpuView:
     models, memory = node.spec.gpu_models, node.spec.gpu_memory_mib
     report = node.watch.newest.get(index)
     counted = index < len(models)
+    closed = node.why_closed(index) if counted else Message("gpu_not_registered")
     return GpuView(
         index=index,
         model=models[index] if counted else None,
@@ -159,7 +162,8 @@ def _gpu(node: Node, index: int) -> GpuView:
         memory_used_mib=report.memory_used_mib if report else None,
         utilization=report.utilization if report else None,
         condition=condition(node.aside.get(index), node.kept_back.get(index)) if counted else "unknown",
-        health=(node.why_closed(index) or "ok") if counted else "not in the registry",
+        health="ok" if closed is None else str(closed),
+        health_message=None if closed is None else message_view(closed),
         held_by=[node.gpu_holder[index]] if index in node.gpu_holder else [],
         foreign=[Foreign(holder.pid, holder.user, holder.memory_mib) for holder in (report.foreign if report else ())],
     )

@@ -28,4 +28,18 @@ NODES: dict[str, str] = {
     "folder_closed": (
         "the shared folder {folder} may not be entered on this node: mount it there (`mount {folder:quoted}`)"
     ),
+    # What keeps a GPU from being given out.
+    "gpu_aside": "{said}",
+    "gpu_fault": "{said}",
+    "gpu_not_registered": "not in the registry",
+    "gpu_unseen": "no sample has told of it yet",
+    "gpu_returned": "it was returned, and the next sample tells whether it is well",
+    "gpu_missing": "the machine shows {shown} GPUs and the registry counts {count}",
+    "gpu_used": "used by {users:, }{more:and more}",
+    "process": "{user} (pid {pid})",
+    "gpu_strays": "used by {tasks:, }, which {tasks:was|were} not given it",
+    "task_process": "task {task} (pid {pid})",
+    "gpu_not_free_yet": "the memory of task {task} is not free yet",
+    "gpu_not_free": "the memory of task {task} is not free yet ({mib} MiB)",
+    "gpu_stayed": "its memory stayed in use: {mib} MiB for {seconds} s after task {task} ended",
 }

@@ -75,7 +75,7 @@ def test_what_a_task_leaves_is_not_counted_while_another_one_computes_there() ->
         seen(core, {"memory_used_mib": 20_000, "processes": (holder,)}, {}, at=10.0 + 2 * SETTLE_S)
         seen(core, {"memory_used_mib": 20_000}, {}, at=12.0 + 2 * SETTLE_S)
         assert core.inventory.nodes["a"].aside == {}
-        assert "not free yet" in core.inventory.nodes["a"].kept_back[0]
+        assert "not free yet" in str(core.inventory.nodes["a"].kept_back[0])
 
 
 def test_a_gpu_with_a_fault_is_set_aside_alone_until_somebody_returns_it() -> None:

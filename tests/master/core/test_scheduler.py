@@ -119,11 +119,15 @@ def test_what_stands_in_the_way_is_told_by_name() -> None:
     assert str(explain(request(gpus=3), inventory)).startswith("can never start: ")
 
 
+def said(text: str) -> Message:
+    return Message("gpu_fault", said=text)
+
+
 def test_gpus_that_are_closed_for_one_reason_are_told_together() -> None:
     inventory = lab(1)
     (node,) = inventory.nodes.values()
     node.state = NodeState.ONLINE
-    node.kept_back = {**dict.fromkeys(range(7), "its driver is gone"), 7: "used by ann"}
+    node.kept_back = {**dict.fromkeys(range(7), said("its driver is gone")), 7: said("used by ann")}
     node.count_free()
     told = f"{node.name}: 0 of 8 GPUs free (GPUs 0-6: its driver is gone; GPU 7: used by ann)"
     assert told_of(request(gpus=1), inventory) == [told]

@@ -72,7 +72,7 @@ def test_a_driver_that_fails_is_told_once_and_what_ails_one_gpu_beside_it() -> N
 
 
 def test_before_the_first_sample_of_a_connection_nobody_is_sent_to_the_driver() -> None:
-    unseen = dict.fromkeys(range(2), UNSEEN)
+    unseen = dict.fromkeys(range(2), str(UNSEEN))
     (found,) = gpus("n", books(seen=0, kept_back=unseen), Smi())
     assert (found.verdict, found.told) == ("warning", "the registry counts 2 GPUs, and no sample has told of them yet")
     assert found.cure == "wait some seconds, then look again; if it stays so: `muster agents restart n`"
@@ -153,7 +153,7 @@ def test_what_is_still_broken_is_set_aside_again(tmp_path: Path) -> None:
             for _ in range(2):
                 master.engine.event(lambda: master.core.gpus_seen("a", reports, 1.0))
                 assert health(await peer.call("node.show", name="a")) == {2: "Xid 79"}
-                assert health(await peer.call("node.resume", name="a", gpus=[2])) == {2: RETURNED}
+                assert health(await peer.call("node.resume", name="a", gpus=[2])) == {2: str(RETURNED)}
             well = [GpuReport(index=index) for index in range(8)]
             master.engine.event(lambda: master.core.gpus_seen("a", well, 2.0))
             assert health(await peer.call("node.show", name="a")) == {}

@@ -201,7 +201,7 @@ def test_what_one_way_of_asking_for_gpus_found_says_nothing_once_there_is_anothe
             here.fleet.apply((ssh("n"),))
             await here.online("n")
             here.one.say(op="sample", at=1.0, gpu_source="nvml", gpu_fault="it hangs")
-            await settled(lambda: set(here.node("n").kept_back.values()) == {"it hangs"})
+            await settled(lambda: {str(why) for why in here.node("n").kept_back.values()} == {"it hangs"})
             here.one.tells_of_gpus = False
             here.fleet.apply((ssh("n", gpu_probe=probe),))
             await settled(lambda: here.one.ops().count("hello") == 2)
