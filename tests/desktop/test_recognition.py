@@ -93,7 +93,7 @@ def test_silence_is_nobody_where_no_desktop_client_asks_for_things(tmp_path: Pat
     """Who says nothing may be about to speak HTTP. The client's own order: monitor, data, train_state, `get_root`."""
 
     async def story() -> None:
-        limits = msgspec.structs.replace(LIMITS, handshake_s=3.0)
+        limits = msgspec.structs.replace(LIMITS, handshake_s=8.0)
         async with DesktopPlace(tmp_path, limits=limits) as master:
 
             def meet() -> None:

@@ -175,7 +175,8 @@ def test_more_gpus_or_others_than_the_registry_says_are_told(scene: Scene) -> No
     scene.client.edit_node("node0", {"gpu_count": 1, "gpu_info": ["A100"]})
     until("there is one", lambda: len(scene.node()["gpus"]) == 1)
     more = "the machine shows 2 GPUs and the registry counts 1"
-    assert scene.node()["mismatch"] == f"{more}; GPU 0 is {MODEL!r} and the registry says 'A100'"
+    told = f"{more}; GPU 0 is {MODEL!r} and the registry says 'A100'"
+    until("both are told", lambda: scene.node()["mismatch"] == told, seen=scene.node)
     assert f"node0: {more}" in scene.lab.muster("nodes").stdout
     scene.client.edit_node("node0", {"gpu_count": 2, "gpu_info": ["H100", "H100"]})
     until("all is as it is said", lambda: scene.node()["mismatch"] is None)

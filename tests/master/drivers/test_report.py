@@ -75,7 +75,7 @@ def test_the_archive_arrives_whole_over_a_line_slower_than_a_close_waits(
 def test_who_never_takes_the_archive_is_cut_off_and_there_are_never_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap: str
 ) -> None:
-    monkeypatch.setattr(report, "TRANSFER_S", 0.2)
+    monkeypatch.setattr(report, "TRANSFER_S", 3.0)  # in which the second has to be sent away
     monkeypatch.setattr(report, cap, 1)
 
     async def story() -> None:

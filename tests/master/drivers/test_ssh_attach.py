@@ -86,7 +86,7 @@ def test_a_bashrc_that_prints_or_takes_its_time_does_no_harm(text: str, server: 
 
 
 def test_a_bashrc_that_never_ends_is_named(server: RealSshd, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ssh_attach, "ATTACH_S", 1.0)
+    monkeypatch.setattr(ssh_attach, "ATTACH_S", 4.0)  # in which its words have to come
     bashrc(server, "echo 'waiting for the licence server'; sleep 1000 & wait")
     with nothing_left():
         refusal = str(run(site.refusal(server.node())))

@@ -129,8 +129,6 @@ REASONS = {
 def test_fifty_failures_of_a_kind_leave_neither_thread_nor_descriptor(
     kind: str, server: RealSshd, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ssh_socket, "CONNECT_S", 0.3)
-    monkeypatch.setattr(ssh_login, "BANNER_S", 0.3)
     if kind != "unknown":
         site.trust(server)
     node = server.node()
@@ -143,6 +141,8 @@ def test_fifty_failures_of_a_kind_leave_neither_thread_nor_descriptor(
     elif kind == "no python":
         node = server.node(python="python-of-nobody")
     elif kind != "unknown":
+        monkeypatch.setattr(ssh_socket, "CONNECT_S", 0.3)  # nobody is there, while a real server may be busy
+        monkeypatch.setattr(ssh_login, "BANNER_S", 0.3)
         swallowing = {"refused": refused_port, "mute": mute, "half": half, "black hole": black_hole}[kind]()
     with swallowing as port:
         node = server.node(port=port) if port != server.port else node

@@ -337,7 +337,7 @@ def test_why_an_agent_cannot_be_reached_is_told_as_the_reason(tmp_path: Path) ->
 
 
 def test_an_agent_that_falls_silent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(wire, "HEARTBEAT_S", 0.5)
 
     async def story() -> None:
         async with Linked(tmp_path) as here:
