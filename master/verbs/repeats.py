@@ -16,6 +16,7 @@ from wire.errors import ConflictError
 from wire.message import Message
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+_NOT_IN_OLDER = frozenset({"request_id", "dry_run"})
 _OF = "of"
 """In a remembered answer: the digest of what was asked for. Those of an older master have none."""
 
@@ -39,7 +40,7 @@ def answered(engine: Engine, request_id: str, params: msgspec.Struct, result: An
     of = answer.pop(_OF, None)
     keys = tuple(answer)
     kind = next((one for one in get_args(result) or (result,) if one.__struct_fields__ == keys), None)
-    if kind is None or of not in (None, _digest(params)):
+    if kind is None or not _is_of(of, params):
         raise ConflictError(Message("request_id_used", request_id=request_id, tasks=_which(answer)))
     return msgspec.convert(answer, kind)
 
@@ -50,7 +51,19 @@ def _which(answer: dict[str, Any]) -> Message:
     return Message("one_task", id=first) if last == first else Message("tasks_from", first=first, last=last)
 
 
+def _is_of(of: str | None, params: msgspec.Struct) -> bool:
+    """Whether an answer that has this digest was given to this request. The older way to make one is tried last: a
+    request may come again to the master that follows the one it was first sent to."""
+    return of is None or of == _digest(params) or of == _older_digest(params)
+
+
 def _digest(params: msgspec.Struct) -> str:
     """What is asked for, in a few letters. What is as if it had not been said does not count: such parameters leave
     out of their encoding what is as it would be anyway. The id, which is the same, may be in it."""
     return blake2b(_encode(params), digest_size=9).hexdigest()
+
+
+def _older_digest(params: msgspec.Struct) -> str:
+    said = {field: value for field, value in msgspec.structs.asdict(params).items() if field not in _NOT_IN_OLDER}
+    said = {field: value for field, value in said.items() if value not in (None, "", 0, False, [], {})}
+    return blake2b(msgspec.json.encode(said, order="sorted"), digest_size=9).hexdigest()
