@@ -106,11 +106,11 @@ class State:
         else:
             self.tasks[task["id"]] = task
 
-    def _reasons(self, reasons: dict[int, str | None]) -> None:
+    def _reasons(self, reasons: dict[int, dict[str, Any]]) -> None:
         for task_id, reason in reasons.items():
-            task = self.tasks.get(task_id)
-            if task is not None and task["reason"] != reason:
-                task["reason"] = reason
+            task: Any = self.tasks.get(task_id)
+            if task is not None:
+                task.update(reason)
 
     def _forget(self, task_id: int) -> None:
         self.tasks.pop(task_id, None)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 EVERY_S = 2.0
 MARK = "reasons"
 """Of its answers."""
+WHY = ("reason", "reason_key", "reason_args")
+"""The keys of a task that tell it."""
 
 
 class Reasons:
@@ -42,5 +44,5 @@ class Reasons:
         """Take an answer. An error means that one of them is gone by now: those in sight then are asked about next
         time."""
         tasks = whole_tasks(answer["result"]) if "result" in answer else []
-        reasons = {task["id"]: task["reason"] for task in tasks}
+        reasons = {task["id"]: {key: value for key, value in task.items() if key in WHY} for task in tasks}
         self._state.take({"method": "reasons", "params": reasons}, time.time())

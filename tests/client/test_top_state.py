@@ -48,7 +48,7 @@ def test_only_so_many_ended_tasks_are_kept() -> None:
 
 def test_the_reasons_that_were_asked_for_replace_those_of_the_snapshot() -> None:
     state = state_of([], [task(1, reason="old")])
-    told(state, "reasons", {1: "new", 7: "gone meanwhile"})
+    told(state, "reasons", {1: {"reason": "new"}, 7: {"reason": "gone meanwhile"}})
     assert state.tasks[1]["reason"] == "new"
 
 
