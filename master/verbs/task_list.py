@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Generator, Iterator
 from itertools import chain, islice
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import msgspec
 from msgspec import Meta
@@ -20,7 +20,7 @@ from master.core.request import Demand
 from master.core.task import ACTIVE, ENDED, QUEUED, SparseTask, Task, TaskState, TaskView
 from master.durable.archive_index import text_of
 from master.verbs.base import Context, Pieces
-from master.views.messages import MessageView, message_view, shown
+from master.views.messages import MessageView, Shown, message_view, shown
 
 SLICE = 200
 """Tasks that are looked at, or encoded, between two chances for others: about 2 ms of them."""
@@ -235,52 +235,29 @@ def _parts(tasks: list[Task]) -> Iterator[list[Task]]:
 # -- what is answered -----------------------------------------------------------------------------------------
 
 
-class _Reason(NamedTuple):
-    """Why some tasks wait, as a sentence and for programs, and their ids, as far as somebody wrote them down."""
-
-    text: str
-    key: str
-    args: dict[str, Any]
-    ids: list[int]
-
-
 class _Reasons:
     """Why queued tasks wait. Those of one demand share a reason, worked out, worded and encoded once."""
 
     def __init__(self, context: Context) -> None:
-        self.ids: dict[str, list[int]] = {}
-        """By reason, those that were written down."""
-        self.messages: dict[str, MessageView] = {}
-        """By reason, the same for programs."""
         self._why = context.core.why_it_waits
         self._demands_of = context.core.backlog.demands_of
-        self._shared: dict[int, _Reason] = {}
+        self._shared: dict[int, Shown] = {}
         self._kept: list[Demand] = []
 
-    def of(self, tasks: list[Task]) -> list[_Reason]:
+    def of(self, tasks: list[Task]) -> list[Shown]:
         """Those of these queued tasks."""
         shared = self._shared
         pairs = zip(tasks, self._demands_of(tasks), strict=True)
         return [shared.get(id(demand)) or self._first_of(demand, task) for task, demand in pairs]
 
-    def _first_of(self, demand: Demand | None, task: Task) -> _Reason:
-        one = self._worked_out(task)
+    def _first_of(self, demand: Demand | None, task: Task) -> Shown:
+        text, key, args = one = shown(self._why(task))
         if demand is None:
             return one
         self._kept.append(demand)  # so that nothing else comes to have its address
-        encoded = cast("dict[str, Any]", msgspec.Raw(_encode(one.args)))
-        shared = self._shared[id(demand)] = one._replace(args=encoded)
+        encoded = cast("dict[str, Any]", msgspec.Raw(_encode(args)))
+        shared = self._shared[id(demand)] = (text, key, encoded)
         return shared
-
-    def _worked_out(self, task: Task) -> _Reason:
-        text, key, args = shown(self._why(task))
-        if text is None or key is None or args is None:
-            raise ValueError(f"task {task.id} is not in the queue")
-        ids = self.ids.get(text)
-        if ids is None:
-            ids = self.ids[text] = []
-            self.messages[text] = MessageView(key, args)
-        return _Reason(text, key, args, ids)
 
 
 class _Whole:
@@ -299,7 +276,7 @@ class _Whole:
         queued = [(task, seen) for task, seen in zip(tasks, views, strict=True) if task.state in QUEUED]
         reasons = self._reasons.of([task for task, _ in queued])
         for (_, seen), reason in zip(queued, reasons, strict=True):
-            seen.reason, seen.reason_key, seen.reason_args, _ = reason
+            seen.reason, seen.reason_key, seen.reason_args = reason
         for task, seen in zip(tasks, views, strict=True):
             if (wrong := self._core.what_looks_wrong(task)) is not None:
                 seen.warning, seen.warning_key, seen.warning_args = shown(wrong)
@@ -316,7 +293,9 @@ class _Sparse:
 
     def __init__(self, context: Context) -> None:
         self._core = context.core
-        self._reasons = _Reasons(context)
+        self._of = _Reasons(context)
+        self._reasons: dict[str, list[int]] = {}
+        self._reason_messages: dict[str, MessageView] = {}
         self._warnings: dict[str, list[int]] = {}
         self._warning_messages: dict[str, MessageView] = {}
         self._unsaved: list[int] = []
@@ -327,8 +306,11 @@ class _Sparse:
         if not tasks:
             return
         queued = [task for task in tasks if task.state in QUEUED]
-        for task, reason in zip(queued, self._reasons.of(queued), strict=True):
-            reason.ids.append(task.id)
+        for task, (text, key, args) in zip(queued, self._of.of(queued), strict=True):
+            if text in self._reasons:
+                self._reasons[text].append(task.id)
+            elif text is not None and key is not None and args is not None:
+                self._reasons[text], self._reason_messages[text] = [task.id], MessageView(key, args)
         if self._core.warnings or self._core.large_logs:
             for task in tasks:
                 self._warn(task)
@@ -345,7 +327,7 @@ class _Sparse:
 
     def result(self, total: int) -> Pieces:
         """The answer."""
-        told = {"reasons": self._reasons.ids, "reason_messages": self._reasons.messages}
+        told = {"reasons": self._reasons, "reason_messages": self._reason_messages}
         told |= {"warnings": self._warnings, "warning_messages": self._warning_messages, "unsaved": self._unsaved}
         return _answer(self._parts, {"defaults": _DEFAULTS, **told, "total": total})
 
