@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from string import Formatter
+from typing import Any
 
 import pytest
 
@@ -138,3 +140,28 @@ def test_two_that_say_the_same_are_equal_and_can_be_told_together() -> None:
     assert len({one, other, Message("room")}) == 2
     assert one != one.but(why="busy")
     assert repr(Message("room")) == "Message('room', {})"
+
+
+def sample(form: str) -> object:
+    """A value that this form can put into words."""
+    if form in {"subject", "has", "are", "few", "or none"}:
+        return names(["a", "b"])
+    if form in {", ", "; ", " and ", "colon", "list or none", "list or nothing"}:
+        return ("a", "b")
+    return 7 if form in {"size", "minute", "and more", ",", ".0f", ".3g", "g"} or "|" in form else "x"
+
+
+MOST = [str, int, tuple, Several]
+
+
+@pytest.mark.parametrize("key", SENTENCES)
+def test_every_form_in_a_sentence_is_one_that_there_is(key: str) -> None:
+    samples: dict[str, list[Any]] = {}
+    for _, name, form, _ in Formatter().parse(SENTENCES[key]):
+        if name is not None:
+            samples.setdefault(name, []).append(sample(form or ""))
+    # One value has to serve all forms in which a sentence names it: the one that can do most.
+    values = {name: max(ones, key=lambda one: MOST.index(type(one))) for name, ones in samples.items()}
+    told = str(Message(key, **values))
+    assert told
+    assert "{" not in told.replace("{…}", "")
