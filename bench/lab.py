@@ -17,13 +17,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from client.api import Client
 from client.session import Session
+from tests.ports import free_ports
 from wire.errors import MusterError
 
 DEADLINE_S = 60.0
@@ -91,7 +92,7 @@ class Lab:
         self.folder = Path(tempfile.mkdtemp(prefix="lab-", dir=workshop))
         self.conf = self.folder / "conf.json"
         self.environment = {**clean_environment(), "XDG_STATE_HOME": str(self.folder)}
-        self._ports = _free_ports()
+        self._ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self._slots = slots
         self._gpus = gpus
         self._master: subprocess.Popen[bytes] | None = None
@@ -274,11 +275,3 @@ class RawConnection:
 def request(number: int, method: str, params: dict[str, Any]) -> bytes:
     """One call, as a line."""
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
-
-
-def _free_ports() -> dict[str, int]:
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in PORTS]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return {name: one.getsockname()[1] for name, one in zip(PORTS, sockets, strict=True)}
