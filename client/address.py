@@ -155,13 +155,13 @@ def parse(text: str) -> Address:
     return address
 
 
-def _encrypt(address: Address, lies_at: str | None = None) -> None:
+def _encrypt(address: Address, lies_at: str | None = None, shown_at: str | None = None) -> None:
     """Demand TLS of a master that others can listen to us talking with."""
     if address.host in LOOPBACK or address.host.startswith("127."):
         return
     from client.trust import Trust
 
-    address.trust = Trust(str(address), lies_at)
+    address.trust = Trust(str(address), lies_at, shown_at)
 
 
 def _parse(text: str) -> Address:
@@ -190,7 +190,11 @@ def read_conf(path: str) -> Address:
     address.same_machine = True
     if conf.get("tls") != "off":
         kept = str(conf.get("task_info") or "task_info")
-        _encrypt(address, os.path.join(os.path.dirname(path), os.path.expanduser(kept), "tls", "ca.pem"))
+        folder = os.path.join(os.path.dirname(path), os.path.expanduser(kept), "tls")
+        if isinstance(conf.get("tls"), dict):
+            _encrypt(address, shown_at=os.path.join(folder, "brought.pem"))
+        else:
+            _encrypt(address, os.path.join(folder, "ca.pem"))
     return address
 
 

@@ -25,42 +25,50 @@ _MAX_LINE = 64 * 1024
 
 
 class Trust:
-    """For one master. `name` (HOST:PORT of its data port) is what it is remembered by; `lies_at` is where its
-    authority's certificate lies, if that is on this machine. `wanted`: the fingerprint that somebody gave; `ask` is
-    given one that is not known, and says whether it is to be trusted from now on."""
+    """For one master. `name` (HOST:PORT of its data port) is what it is remembered by. Where it keeps, if that is on
+    this machine: `lies_at` its authority's certificate, `shown_at` the one that it shows, which proves it by itself.
+    `wanted`: the fingerprint that somebody gave; `ask` is given one that is not known, and says whether it is to be
+    trusted from now on."""
 
-    def __init__(self, name: str, lies_at: str | None = None) -> None:
+    def __init__(self, name: str, lies_at: str | None = None, shown_at: str | None = None) -> None:
         self.name = name
         self.wanted = os.environ.get(VARIABLE, "")
         self.ask: Callable[[str], bool] | None = None
         self._lies_at = lies_at
+        self._shown_at = shown_at
         self._pem = ""
 
     def secure(self, dial: Callable[[], socket.socket], host: str) -> ssl.SSLSocket:
         """A connection to the master and nobody else. Raises OSError, UntrustedError."""
         import ssl
 
-        from wire.pinning import pinned
+        from wire.pinning import doubt
 
-        self._pem = self._pem or self.known() or self._learn(dial, host)
         try:
-            return _shake_hands(dial(), pinned(self._pem), host)
+            return _shake_hands(dial(), self._context(dial, host), host)
         except ssl.SSLCertVerificationError as error:
             raise self._untrusted(
-                f"does not prove to be the master that was pinned ({error.verify_message}): it was set up anew, or "
+                doubt(error)
+                or f"does not prove to be the master that was pinned ({error.verify_message}): it was set up anew, or "
                 f"somebody stands in between. If you know that it is right, remove {self._path()}"
             ) from None
+
+    def _context(self, dial: Callable[[], socket.socket], host: str) -> ssl.SSLContext:
+        from wire.pinning import pinned
+
+        # It is read each time: a lab replaces its certificate while we are connected.
+        shown = "" if self.wanted else _read(self._shown_at)
+        if shown:
+            return pinned(shown, is_shown=True)
+        self._pem = self._pem or self.known() or self._learn(dial, host)
+        return pinned(self._pem)
 
     def known(self) -> str:
         """The certificate of the authority that is trusted already, PEM; empty if there is none."""
         for path in (self._lies_at, self._path()):
-            try:
-                with open(path or "", encoding="ascii") as file:
-                    pem = file.read()
-                if not self.wanted or fingerprint(pem) == self._wanted():
-                    return pem
-            except (OSError, ValueError):
-                continue  # not there, not ours to read, or no certificate: then it has to be learned
+            pem = _read(path)
+            if pem and (not self.wanted or fingerprint(pem) == self._wanted()):
+                return pem
         return ""
 
     def _learn(self, dial: Callable[[], socket.socket], host: str) -> str:
@@ -115,6 +123,17 @@ class Trust:
         from wire.errors import UntrustedError
 
         return UntrustedError(f"what answers at {self.name} {why}")
+
+
+def _read(path: str | None) -> str:
+    """A certificate in PEM; empty where none is there, or none that is ours to read: then it has to be learned."""
+    try:
+        with open(path or "", encoding="ascii") as file:
+            pem = file.read()
+        fingerprint(pem)
+    except (OSError, ValueError):
+        return ""
+    return pem
 
 
 def _shake_hands(bare: socket.socket, context: ssl.SSLContext, host: str) -> ssl.SSLSocket:

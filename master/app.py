@@ -17,6 +17,7 @@ import secrets
 import signal
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -52,6 +53,7 @@ from master.ports.hub import Hub, PortLimits
 from master.ports.places import PlaceLimits
 from master.tls.entrance import Listener
 from master.tls.policy import Tls, listens_outside
+from master.tls.watch import CertificateWatch
 from master.verbs.about import About, TlsInfo
 from master.visible_secrets import check_not_visible
 from master.watchers.folder_watcher import FolderWatcher
@@ -161,7 +163,7 @@ class Master:
             ports=config.ports.all,
             desktop_ports=None if desktop is None else desktop.all,
             registry_fault=self.fleet.registry_fault,
-            tls=TlsInfo(mode=self.reports.tls.mode, authority=self.reports.tls.told()["authority"]),
+            tls=TlsInfo.of(self.reports.tls.told(datetime.now(UTC))),
         )
 
     def stop(self) -> None:
@@ -231,9 +233,10 @@ class Master:
             news.close()
 
     def _tls(self) -> Tls:
-        """Where others can come in, a certificate that cannot be used should be told before anybody does."""
+        """Where others can come in, or a certificate was brought, one that cannot be used should be told before anybody
+        comes."""
         tls = Tls.of(self.config)
-        if tls.is_on and listens_outside(self.config.bind):
+        if tls.is_on and (tls.mode == "brought" or listens_outside(self.config.bind)):
             log.info("other machines must speak TLS; the authority to pin is %s", tls.fingerprint())
         return tls
 
@@ -247,6 +250,7 @@ class Master:
         if self.config.desktop_client.local_nodes == "allow":
             log.warning("desktop_client.local_nodes is `allow`: who needs no password may run tasks as the master")
         watch = RegistryWatcher(self.config.registry, loop, self._take_over, self.fleet.refuse)
+        certificates = CertificateWatch(self.reports.tls)
         engine.event(lambda: None)  # what loading settled is committed and planned
         engine.watch()
         log.info("serving on %s, ports %s", self.config.bind, self.config.ports.all)
@@ -255,6 +259,7 @@ class Master:
         await self._stopping.wait()
         log.info("stopping; tasks run on")
         watch.close()
+        certificates.close()
         for server in servers:
             server.close()
         hub.close()

@@ -18,6 +18,9 @@ other authority may sign for many: there the host's name and the dates count, to
 _PARTIAL_CHAIN = 0x80000
 _NO_CHECK_TIME = 0x200000
 """OpenSSL's X509_V_FLAG_…: Python has names for them from 3.10 on, or none."""
+_NOT_YET, _HAS_ENDED = 9, 10
+_OTHER_NAME = (62, 64)
+"""OpenSSL's X509_V_ERR_…: of a host's name, and of an address."""
 
 
 def fingerprint(pem: str) -> str:
@@ -36,21 +39,34 @@ def normal(text: str) -> str:
     return "sha256:" + digits
 
 
-def pinned(pem: str) -> ssl.SSLContext:
-    """A context for connections to the master whose authority this is. Raises ValueError."""
+def pinned(pem: str, *, is_shown: bool = False) -> ssl.SSLContext:
+    """A context for connections to the master whose authority this is; `is_shown`: which shows this very certificate,
+    and then neither its names nor its dates matter. Raises ValueError."""
     import ssl  # noqa: PLC0415
 
     der = _der(pem)
     context = _context()
-    is_own = OWN_AUTHORITY.encode() in der
-    context.check_hostname = not is_own
+    is_known = is_shown or OWN_AUTHORITY.encode() in der
+    context.check_hostname = not is_known
     try:
         context.load_verify_locations(cadata=der)
     except ssl.SSLError as error:
         raise ValueError(f"not a certificate: {error.reason}") from None
     # What is pinned need not be a root: a lab's own certificate may come without its issuer.
-    context.verify_flags = ssl.VerifyFlags(context.verify_flags | _PARTIAL_CHAIN | (_NO_CHECK_TIME if is_own else 0))
+    context.verify_flags = ssl.VerifyFlags(context.verify_flags | _PARTIAL_CHAIN | (_NO_CHECK_TIME if is_known else 0))
     return context
+
+
+def doubt(error: ssl.SSLCertVerificationError) -> str:
+    """What is wrong with a certificate that was not believed, where that says nothing of whom it comes from: its dates,
+    its names. Else empty."""
+    if error.verify_code == _HAS_ENDED:
+        return "shows a certificate that has ended: it must be replaced there, unless the clock here is wrong"
+    if error.verify_code == _NOT_YET:
+        return "shows a certificate that does not hold yet: look at the clock here"
+    if error.verify_code in _OTHER_NAME:
+        return "shows a certificate for other names: call the master by one of those that it is for"
+    return ""
 
 
 def unverified() -> ssl.SSLContext:

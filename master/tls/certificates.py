@@ -8,13 +8,13 @@ cryptography is loaded only when there is something to look at or to make.
 from __future__ import annotations
 
 import ipaddress
-import os
 import secrets
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from master.tls.files import write_secret
 from wire.errors import ConfigError
 from wire.pinning import OWN_AUTHORITY
 
@@ -26,9 +26,8 @@ AUTHORITY_DAYS = 30 * 365
 """It cannot be renewed without telling everybody, so it outlives the lab."""
 CERTIFICATE_DAYS = 397
 RENEW_DAYS = 132
-"""With a third of its life to go. A master runs for months; `tls` looks every hour."""
+"""With a third of its life to go. A master runs for months; `watch` looks again and again."""
 _BACKDATED = timedelta(days=2)
-_SECRET = 0o600
 
 
 class OwnCertificates:
@@ -57,6 +56,18 @@ class OwnCertificates:
                 "a copy, or remove it: a new authority is made then, which clients and agents must be told to trust"
             ) from None
 
+    def read(self) -> tuple[bytes, str, datetime]:
+        """Key, certificate and authority in one, the authority alone, and when the certificate ends. Raises
+        ConfigError."""
+        from cryptography import x509  # noqa: PLC0415
+
+        try:
+            shown = self.shown.read_bytes()
+            ends = x509.load_pem_x509_certificates(shown)[0].not_valid_after_utc
+            return shown, self.authority.read_text(encoding="ascii").strip() + "\n", ends
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"{self._folder}: the master's certificate cannot be read: {error}") from None
+
     def _is_good(self, now: datetime) -> bool:
         from cryptography import x509  # noqa: PLC0415
 
@@ -77,8 +88,8 @@ class OwnCertificates:
         unsigned = _builder(name, name, key, key, _life(now, AUTHORITY_DAYS))
         unsigned = unsigned.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         unsigned = unsigned.add_extension(_usage(signs=True), critical=True)
-        _write(self._authority_key, _pem_of_key(key))
-        _write(self.authority, _signed(unsigned, key))
+        write_secret(self._authority_key, _pem_of_key(key))
+        write_secret(self.authority, _signed(unsigned, key))
 
     def _issue(self, now: datetime) -> None:
         from cryptography import x509  # noqa: PLC0415
@@ -96,7 +107,7 @@ class OwnCertificates:
         unsigned = unsigned.add_extension(_usage(signs=False), critical=True)
         unsigned = unsigned.add_extension(_alternatives(self._names), critical=False)
         unsigned = unsigned.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        _write(self.shown, _pem_of_key(key) + _signed(unsigned, signer) + self.authority.read_bytes())
+        write_secret(self.shown, _pem_of_key(key) + _signed(unsigned, signer) + self.authority.read_bytes())
 
 
 def _builder(
@@ -176,15 +187,3 @@ def _pem_of_key(key: EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Replace a file that only we may read. Raises OSError."""
-    draft = path.with_name(path.name + ".new")
-    draft.unlink(missing_ok=True)
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _SECRET)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(fd)
-    draft.replace(path)

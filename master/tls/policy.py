@@ -1,7 +1,7 @@
 """Which connections are encrypted, and with what certificate: `tls` of conf.json, made usable.
 
-Owns the policy and the context of the three ports; what the master makes for itself is `certificates`'. Nothing is made
-or loaded before somebody comes who speaks TLS, or could: a lab of one machine never pays for it.
+Owns the policy; the certificate is `own`'s or `brought`'s. Nothing is made or loaded for one of our own making before
+somebody comes who speaks TLS, or could: a lab of one machine never pays for it.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ import asyncio.sslproto
 import fcntl
 import ipaddress
 import logging
-import os
 import socket
 import ssl
 import struct
-import time
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple, Protocol
 
 from master.config import Config, TlsFiles
+from master.tls.brought import Brought
 from master.tls.certificates import OwnCertificates
+from master.tls.own import Own
+from master.tls.shown import Shown
 from wire.errors import ConfigError
+from wire.message import Message
 from wire.pinning import fingerprint
 
 log = logging.getLogger("muster.tls")
 
 HANDSHAKE_S = 5.0
 SHUTDOWN_S = 2.0
-LOOK_S = 3600.0
-"""How often it is looked whether the certificate is to be renewed, or was changed by whoever brought it."""
 READ_BYTES = 32 << 10
 """Each TLS connection has a buffer of this size for as long as it lasts; asyncio's own choice is 256 KiB, which makes
 a quarter of a gigabyte for a thousand agents. A TLS record has 16 KiB at most."""
@@ -38,29 +39,49 @@ _ANY = ("", "0.0.0.0", "::")  # noqa: S104  (names of it, nothing is bound here)
 asyncio.sslproto.SSLProtocol.max_size = READ_BYTES
 
 
+class Told(NamedTuple):
+    """What people are told of the certificate. `authority`: its fingerprint; `ends`: when the certificate, or one
+    above it, does. Both are None as long as there is none."""
+
+    mode: Literal["off", "own", "brought"]
+    authority: str | None
+    ends: datetime | None
+    problems: tuple[Message, ...]
+
+
+class Source(Protocol):
+    """Where a certificate comes from: `own`, or `brought` by the lab."""
+
+    shown: Shown | None
+
+    def begin(self, now: datetime) -> tuple[Message, ...]:
+        """Have one to show; else what is wrong. Raises ConfigError."""
+
+    def look(self, now: datetime) -> bool:
+        """Whether another one is shown from now on. Connections that are open stay as they are."""
+
+    def problems(self, now: datetime) -> tuple[Message, ...]:
+        """What people should know of it."""
+
+
 class Tls:
     """The certificate of the three ports. `mode`: `off`, `own` or `brought`."""
 
-    def __init__(self, mode: Literal["off", "own", "brought"], shown: Path, key: Path | None, authority: Path) -> None:
+    def __init__(self, mode: Literal["off", "own", "brought"], source: Source, conf: Path) -> None:
         self.mode = mode
-        self._shown = shown
-        self._key = key
-        self._authority = authority
-        self._own: OwnCertificates | None = None
-        self._context: ssl.SSLContext | None = None
-        self._loaded: tuple[int, ...] = ()
-        self._look_at = 0.0
+        self._source = source
+        self._conf = conf
 
     @classmethod
     def of(cls, config: Config) -> Tls:
         """As conf.json says. Nothing is read yet."""
-        own = OwnCertificates(config.task_info / "tls", our_names(config.bind))
+        folder, names = config.task_info / "tls", our_names(config.bind)
         if isinstance(config.tls, TlsFiles):
             cert, key = (config.folder / Path(name).expanduser() for name in (config.tls.cert, config.tls.key))
-            return cls("brought", cert, key, cert)
-        made = cls("off" if config.tls == "off" else "own", own.shown, None, own.authority)
-        made._own = own
-        return made
+            called = names if listens_outside(config.bind) else ()
+            return cls("brought", Brought(cert, key, folder, called), config.path)
+        own = Own(OwnCertificates(folder, names))
+        return cls("off" if config.tls == "off" else "own", own, config.path)
 
     @property
     def is_on(self) -> bool:
@@ -69,76 +90,38 @@ class Tls:
 
     def context(self) -> ssl.SSLContext:
         """For the next connection. Raises ConfigError when there is no usable certificate."""
-        now = time.monotonic()
-        if self._context is None:
-            self._context = self._new_context()
-            self._look_at = now + LOOK_S
-        elif now > self._look_at:
-            self._look_at = now + LOOK_S
-            self._renew(self._context)
-        return self._context
+        return self._shown().context
 
     def authority(self) -> str:
-        """What clients and agents pin, in PEM: our own authority, or the last certificate of the file that the lab
-        brought (its issuer, or itself). Raises ConfigError."""
-        self.context()
-        try:
-            text = self._authority.read_text(encoding="ascii")
-        except (OSError, ValueError) as error:
-            raise ConfigError(f"{self._authority}: the certificate cannot be read: {error}") from None
-        begin = text.rfind("-----BEGIN CERTIFICATE-----")
-        return text[max(begin, 0) :].strip() + "\n"
+        """What clients and agents pin, in PEM: our own authority, or the one that the lab's certificate comes of.
+        Raises ConfigError."""
+        return self._shown().authority
 
     def fingerprint(self) -> str:
         """Of the authority: `sha256:…`. Raises ConfigError."""
         return fingerprint(self.authority())
 
-    def told(self) -> dict[str, str | None]:
-        """For `server.info`. Where nobody has asked for a certificate yet, none is made for this."""
-        return {"mode": self.mode, "authority": None if self._context is None else self.fingerprint()}
+    def look(self, now: datetime) -> None:
+        """Renew the certificate, or take what the lab has put in its place. Where nobody has asked for one yet, none is
+        made for this."""
+        if self._source.look(now):
+            log.info("new connections are shown the new certificate, which ends on %s", self.told(now).ends)
 
-    def _new_context(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.options |= ssl.OP_NO_RENEGOTIATION
-        context.num_tickets = 0  # connections last; nobody comes back to resume one
-        if self._own is not None:
-            self._own.ensure()
-        self._load(context)
-        return context
+    def told(self, now: datetime) -> Told:
+        """For `server.info` and the log. Where nobody has asked for a certificate yet, none is made for this."""
+        shown = self._source.shown
+        if shown is None:
+            return Told(self.mode, None, None, ())
+        return Told(self.mode, fingerprint(shown.authority), shown.ends, self._source.problems(now))
 
-    def _load(self, context: ssl.SSLContext) -> None:
-        self._check_key()
-        try:
-            context.load_cert_chain(self._shown, self._key)
-            self._loaded = self._changed_at()
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-            raise ConfigError(f"{self._shown}: the certificate cannot be used: {error}") from None
-
-    def _check_key(self) -> None:
-        """One that the lab brings: its group may be one for keys (`ssl-cert`), unless the file is ours to close."""
-        if self._key is None:
-            return
-        try:
-            info = self._key.stat()
-        except OSError:
-            return  # loading it tells why
-        if info.st_mode & (0o077 if info.st_uid == os.geteuid() else 0o007):
-            raise ConfigError(f"{self._key}: others may read this key: `chmod 600 {self._key}`")
-
-    def _renew(self, context: ssl.SSLContext) -> None:
-        """Connections that are open stay as they are."""
-        try:
-            if self._own is not None:
-                self._own.ensure()
-            if self._changed_at() != self._loaded:
-                self._load(context)
-                log.info("the ports show the new certificate in %s", self._shown)
-        except (ConfigError, OSError) as error:
-            log.error("the certificate is not renewed: %s", error)  # noqa: TRY400  (the line says all)
-
-    def _changed_at(self) -> tuple[int, ...]:
-        return tuple(path.stat().st_mtime_ns for path in (self._shown, self._key) if path is not None)
+    def _shown(self) -> Shown:
+        shown = self._source.shown
+        if shown is None:
+            wrong = self._source.begin(datetime.now(UTC))
+            shown = self._source.shown
+            if wrong or shown is None:
+                raise ConfigError(f"{self._conf}: tls: " + "; ".join(map(str, wrong)))
+        return shown
 
 
 def is_loopback(address: str) -> bool:

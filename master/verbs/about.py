@@ -4,13 +4,36 @@ from __future__ import annotations
 
 import msgspec
 
+from master.tls.policy import Told
+from master.views.messages import MessageView
+from wire.message import sentence
+
+
+class TlsProblem(MessageView, frozen=True, gc=False):
+    """What is the matter with the certificate: `text` is the sentence of `key` and `args` (docs/wire.md, Messages)."""
+
+    text: str
+
 
 class TlsInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`mode`: `off`, `own` (a certificate of the master's own making) or `brought`. `authority`: the fingerprint that
-    clients pin; null as long as nobody has come who speaks TLS."""
+    clients pin; `ends`: when the certificate does, in seconds since the epoch. Both are null as long as nobody has come
+    who speaks TLS. `problems`: what people should see to."""
 
     mode: str
     authority: str | None
+    ends: float | None
+    problems: list[TlsProblem]
+
+    @classmethod
+    def of(cls, told: Told) -> TlsInfo:
+        """What the ports tell of their certificate, as clients see it."""
+        return cls(
+            mode=told.mode,
+            authority=told.authority,
+            ends=None if told.ends is None else told.ends.timestamp(),
+            problems=[TlsProblem(one.key, one.plain_args(), sentence(one)) for one in told.problems],
+        )
 
 
 class About(msgspec.Struct, kw_only=True):

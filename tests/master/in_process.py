@@ -143,7 +143,7 @@ class Place:
         return About(
             version="0", pid=os.getpid(), started_at=0.0, conf=str(config.path), task_info=str(config.task_info),
             root=self.root, visible_folders=[], bind=config.bind, ports=config.ports.all, desktop_ports=None,
-            registry_fault=None, tls=TlsInfo(mode="own", authority=None),
+            registry_fault=None, tls=TlsInfo(mode="own", authority=None, ends=None, problems=[]),
         )  # fmt: skip
 
     def stop(self) -> None:

@@ -6,9 +6,10 @@ it is when its sentence is worded better: other languages and programs go by it.
 
 from __future__ import annotations
 
+from wire.english.certificates import CERTIFICATES
 from wire.english.errors import ERRORS
 from wire.english.files import FILES
 from wire.english.nodes import NODES
 from wire.english.tasks import ENDS, WAITS, WARNINGS
 
-SENTENCES: dict[str, str] = {**WAITS, **ENDS, **WARNINGS, **NODES, **ERRORS, **FILES}
+SENTENCES: dict[str, str] = {**WAITS, **ENDS, **WARNINGS, **NODES, **ERRORS, **FILES, **CERTIFICATES}

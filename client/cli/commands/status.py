@@ -48,8 +48,8 @@ def run(context: Context) -> int:
         context.say(registry_fault(info["registry_fault"], colour=coloured()))
     since = duration(time.time() - info["started_at"])
     context.say(f"master   {context.address}, version {info['version']}, up for {since}, pid {info['pid']}")
-    if (info.get("tls") or {}).get("authority"):
-        context.say(f"tls      authority {harmless(info['tls']['authority'])}")
+    for line in _certificate(info.get("tls") or {}):
+        context.say(f"tls      {line}")
     if info.get("store_fault"):
         context.say(f"disk     no new tasks are taken: {harmless(info['store_fault'])}")
     if info.get("compaction_fault"):
@@ -70,6 +70,15 @@ def run(context: Context) -> int:
     if not any((info.get("tasks") or {}).values()):
         context.say("\nno tasks yet; submit one with: muster submit -- CMD …")
     return 0
+
+
+def _certificate(tls: dict[str, Any]) -> list[str]:
+    """What clients pin, until when the certificate holds, and what is the matter with it."""
+    lines = []
+    if tls.get("authority"):
+        ends = f", certificate until {moment(tls['ends'])}" if tls.get("ends") else ""
+        lines.append(f"authority {harmless(tls['authority'])}{ends}")
+    return lines + [harmless(problem["text"]) for problem in tls.get("problems") or ()]
 
 
 def _metrics(context: Context) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from typing import Any, Dict, Optional
 
 from wire.agent import HEARTBEAT_S
 from wire.framing import encode
-from wire.pinning import pinned, unverified
+from wire.pinning import doubt, pinned, unverified
 
 from .settings import Settings
 
@@ -156,9 +156,8 @@ def _dial(settings: Settings, context: ssl.SSLContext) -> ssl.SSLSocket:
         sock.settimeout(PATIENCE_S)
     except ssl.SSLCertVerificationError as error:
         _close(bare)
-        raise CallError(
-            f"what answers at {settings.master} is not the master that was pinned ({error.verify_message})"
-        ) from None
+        why = doubt(error) or f"is not the master that was pinned ({error.verify_message})"
+        raise CallError(f"what answers at {settings.master} {why}") from None
     except (OSError, ValueError) as error:
         _close(bare)
         raise CallError(f"{settings.master}: {_why(error)}") from None

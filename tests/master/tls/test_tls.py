@@ -16,12 +16,13 @@ import msgspec
 import pytest
 from cryptography import x509
 
-from master.config import TlsFiles, load_config
+from master.config import load_config
 from master.ports import arrival
 from master.ports.hub import NODES, TASKS
 from master.tls import policy
-from master.tls.certificates import CERTIFICATE_DAYS, OwnCertificates
+from master.tls.certificates import CERTIFICATE_DAYS, RENEW_DAYS, OwnCertificates
 from master.tls.policy import Tls, is_loopback, listens_outside, our_names
+from master.tls.shown import context_of
 from tests.master.in_process import DATA, LIMITS, InProcess, Peer, eof, run
 from tests.waiting import settled
 from wire.errors import ConfigError
@@ -98,19 +99,38 @@ def test_a_folder_without_the_authoritys_key_is_told_with_the_way_out(tmp_path: 
         certificates(tmp_path, "other").ensure(NOW)
 
 
-def test_a_master_that_runs_for_months_renews_its_certificate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_master_that_runs_for_months_renews_its_certificate_while_connections_live(tmp_path: Path) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             authority = master.tls.authority()
-            own = OwnCertificates(tmp_path / "task_info" / "tls", our_names("127.0.0.1"))
-            own.shown.unlink()
-            own.ensure(datetime.now(UTC) - timedelta(days=CERTIFICATE_DAYS - 30))
-            before = shown(own).serial_number
-            monkeypatch.setattr(master.tls, "_look_at", 0.0)
-            peer = await encrypted(master, pem=authority)
-            got = peer.writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
-            assert x509.load_der_x509_certificate(got).serial_number == shown(own).serial_number != before
-            assert (await peer.call("server.info"))["user"]
+            early = await encrypted(master, pem=authority)
+            ends = master.tls.told(NOW).ends
+            assert ends is not None
+            for days, is_renewed in ((RENEW_DAYS + 1, False), (RENEW_DAYS - 1, True)):
+                master.tls.look(ends - timedelta(days=days))
+                peer = await encrypted(master, pem=authority)
+                got = peer.writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+                assert (x509.load_der_x509_certificate(got).not_valid_after_utc > ends) is is_renewed
+                assert (await peer.call("server.info"))["user"]
+            assert (await early.call("server.info"))["user"]
+            assert master.tls.told(ends).problems == ()
+
+    run(story())
+
+
+def test_a_renewal_that_fails_is_told_and_the_certificate_stays_in_use(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            await (await encrypted(master)).call("server.info")
+            before = master.tls.told(NOW)
+            assert before.ends is not None
+            (tmp_path / "task_info" / "tls" / "ca.key").unlink()
+            master.tls.look(before.ends - timedelta(days=90))
+            (problem,) = master.tls.told(NOW).problems
+            assert problem.key == "tls_not_renewed"
+            assert "ca.key" in str(problem)
+            assert master.tls.told(NOW).ends == before.ends
+            assert (await (await encrypted(master)).call("server.info"))["user"]
 
     run(story())
 
@@ -120,9 +140,9 @@ def test_nothing_is_made_before_somebody_speaks_tls(tmp_path: Path) -> None:
         async with InProcess(tmp_path) as master:
             await (await master.peer()).call("server.info")
             assert not (tmp_path / "task_info" / "tls").exists()
-            assert master.tls.told() == {"mode": "own", "authority": None}
+            assert master.tls.told(NOW) == ("own", None, None, ())
             await (await encrypted(master)).call("server.info")
-            assert master.tls.told()["authority"] == fingerprint(master.tls.authority())
+            assert master.tls.told(NOW).authority == fingerprint(master.tls.authority())
 
     run(story())
 
@@ -134,29 +154,6 @@ def config(folder: Path, **keys: Any) -> Any:
     ports_ = {"monitor_port": 1, "data_port": 2, "train_state_port": 3}
     (folder / "conf.json").write_text(json.dumps({"socket_info": ports_, **keys}), encoding="utf-8")
     return load_config(folder / "conf.json")
-
-
-def test_a_lab_may_bring_its_own_certificate(tmp_path: Path) -> None:
-    own = certificates(tmp_path, "queue.lab")
-    own.ensure()
-    (tmp_path / "cert.pem").write_bytes(b"".join(own.shown.read_bytes().partition(b"-----BEGIN CERT")[1:]))
-    (tmp_path / "key.pem").write_bytes(own.shown.read_bytes().partition(b"-----BEGIN CERT")[0])
-    brought = Tls.of(config(tmp_path, tls={"cert": "cert.pem", "key": "key.pem"}))
-    for mode in (0o644, 0o640, 0o604):
-        (tmp_path / "key.pem").chmod(mode)
-        with pytest.raises(ConfigError, match="others may read this key: `chmod 600"):
-            brought.context()
-    (tmp_path / "key.pem").chmod(0o600)
-    assert brought.fingerprint() == fingerprint(own.authority.read_text(encoding="ascii"))
-    assert brought.told()["mode"] == "brought"
-
-
-def test_a_certificate_that_cannot_be_used_is_told_with_its_file(tmp_path: Path) -> None:
-    (tmp_path / "cert.pem").write_text("nonsense", encoding="ascii")
-    made = Tls.of(config(tmp_path, tls={"cert": "cert.pem", "key": "absent.pem"}))
-    with pytest.raises(ConfigError, match=r"cert\.pem: the certificate cannot be used"):
-        made.context()
-    assert isinstance(config(tmp_path, tls={"cert": "a", "key": "b"}).tls, TlsFiles)
 
 
 @pytest.mark.parametrize(
@@ -190,18 +187,16 @@ def test_a_fingerprint_may_be_written_as_other_programs_write_it(tmp_path: Path)
 
 
 @pytest.mark.parametrize("days", [-400, 400], ids=["a clock far behind", "a clock far ahead"])
-def test_a_wrong_clock_keeps_nobody_from_the_master_that_was_pinned(tmp_path: Path, days: int) -> None:
+def test_a_wrong_clock_keeps_nobody_from_the_master_that_was_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             own = OwnCertificates(tmp_path / "task_info" / "tls", our_names("127.0.0.1"))
             # To a clock that is behind, this certificate begins later; to one that is ahead, it has ended.
             own.ensure(datetime.now(UTC) - timedelta(days=days))
-            context = master.tls._new_context() if days < 0 else None
-            if context is None:
-                context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-                context.load_cert_chain(own.shown)
-            master.tls._context = context
-            master.tls._look_at = float("inf")
+            context = context_of(own.shown.read_bytes())
+            monkeypatch.setattr(master.tls, "context", lambda: context)
             peer = await encrypted(master, pem=own.authority.read_text(encoding="ascii"))
             assert (await peer.call("server.info"))["user"]
 

@@ -1,0 +1,61 @@
+"""The certificate of the master's own making, in use: renewed before it ends, while connections live.
+
+Owns what is shown of it and what is told; the files are `certificates`'. The authority stays, so whoever has pinned it
+notices nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from master.tls.certificates import OwnCertificates
+from master.tls.shown import Shown, context_of
+from wire.errors import ConfigError
+from wire.message import Message
+
+
+class Own:
+    """What is shown of `files`; nothing is made before `begin`."""
+
+    def __init__(self, files: OwnCertificates) -> None:
+        self.shown: Shown | None = None
+        self._files = files
+        self._pem = b""
+        self._fault = ""
+
+    def begin(self, now: datetime) -> tuple[Message, ...]:
+        """Make the certificate, or find it made. Raises ConfigError."""
+        self._take(now)
+        return ()
+
+    def look(self, now: datetime) -> bool:
+        """Whether it was renewed."""
+        if self.shown is None:
+            return False
+        try:
+            is_new = self._take(now)
+        except ConfigError as error:
+            self._fault = str(error)
+            return False
+        self._fault = ""
+        return is_new
+
+    def problems(self, _now: datetime) -> tuple[Message, ...]:
+        """That it could not be renewed."""
+        if self.shown is None or not self._fault:
+            return ()
+        from master.tls.pair import moment  # noqa: PLC0415
+
+        return (Message("tls_not_renewed", ends=moment(self.shown.ends), why=self._fault),)
+
+    def _take(self, now: datetime) -> bool:
+        self._files.ensure(now)
+        pem, authority, ends = self._files.read()
+        if pem == self._pem:
+            return False
+        try:
+            self.shown = Shown(context_of(pem), authority, ends)
+        except OSError as error:
+            raise ConfigError(f"{self._files.shown}: the certificate cannot be used: {error}") from None
+        self._pem = pem
+        return True
