@@ -44,8 +44,9 @@ class Trust:
 
         from wire.pinning import doubt
 
+        context = self._context(dial, host)
         try:
-            return _shake_hands(dial(), self._context(dial, host), host)
+            return _shake_hands(dial(), context, host)
         except ssl.SSLCertVerificationError as error:
             raise self._untrusted(
                 doubt(error)
