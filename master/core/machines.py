@@ -44,16 +44,23 @@ class Machines:
         return None if node.active else (other.name, str(twice))
 
     def _is_same(self, node: Node, other: Node, facts: Facts) -> bool:
-        """Entries of the master's own machine, and agents that dial in, are as many as somebody wants."""
+        """Entries of the master's own machine, and agents that dial in, are as many as somebody wants; one that left
+        while its tasks run, with a single other one there, was renamed."""
         parts = self._parts_on(other).values()
         by_ssh = [node.spec.address, other.spec.address, *(part.address for part in parts)]
-        if not facts.identity or not any(by_ssh):
+        if not facts.identity or not (any(by_ssh) or (LEAVING in other.cordons and self._is_only(node, facts))):
             return False
         known = other.facts if other.state in (NodeState.ONLINE, NodeState.CONNECTING) else None
         if known is not None and (known.identity, known.boot_id) == (facts.identity, facts.boot_id):
             return True
         here = (facts.boot_id, node.spec.address)
         return any(part.machine == facts.machine != "" and _was_at(part, *here) for part in parts)
+
+    def _is_only(self, node: Node, facts: Facts) -> bool:
+        """Is it the only entry without an address that may be of this machine and stays?"""
+        nodes = self._nodes.inventory.nodes.values()
+        stay = [one for one in nodes if not one.spec.address and LEAVING not in one.cordons and one is not node]
+        return all(one.facts is not None and one.facts.identity not in ("", facts.identity) for one in stay)
 
     # -- another machine, or another folder, under one name ---------------------------------------------------
 

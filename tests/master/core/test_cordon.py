@@ -224,6 +224,25 @@ def test_entries_of_the_masters_own_machine_and_machines_without_an_id_are_as_ma
     assert core.same_machine("d", BOOT) is None
 
 
+def test_the_masters_own_machine_that_is_renamed_while_busy_gives_no_gpu_out_twice() -> None:
+    old, new, third = (NodeSpec(name=name, gpu_models=("GPU",)) for name in "abc")
+    core = core_with(old, online=False)
+    core.node_state("a", NodeState.ONLINE, None, MACHINE)
+    submit(core, gpus=1)
+    core.plan()
+    core.set_nodes((new,))
+    found = core.same_machine("b", MACHINE)
+    assert found is not None
+    assert (found[0], "whose last tasks must end first" in found[1]) == ("a", True)
+    core.node_state("a", NodeState.UNREACHABLE, "nobody knows the way there")
+    assert core.same_machine("b", MACHINE) is not None, "the next master has it from the attempt"
+    core.set_nodes((new, third))
+    assert core.same_machine("b", MACHINE) is None, "who has several wants several"
+    core.give_up("a", "root", 3.0)
+    core.set_nodes((new,))
+    assert core.same_machine("b", MACHINE) is None
+
+
 def test_a_machine_without_an_id_that_has_two_entries_is_known_by_its_boot_and_its_name() -> None:
     core = core_with(NodeSpec(name="a", address="lab@10.0.0.1:22"), NodeSpec(name="b", address="root@gpu1:22"))
     nameless = msgspec.structs.replace(MACHINE, machine="", hostname="gpu1")
