@@ -293,7 +293,8 @@ class Master:
 
     async def _listen(self, hub: Hub) -> list[Listener]:
         servers: list[Listener] = []
-        for section, name, port, speaks in self._doors():
+        # Those that answer come last: who got an answer finds the push ports open, too.
+        for section, name, port, speaks in sorted(self._doors(), key=lambda door: door[1] == "data_port"):
             try:
                 servers.append(await hub.listen(name, self.config.bind, port, self.config.ports.listen, speaks))
             except OSError as error:

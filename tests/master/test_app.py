@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 import pytest
 
 from master.app import LINEAGE_KEPT, Lineage, Master
-from master.config import load_config
+from master.config import PORT_KEYS, load_config
 from master.durable.disk import OsDisk
 from master.durable.store import Store
+from master.ports.hub import Hub
+from master.tls.entrance import Listener
 from tests.conftest import LabMaker
+from tests.master.in_process import run
+from tests.ports import free_ports
+from tests.waiting import settled
 from wire.errors import LockedError
 
 
@@ -31,6 +37,32 @@ def test_the_lineage_stays_short_and_keeps_its_youngest() -> None:
     for _ in range(LINEAGE_KEPT * 2):
         lineage.next()
     assert [epoch for epoch, _ in lineage.epochs] == list(range(LINEAGE_KEPT + 1, LINEAGE_KEPT * 2 + 1))
+
+
+def test_who_finds_the_port_that_answers_finds_the_others_too(
+    make_lab: LabMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ports = dict(zip(PORT_KEYS, free_ports(3), strict=True))
+    config = load_config(make_lab(nodes=[], desktop_client={"ports": ports}))
+    opened: list[int] = []
+    listen = Hub.listen
+
+    async def noted(hub: Hub, name: str, address: str, port: int, *how: Any) -> Listener:
+        opened.append(port)
+        return await listen(hub, name, address, port, *how)
+
+    monkeypatch.setattr(Hub, "listen", noted)
+
+    async def story() -> None:
+        master = Master(config)
+        running = asyncio.create_task(master.run())
+        await settled(lambda: len(opened) == 6)
+        master.stop()
+        await running
+
+    run(story())
+    assert set(opened) == set(config.all_ports)
+    assert opened[-2:] == [config.ports.data_port, ports["data_port"]]
 
 
 def test_a_master_runs_until_it_is_stopped_and_its_epoch_is_durable(make_lab: LabMaker) -> None:

@@ -101,7 +101,7 @@ class OldLab:
 
     def starts(self) -> dict[str, list[tuple[str, int]]]:
         """The launch ids and pids under which each task began."""
-        lines = self._told.read_text(encoding="ascii").splitlines()
+        lines = self._told.read_text(encoding="ascii").splitlines() if self._told.exists() else []
         found: dict[str, list[tuple[str, int]]] = {name: [] for name in self.ids}
         names = {number: name for name, number in self.ids.items()}
         for number, launch_id, pid in map(str.split, lines):
