@@ -46,7 +46,7 @@ from master.log_rights import give_folder_to_group, group_of
 from master.nodes.fleet import Fleet
 from master.nodes.leaving import LeavingNodes
 from master.nodes.registry import NodeConfig, load_registry
-from master.nodes.same_account import check_company, company_of
+from master.nodes.same_account import check_company, company_of, keys_in_reach
 from master.ownership import close_to_others
 from master.ports.arrival import Speaks
 from master.ports.hub import Hub, PortLimits
@@ -137,6 +137,7 @@ class Master:
         self._version = importlib.metadata.version("muster")
         self._started_at = time.time()
         self._stopping = asyncio.Event()
+        self._in_reach: Message | None = None
         self._settings = LaunchSettings(
             conda=self.conda,
             task_env=dict(config.task_env),
@@ -163,7 +164,7 @@ class Master:
             ports=config.ports.all,
             desktop_ports=None if desktop is None else desktop.all,
             registry_fault=self.fleet.registry_fault,
-            tls=TlsInfo.of(self.reports.tls.told(datetime.now(UTC))),
+            tls=TlsInfo.of(self.reports.tls.told(datetime.now(UTC)), self._in_reach),
         )
 
     def stop(self) -> None:
@@ -246,7 +247,7 @@ class Master:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stop)
-        self.fleet.apply(nodes)
+        self._apply(nodes)
         if self.config.desktop_client.local_nodes == "allow":
             log.warning("desktop_client.local_nodes is `allow`: who needs no password may run tasks as the master")
         watch = RegistryWatcher(self.config.registry, loop, self._take_over, self.fleet.refuse)
@@ -289,7 +290,16 @@ class Master:
         except ConfigError as error:
             self.fleet.refuse(str(error))
         else:
-            self.fleet.apply(nodes)
+            self._apply(nodes)
+
+    def _apply(self, nodes: tuple[NodeConfig, ...]) -> None:
+        self.fleet.apply(nodes)
+        # Where nobody comes from elsewhere, nobody knows the master by its key.
+        is_shown = self.reports.tls.is_on and listens_outside(self.config.bind)
+        before = self._in_reach
+        self._in_reach = keys_in_reach(nodes, self.config.desktop_client) if is_shown else None
+        if self._in_reach is not None and self._in_reach != before:
+            log.warning("%s", self._in_reach)
 
     async def _listen(self, hub: Hub) -> list[Listener]:
         servers: list[Listener] = []

@@ -21,7 +21,9 @@ from master.nodes.registry import NodeConfig
 from master.ownership import user_name
 from master.tls.policy import our_names
 from wire.errors import ConfigError
+from wire.message import Message, names
 
+_MOST_NAMES = 4
 _WHAT_THEY_CAN = ", who can do there what the master can: they could read its keys and command it"
 _WAYS_OUT = (
     "Let them run as another account of this machine (in the registry "
@@ -54,6 +56,13 @@ def company_of(facts: Facts, access: DesktopClient) -> str | None:
         f"it is the master's own machine, its tasks run as {account}{_WHAT_THEY_CAN}, and conf.json's "
         f"desktop_client.networks lets in {', '.join(outside)}, who show no password. {_WAYS_OUT}"
     )
+
+
+def keys_in_reach(nodes: Iterable[NodeConfig], access: DesktopClient) -> Message | None:
+    """That tasks of some nodes can read the key by which other machines know the master; None where none can, or where
+    that is accepted."""
+    ours = [] if access.local_nodes == "allow" else [node.name for node in nodes if _our_account(node) is not None]
+    return Message("tls_key_in_reach", nodes=names(ours, _MOST_NAMES)) if ours else None
 
 
 def let_in_from_outside(access: DesktopClient) -> list[str]:

@@ -6,7 +6,7 @@ import msgspec
 
 from master.tls.policy import Told
 from master.views.messages import MessageView
-from wire.message import sentence
+from wire.message import Message, sentence
 
 
 class TlsProblem(MessageView, frozen=True, gc=False):
@@ -26,13 +26,14 @@ class TlsInfo(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[TlsProblem]
 
     @classmethod
-    def of(cls, told: Told) -> TlsInfo:
-        """What the ports tell of their certificate, as clients see it."""
+    def of(cls, told: Told, in_reach: Message | None = None) -> TlsInfo:
+        """What the ports tell of their certificate, as clients see it; `in_reach`: that tasks can read its key."""
+        problems = told.problems if in_reach is None else (*told.problems, in_reach)
         return cls(
             mode=told.mode,
             authority=told.authority,
             ends=None if told.ends is None else told.ends.timestamp(),
-            problems=[TlsProblem(one.key, one.plain_args(), sentence(one)) for one in told.problems],
+            problems=[TlsProblem(one.key, one.plain_args(), sentence(one)) for one in problems],
         )
 
 

@@ -38,4 +38,7 @@ CERTIFICATES: dict[str, str] = {
     "that pinned that one must be told (--ca-fingerprint; agents: --authority)",
     "tls_refused": "the new certificate is not taken, and the one before stays in use until {ends}: {because:; }",
     "tls_not_renewed": "the master's own certificate, which ends on {ends}, is not renewed: {why}",
+    "tls_key_in_reach": "tasks on {nodes:subject} run as the master's own account, or as root, and can read the key of "
+    'the ports\' certificate: let them run as another account (in the registry `"driver": "ssh", "ip": '
+    '"127.0.0.1", "user_name": OTHER`), or accept it with `desktop_client.local_nodes`: `allow`',
 }

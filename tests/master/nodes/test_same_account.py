@@ -11,7 +11,7 @@ import pytest
 from master.config import DesktopClient
 from master.core.inventory import Facts
 from master.nodes.registry import NodeConfig
-from master.nodes.same_account import check_company, company_of
+from master.nodes.same_account import check_company, company_of, keys_in_reach
 from monitor.agent.machine import machine_id
 from wire.errors import ConfigError
 
@@ -53,3 +53,16 @@ def test_an_agent_tells_where_it_is_and_who() -> None:
     assert company_of(here(0, machine="another"), OUTSIDE) is None
     assert company_of(here(0), DesktopClient(networks=("127.0.0.0/8",))) is None
     assert company_of(here(0), DesktopClient(networks=OUTSIDE.networks, local_nodes="allow")) is None
+
+
+def test_the_key_of_the_certificate_is_in_reach_of_tasks_of_our_account_and_of_root_here() -> None:
+    nodes = [
+        NodeConfig(name="a", gpu_count=0, ip="127.0.0.1", driver="local"),
+        NodeConfig(name="b", gpu_count=0, ip="127.0.0.1", user_name="root"),
+        NodeConfig(name="c", gpu_count=0, ip="127.0.0.1", user_name="daemon"),
+        NodeConfig(name="d", gpu_count=0, ip="192.0.2.7", user_name="root"),
+    ]
+    told = str(keys_in_reach(nodes, DesktopClient()))
+    assert told.startswith("tasks on nodes a, b run as the master's own account, or as root, and can read the key")
+    assert keys_in_reach(nodes[2:], DesktopClient()) is None
+    assert keys_in_reach(nodes, DesktopClient(local_nodes="allow")) is None
