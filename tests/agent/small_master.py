@@ -66,17 +66,26 @@ def inward(message: Message) -> Message:
     return named
 
 
+def _connected(address: Path) -> socket.socket:
+    """A connection to an agent, however long its socket's name is."""
+    made = socket.socket(socket.AF_UNIX)
+    made.settimeout(PATIENCE_S)
+    folder = os.open(address.parent, os.O_RDONLY)
+    try:
+        made.connect(f"/proc/self/fd/{folder}/{address.name}")
+    except OSError:
+        made.close()
+        raise
+    finally:
+        os.close(folder)
+    return made
+
+
 class Link:
     """One connection, as a master's."""
 
     def __init__(self, address: Path, *, epoch: int, incarnation: str, lineage: list[list[Any]] | None) -> None:
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE_S)
-        folder = os.open(address.parent, os.O_RDONLY)
-        try:
-            self.socket.connect(f"/proc/self/fd/{folder}/{address.name}")
-        finally:
-            os.close(folder)
+        self.socket = _connected(address)
         self._decoder = LineDecoder(MAX_FRAME)
         self._arrived: list[Message] = []
         ancestry = [[epoch, incarnation]] if lineage is None else lineage

@@ -131,6 +131,7 @@ def test_agents_stop_and_start_and_their_tasks_run_on(lab: Lab8) -> None:
 
 
 def test_mistakes_with_nodes_are_one_line_each(lab: Lab8) -> None:
+    becomes(lab, "node0", state="online")
     before = lab.registry.read_bytes()
     for words, code in (
         (("node", "add", "node0", *LOCAL, "--gpus", "1"), "conflict"),

@@ -129,7 +129,7 @@ def test_wrong_words_give_one_line(node: Node, tmp_path: Path) -> None:
 
 
 def test_an_idle_agent_ends_and_one_with_a_running_task_does_not(node: Node) -> None:
-    link = node.up(MUSTER_AGENT_IDLE_S="2")
+    link = node.up(MUSTER_AGENT_IDLE_S="8")  # in which we have to come
     node.launch(link, "t1", "sleep 1000")
     link.wait_for("started", "t1")
     link.close()
