@@ -93,6 +93,7 @@ class Brought:
     def _take(self, pair: Pair, before: bytes, now: datetime) -> tuple[Message, ...]:
         """Use it from here on; `before`: the authority that clients may have pinned. What kept us from it."""
         from master.tls.chain import pem_of  # noqa: PLC0415
+        from master.tls.pair import names_of  # noqa: PLC0415
 
         chain = "".join(map(pem_of, pair.chain))
         try:
@@ -106,7 +107,8 @@ class Brought:
         if before and not _holds(pair, before, now):
             old, new = fingerprint(before.decode("ascii")), fingerprint(pair.authority)
             self._changed = (Message("tls_authority_changed", old=old, new=new),)
-        self._used, self.shown = pair, Shown(context, pair.authority, pair.ends)
+        shown = Shown(context, pair.authority, pair.ends, tuple(names_of(pair.chain[0])))
+        self._used, self.shown = pair, shown
         return ()
 
     def _read(self, now: datetime) -> Pair | tuple[Message, ...]:

@@ -101,6 +101,10 @@ class Tls:
         """Of the authority: `sha256:…`. Raises ConfigError."""
         return fingerprint(self.authority())
 
+    def callable_as(self, host: str) -> str:
+        """How clients must call the host to believe its certificate. Raises ConfigError."""
+        return self._shown().callable_as(host)
+
     def look(self, now: datetime) -> None:
         """Renew the certificate, or take what the lab has put in its place. Where nobody has asked for one yet, none is
         made for this."""

@@ -9,11 +9,23 @@ from typing import NamedTuple
 
 
 class Shown(NamedTuple):
-    """`authority`: PEM of what clients and agents pin. `ends`: when the first certificate of the chain does."""
+    """`authority`: PEM of what clients and agents pin. `ends`: when the first certificate of the chain does. `names`:
+    for which hosts it is; none where clients look at no name."""
 
     context: ssl.SSLContext
     authority: str
     ends: datetime
+    names: tuple[str, ...] = ()
+
+    def callable_as(self, host: str) -> str:
+        """How clients must call the host to believe it: as it is, or else by a name of the certificate, rather by one
+        that begins like it."""
+        domain = host.partition(".")[2]
+        if not self.names or host in self.names or (domain and f"*.{domain}" in self.names):
+            return host
+        plain = [name for name in self.names if not name.startswith("*")]
+        alike = [name for name in plain if name.partition(".")[0] == host]
+        return next(iter((*alike, *plain)), host)
 
 
 def context_of(pem: bytes) -> ssl.SSLContext:

@@ -103,5 +103,7 @@ def archive(context: Context, _params: Nothing) -> Archive:
 def _address(context: Context) -> str:
     """Where other machines find the data port, as far as we know: HOST:PORT."""
     config = context.master.config
+    tls = context.master.reports.tls
     host = socket.gethostname() if config.bind in _ANY else config.bind
+    host = tls.callable_as(host) if tls.is_on else host
     return f"[{host}]:{config.ports.data_port}" if ":" in host else f"{host}:{config.ports.data_port}"

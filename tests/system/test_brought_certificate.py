@@ -142,3 +142,9 @@ def test_who_calls_it_by_another_name_is_told_so_and_its_own_machine_needs_no_na
     lay(lab, renewed, ROOT)
     until("the new one is shown", lambda: in_use(lab).startswith(renewed.pem))
     assert shown(lab, here)
+
+
+def test_a_token_is_shown_with_a_name_that_the_agent_will_believe(lab: Lab, far: FarNode) -> None:
+    lay(lab, made_for(lab, "queue.lab.example"), ROOT)
+    lab.start()
+    assert far.make_token()["master"] == f"queue.lab.example:{lab.keys['socket_info']['data_port']}"

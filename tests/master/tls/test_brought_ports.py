@@ -13,7 +13,7 @@ from cryptography import x509
 
 from master.config import TlsFiles
 from master.tls.policy import Tls
-from master.tls.shown import context_of
+from master.tls.shown import Shown, context_of
 from tests.certificates import Made, authority, made
 from tests.master.in_process import InProcess, Peer, run
 from wire.pinning import doubt, pinned
@@ -123,3 +123,20 @@ def test_a_certificate_is_replaced_while_connections_live(tmp_path: Path) -> Non
                 assert (await peer.call("server.info"))["user"]
 
     run(story())
+
+
+@pytest.mark.parametrize(
+    ("names", "host", "called"),
+    [
+        ((), "queue", "queue"),
+        (("other.example", "queue"), "queue", "queue"),
+        (("other.example", "queue.lab.example"), "queue", "queue.lab.example"),
+        (("*.lab.example", "queue.other"), "a.lab.example", "a.lab.example"),
+        (("*.lab.example", "queue.other"), "10.0.0.7", "queue.other"),
+        (("*.lab.example",), "10.0.0.7", "10.0.0.7"),
+    ],
+)
+def test_a_host_is_called_by_a_name_that_clients_believe(names: tuple[str, ...], host: str, called: str) -> None:
+    root = made("queue", None, ["queue"])
+    shown = Shown(context_of(root.key_pem + root.pem), "", datetime.now(UTC), names)
+    assert shown.callable_as(host) == called
