@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -57,10 +58,20 @@ def at_a_terminal(*words: str) -> tuple[str, str]:
             command, stdout=subprocess.PIPE, stderr=theirs, cwd=ROOT, text=True, timeout=60, check=False
         )
         assert done.returncode == 0
-        return done.stdout, os.read(ours, 65536).decode()
     finally:
-        os.close(ours)
         os.close(theirs)
+        told = all_of(ours)
+    return done.stdout, told.decode()
+
+
+def all_of(terminal: int) -> bytes:
+    """What was written to a terminal whose other end is closed, in as many pieces as the kernel hands on."""
+    told = b""
+    with suppress(OSError):  # how Linux tells the end of it
+        while piece := os.read(terminal, 65536):
+            told += piece
+    os.close(terminal)
+    return told
 
 
 @pytest.mark.parametrize(

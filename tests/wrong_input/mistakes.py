@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from client.shapes import Task
 from tests.system.lab import ROOT, Lab, rewrite
-from tests.testbed.processes import Process
-from tests.waiting import NeverError, until
+from tests.waiting import until
 
 ENDED = ("succeeded", "failed", "cancelled", "timed_out", "lost")
 LINE = re.compile(r"error: ([a-z_]+): (.+)")
@@ -52,25 +48,12 @@ class Lab8(Lab):
             check=False,
         )
 
-    def close(self) -> list[Process]:
-        """End all of it, also an agent that was just being started and has not written down its pid."""
-        self.kill_master()
-
-        def gone() -> bool:
-            processes = self.processes()
-            for process in processes:
-                if " serve --state " in process.command:
-                    with suppress(ProcessLookupError):
-                        os.kill(process.pid, signal.SIGTERM)
-            return not processes
-
-        with suppress(NeverError):
-            until("nothing of the lab lives", gone)
-        left = self.processes()
-        for process in left:
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-        return left
+    def start(self, failpoint: str = "") -> None:
+        """Start the master and, where it is to stay, wait until its node takes tasks."""
+        super().start(failpoint)
+        if not failpoint:
+            with self.client() as client:
+                until("its node", lambda: {node["state"] for node in client.nodes()} == {"online"})
 
     def refused_start(self) -> Refusal:
         """Start a master that must refuse to; what it said."""
