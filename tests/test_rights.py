@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -116,12 +117,17 @@ def test_where_the_kernel_allows_no_namespaces_the_command_runs_as_who_one_is(sc
     assert list(tmp_path.iterdir()) == []
 
 
-def test_root_is_left_as_it_is(script: Path) -> None:
+def test_root_stays_root_and_is_spared_what_his_shells_do_at_a_log_in(script: Path, tmp_path: Path) -> None:
     rights.need_root()
+    home = Path(pwd.getpwnam("root").pw_dir)
+    before = (home / ".bashrc").read_bytes() if (home / ".bashrc").exists() else None
     done = subprocess.run(
-        ["sh", str(script), "sh", "-c", "cat /proc/self/uid_map; readlink /proc/self/ns/mnt"],
+        ["sh", str(script), "sh", "-c", "cat /proc/self/uid_map; cat ~root/.bashrc ~root/.profile 2>/dev/null; exit 7"],
+        cwd=tmp_path,
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
     )
-    assert done.stdout == Path("/proc/self/uid_map").read_text("ascii") + f"{Path('/proc/self/ns/mnt').readlink()}\n"
+    assert done.stdout == Path("/proc/self/uid_map").read_text("ascii")
+    assert done.returncode == 7
+    assert ((home / ".bashrc").read_bytes() if (home / ".bashrc").exists() else None) == before

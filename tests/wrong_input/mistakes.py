@@ -48,12 +48,11 @@ class Lab8(Lab):
             check=False,
         )
 
-    def start(self, failpoint: str = "") -> None:
-        """Start the master and, where it is to stay, wait until its node takes tasks."""
-        super().start(failpoint)
-        if not failpoint:
-            with self.client() as client:
-                until("its node", lambda: {node["state"] for node in client.nodes()} == {"online"})
+    def start_whole(self) -> None:
+        """Start the master and wait until its node takes tasks."""
+        self.start()
+        with self.client() as client:
+            until("its node", lambda: {node["state"] for node in client.nodes()} == {"online"})
 
     def refused_start(self) -> Refusal:
         """Start a master that must refuse to; what it said."""

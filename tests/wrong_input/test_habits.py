@@ -24,7 +24,7 @@ EDITS = [
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab8]:
     made = Lab8(tmp_path_factory.mktemp("lab"))
     made.change(visible_folders=["data"])
-    made.start()
+    made.start_whole()
     yield made
     left = made.close()
     made.no_traceback()
@@ -83,7 +83,7 @@ def test_one_request_id_for_two_wishes_is_refused_also_after_a_restart(lab: Lab8
         assert refusal.code == "conflict"
         assert f"task {first.strip()}" in refusal.message
     lab.stop_master()
-    lab.start()
+    lab.start_whole()
     assert lab.muster(*words).stdout == first
     assert lab.refused(*other).code == "conflict"
     assert len(lab.tasks()) == count
@@ -213,4 +213,4 @@ def test_down_twice_says_that_it_is_down_already(lab: Lab8) -> None:
     refusal = lab.refused("down", status=3)
     assert "it is down already" in refusal.message
     assert "muster up" in refusal.message
-    lab.start()
+    lab.start_whole()
