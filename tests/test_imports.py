@@ -62,7 +62,7 @@ def is_one_of(name: str, allowed: set[str]) -> bool:
 
 def muster_uses_client_api(path: Path, name: str) -> bool:
     """The writer of samples is a client of the master like any other: the one exception that the design names."""
-    return path == ROOT / "monitor" / "__main__.py" and name.startswith("client.api")
+    return path == ROOT / "monitor" / "influx_follower.py" and name.startswith("client.api")
 
 
 @pytest.mark.parametrize("package", PACKAGES)

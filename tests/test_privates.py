@@ -21,7 +21,7 @@ PUBLIC_IN_SPITE = {
     "_exit",  # os._exit
 }  # fmt: skip
 ALLOWED = {
-    ("master/__main__.py", "_SubParsersAction"): "argparse names the type of what add_subparsers gives in no other way",
+    ("master/command_line.py", "_SubParsersAction"): "argparse names the type of what add_subparsers gives so only",
     ("master/server_log.py", "_SysExcInfoType"): "the type of what logging's formatter gets has no other name",
     ("client/cli/commands/completion.py", "_actions"): "the way that shtab documents",
     ("client/live/worker.py", "_socket"): "a session of its kind that another thread may end",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from master.__main__ import main
+from master.command_line import main
 from tests.conftest import LabMaker
 
 

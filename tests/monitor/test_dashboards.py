@@ -13,8 +13,8 @@ import yaml
 from jsonschema import Draft7Validator
 
 from master.setup.deploy.monitoring import retention
-from monitor.__main__ import GAUGE_S
 from monitor.influx import SECOND, Point, to_text, writer_point
+from monitor.influx_follower import GAUGE_S
 from monitor.influx_recorder import Recorder
 from monitor.influx_server import connect
 from monitor.influx_settings import Settings

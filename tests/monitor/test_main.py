@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from client.cli import writer_process
-from monitor.__main__ import Collector, _lock
+from monitor.influx_follower import Collector, _lock
 from monitor.influx_status import StatusFile
 from monitor.influx_writer import Buffer, Tally
 from tests.monitor.databases import Influx
@@ -245,7 +245,9 @@ def test_status_tells_of_the_writer_and_up_starts_one_that_was_killed(lab: Lab, 
         found: dict[str, Any] = json.loads(lab.muster("status", "--json").stdout)["metrics"]
         return found
 
-    until("the writer says where it writes", lambda: influx.url in metrics()["last_word"])
+    said = Path(writer_process.log_file(str(lab.conf)))
+    until("the writer says where it writes", lambda: said.exists() and influx.url in said.read_text("utf-8"))
+    assert metrics()["last_word"] in said.read_text("utf-8").splitlines()
     pid = int((lab.task_info / "influx.lock").read_text(encoding="ascii"))
     assert metrics()["pid"] == pid
     until("points are written", lambda: metrics().get("written"))

@@ -25,7 +25,7 @@ from tests.waiting import until
 LIMIT = 4_000
 SMALL = (
     "import sys; from monitor.influx_writer import Buffer; Buffer.__init__.__defaults__ = (int(sys.argv.pop(1)),);"
-    "from monitor.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    "from monitor.influx_follower import main; sys.exit(main(sys.argv[1:]))"
 )
 """The writer, with a small buffer: hours of an outage pass in a moment."""
 SHORTEST_POINT = len("task,user=x starts=1i 1700000000000000000\n")

@@ -25,11 +25,13 @@ time.sleep(60)
     [
         (["-m", "muster", "queue"], "argparse"),
         (["-c", "from client.cli.begin import main; main()", "queue"], "argparse"),
+        (["-m", "master"], "argparse"),
         (["-m", "master"], "ssl"),
         (["-m", "master", "shell", "local"], "paramiko"),
+        (["-m", "monitor"], "argparse"),
         (["-m", "monitor"], "influxdb_client"),
     ],
-    ids=["muster", "script", "master", "shell", "monitor"],
+    ids=["muster", "script", "master at once", "master", "shell", "monitor at once", "monitor"],
 )
 @pytest.mark.parametrize("presses", [1, 2])
 def test_ctrl_c_while_it_loads_ends_it_without_a_traceback(

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from master.__main__ import main
+from master.command_line import main
 from master.config import load_config
 from master.setup.deploy import concerns, plan, quoting
 from master.setup.deploy.machine import Mount, look, parse_mounts

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from master.__main__ import main
+from master.command_line import main
 from master.config import load_config
 from master.nodes.registry import load_registry
 from master.setup.init import old_lab, old_master, takeover

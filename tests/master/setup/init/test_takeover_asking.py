@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from master.__main__ import main
+from master.command_line import main
 from master.setup.init import old_lab, takeover, takeover_text
 from master.setup.init.takeover import Wishes
 from tests.old_lab import lay_out

@@ -1,0 +1,177 @@
+"""`python -m master`: parse arguments, set up the log, run. Says on the terminal what a command of it came to."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wire.errors import ConfigError, MusterError
+from wire.harmless import harmless
+
+if TYPE_CHECKING:
+    from master.config import Config
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command; the exit status: 0 done, 1 refused or failed (one line on stderr), 2 wrong usage."""
+    parser = argparse.ArgumentParser(prog="python -m master", description=__doc__)
+    parser.add_argument("--conf", type=Path, help="the configuration; `muster` finds it, and knows whose it is")
+    parser.add_argument(
+        "--accept-edits", action="store_true", help="take queue files that somebody changed as they lie"
+    )
+    parser.add_argument(
+        "--skip-damaged",
+        action="store_true",
+        help="pass over what cannot be read of the journal, and hold what is in doubt",
+    )
+    commands = parser.add_subparsers(dest="command")
+    _add_commands(commands)
+    options = parser.parse_args(arguments)
+    try:
+        if options.command == "init":
+            return _init(options)
+        if options.command == "deploy":
+            return _deploy(options)
+        if options.command == "shell":
+            return _shell(_conf(options), options.node)
+        _serve(options)
+    except MusterError as error:
+        print(f"error: {error.code}: {harmless(str(error))}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Nobody reads any more (`| head`); keep the interpreter's last flush from complaining about it.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return 0
+
+
+def _add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    init = commands.add_parser("init", help="write a conf.json and a registry that work on this machine")
+    init.add_argument("folder", type=Path, nargs="?", default=Path())
+    init.add_argument("--force", action="store_true", help="write them anew if they are there")
+    init.add_argument("--from", dest="old", type=Path, metavar="OLD", help="take over the lab of an old system instead")
+    init.add_argument("--back", type=Path, metavar="OLD", help="go back to the old system")
+    init.add_argument("--bind", help="with --from: the address to listen on")
+    init.add_argument("--networks", help="with --from: where desktop clients may come from")
+    init.add_argument("--dry-run", action="store_true", help="with --from: tell all and write nothing")
+    init.add_argument("--yes", action="store_true", help="with --from: hold waiting tasks that seem to have run")
+    init.add_argument("--json", action="store_true", help="with --from: tell it as JSON")
+    deploy = commands.add_parser("deploy", help="write what the system around needs: units, NFS, Samba, InfluxDB")
+    deploy.add_argument("folder", type=Path)
+    deploy.add_argument("--force", action="store_true", help="also over files that somebody changed")
+    deploy.add_argument("--json", action="store_true", help="tell it as JSON")
+    shell = commands.add_parser("shell", help="a shell on a node, with the master's way to it")
+    shell.add_argument("node")
+
+
+def _conf(options: argparse.Namespace) -> Path:
+    """What was named. What lies in this folder may be anybody's, and is obeyed as whoever types this."""
+    if options.conf is None:
+        raise ConfigError("no configuration is named: --conf FILE (or `muster up`, which finds yours)")
+    path: Path = options.conf
+    return path
+
+
+def _init(options: argparse.Namespace) -> int:
+    if options.old is not None:
+        return _take_over(options)
+    if options.back is not None:
+        from master.setup.init import going_back  # noqa: PLC0415  (see below)
+
+        came = going_back.go_back(options.back)
+        print(json.dumps(came._asdict()) if options.json else going_back.told(came), flush=True)
+        return 0
+    from master.setup.init.setup_folder import init  # noqa: PLC0415  (the master itself has no use for it)
+
+    for path in init(options.folder, force=options.force):
+        print(path)
+    return 0
+
+
+def _take_over(options: argparse.Namespace) -> int:
+    from master.setup.init import old_lab, takeover, takeover_text  # noqa: PLC0415  (see above)
+
+    networks = None if options.networks is None else takeover.parse_networks(options.networks)
+    wishes = takeover.Wishes(options.bind, networks, True if options.yes else None)
+    lab = old_lab.read(options.old)
+    if sys.stdin.isatty() and sys.stdout.isatty() and not options.json:
+        _hear()
+        try:
+            wishes = takeover_text.ask(lab, wishes)
+        except KeyboardInterrupt:
+            print()
+            return 130
+    plan = takeover.plan(lab, wishes)
+    if plan.changes_something and not options.dry_run:
+        takeover.carry_out(plan, force=options.force)
+    if options.json:
+        print(json.dumps(takeover_text.as_json(plan, dry_run=options.dry_run), ensure_ascii=False), flush=True)
+    else:
+        print("\n".join(takeover_text.lines(plan, dry_run=options.dry_run)), flush=True)
+    return 0
+
+
+def _deploy(options: argparse.Namespace) -> int:
+    from master.config import load_config  # noqa: PLC0415  (see above)
+    from master.setup.deploy import plan  # noqa: PLC0415
+
+    said = plan.deploy(load_config(_conf(options)), options.folder, force=options.force)
+    print(json.dumps(said, ensure_ascii=False) if options.json else "\n".join(plan.lines(said)), flush=True)
+    plan.check_kept(said)
+    return 0
+
+
+def _shell(conf: Path, node: str) -> int:
+    from master.config import load_config  # noqa: PLC0415
+    from master.drivers import shell  # noqa: PLC0415  (paramiko takes its time to load)
+
+    config = load_config(conf)
+    _hear()
+    return shell.main(config, node)
+
+
+def _serve(options: argparse.Namespace) -> None:
+    from master.app import main as serve  # noqa: PLC0415  (a wrong argument should be told without loading it all)
+    from master.config import load_config  # noqa: PLC0415
+    from master.durable.recovery import Permit  # noqa: PLC0415
+    from master.server_log import guard  # noqa: PLC0415
+
+    conf = _conf(options)
+    config = load_config(conf)
+    _log_to(config)
+    tallies = guard(logging.getLogger().handlers)
+    for key in config.not_yet_used:
+        logging.getLogger("muster").warning("%s: %s is set and not used yet", conf, key)
+    try:
+        serve(config, Permit(edits=options.accept_edits, damage=options.skip_damaged))
+    finally:
+        for tally in tallies:
+            tally.close()
+
+
+def _log_to(config: Config) -> None:
+    """Log into a rotating file, and on stderr when somebody looks at it."""
+    from master.log_rights import LogFile, group_of  # noqa: PLC0415  (see above)
+
+    path, group = config.server_log, group_of(config)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = LogFile(path, group)
+    except OSError as error:
+        raise ConfigError(f"server_log_path: {path} cannot be written: {error.strerror}") from None
+    handlers: list[logging.Handler] = [file]
+    if sys.stderr.isatty():
+        handlers.append(logging.StreamHandler())
+    logging.basicConfig(level=logging.INFO, handlers=handlers)
+
+
+def _hear() -> None:
+    """From here on Ctrl-C is an exception: what was done to the terminal is undone."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
