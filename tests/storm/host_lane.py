@@ -29,7 +29,7 @@ MOST_OUT = 7
 MOST_SHARE = 0.6
 """At most so many hosts are out at a time, and at most this share of them."""
 FREE_S = 120.0
-VICTIM_S = 30.0
+VICTIM_S = 90.0
 RESUMED_S = 90.0
 FAILPOINT_S = 90.0
 PUSH_S = 2.0

@@ -247,10 +247,10 @@ def test_the_end_of_a_certificate_is_in_the_log_once_a_day(tmp_path: Path, caplo
     ends = tls.told(NOW).ends
     assert ends is not None
     watch = CertificateWatch(tls, look_s=3600.0)
+    watch.close()
+    watch.thread.join()  # its own look, at what is now, is over
     for minutes in range(0, 2 * 24 * 60, 30):
         watch.look(ends - timedelta(days=20, hours=1) + timedelta(minutes=minutes))
-    watch.close()
-    watch.thread.join()
     said = [record.getMessage() for record in caplog.records if "ends on" in record.getMessage()]
     assert len(said) == 3
     assert "in 20 days: put a new one there" in said[0]
