@@ -43,8 +43,8 @@ _TOO_LARGE = "log_too_large: "
 """How the reason of a task begins that was ended for its log, and has an exit code that says nothing."""
 
 
-Event: TypeAlias = tuple[str, int, str]
-"""What happened to a task, its id, and more of it."""
+Event: TypeAlias = tuple[str, int, Task | None, Callable[[Task], str]]
+"""What happened to a task, its id, the task where it is there still, and what says more of it, if it is told alone."""
 
 
 def news_path(server_log: Path) -> Path:
@@ -126,10 +126,13 @@ class News:
 
     def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
         """Something happened."""
-        events = [event for task in tasks for event in self._of_task(task)]
+        events: list[Event] = []
+        for task in tasks:
+            self._look_at(task, events)
         for number in gone:
             self._states.pop(number, None)
-        self._tell([*events, *(("已删除", number, "") for number in gone)])
+            events.append(("已删除", number, None, _nothing))
+        self._tell(events)
         for name in sorted(nodes):
             self._of_node(name)
 
@@ -148,30 +151,34 @@ class News:
             kinds.setdefault(event[0], []).append(event)
         for what, alike in kinds.items():
             if len(alike) > TOGETHER:
-                self._lines.append(f"任务 {_ranges(number for _, number, _ in alike)} {what}，共 {len(alike)} 个")
+                self._lines.append(f"任务 {_ranges(event[1] for event in alike)} {what}，共 {len(alike)} 个")
             else:
                 self._lines += map(_line, alike)
 
-    def _of_task(self, task: Task) -> Iterable[Event]:
-        before = self._states.pop(task.id, None)
-        if task.state not in ENDED:
-            self._states[task.id] = task.state
-        is_new = self._next_id <= task.id < FIRST_FOREIGN_ID
+    def _look_at(self, task: Task, events: list[Event]) -> None:
+        """Note what happened to it."""
+        number, state = task.id, task.state
+        before = self._states.get(number)
+        if state not in ENDED:
+            self._states[number] = state
+        elif before is not None:
+            del self._states[number]
+        is_new = self._next_id <= number < FIRST_FOREIGN_ID
         if is_new:
-            self._next_id = task.id + 1
-            yield "已添加", task.id, f"（{_wishes(task)}）：{_short(command_text(task))}"
-        elif before is None and task.state in QUEUED:
-            yield "重新排队", task.id, ""
-        if task.state is before:
+            self._next_id = number + 1
+            events.append(("已添加", number, task, _asked))
+        elif before is None and state in QUEUED:
+            events.append(("重新排队", number, task, _nothing))
+        if state is before:
             return
-        if task.state in _LIVE and before not in _LIVE:
-            yield "开始运行", task.id, f"：{_place(task)}"
-        elif task.state in ENDED and (before is not None or is_new):
-            yield _ENDS[task.state], task.id, _why_ended(task)
-        elif task.state is TaskState.HELD:
-            yield "已暂缓，放行后才会运行", task.id, ""
-        elif before is TaskState.HELD and task.state is TaskState.WAITING:
-            yield "已放行", task.id, ""
+        if state in _LIVE and before not in _LIVE:
+            events.append(("开始运行", number, task, _place))
+        elif state in ENDED and (before is not None or is_new):
+            events.append((_ENDS[state], number, task, _why_ended))
+        elif state is TaskState.HELD:
+            events.append(("已暂缓，放行后才会运行", number, task, _nothing))
+        elif before is TaskState.HELD and state is TaskState.WAITING:
+            events.append(("已放行", number, task, _nothing))
 
     def _of_node(self, name: str) -> None:
         node = self._core.inventory.nodes.get(name)
@@ -193,8 +200,16 @@ class News:
 
 
 def _line(event: Event) -> str:
-    what, number, more = event
-    return f"任务 {id_text(number)} {what}{more}"
+    what, number, task, more = event
+    return f"任务 {id_text(number)} {what}{'' if task is None else more(task)}"
+
+
+def _nothing(_task: Task) -> str:
+    return ""
+
+
+def _asked(task: Task) -> str:
+    return f"（{_wishes(task)}）：{_short(command_text(task))}"
 
 
 def _wishes(task: Task) -> str:
@@ -219,7 +234,7 @@ def _place(task: Task) -> str:
         f"节点 {part.node}" + (f"，GPU {', '.join(map(str, part.gpus))}" if part.gpus else "")
         for part in task.allocation
     )
-    return "；".join(parts)
+    return f"：{'；'.join(parts)}"
 
 
 def _short(text: str) -> str:

@@ -107,6 +107,11 @@ class IdleDetector:
         self.marks[task_id] = mark
         return Step.MARKED
 
+    @property
+    def knows_any(self) -> bool:
+        """Is there one that `forget` could mean something to?"""
+        return bool(self._quiet or self.marks)
+
     def forget(self, task_id: int) -> Step:
         """It works, or it does not run any more: WORKS if it was marked."""
         self._quiet.pop(task_id, None)

@@ -93,6 +93,8 @@ class IdleWatcher:
 
     def published(self, tasks: list[Task], gone: list[int], _nodes: set[str]) -> None:
         """Forget those that do not run any more."""
+        if not (self._told_hung or self.detector.knows_any):
+            return  # as while a hundred thousand come in
         for task in tasks:
             if task.state is not TaskState.RUNNING:
                 self._forget(task.id)
