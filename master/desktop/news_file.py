@@ -37,8 +37,7 @@ class NewsFile(LogFile):
         try:
             if self._size + len(data) > self.maxBytes:
                 self.doRollover()
-            os.write(self.stream.fileno(), data)
-            self._size += len(data)
+            self._size += os.write(self.stream.fileno(), data)
         except OSError:
             self.handleError(logging.LogRecord("muster.news", logging.INFO, __file__, 0, stamp, None, None))
 

@@ -113,7 +113,7 @@ def _shown(context: Context, params: ListTasks, tasks: list[Task], total: int) -
 
 def _in_order_of_the_queue(params: ListTasks) -> bool:
     """Is it simply what is alive and what waits, as they stand?"""
-    filtered = params.ids is not None or params.mine or params.user or params.search
+    filtered = params.ids is not None or params.mine or params.user is not None or params.search
     return not (filtered or params.sort or params.reverse) and _states(params) == QUEUED | ACTIVE
 
 

@@ -244,6 +244,7 @@ def test_lists_are_paged_filtered_and_counted(tmp_path: Path) -> None:
             assert [task["id"] for task in ended["tasks"]] == [2, 1]
             assert (await peer.call("task.list", states=["cancelled"], search="ECHO 1"))["total"] == 1
             assert (await peer.call("task.list", user="nobody else"))["total"] == 0
+            assert (await peer.call("task.list", user=""))["total"] == 0
             assert (await peer.call("task.list", ids=[1, 5]))["total"] == 2
             assert (await peer.refusal("task.list", states=["done"]))[0] == "bad_request"
 
@@ -324,6 +325,28 @@ def test_nodes_are_shown_by_name(tmp_path: Path) -> None:
             assert (len(node["gpus"]), node["state"]) == (8, "connecting")
             code, message = await peer.refusal("node.show", name="b")
             assert (code, "a" in message) == ("not_found", True)
+
+    run(story())
+
+
+def test_every_part_of_the_list_is_the_part_that_the_whole_one_has_there(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            master.online()
+            for _ in range(3):
+                await peer.call("task.submit", command="true", gpus=1)
+            await settled(lambda: len(master.core.active()) == 3)
+            await peer.call("task.submit_batch", commands=["true"] * 4, hold=True)
+            await peer.call("task.submit", command="true", gpus=1, hold=True, priority=5)
+            whole = (await peer.call("task.list", search="true"))["tasks"]  # which looks at each of them
+            assert len(whole) == 8
+            for offset in range(10):
+                for limit in (None, *range(10)):
+                    part = await peer.call("task.list", offset=offset, limit=limit)
+                    end = None if limit is None else offset + limit
+                    assert [task["id"] for task in part["tasks"]] == [task["id"] for task in whole[offset:end]]
+                    assert part["total"] == 8
 
     run(story())
 
