@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from master.core.activation import CANNOT_START
 from master.core.inventory import NodeState
-from master.core.task import ENDED, FIRST_FOREIGN_ID, QUEUED, Task, TaskState
+from master.core.task import ENDED, FIRST_FOREIGN_ID, Task, TaskState
 from master.desktop.chinese import words_in_chinese
 from master.desktop.news_file import NewsFile
 from master.desktop.task_rows import command_text, id_text
@@ -167,7 +167,7 @@ class News:
         if is_new:
             self._next_id = number + 1
             events.append(("已添加", number, task, _asked))
-        elif before is None and state in QUEUED:
+        elif before is None and state not in ENDED:  # it may be on its way to a node by now
             events.append(("重新排队", number, task, _nothing))
         if state is before:
             return

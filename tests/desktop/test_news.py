@@ -69,6 +69,8 @@ def test_the_log_tab_tells_in_chinese_what_happens_and_to_whom(lab: Lab, tmp_pat
             tells("任务 00000000000001 开始运行：节点 node0，GPU [01]")
             told.touch()
             tells("任务 00000000000001 运行失败（退出码 3）")
+            assert lab.muster("retry", "1").returncode == 0
+            tells("(?s)任务 00000000000001 重新排队.*任务 00000000000001 运行失败")
             assert client.add("sleep 60") == ""
             tells("任务 00000000000002 开始运行：节点 node0")
             client.ask("stop_task", "00000000000002")
