@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import linecache
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 PATIENCE_S = 60.0
@@ -68,6 +68,17 @@ async def settled(
             raise _never(what or _line(condition), patience, seen, value)
         await (asyncio.sleep(0.0 if waited < _FREE_S else _TURN_S) if turn is None else turn())
     return value
+
+
+def run_story(story: Coroutine[Any, Any, T], patience: float = PATIENCE_S) -> T:
+    """Run a coroutine in a loop of its own to its end. Raises TimeoutError after `patience` seconds."""
+    return asyncio.run(within(patience, story))
+
+
+async def within(patience: float, story: Awaitable[T]) -> T:
+    """What comes of it. Raises TimeoutError after `patience` seconds."""
+    async with asyncio.timeout(patience):
+        return await story
 
 
 def _never(what: str, patience: float, seen: Seen | None, value: object) -> NeverError:

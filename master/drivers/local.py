@@ -85,7 +85,8 @@ class LocalDriver:
         except (OSError, bootstrap.RefusalError) as error:
             raise CannotConnectError(f"the agent cannot be started: {error}") from None
         try:
-            output, _ = await asyncio.wait_for(process.communicate(), START_TIMEOUT_S)
+            async with asyncio.timeout(START_TIMEOUT_S):
+                output, _ = await process.communicate()
         except TimeoutError:
             process.kill()
             raise CannotConnectError(f"the agent did not start within {START_TIMEOUT_S:.0f} s") from None

@@ -34,6 +34,7 @@ REACHED_BY = ("driver", "ip", "port", "user_name", "key_file", "host_key", "prox
 """The keys of a node that say how to get there, and what its agent is told first."""
 MACHINE_KEYS = ("driver", "ip", "port", "user_name")
 """Those of them which, when they change, may lead to another machine, or to another state folder on it."""
+CANCEL_AGAIN_S = 1.0
 COMPANY = "company"
 """The kind of the cordon of a node whose agent turned out to be one that must get no tasks here."""
 
@@ -267,10 +268,11 @@ class Fleet:
         await member.link.driver.close()
 
     async def _end_jobs(self, member: Member) -> None:
-        if member.job is not None:
+        while member.job is not None:
             member.job.cancel()
-            await asyncio.gather(member.job, return_exceptions=True)
-            member.job = None
+            # Whatever a link waits in might swallow a cancel; a master that is told to stop must not wait for ever.
+            if (await asyncio.wait([member.job], timeout=CANCEL_AGAIN_S))[0]:
+                member.job = None
         self._link_gone(member.link)
 
     async def close(self) -> None:

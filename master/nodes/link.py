@@ -179,7 +179,6 @@ class Link:
 
     async def _pause(self, patience: Patience, failures: int) -> None:
         with suppress(TimeoutError):
-            # Not wait_for: in Python 3.11 that may swallow a cancel that comes together with what it waits for.
             async with asyncio.timeout(pause_s(patience, failures, random.random())):  # noqa: S311  (jitter)
                 await self._woken.wait()
 

@@ -53,7 +53,8 @@ class Questions:
             raise NodeUnreachableError(Message("not_connected", node=self._node))
         self._open[probe_id] = future, output_limit
         try:
-            return await asyncio.wait_for(future, timeout_s + ANSWER_BY_S)
+            async with asyncio.timeout(timeout_s + ANSWER_BY_S):
+                return await future
         except TimeoutError:
             raise NodeUnreachableError(
                 Message("node_did_not_answer", node=self._node, seconds=timeout_s + ANSWER_BY_S)

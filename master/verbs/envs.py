@@ -116,7 +116,8 @@ async def _run_here(argv: list[str], limit_s: float) -> Probed:
     """What a probe would say, were this machine a node."""
     process = await asyncio.create_subprocess_exec(*argv, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
     try:
-        output, _ = await asyncio.wait_for(process.communicate(), limit_s)
+        async with asyncio.timeout(limit_s):
+            output, _ = await process.communicate()
     except TimeoutError:
         raise NodeUnreachableError(Message("master_did_not_answer", seconds=limit_s)) from None
     finally:

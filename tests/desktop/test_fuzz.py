@@ -22,6 +22,7 @@ from tests.desktop.client import REPLIES, form, request
 from tests.desktop.place import DesktopPlace, ThisMachine
 from tests.desktop.test_tasks import check_lists
 from tests.master.in_process import DATA
+from tests.waiting import within
 from wire.agent import Probed
 
 CASES = int(os.environ.get("MUSTER_FUZZ", "5000"))
@@ -159,7 +160,7 @@ class Fuzzed:
         connection begins with a request, so that it is a desktop client's whatever follows."""
         gc.disable()  # hypothesis keeps millions of things by and by; looking through them is not the master's work
         try:
-            self.runner.run(asyncio.wait_for(self._case(frames, known=known), 60))
+            self.runner.run(within(60, self._case(frames, known=known)))
         finally:
             gc.enable()
 

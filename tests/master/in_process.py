@@ -36,7 +36,7 @@ from master.tls.entrance import Listener
 from master.tls.policy import Tls
 from master.verbs.about import About, TlsInfo
 from tests.master.typed import check_typed
-from tests.waiting import PATIENCE_S, settled
+from tests.waiting import PATIENCE_S, run_story, settled
 from wire import agent as wire
 
 DATA = "data_port"
@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 def run(story: Coroutine[Any, Any, T]) -> T:
     """Run a test's coroutine to its end, within the deadline."""
-    return asyncio.run(asyncio.wait_for(story, DEADLINE_S))
+    return run_story(story, DEADLINE_S)
 
 
 class MoodyDisk(OsDisk):

@@ -17,7 +17,7 @@ from master.tls.entrance import Listener
 from tests.conftest import LabMaker
 from tests.master.in_process import run
 from tests.ports import free_ports
-from tests.waiting import settled
+from tests.waiting import run_story, settled
 from wire.errors import LockedError
 
 
@@ -84,7 +84,7 @@ def test_a_master_runs_until_it_is_stopped_and_its_epoch_is_durable(make_lab: La
         await running
 
     for _ in range(2):
-        asyncio.run(asyncio.wait_for(story(), 60))
+        run_story(story())
     store = Store(config.task_info, OsDisk())
     lineage = msgspec.json.decode(store.open().state["lineage"], type=Lineage)
     store.close()

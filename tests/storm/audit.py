@@ -207,10 +207,11 @@ def logs(evidence: Evidence) -> list[str]:
 
 
 def _could_not_write(task: Task, evidence: Evidence) -> bool:
-    """Was its shim killed, or the folder of its log gone when it ended?"""
+    """Was its shim killed, with its host or alone, or the folder of its log gone when it ended?"""
     excuses = evidence.excuses
     node = next((part["node"] for part in task["allocation"]), None)
-    windows = [*excuses.unshared, *excuses.shim_points]
+    reboots = ((name, off, on) for name, times in excuses.reboots.items() for off, on in times)
+    windows = [*excuses.unshared, *excuses.shim_points, *reboots]
     ended = task["ended_at"]
     return bool(evidence.told.launches[task["id"]] & excuses.shims) or any(
         name == node and began - CLOCKS_S <= ended <= over + CLOCKS_S for name, began, over in windows

@@ -146,6 +146,19 @@ def test_the_audit_asks_why_a_task_is_lost() -> None:
     assert problems(found) == []
 
 
+def test_the_audit_asks_why_a_log_has_no_last_line(tmp_path: Path) -> None:
+    found = evidence()
+    found.listed[0]["log_path"] = str(tmp_path / "1.log")
+    assert audit.logs(found) == ["logs without their last line: 1 (1)"]
+    found.excuses.reboots["host2"] = [(19.0, 22.0)]
+    found.excuses.reboots["host1"] = [(1.0, 2.0)]
+    assert len(audit.logs(found)) == 1
+    found.excuses.reboots["host1"] = [(19.5, 22.0)]
+    assert audit.logs(found) == []
+    (tmp_path / "1.log").write_text("Program Exit With Code 0\n", encoding="utf-8")
+    assert audit.logs(found) == ["logs whose last line is wrong: 1 (1)"]
+
+
 def test_the_audit_sees_an_illegal_move_in_the_journal(tmp_path: Path) -> None:
     journal = tmp_path / "journal.jsonl"
     record = '{{"tasks":[{{"id":1,"state":"{}"}}]}}'

@@ -115,7 +115,7 @@ class Lab:
             return subprocess.Popen(
                 [*self.before, self.python, "-m", "master", "--conf", str(self.conf)],
                 cwd=self.code,  # which is before all else on the path
-                env={**self.environment(), **extra},
+                env={**self.environment(), "PYTHONFAULTHANDLER": "1", **extra},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -164,10 +164,15 @@ class Lab:
         """End it as `muster down` would, and wait."""
         if self.master is not None:
             self.master.terminate()
-            code = self.master.wait(PATIENCE_S)
+            try:
+                code = self.master.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self.master.send_signal(signal.SIGABRT)  # which has it say where its threads are
+                code = self.master.wait(PATIENCE_S)
             self.master = None
             if code != 0:
-                raise NeverError(f"the master ended with {code} when it was asked to stop")
+                said = (self.folder / "master.out").read_text(encoding="utf-8", errors="replace")[-4000:]
+                raise NeverError(f"the master ended with {code} when it was asked to stop: {said}")
 
     def client(self) -> Client:
         """A connection. Raises UnreachableError while there is no master."""

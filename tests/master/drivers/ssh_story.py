@@ -25,7 +25,7 @@ from master.drivers.ssh_socket import connect_blocking
 from master.nodes.driver import CannotConnectError
 from master.nodes.registry import NodeConfig
 from tests.master.drivers.real_sshd import PASSWORD, RealSshd
-from tests.waiting import PATIENCE_S, settled, until
+from tests.waiting import PATIENCE_S, run_story, settled, until
 from wire.agent import MAX_FRAME
 from wire.framing import LineDecoder, encode, strict_loads
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 def run(story: Coroutine[Any, Any, T]) -> T:
     """Run a test's coroutine to its end, within the deadline."""
-    return asyncio.run(asyncio.wait_for(story, DEADLINE_S))
+    return run_story(story, DEADLINE_S)
 
 
 class Line(asyncio.Protocol):

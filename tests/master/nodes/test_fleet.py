@@ -14,6 +14,7 @@ from master.core.gpu_watch import UNSEEN
 from master.core.inventory import NodeState
 from master.core.task import TaskState
 from master.executors.agents import Agents
+from master.nodes import fleet as fleet_module
 from master.nodes import link as link_module
 from master.nodes.driver import UnknownHostKeyError
 from master.nodes.fleet import Fleet
@@ -190,6 +191,27 @@ def test_nodes_come_and_go_with_the_registry(tmp_path: Path) -> None:
                 here.fleet.wake("n")
 
     run(story())
+
+
+def test_a_link_that_misses_a_cancel_is_cancelled_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fleet_module, "CANCEL_AGAIN_S", 0.001)
+    missed: list[str] = []
+
+    async def deaf(_: To, protocol: asyncio.Protocol) -> None:  # noqa: ARG001
+        for turn in ("first", "second", "third"):
+            with suppress(asyncio.CancelledError):
+                await asyncio.get_running_loop().create_future()
+            missed.append(turn)
+        await asyncio.get_running_loop().create_future()
+
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            monkeypatch.setattr(To, "connect", deaf)
+            here.fleet.apply((ssh("n"),))
+            await settled(lambda: here.node("n") is not None)
+
+    run(story())
+    assert missed == ["first", "second", "third"]
 
 
 @pytest.mark.parametrize(("probe", "left"), [("declared", {}), ("gputil", dict.fromkeys(range(2), UNSEEN))])

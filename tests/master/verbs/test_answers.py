@@ -6,7 +6,6 @@ the difference.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 from pathlib import Path
@@ -21,6 +20,7 @@ from master.verbs.table import VERBS
 from tests.conftest import LabMaker
 from tests.master.in_process import DEADLINE_S
 from tests.master.verbs.answers import Answer, as_text, every_answer, info_of_a_whole_master
+from tests.waiting import run_story
 
 RECORDED = Path(__file__).parents[2] / "data" / "answers" / "verbs.jsonl"
 
@@ -34,7 +34,7 @@ def answers(tmp_path: Path, make_lab: LabMaker) -> list[Answer]:
 
     mask = os.umask(0o022)
     try:
-        return asyncio.run(asyncio.wait_for(story(), 2 * DEADLINE_S))
+        return run_story(story(), 2 * DEADLINE_S)
     finally:
         os.umask(mask)
 
