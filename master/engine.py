@@ -1,7 +1,7 @@
 """The single writer: events go to the core, what they changed goes to the journal, and only then does anything leave.
 
-Everything that came in during one turn of the loop is committed together (group commit), with one write and one
-fdatasync in the loop itself: handing the sync to a thread costs as much as the sync. Replies, effects and
+Everything that came in during one turn of the loop is committed together (group commit), as one record, with one write
+and one fdatasync in the loop itself: handing the sync to a thread costs as much as the sync. Replies, effects and
 notifications queue up behind that commit, also those of reads, so nobody ever sees what a crash could take back.
 
 Owns the order of things; what they mean is the core's, how they are stored the store's.
@@ -84,6 +84,7 @@ class Engine:
         self._compactions_failed = 0
         self.compaction_fault: str | None = None
         """Why the journal grows on and is not taken into the queue files; None while it can be."""
+        core.number(store.next_seq)
 
     # -- in ---------------------------------------------------------------------------------------------------
 
@@ -172,26 +173,29 @@ class Engine:
     def _collect(self) -> None:
         if self._closed:
             return  # a connection that ends behind us, say: the next start asks the nodes anew
-        self._take()
+        if self.core.has_outcome:
+            self._unsynced = True
+            if self.stalled:  # it is told at once what is not saved
+                self._take()
         if (self._unsynced or (self.core.plan_needed and not self.stalled)) and self._commit_at is None:
             self._commit_at = asyncio.get_running_loop().call_soon(self._commit)
 
     def _take(self) -> None:
         """Take over what the core did. What cannot be written down must not be believed either: then we end."""
         outcome = self.core.take_outcome()
-        if outcome is None:
-            return
         try:
-            if outcome.change:
+            if outcome is not None and outcome.change:
                 self.store.append(outcome.change)
         except Exception:
             log.critical("the master met a defect and ends; tasks run on; start it again", exc_info=True)
             os._exit(EXIT_DEFECT)
+        self.core.number(self.store.next_seq)
+        if outcome is None:
+            return
         self._effects += outcome.effects
         self._published.append((outcome.change, outcome.nodes))
         if self.stalled:
             self.core.unsaved.update(task.id for task in outcome.change.tasks)
-        self._unsynced = True
 
     def _commit(self) -> None:
         # A defect here would leave answers unsent for ever, in silence. The journal is the truth and tasks run on by
@@ -205,6 +209,7 @@ class Engine:
     def _commit_or_stall(self) -> None:
         self._commit_at = None
         self._plan_if_due()
+        self._take()
         try:
             self._reach("before_sync")
             self._write()
@@ -289,7 +294,6 @@ class Engine:
             return
         self.core.plan(time.time())
         self._next_plan = time.monotonic() + PLAN_SHARE * (time.monotonic() - started)
-        self._take()
 
     def _plan_later(self) -> None:
         self._plan_timer = None
@@ -331,8 +335,10 @@ class Engine:
     async def _compact(self) -> None:
         try:
             self._archive()
+            self._take()
             for work in self.store.compact(self.core.tasks, self.core.answered, next_id=self.core.next_id):
                 await (asyncio.to_thread(work) if work is not None else asyncio.sleep(0))
+                self._take()  # no file may hold a change that the journal was not given
             failpoint.reach("compaction.done")
             self._compactions_failed, self.compaction_fault = 0, None
         except StoreUnavailableError as error:

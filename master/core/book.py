@@ -95,9 +95,11 @@ class Book:
     def file(self, tasks: Sequence[Task], now: float) -> None:
         """New tasks, thousands at a time; they get their ids here."""
         book, changed, counts, told = self.tasks, self._pending.tasks, self.counts, self._told[None]
+        seq = self._pending.seq
         for number, task in enumerate(tasks, self.next_id):
             task.id = number
             task.submitted_at = now
+            task.seq = seq
             state = task.state
             book[number] = changed[number] = task
             counts[state] += 1
@@ -107,13 +109,14 @@ class Book:
 
     def take_back(self, task: Task) -> None:
         """A task that was removed is there again."""
-        self.tasks[task.id] = self._pending.tasks[task.id] = task
+        self.tasks[task.id] = task
+        self._pending.task(task)
         self.counts[task.state] += 1
         self._tell(task, None, task.state)
 
     def changed(self, task: Task) -> None:
         """Something of it changed besides its state."""
-        self._pending.tasks[task.id] = task
+        self._pending.task(task)
         self._tell(task, task.state, task.state)
 
     def move(self, task: Task, to: TaskState) -> None:
@@ -162,7 +165,7 @@ class Book:
             give_reason(task, None)  # why it was held says nothing of what comes now
         self.counts[before] -= 1
         self.counts[to] += 1
-        self._pending.tasks[task.id] = task
+        self._pending.task(task)
         return before
 
     def _tell(self, task: Task, before: State, after: State) -> None:

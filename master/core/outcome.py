@@ -22,16 +22,27 @@ class Outcome(msgspec.Struct):
 
 class Pending:
     """Collects until somebody takes it. `tasks`: those that came or changed, by id; what is written of each is how it
-    is when the outcome is taken. `plan_needed`: something changed since the last plan that may matter to it."""
+    is when the outcome is taken. `seq`: the number that they get, that of the record which will hold them.
+    `plan_needed`: something changed since the last plan that may matter to it."""
 
     def __init__(self) -> None:
         self.plan_needed = False
         self.tasks: dict[int, Task] = {}
+        self.seq = 0
         self._gone: list[int] = []
         self._pieces: dict[str, msgspec.Raw] = {}
         self._answers: dict[str, msgspec.Raw] = {}
         self._effects: list[Effect] = []
         self._nodes: set[str] = set()
+
+    def number(self, seq: int) -> None:
+        """What changes from now on will be in the journal's record of this number."""
+        self.seq = seq
+
+    def task(self, task: Task) -> None:
+        """This task came or changed."""
+        task.seq = self.seq
+        self.tasks[task.id] = task
 
     def gone(self, task_id: int) -> None:
         """This task is no more."""
@@ -59,11 +70,15 @@ class Pending:
         self._nodes.add(name)
         self.plan_needed = True
 
+    def __bool__(self) -> bool:
+        return bool(self.tasks or self._effects or self._nodes or self._answers or self._gone or self._pieces)
+
     def take(self) -> Outcome | None:
         """All of it, or None if there is nothing; from then on it begins anew."""
-        if not (self.tasks or self._gone or self._pieces or self._answers or self._effects or self._nodes):
+        if not self:
             return None
-        change = Change(list(self.tasks.values()), self._gone, self._pieces, self._answers)
+        gone = [task_id for task_id in self._gone if task_id not in self.tasks]  # less those that were taken back since
+        change = Change(list(self.tasks.values()), gone, self._pieces, self._answers)
         outcome = Outcome(change, self._effects, self._nodes)
         self.tasks, self._gone, self._pieces, self._answers = {}, [], {}, {}
         self._effects, self._nodes = [], set()

@@ -147,7 +147,7 @@ class Store:
     def append(self, change: Change) -> int:
         """Take a change for the next commit and number it, in `seq` of its tasks too; its number."""
         journal = self.journal
-        seq = journal.seq + 1
+        seq = self.next_seq
         highest = self._highest_id
         for task in change.tasks:
             task.seq = seq
@@ -245,6 +245,11 @@ class Store:
         if self._journal is None:
             raise RuntimeError(f"the store {self.folder} is not open")
         return self._journal
+
+    @property
+    def next_seq(self) -> int:
+        """The number that the next record gets."""
+        return self.journal.seq + 1
 
     @property
     def journal_bytes(self) -> int:

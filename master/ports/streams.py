@@ -67,7 +67,7 @@ class Streams:
     def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
         """Tell the subscribers what has become durable. Each update is encoded once for all."""
         if self.subscribers[TASKS]:
-            news = self._tell_tasks([*(task.id for task in tasks), *gone])
+            news = self._tell_tasks([*gone, *(task.id for task in tasks)])
             self.turns.begin(Job(news, _told, is_wanted=lambda: bool(self.subscribers[TASKS])))
         watchers = self.subscribers[NODES]
         if watchers:

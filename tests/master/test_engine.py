@@ -6,9 +6,10 @@ import asyncio
 import errno
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,45 @@ def test_what_came_in_during_one_turn_is_synced_once(tmp_path: Path) -> None:
                 master.engine.reply(told.append)
             await settled(lambda: len(told) == 100)
             assert master.disk.syncs == before + 1
+
+    run(story())
+
+
+def test_what_changed_during_one_turn_is_one_record_and_says_so_at_once(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            await settled(lambda: master.engine.is_saved)
+            before = master.engine.store.journal.seq
+            tasks = [submit(master), submit(master)]
+            master.engine.client_change(lambda: master.core.hold(1))
+            assert [task.seq for task in tasks] == [before + 1, before + 1], "who asks now is told of that record"
+            await settled(lambda: master.engine.is_saved)
+            assert master.engine.store.journal.seq == before + 1
+            master.engine.client_change(lambda: master.core.release(1))
+            assert [task.seq for task in tasks] == [before + 2, before + 1]
+
+    run(story())
+
+
+def test_while_the_journal_is_compacted_it_is_given_each_change_before_a_file_may_hold_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            store, held_back, compact = master.engine.store, [], master.engine.store.compact
+
+            def steps(*args: Any, **kwargs: Any) -> Iterator[Callable[[], None] | None]:
+                for step in compact(*args, **kwargs):
+                    held_back.append(master.core.has_outcome)
+                    asyncio.get_running_loop().call_soon(submit, master)
+                    yield step
+
+            monkeypatch.setattr(store, "compact", steps)
+            monkeypatch.setattr(store, "should_compact", lambda: not held_back)
+            submit(master)
+            await settled(lambda: held_back and master.engine._compacting is None and master.engine.is_saved)
+            assert len(held_back) > 5
+            assert not any(held_back)
 
     run(story())
 
@@ -213,6 +253,7 @@ def test_exits_are_recorded_on_a_full_disk_while_submits_are_refused(tmp_path: P
             master.engine.event(lambda: master.core.started("a", launch_id, 2.0, 2.0))
             master.engine.event(lambda: master.core.exited("a", Exit(launch_id, "exited", 3.0, 7), 3.0))
             await settled(lambda: any(isinstance(effect, Ack) for effect in master.effects))
+            await settled(lambda: master.core.tasks[2].allocation)  # perhaps with the next round of planning only
             peer = await master.peer()
             code, message = await peer.refusal("task.submit", command="true")
             assert (code, "full" in message or "No space" in message) == ("store_unavailable", True)

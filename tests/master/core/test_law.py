@@ -126,6 +126,21 @@ def test_what_is_over_is_taken_back_from_the_monthly_files_only_as_ended_and_a_n
     assert submit(core, state=TaskState.HELD).state in LAW[Event.SUBMIT].leads[None] == QUEUED
 
 
+def test_a_task_that_is_taken_back_in_the_moment_in_which_it_went_is_there() -> None:
+    core, task = brought_to(TaskState.FAILED)
+    core.take_outcome()
+    core.drop_archived([task.id])
+    core.recall(task)
+    outcome = core.take_outcome()
+    assert outcome is not None
+    assert (outcome.change.tasks, outcome.change.gone) == ([task], [])
+    core.recall(Task(id=task.id + 1, command="true", state=TaskState.FAILED))
+    core.drop_archived([task.id + 1])
+    outcome = core.take_outcome()
+    assert outcome is not None
+    assert (outcome.change.tasks, outcome.change.gone) == ([], [task.id + 1])
+
+
 def test_an_agent_that_knows_nothing_of_what_ran_there_has_lost_it() -> None:
     core, task = brought_to(TaskState.RUNNING)
     core.reconcile("a", [Seen("9.9.9", 1.0)], 5.0)
