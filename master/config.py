@@ -64,12 +64,13 @@ class DesktopPorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DesktopClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who may come in with the desktop client's dialect, and as whom. `local_nodes`: whether clients of other machines
-    may do so although there are nodes whose tasks run as the master's own account. `ports`: where, if not
-    on all three ports."""
+    """Who may come in with the desktop client's dialect, and as whom: as `user`, or at an address of `users` as that
+    one. `local_nodes`: whether clients of other machines may do so although there are nodes whose tasks run as the
+    master's own account. `ports`: where, if not on all three ports."""
 
     networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
     user: Text = "desktop"
+    users: dict[str, Text] = {}
     local_nodes: Literal["refuse", "allow"] = "refuse"
     ports: DesktopPorts | None = None
 
@@ -145,6 +146,8 @@ class ConfFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     conda: Text = "envs/miniconda3"
     task_env: dict[str, str] = msgspec.field(default_factory=lambda: dict(TASK_ENV))
     desktop_client: DesktopClient = DesktopClient()
+    local_users: Literal["same name"] | None = None
+    local_admin: Literal["owner", "root"] = "owner"
     tls: Literal["auto", "off"] | TlsFiles = "auto"
     scheduler: Scheduler = Scheduler()
     limits: Limits = Limits()
@@ -171,6 +174,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: Scheduler
     limits: Limits
     desktop_client: DesktopClient
+    local_users: Literal["same name"] | None = None
+    local_admin: Literal["owner", "root"] = "owner"
     tls: Literal["auto", "off"] | TlsFiles
     influx: Influx | None
     notify: Notify | None
@@ -220,6 +225,8 @@ def load_config(path: Path) -> Config:
         scheduler=conf.scheduler,
         limits=conf.limits,
         desktop_client=conf.desktop_client,
+        local_users=conf.local_users,
+        local_admin=conf.local_admin,
         tls=conf.tls,
         influx=conf.influx,
         notify=conf.notify,
@@ -233,6 +240,7 @@ def typed(value: Any, path: Path) -> ConfFile:
     _check_ports(conf, path)
     _check_variables(conf.task_env, path)
     _check_networks(conf.desktop_client.networks, path)
+    _check_addresses(conf.desktop_client.users, path)
     _check_visible(conf.visible_folders, path)
     return conf
 
@@ -306,6 +314,14 @@ def _check_networks(networks: tuple[str, ...], path: Path) -> None:
         except ValueError as error:
             allowed = f"a network like 192.168.36.0/24 or an address ({error})"
             raise json_file.wrong(path, f"desktop_client.networks[{index}]", network, allowed) from None
+
+
+def _check_addresses(users: Mapping[str, str], path: Path) -> None:
+    for address in users:
+        try:
+            ipaddress.ip_address(address)
+        except ValueError as error:
+            raise json_file.wrong(path, "desktop_client.users", address, f"an address ({error})") from None
 
 
 def _check_visible(names: tuple[str, ...], path: Path) -> None:

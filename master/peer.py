@@ -5,7 +5,9 @@ So the user who runs the master needs no log-in on the master's own machine, and
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import socket
 
 import msgspec
@@ -13,16 +15,22 @@ import msgspec
 from master.netlink import is_here, owner
 from master.ownership import user_name
 
+FIRST_PERSON = 1000
+"""Accounts with smaller numbers are the system's (`UID_MIN` in login.defs)."""
+ROOTS = frozenset({"root", "sudo", "wheel", "admin", "docker", "lxd", "incus", "libvirt"})
+"""Whoever is in one of these groups can become root without anybody noticing."""
+
 
 class Peer(msgspec.Struct, frozen=True):
     """Somebody at the other end. `user` is None while we do not know who. `is_ours`: the kernel says that it is the
     user who runs the master, or root, who may see on this machine all that the master sees. `is_here`: it is a process
-    of this machine, by whichever of its addresses it comes."""
+    of this machine, by whichever of its addresses it comes, and `uid` whose, if the kernel can tell."""
 
     address: str
     user: str | None = None
     is_ours: bool = False
     is_here: bool = False
+    uid: int | None = None
 
 
 def identify(sock: socket.socket) -> Peer:
@@ -33,5 +41,25 @@ def identify(sock: socket.socket) -> Peer:
         return Peer(address)
     uid = owner(sock.getsockname()[:2], (address, port))
     if uid is None or uid not in (0, os.geteuid()):
-        return Peer(address, is_here=True)
-    return Peer(address, user_name(uid), is_ours=True, is_here=True)
+        return Peer(address, is_here=True, uid=uid)
+    return Peer(address, user_name(uid), is_ours=True, is_here=True, uid=uid)
+
+
+def person(uid: int | None) -> str:
+    """The account with this number, if it is a person's and no way to become root: who is in the group of sudo, docker
+    or lxd could speak as anybody. "" if not, and for the master's own."""
+    if uid is None or uid < FIRST_PERSON or uid == os.geteuid():
+        return ""
+    try:
+        account = pwd.getpwuid(uid)
+    except KeyError:
+        return ""
+    groups = os.getgrouplist(account.pw_name, account.pw_gid)
+    return "" if any(_group(number) in ROOTS for number in groups) else account.pw_name
+
+
+def _group(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return ""

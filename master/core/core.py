@@ -27,6 +27,8 @@ from master.core.machines import Machines
 from master.core.nodes import Nodes
 from master.core.notes import Notes
 from master.core.outcome import Pending
+from master.core.owners import Owners
+from master.core.people import People
 from master.core.reconcile import Reconciliation
 from master.core.remnants import Remnants
 from master.core.task import Task
@@ -64,6 +66,8 @@ class Core:
         reconciliation = Reconciliation(book, nodes, dispatch, remnants, pending)
         clients = ClientEvents(book, dependencies, waiting, nodes, dispatch, waiting_limit=waiting_limit)
         telling = Telling(book, nodes, dispatch)
+        self.people = People(pending)
+        owners = Owners(book, self.people)
 
         # Who is told what happens to tasks, in this order: the last one moves others in turn.
         for listener in (nodes, dispatch, waiting, dependencies):
@@ -89,6 +93,10 @@ class Core:
         self.submit, self.submit_many, self.edit = clients.submit, clients.submit_many, clients.edit
         self.hold, self.release, self.force, self.move = clients.hold, clients.release, clients.force, clients.move
         self.cancel, self.retry, self.remove = clients.cancel, clients.retry, clients.remove
+
+        # What becomes of tasks with their owners.
+        self.owners, self.disable_user, self.enable_user = owners.names, owners.disable, owners.enable
+        self.claim, self.give_to, self.remove_user = owners.claim, owners.give, owners.remove
 
         # What people decide about nodes.
         self.drain, self.resume, self.give_up = notes.drain, health.resume, dispatch.give_up
@@ -129,6 +137,7 @@ class Core:
         """Take over what the store found: tasks, answers, and the pieces of state that are not tasks. Called once,
         before any event."""
         self._notes.load(pieces)
+        self.people.load(pieces)
         self._answers.given.update(answered)
         self._book.load(tasks, next_id)
         self._dependencies.load()

@@ -21,7 +21,7 @@ What may happen in which state is `law`'s to say, and nobody but the `book` chan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from types import FunctionType
 from typing import Any, TypeVar, cast
@@ -276,6 +276,15 @@ class TaskPage(TaskView, kw_only=True, omit_defaults=False, gc=False):
     """All about one task: as in a list, and its `attempts`, the oldest first; of more than 20 the newest."""
 
     attempts: list[Attempt] = []
+
+
+def merge_pieces(state: dict[str, msgspec.Raw], change: Mapping[str, msgspec.Raw]) -> None:
+    """Put the pieces of a change into the state. One that says `null` is of something that is gone."""
+    for name, piece in change.items():
+        if bytes(piece) == b"null":
+            state.pop(name, None)
+        else:
+            state[name] = piece
 
 
 class Change(msgspec.Struct, omit_defaults=True):

@@ -15,6 +15,7 @@ from master.core.task import Task
 from master.desktop.news import News
 from master.desktop.outbox import Outbox
 from master.desktop.pushes import FIRST_S, NodePushes, Reader, TaskPushes
+from master.netlink import plain
 from master.peer import Peer
 from master.verbs.call import Calls, Door
 
@@ -38,6 +39,7 @@ class DesktopClients:
         outbox: int,
     ) -> None:
         self.user = access.user
+        self._users = {_plain(address): user for address, user in access.users.items()}
         self.frame = frame
         self.outbox = outbox
         self.news: News | None = None
@@ -72,6 +74,10 @@ class DesktopClients:
         if peer.is_here and not peer.is_ours:
             return "on this machine only the user who runs the master, and root, may"
         return None
+
+    def user_at(self, address: str) -> str:
+        """As whom a client at this address comes in."""
+        return self._users.get(_plain(address), self.user)
 
     # -- where they are ---------------------------------------------------------------------------------------
 
@@ -153,3 +159,11 @@ class Subscription:
         """It is told nothing any more."""
         self._timer.cancel()
         self._pushes.leave(self._reader)
+
+
+def _plain(address: str) -> str:
+    """One way to write an address; what is none stays as it is."""
+    try:
+        return str(plain(address))
+    except ValueError:
+        return address

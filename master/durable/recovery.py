@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from master import failpoint
-from master.core.task import FIRST_FOREIGN_ID, Change, Task
+from master.core.task import FIRST_FOREIGN_ID, Change, Task, merge_pieces
 from master.durable import published, salvage, snapshot, upgrade
 from master.durable.disk import Disk, publish
 from master.durable.journal import JOURNAL, WAY_OUT, Journal, Reading, encode_record, read_journal, skip_damaged
@@ -246,7 +246,7 @@ class Recovery:
             image.tasks.pop(gone, None)
             self._see_id(gone)
         self._superseded.update(change.gone)
-        image.state.update(change.state)
+        merge_pieces(image.state, change.state)
         for request_id, answer in change.answered.items():
             image.answered.pop(request_id, None)  # so that the newest are the last
             image.answered[request_id] = answer

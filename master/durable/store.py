@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from master import failpoint
-from master.core.task import FIRST_FOREIGN_ID, Change, Task
+from master.core.task import FIRST_FOREIGN_ID, Change, Task, merge_pieces
 from master.durable import history, legacy, published, salvage, snapshot
 from master.durable.compaction import Compaction
 from master.durable.disk import Disk, SyncFailedError, publish
@@ -155,7 +155,7 @@ class Store:
                 highest = task.id
         self._highest_id = highest
         if change.state:
-            self._state.update(change.state)
+            merge_pieces(self._state, change.state)
         return journal.append(_encode_change(change))
 
     def commit(self) -> None:

@@ -23,7 +23,7 @@ from master.ports.rpc import Connection
 from master.ports.rpc_frames import refusal
 from master.tls.entrance import TLS_HANDSHAKE, first_byte
 from master.tls.policy import HANDSHAKE_S, SHUTDOWN_S, is_loopback
-from master.verbs.access import by_desktop_client, by_kernel
+from master.verbs.access import by_desktop_client
 from master.verbs.call import Calls
 from wire import desktop as desktop_wire
 from wire.errors import ConfigError, LimitError, ProtocolError, UnauthenticatedError
@@ -233,7 +233,7 @@ class Arrival(asyncio.Protocol):
         elif (why := hub.places.settle(self)) is not None:
             self._answer_and_close(refusal(LimitError(why)), why)
         else:
-            calls, room = Calls(hub.door, by_kernel(self.peer)), hub.limits.outbox
+            calls, room = Calls(hub.door, hub.identify(self.peer)), hub.limits.outbox
             self._hand_over(Connection(self, calls, hub.streams, limit=self._limit, room=room))
 
     def _become_desktop_client(self) -> None:
@@ -244,7 +244,7 @@ class Arrival(asyncio.Protocol):
                 log.warning("a desktop client at %s was not let in: %s", self.peer.address, why)
             self.abort()
             return
-        calls = Calls(self._hub.door, by_desktop_client(self.peer.address, clients.user))
+        calls = Calls(self._hub.door, by_desktop_client(self.peer.address, clients.user_at(self.peer.address)))
         self._hand_over(DesktopSession(self, calls, clients))
 
     def _hand_over(self, session: Connection | DesktopSession) -> None:

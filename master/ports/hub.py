@@ -17,7 +17,7 @@ from master.core.agent_messages import EncodedSample
 from master.desktop.clients import DesktopClients
 from master.desktop.session import DesktopSession
 from master.engine import Engine
-from master.peer import identify
+from master.peer import Peer, identify
 from master.ports.arrival import AgentReception, Arrival, Speaks
 from master.ports.places import PlaceLimits, Places
 from master.ports.rpc import Connection
@@ -25,6 +25,7 @@ from master.ports.streams import NODES, TASKS, Streams
 from master.rates import Rates
 from master.tls.entrance import Listener, listen
 from master.tls.policy import Tls
+from master.verbs.access import Identify, by_kernel
 from master.verbs.call import Door
 from master.verbs.surroundings import Surroundings
 
@@ -80,6 +81,11 @@ class Hub:
             sock.close()  # it is gone again
         else:
             Arrival(self, port_name, speaks, sock, peer).wait()
+
+    def identify(self, peer: Peer) -> Identify:
+        """Who somebody is who has shown nothing yet."""
+        config = self.master.config
+        return by_kernel(peer, local_users=config.local_users is not None, local_admin=config.local_admin)
 
     def sample(self, node: str, sample: EncodedSample) -> None:
         """Pass a sample of a node on."""

@@ -1,36 +1,40 @@
 """Who calls, and what such a one may do: his role, what he is confined to, whose tasks are his.
 
-A `Caller` is made once by each connection, by how it came in. What a verb asks for stands in the table of verbs; here
-the two are compared, and a refusal gets its words. Nothing that is not allowed is possible.
+A `Caller` is made by each connection, by how it came in, or by what somebody showed over it, and made anew when
+something changed of the people that there are. What a verb asks for stands in the table of verbs; here the two are
+compared, and a refusal gets its words. Nothing that is not allowed is possible.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
 from typing import Literal
 
 import msgspec
 
+from master.core.people import Kind, People, Role, Scope, Token, User
 from master.core.task import Task
 from master.netlink import origin
-from master.peer import Peer
+from master.peer import Peer, person
 from wire.errors import ForbiddenError, UnauthenticatedError
 from wire.message import Message
 
-Role = Literal["viewer", "user", "admin"]
-"""Each may do what those before it may."""
-Scope = Literal["read", "submit", "files", "nodes", "admin"]
-"""What a caller may be confined to. `read`: all that tells and changes nothing, but for files."""
-Whose = Literal["none", "any", "own"]
-"""Whose task a verb may be used on: it names none; anybody's; the caller's own, where the caller is no admin."""
-Via = Literal["unknown", "owner", "local", "desktop"]
+Least = Role | Literal["anyone"]
+"""The least role that may call a verb. Anyone: also who has not said who he is."""
+Whose = Literal["none", "any", "group", "own"]
+"""Whose task a verb may be used on: it names none; anybody's; the caller's own and those of whom he is a mentor; the
+caller's own. Admins may use it on all."""
+Via = Literal["unknown", "owner", "local", "desktop", "token", "session", "task"]
 """How somebody came in: nobody knows who it is; by the kernel's word the user who runs the master, or root; by the same
-word another user of its machine; with the desktop client."""
+word another user of its machine; with the desktop client; with a token of one of the kinds."""
 
-_RANK: dict[Role, int] = {"viewer": 0, "user": 1, "admin": 2}
+_RANK: dict[Least, int] = {"anyone": -1, "viewer": 0, "user": 1, "admin": 2}
 ALL_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files", "nodes", "admin"})
 USER_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files"})
 DESKTOP_NOUNS = frozenset({"task", "log", "env", "file", "subscribe"})
 """Whoever sits at any PC of the lab comes in with the desktop client, and there is no log-in."""
+_VIA: dict[Kind, Via] = {"token": "token", "session": "session", "task": "task"}
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -38,7 +42,9 @@ class Caller(msgspec.Struct, frozen=True):
 
     `scopes`: what he is confined to; `nouns`: the first parts of the names of the verbs that he is confined to besides
     (None: all). `all_tasks`: everybody's tasks are his, as they are an admin's. `counted_as`: as whom the rates of
-    `limits` count him.
+    `limits` count him. `user_id`: of the user that he is, 0 for who is none; `token`: the id of what he came in with;
+    `until`: he is nobody from then on (seconds since the epoch). `groups`: the names of his groups; `mentored`: the
+    names of those whose mentor he is.
     """
 
     address: str
@@ -49,6 +55,11 @@ class Caller(msgspec.Struct, frozen=True):
     nouns: frozenset[str] | None = None
     all_tasks: bool = False
     counted_as: str = ""
+    user_id: int = 0
+    token: str = ""
+    until: float = inf
+    groups: frozenset[str] = frozenset()
+    mentored: frozenset[str] = frozenset()
 
     @property
     def is_ours(self) -> bool:
@@ -64,38 +75,109 @@ class Caller(msgspec.Struct, frozen=True):
         """Is the task his to change?"""
         return self.owns_all or task.owner == self.user
 
-
-def by_kernel(peer: Peer) -> Caller:
-    """Who speaks JSON-RPC: the user who runs the master is its admin, on its own machine and without a log-in."""
-    if peer.user is None:
-        return Caller(peer.address)
-    if peer.is_ours:
-        return Caller(peer.address, peer.user, "admin", ALL_SCOPES, "owner", counted_as=peer.user)
-    return Caller(peer.address, peer.user, "user", USER_SCOPES, "local", counted_as=peer.user)
+    def looks_after(self, task: Task) -> bool:
+        """Is the task his, or of one whose mentor he is?"""
+        return self.owns(task) or task.owner in self.mentored
 
 
-def by_desktop_client(address: str, user: str) -> Caller:
+Identify = Callable[[People, float], Caller]
+"""Who somebody is now, made of the people that there are, and the time. Gives one without a `user` where he is nobody
+any more."""
+
+
+def by_kernel(peer: Peer, *, local_users: bool = False, local_admin: Literal["owner", "root"] = "owner") -> Identify:
+    """Who speaks JSON-RPC without having shown anything: the user who runs the master is its admin, on its own machine
+    and without a log-in. `local_users`: its other users are the users of the same name. `local_admin`: root, where the
+    master's account is shared: then who has that account is nobody in particular."""
+    account = person(peer.uid) if local_users else ""
+
+    def identify(people: People, now: float) -> Caller:
+        nobody = Caller(peer.address, counted_as=origin(peer.address))
+        if peer.is_ours and (local_admin == "owner" or peer.uid == 0):
+            user = people.named(peer.user or "")
+            number = 0 if user is None else user.id
+            return Caller(
+                peer.address, peer.user, "admin", ALL_SCOPES, "owner", counted_as=peer.user or "", user_id=number
+            )
+        user = people.named(account) if account else None
+        if user is None or not user.is_enabled(now) or user.is_owner_only:
+            return nobody
+        return _as_user(people, user, peer.address, "local")
+
+    return identify
+
+
+def by_token(token_id: str, address: str) -> Identify:
+    """Who showed a token, which was looked at then: as long as it is there he is its user."""
+
+    def identify(people: People, now: float) -> Caller:
+        token = people.tokens.get(token_id)
+        user = None if token is None else people.users.get(token.user)
+        if token is None or user is None or not token.opens(now) or not user.is_enabled(now):
+            return Caller(address, counted_as=origin(address))
+        return _as_user(people, user, address, _VIA[token.kind], token)
+
+    return identify
+
+
+def by_desktop_client(address: str, name: str) -> Identify:
     """Who comes in with the desktop client: never an admin. In the system that it was made for everybody changed
     everything, and its tables offer it for every row: so until there are users, all tasks are its own."""
+
+    def identify(people: People, now: float) -> Caller:
+        user = people.named(name)
+        if user is not None and not user.is_enabled(now):
+            return Caller(address, counted_as=origin(address))
+        return Caller(
+            address,
+            name,
+            "viewer" if user is not None and user.role == "viewer" else "user",
+            USER_SCOPES,
+            "desktop",
+            DESKTOP_NOUNS,
+            all_tasks=not people.is_shared,
+            counted_as=f"{name} at {origin(address)}",
+            user_id=0 if user is None else user.id,
+            until=_until(user),
+            groups=frozenset() if user is None else people.groups_of(user),
+            mentored=frozenset() if user is None else people.mentored_by(user),
+        )
+
+    return identify
+
+
+def _as_user(people: People, user: User, address: str, via: Via, token: Token | None = None) -> Caller:
+    scopes = ALL_SCOPES if user.role == "admin" else USER_SCOPES
+    until = _until(user)
+    if token is not None:
+        scopes = scopes if token.scopes is None else scopes & token.scopes
+        until = min(until, inf if token.expires_at is None else token.expires_at)
     return Caller(
         address,
-        user,
-        "user",
-        USER_SCOPES,
-        "desktop",
-        DESKTOP_NOUNS,
-        all_tasks=True,
-        counted_as=f"{user} at {origin(address)}",
+        user.name,
+        user.role,
+        scopes,
+        via,
+        counted_as=user.name,
+        user_id=user.id,
+        token="" if token is None else token.id,
+        until=until,
+        groups=people.groups_of(user),
+        mentored=people.mentored_by(user),
     )
 
 
-def check_known(caller: Caller) -> None:
+def _until(user: User | None) -> float:
+    return inf if user is None or user.expires_at is None else user.expires_at
+
+
+def check_known(caller: Caller, people: People) -> None:
     """Raise UnauthenticatedError if we do not know who it is."""
     if caller.user is None:
-        raise UnauthenticatedError(Message("no_log_ins"))
+        raise UnauthenticatedError(Message("log_in_first" if people.is_shared else "no_log_ins"))
 
 
-def check_call(caller: Caller, verb: str, role: Role, scope: Scope) -> None:
+def check_call(caller: Caller, verb: str, role: Least, scope: Scope) -> None:
     """Raise ForbiddenError unless the caller may call the verb at all, which needs this role and this scope."""
     if _RANK[caller.role] < _RANK[role]:
         raise ForbiddenError(Message("needs_role", verb=verb, role=role, user=caller.user, has=caller.role))
@@ -106,7 +188,7 @@ def check_call(caller: Caller, verb: str, role: Role, scope: Scope) -> None:
         raise ForbiddenError(Message("not_your_verb", verb=verb, user=caller.user, nouns=tuple(sorted(caller.nouns))))
 
 
-def check_owner(caller: Caller, verb: str, task: Task) -> None:
-    """Raise ForbiddenError if the verb is for the owner of a task only, and the task is another's."""
-    if not caller.owns(task):
+def check_owner(caller: Caller, verb: str, whose: Whose, task: Task) -> None:
+    """Raise ForbiddenError unless the verb, which is for such tasks, may be used on this one."""
+    if not (caller.looks_after(task) if whose == "group" else caller.owns(task)):
         raise ForbiddenError(Message("not_your_task", id=task.id, owner=task.owner, verb=verb))

@@ -14,9 +14,10 @@ from typing import Any, Literal, Protocol, TypeVar
 import msgspec
 
 from master.core.core import Core
+from master.core.people import Scope
 from master.core.task import TaskState
 from master.engine import Engine
-from master.verbs.access import Caller, Role, Scope, Whose
+from master.verbs.access import Caller, Identify, Least, Whose
 from master.verbs.repeats import answer_to
 from master.verbs.surroundings import Surroundings
 
@@ -44,7 +45,7 @@ class Context(msgspec.Struct, frozen=True):
 
     `now`: seconds since the epoch. `past`: how tasks ended that the call names and the core does not hold any more.
     `channel`: the connection that `subscribe` begins to tell. `once`: the request's id and parameters, where it may be
-    sent again under this id.
+    sent again under this id. `become`: the caller has shown who he is, and is that one from now on.
     """
 
     engine: Engine
@@ -54,6 +55,7 @@ class Context(msgspec.Struct, frozen=True):
     past: Mapping[int, TaskState] = MappingProxyType({})
     channel: PushChannel | None = None
     once: tuple[str, msgspec.Struct] | None = None
+    become: Callable[[Identify], Caller] | None = None
 
     def change(self, change: Callable[[], T], *, grows: bool = True) -> T:
         """Let the core change something, see `Engine.client_change`; `change` gives the answer, which is remembered
@@ -90,7 +92,7 @@ class Verb(msgspec.Struct, frozen=True):
     params: type[msgspec.Struct]
     result: Any
     handle: Callable[[Context, Any], Any]
-    role: Role
+    role: Least
     scope: Scope
     whose: Whose
     rate: Literal["", "env"] = ""

@@ -22,7 +22,7 @@ from master.core.core import Core
 from master.core.task import Task
 from master.engine import Engine
 from master.rates import Rates
-from master.verbs.access import Caller, check_call, check_known, check_owner
+from master.verbs.access import Caller, Identify, check_call, check_known, check_owner
 from master.verbs.base import Context, PushChannel, Verb
 from master.verbs.convert import convert
 from master.verbs.repeats import answered
@@ -40,6 +40,9 @@ Running = Job | asyncio.Task[None]
 """A call that is not over: made in slices, or awaited."""
 
 
+_SOMEBODYS = frozenset({"own", "group"})
+
+
 class Door:
     """What all calls share."""
 
@@ -51,14 +54,32 @@ class Door:
 
 
 class Calls:
-    """The calls of one caller. `channel`: his connection, if it can be told things without asking."""
+    """The calls over one connection. `channel`: the connection, if it can be told things without asking. `on_known` is
+    called when the caller has shown who he is."""
 
-    def __init__(self, door: Door, caller: Caller) -> None:
-        self.caller = caller
+    caller: Caller
+
+    def __init__(self, door: Door, identify: Identify) -> None:
         self.channel: PushChannel | None = None
+        self.on_known: Callable[[], None] = lambda: None
         self._door = door
         self._admitted: dict[str, Verb] = {}
-        """Verbs that he may call, as far as he has: who he is does not change."""
+        """Verbs that he may call, as far as he has."""
+        self.become(identify)
+
+    def become(self, identify: Identify) -> None:
+        """He is this one from now on."""
+        self._identify = identify
+        self.look_again()
+
+    def look_again(self) -> bool:
+        """See who he is now, when something changed of the people that there are, or with time; whether he is
+        somebody."""
+        people = self.core.people
+        self.caller = self._identify(people, time.time())
+        self._people_seen = people.version
+        self._admitted.clear()
+        return self.caller.user is not None
 
     @property
     def core(self) -> Core:
@@ -73,14 +94,22 @@ class Calls:
     def context(self, once: tuple[str, msgspec.Struct] | None = None) -> Context:
         """What a verb is given, now."""
         door = self._door
-        return Context(door.engine, door.master, self.caller, time.time(), channel=self.channel, once=once)
+        now = time.time()
+        return Context(door.engine, door.master, self.caller, now, channel=self.channel, once=once, become=self._show)
+
+    def _show(self, identify: Identify) -> Caller:
+        """He has shown who he is, or says good-bye."""
+        self.become(identify)
+        if self.caller.user is not None:
+            self.on_known()
+        return self.caller
 
     def check(self, name: str, task: Task | None = None) -> None:
         """Raise UnauthenticatedError or ForbiddenError unless the caller may call the verb, and on this task: for what
         a dialect answers without calling it."""
         verb = self._admit(name)
-        if task is not None and verb.whose == "own":
-            check_owner(self.caller, name, task)
+        if task is not None and verb.whose in _SOMEBODYS:
+            check_owner(self.caller, name, verb.whose, task)
 
     @staticmethod
     def only_looks(name: str) -> bool:
@@ -127,16 +156,20 @@ class Calls:
     # -- one call ---------------------------------------------------------------------------------------------
 
     def _admit(self, name: str) -> Verb:
-        check_known(self.caller)
         verb = VERBS.get(name)
+        if verb is None or verb.role != "anyone":
+            check_known(self.caller, self.core.people)
         if verb is None:
             raise UnknownMethodError(Message("no_verb", verb=name, known=tuple(VERBS)))
-        check_call(self.caller, name, verb.role, verb.scope)
+        if verb.role != "anyone":
+            check_call(self.caller, name, verb.role, verb.scope)
         self._admitted[name] = verb
         return verb
 
     def _begun(self, name: str, params: dict[str, Any], is_wanted: Callable[[], bool] | None = None) -> Any:
         """What the verb gives: the result, or what makes it."""
+        if self._people_seen != self.core.people.version or time.time() >= self.caller.until:
+            self.look_again()
         verb = self._admitted.get(name) or self._admit(name)
         if verb.scope == "read" and is_wanted is not None and not is_wanted():
             return None
@@ -149,7 +182,7 @@ class Calls:
             if known is not None:
                 return known
         context = self.context(None if request_id is None else (request_id, wanted))
-        if verb.whose == "own" and not self.caller.owns_all:
+        if verb.whose in _SOMEBODYS and not self.caller.owns_all:
             return self._on_own(context, name, verb, wanted)
         return verb.handle(context, wanted)
 
@@ -162,11 +195,11 @@ class Calls:
         if task is None and context.engine.archive.is_there:
             return self._on_own_archived(context, name, verb, wanted)
         if task is not None:
-            check_owner(self.caller, name, task)
+            check_owner(self.caller, name, verb.whose, task)
         return verb.handle(context, wanted)
 
     async def _on_own_archived(self, context: Context, name: str, verb: Verb, wanted: Any) -> Any:
-        check_owner(self.caller, name, await context.engine.archive.find(wanted.id))
+        check_owner(self.caller, name, verb.whose, await context.engine.archive.find(wanted.id))
         result = verb.handle(context, wanted)
         return await result if isinstance(result, Awaitable) else result
 

@@ -1,7 +1,8 @@
 """All verbs, a line each, by the name they have on the wire, in the client and in the tests.
 
 A line says, in this order: the parameters, the result, the function, the least role that may call it, the scope that a
-caller needs who is confined to some, and whose task it may be used on. What is not in this table cannot be called.
+caller needs who is confined to some, and whose task it may be used on (`group`: also by a mentor of its owner). What is
+not in this table cannot be called.
 """
 
 from __future__ import annotations
@@ -44,15 +45,15 @@ VERBS: dict[str, Verb] = {
     "task.archived": Verb(ListArchived, ArchivedTasks, list_archived, "viewer", "read", "any", repeatable=True),
     "task.show": Verb(OneTask, TaskPage, or_read(tasks.show, told_whole), "viewer", "read", "any", repeatable=True),
     "task.why": Verb(OneTask, tasks.Why, or_read(tasks.why, told_why), "viewer", "read", "any", repeatable=True),
-    "task.cancel": Verb(tasks.Cancel, tasks.Cancelled, archived.cancelled, "user", "submit", "own", repeatable=True),
-    "task.edit": Verb(tasks.Edit, TaskView, archived.edited, "user", "submit", "own", repeatable=True),
-    "task.hold": Verb(OneTask, TaskView, or_recalled(tasks.hold), "user", "submit", "own", repeatable=True),
-    "task.release": Verb(OneTask, TaskView, or_recalled(tasks.release), "user", "submit", "own", repeatable=True),
-    "task.move": Verb(tasks.Move, TaskView, or_recalled(tasks.move), "user", "submit", "own", repeatable=True),
-    "task.start": Verb(OneTask, TaskView, or_recalled(tasks.start), "user", "submit", "own"),
+    "task.cancel": Verb(tasks.Cancel, tasks.Cancelled, archived.cancelled, "user", "submit", "group", repeatable=True),
+    "task.edit": Verb(tasks.Edit, TaskView, archived.edited, "user", "submit", "group", repeatable=True),
+    "task.hold": Verb(OneTask, TaskView, or_recalled(tasks.hold), "user", "submit", "group", repeatable=True),
+    "task.release": Verb(OneTask, TaskView, or_recalled(tasks.release), "user", "submit", "group", repeatable=True),
+    "task.move": Verb(tasks.Move, TaskView, or_recalled(tasks.move), "user", "submit", "group", repeatable=True),
+    "task.start": Verb(OneTask, TaskView, or_recalled(tasks.start), "user", "submit", "group"),
     "task.retry": Verb(OneTask, TaskView, or_recalled(tasks.retry), "user", "submit", "own"),
     "task.remove": Verb(tasks.Remove, tasks.Removed, archived.removed, "user", "submit", "own"),
-    "log.read": Verb(logs.Read, logs.LogPiece, logs.read, "viewer", "read", "own", repeatable=True),
+    "log.read": Verb(logs.Read, logs.LogPiece, logs.read, "viewer", "read", "group", repeatable=True),
     "file.roots": Verb(Nothing, files.Roots, files.roots, "viewer", "files", "none", repeatable=True),
     "file.list": Verb(files.List, Listing, files.list_folder, "viewer", "files", "none", repeatable=True),
     "file.stat": Verb(files.One, Entry, files.stat, "viewer", "files", "none", repeatable=True),

@@ -142,7 +142,7 @@ def cancel(context: Context, params: Cancel) -> Cancelled:
         ids = [
             t.id
             for t in core.tasks.values()
-            if t.state in live and (params.all or t.owner == context.user) and context.caller.owns(t)
+            if t.state in live and (params.all or t.owner == context.user) and context.caller.looks_after(t)
         ]
     elif not ids:
         raise BadRequestError(Message("which_tasks"))
@@ -154,7 +154,7 @@ def cancel(context: Context, params: Cancel) -> Cancelled:
         # Successors first: a cancelled predecessor would otherwise end them with its own reason.
         for task_id in sorted(set(ids), reverse=True):
             try:
-                check_owner(context.caller, "task.cancel", core.find(task_id))
+                check_owner(context.caller, "task.cancel", "group", core.find(task_id))
                 (done.cancelled if core.cancel(task_id, context.now, by=context.user) else done.signalled).append(
                     task_id
                 )
@@ -200,7 +200,7 @@ def remove(context: Context, params: Remove) -> Removed:
     """Forget a task, and with `successors` all that wait for it."""
     if params.successors and not context.caller.owns_all:
         for task in _successors(context, params.id):
-            check_owner(context.caller, "task.remove", task)
+            check_owner(context.caller, "task.remove", "own", task)
     removed = context.change(lambda: context.core.remove(params.id, context.now, successors=params.successors))
     return Removed(removed)
 

@@ -13,12 +13,14 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from master.core.outcome import Pending
+from master.core.people import People, Role, Scope
 from master.core.task import Task, TaskState
 from master.desktop import requests
 from master.desktop.chinese import in_chinese
 from master.desktop.requests import REQUESTS, answer
 from master.ports import arrival
-from master.verbs.access import USER_SCOPES, Caller, Role, Scope, by_desktop_client
+from master.verbs.access import USER_SCOPES, Caller, by_desktop_client
 from master.verbs.call import Calls
 from master.verbs.table import VERBS
 from tests.desktop.arrivals import TERMINATOR
@@ -31,7 +33,7 @@ from wire import desktop as wire
 from wire.errors import ConflictError, ForbiddenError, MusterError
 
 TASK = "00000000000001"
-CLIENT = by_desktop_client("10.0.0.1", "desktop")
+CLIENT = by_desktop_client("10.0.0.1", "desktop")(People(Pending()), 1.0)
 
 VERB_OF: dict[str, tuple[str, Any]] = {
     "get_root": ("file.roots", ""),
@@ -74,7 +76,7 @@ def may(mode: str, caller: Caller, owner: str) -> bool:
     verb = VERB_OF[mode][0]
     line, roles = VERBS[verb], get_args(Role)
     enough = roles.index(caller.role) >= roles.index(line.role) and line.scope in caller.scopes
-    names_task = line.whose == "own" and mode not in NAMES_NO_TASK
+    names_task = line.whose in ("own", "group") and mode not in NAMES_NO_TASK
     theirs = not names_task or caller.role == "admin" or caller.all_tasks or owner == caller.user
     return enough and theirs and (caller.nouns is None or verb.split(".")[0] in caller.nouns)
 
@@ -120,7 +122,7 @@ def test_every_request_is_answered_for_whom_its_verb_is_and_refused_to_others_in
                 before = msgspec.json.encode(list(master.core.tasks.values()))
                 errors.clear()
                 kind, info = REQUESTS[mode], VERB_OF[mode][1]
-                reply = await answer(kind, Calls(master.hub.door, caller), info)
+                reply = await answer(kind, Calls(master.hub.door, lambda _people, _now: caller), info)
                 refused = [error for error in errors if isinstance(error, ForbiddenError)]
                 assert bool(refused) != may(mode, caller, owner), (mode, caller, errors)
                 check_shape(*reply)
@@ -148,7 +150,7 @@ def test_a_client_that_may_only_read_goes_on_reading_and_one_that_may_more_does_
     viewer = msgspec.structs.replace(CLIENT, role="viewer", scopes=frozenset({"read"}))
 
     def story(client: DesktopClient, master: DesktopPlace) -> None:
-        monkeypatch.setattr(arrival, "by_desktop_client", lambda _address, _user: viewer)
+        monkeypatch.setattr(arrival, "by_desktop_client", lambda _address, _user: lambda _people, _now: viewer)
         confined = DesktopClient({name: master.address(name) for name in master.servers})
         for mode in ("add_task", "change_task", "save_file", "get_folder", "rm_file"):
             confined.reply(mode, VERB_OF[mode][1])
@@ -165,7 +167,7 @@ def test_a_client_that_may_not_read_is_told_nothing_unasked(tmp_path: Path, monk
     blind = msgspec.structs.replace(CLIENT, scopes=frozenset({"files"}))
 
     def story(_client: DesktopClient, master: DesktopPlace) -> None:
-        monkeypatch.setattr(arrival, "by_desktop_client", lambda _address, _user: blind)
+        monkeypatch.setattr(arrival, "by_desktop_client", lambda _address, _user: lambda _people, _now: blind)
         confined = DesktopClient({name: master.address(name) for name in master.servers})
         assert confined.train.ended.wait(60)
         assert confined.monitor.ended.wait(60)

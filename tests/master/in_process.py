@@ -11,16 +11,19 @@ import itertools
 import json
 import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar
+
+import pytest
 
 from master.config import load_config
 from master.core.core import Core
 from master.core.effects import Effect
 from master.core.inventory import Facts, NodeSpec, NodeState
 from master.core.launching import LaunchSettings
+from master.core.people import Role
 from master.drivers.archive import build
 from master.drivers.report import ReportServer
 from master.durable.disk import OsDisk, SyncFailedError
@@ -30,10 +33,13 @@ from master.files.log_reader import LogReader
 from master.files.service import Files
 from master.nodes.driver import CannotConnectError
 from master.nodes.fleet import Fleet
+from master.peer import Peer as KernelPeer
+from master.ports import hub
 from master.ports.hub import NODES, TASKS, Connection, Hub, PortLimits
 from master.ports.places import PlaceLimits
 from master.tls.entrance import Listener
 from master.tls.policy import Tls
+from master.verbs import access
 from master.verbs.about import About, TlsInfo
 from tests.master.typed import check_typed
 from tests.waiting import PATIENCE_S, run_story, settled
@@ -53,6 +59,20 @@ T = TypeVar("T")
 def run(story: Coroutine[Any, Any, T]) -> T:
     """Run a test's coroutine to its end, within the deadline."""
     return run_story(story, DEADLINE_S)
+
+
+@contextmanager
+def comes_as(name: str, core: Core, role: Role = "user") -> Iterator[None]:
+    """Whoever comes in meanwhile, and has shown nothing, is this user, who is there from then on."""
+    if core.people.named(name) is None:
+        core.people.add(name, role=role)
+
+    def by_kernel(peer: KernelPeer, **_keys: Any) -> access.Identify:
+        return lambda people, _now: access._as_user(people, people.find(name), peer.address, "local")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(hub, "by_kernel", by_kernel)
+        yield
 
 
 class MoodyDisk(OsDisk):

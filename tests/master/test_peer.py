@@ -19,6 +19,7 @@ from tests import rights
 from tests.testbed.bed import Testbed
 
 NOBODY = 65534
+OURS = os.geteuid()
 CALLER = """
 import os, socket, sys
 family, host, port, uid, closes = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5]
@@ -77,9 +78,9 @@ def test_by_whichever_of_its_addresses_a_process_of_this_machine_calls_the_kerne
         lan = bed.master_address
         for host, origin in ((lan, ""), (lan, lan), (lan, "127.0.0.1"), ("127.0.0.1", lan)):
             with _called(host=host, origin=origin) as sock:
-                assert identify(sock) == Peer(_from(sock), user_name(os.geteuid()), is_ours=True, is_here=True)
+                assert identify(sock) == Peer(_from(sock), user_name(OURS), is_ours=True, is_here=True, uid=OURS)
             with _called(host=host, origin=origin, uid=NOBODY) as sock:
-                assert identify(sock) == Peer(_from(sock), is_here=True)
+                assert identify(sock) == Peer(_from(sock), is_here=True, uid=NOBODY)
 
 
 def test_another_machine_is_not_here() -> None:
@@ -144,7 +145,7 @@ def test_who_reaches_an_ipv4_address_with_an_ipv6_socket_is_known_too(
         caller.connect(("::ffff:127.0.0.1", server.getsockname()[1]))
         accepted, _ = server.accept()
         with accepted:
-            assert identify(accepted) == Peer("127.0.0.1", user_name(os.geteuid()), is_ours=True, is_here=True)
+            assert identify(accepted) == Peer("127.0.0.1", user_name(OURS), is_ours=True, is_here=True, uid=OURS)
 
 
 def test_a_machine_is_one_origin_whichever_of_its_ipv6_addresses_it_uses() -> None:

@@ -10,6 +10,7 @@ from wire.english.certificates import CERTIFICATES
 from wire.english.errors import ERRORS
 from wire.english.files import FILES
 from wire.english.nodes import NODES
+from wire.english.people import PEOPLE
 from wire.english.tasks import ENDS, WAITS, WARNINGS
 
-SENTENCES: dict[str, str] = {**WAITS, **ENDS, **WARNINGS, **NODES, **ERRORS, **FILES, **CERTIFICATES}
+SENTENCES: dict[str, str] = {**WAITS, **ENDS, **WARNINGS, **NODES, **ERRORS, **FILES, **CERTIFICATES, **PEOPLE}

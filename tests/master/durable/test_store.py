@@ -66,6 +66,19 @@ def test_what_was_committed_is_back_and_what_was_not_is_gone(tmp_path: Path) -> 
     again.close()
 
 
+def test_a_piece_of_state_that_is_gone_is_not_kept(tmp_path: Path) -> None:
+    store, _ = started(tmp_path)
+    for value in (b"3", b"null"):
+        store.append(Change(state={"epoch": msgspec.Raw(b"3"), "user/1": msgspec.Raw(value)}))
+    store.commit()
+    store.close()
+    again, image = started(tmp_path)
+    assert "user/1" not in image.state
+    compact(again, {}, {})
+    assert "user/1" not in (tmp_path / "state.json").read_text()
+    again.close()
+
+
 def test_compaction_files_each_task_by_its_state_and_cuts_the_journal(tmp_path: Path) -> None:
     store, _ = started(tmp_path)
     states = [TaskState.RUNNING, TaskState.WAITING, TaskState.LOST, TaskState.HELD, TaskState.PAUSED]

@@ -11,15 +11,17 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from master.core.outcome import Pending
+from master.core.people import People, Role, Scope
 from master.core.task import Task, TaskState
 from master.durable import history
 from master.durable.disk import OsDisk
 from master.peer import Peer as KernelPeer
-from master.ports import arrival, hub
+from master.ports import hub
 from master.ports.hub import NODES, TASKS
-from master.verbs.access import ALL_SCOPES, USER_SCOPES, Caller, Role, Scope, by_desktop_client, by_kernel
+from master.verbs.access import ALL_SCOPES, USER_SCOPES, Caller, Identify, by_desktop_client, by_kernel
 from master.verbs.table import VERBS
-from tests.master.in_process import DATA, InProcess, Peer, run
+from tests.master.in_process import DATA, InProcess, Peer, comes_as, run
 from tests.master.verbs.parameters import RIGHT, names_a_task, required
 
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -31,6 +33,16 @@ STRANGER = "bob"
 LINES = [pytest.param(name, id=name) for name in VERBS]
 
 
+def always(caller: Caller) -> Identify:
+    """Whoever there is, it is this one."""
+    return lambda _people, _now: caller
+
+
+def now(identify: Identify) -> Caller:
+    """Who that is while there are no users."""
+    return identify(People(Pending()), 1.0)
+
+
 def ann(role: Role = "admin", scopes: frozenset[Scope] = ALL_SCOPES, **keys: Any) -> Caller:
     return Caller("127.0.0.1", "ann", role, scopes, **{"counted_as": "ann", **keys})
 
@@ -38,8 +50,11 @@ def ann(role: Role = "admin", scopes: frozenset[Scope] = ALL_SCOPES, **keys: Any
 def may(verb: str, caller: Caller, owner: str) -> bool:
     """What the line of the table says, spelled anew."""
     line = VERBS[verb]
+    if line.role == "anyone":
+        return True
     enough = ROLES.index(caller.role) >= ROLES.index(line.role) and line.scope in caller.scopes
-    theirs = line.whose != "own" or owner == caller.user or caller.role == "admin" or caller.all_tasks
+    theirs = line.whose in ("none", "any") or owner == caller.user or caller.role == "admin" or caller.all_tasks
+    theirs = theirs or (line.whose == "group" and owner in caller.mentored)
     return enough and theirs and (caller.nouns is None or verb.split(".", maxsplit=1)[0] in caller.nouns)
 
 
@@ -59,7 +74,7 @@ class Walk:
 
     async def peer(self, caller: Caller) -> Peer:
         """A connection that is this caller's."""
-        self._monkeypatch.setattr(arrival, "by_kernel", lambda _peer: caller)
+        self._monkeypatch.setattr(hub, "by_kernel", lambda _peer, **_: always(caller))
         peer = await self._master.peer(DATA)
         await peer.answer(peer.ask("no.such.verb"))  # it has come in
         return peer
@@ -152,7 +167,7 @@ def test_a_subscription_begins_for_whom_its_line_names(
 ) -> None:
     async def story() -> None:
         caller = ann(role, scopes)
-        monkeypatch.setattr(arrival, "by_kernel", lambda _peer: caller)
+        monkeypatch.setattr(hub, "by_kernel", lambda _peer, **_: always(caller))
         async with InProcess(tmp_path) as master:
             peer = await master.peer(port)
             answer = await peer.answer(peer.ask("subscribe"))
@@ -170,7 +185,7 @@ def test_a_task_that_was_archived_is_still_its_owners(tmp_path: Path, verb: str,
         history.extend(OsDisk(), tmp_path / "task_info" / "history", [old])
         async with InProcess(tmp_path) as master:
             with pytest.MonkeyPatch.context() as patched:
-                patched.setattr(arrival, "by_kernel", lambda _peer: ann("user", USER_SCOPES))
+                patched.setattr(hub, "by_kernel", lambda _peer, **_: always(ann("user", USER_SCOPES)))
                 peer = await master.peer()
                 answer = await peer.answer(peer.ask(verb, **{**required(verb), "id": 7}))
             refused = answer.get("error", {}).get("data", {}).get("code")
@@ -193,7 +208,7 @@ def test_cancel_refuses_each_task_of_another_and_cancels_the_callers_own(
             for owner in ("ann", STRANGER, "ann", STRANGER):
                 draft = Task(id=0, owner=owner, command="true", state=TaskState.HELD)
                 master.engine.client_change(lambda draft=draft: master.core.submit([draft], 1.0))  # type: ignore[misc]
-            monkeypatch.setattr(arrival, "by_kernel", lambda _peer: ann("user", USER_SCOPES))
+            monkeypatch.setattr(hub, "by_kernel", lambda _peer, **_: always(ann("user", USER_SCOPES)))
             peer = await master.peer()
             answer = await peer.call("task.cancel", ids=[1, 2])
             assert (answer["cancelled"], answer["codes"]) == ([1], {"2": "forbidden"})
@@ -210,7 +225,7 @@ def test_a_chain_is_removed_only_where_all_of_it_is_the_callers(
 ) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
-            monkeypatch.setattr(arrival, "by_kernel", lambda _peer: ann("user", USER_SCOPES))
+            monkeypatch.setattr(hub, "by_kernel", lambda _peer, **_: always(ann("user", USER_SCOPES)))
             peer = await master.peer()
             await peer.call("task.submit", command="true", hold=True)
             await peer.call("task.submit", command="true", after=[{"id": 1}])
@@ -228,16 +243,14 @@ def test_a_chain_is_removed_only_where_all_of_it_is_the_callers(
 
 
 def test_the_kernel_says_who_is_admin() -> None:
-    owner = by_kernel(KernelPeer("127.0.0.1", "lab", is_ours=True, is_here=True))
+    owner = now(by_kernel(KernelPeer("127.0.0.1", "lab", is_ours=True, is_here=True)))
     assert (owner.role, owner.scopes, owner.owns_all, owner.is_ours) == ("admin", ALL_SCOPES, True, True)
-    other = by_kernel(KernelPeer("127.0.0.1", "ann", is_here=True))
-    assert (other.role, other.scopes, other.owns_all, other.is_ours) == ("user", USER_SCOPES, False, False)
-    nobody = by_kernel(KernelPeer("10.0.0.1"))
+    nobody = now(by_kernel(KernelPeer("10.0.0.1")))
     assert (nobody.user, nobody.scopes) == (None, frozenset())
 
 
 def test_a_desktop_client_is_never_an_admin_and_has_tasks_logs_environments_files_and_both_streams() -> None:
-    client = by_desktop_client("10.0.0.1", "desktop")
+    client = now(by_desktop_client("10.0.0.1", "desktop"))
     assert (client.role, client.owns_all, client.is_ours) == ("user", True, False)
     allowed = {verb for verb in VERBS if may(verb, client, STRANGER)}
     expected = {verb for verb in VERBS if verb.partition(".")[0] in {"task", "log", "env", "file", "subscribe"}}
@@ -245,14 +258,14 @@ def test_a_desktop_client_is_never_an_admin_and_has_tasks_logs_environments_file
     assert client.counted_as == "desktop at 10.0.0.1"
 
 
-def test_a_peer_of_this_machine_calls_what_its_user_may(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_of_this_machine_calls_what_its_user_may(tmp_path: Path) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             assert (await (await master.peer()).call("server.seen")) == {}
-            monkeypatch.setattr(hub, "identify", lambda _sock: KernelPeer("127.0.0.1", "ann", is_here=True))
-            peer = await master.peer()
-            assert (await peer.refusal("server.stop"))[0] == "forbidden"
-            assert (await peer.call("server.info"))["user"] == "ann"
+            with comes_as("ann", master.core):
+                peer = await master.peer()
+                assert (await peer.refusal("server.stop"))[0] == "forbidden"
+                assert (await peer.call("server.info"))["user"] == "ann"
             assert not master.place.stopped
 
     run(story())

@@ -1,0 +1,312 @@
+"""Who may come in, who belongs together, and with what somebody proves who he is: users, groups and tokens.
+
+Pure. Each user, group and token is a piece of the state of its own (`user/7`, `group/3`, `token/9f3a`), so that a
+change of one costs what that one is. An id is never given again; a name belongs to who has it, as long as he is there.
+What passwords and tokens look like is nothing that is known here: only hashes are kept.
+
+Until somebody is added the queue is one person's (`is_shared` is false). With the first one all who own tasks become
+users who cannot log in, so that what is theirs stays theirs and they can be claimed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from master.core.outcome import Pending
+from wire.errors import BadRequestError, ConflictError, NotFoundError
+from wire.message import Message
+
+Role = Literal["viewer", "user", "admin"]
+"""Each may do what those before it may."""
+Scope = Literal["read", "submit", "files", "nodes", "admin"]
+"""What a token may be confined to. `read`: all that tells and changes nothing, but for files."""
+Language = Literal["", "en", "zh"]
+Kind = Literal["token", "session", "task"]
+"""Made to be kept by a program; made by a log-in; made for a task, whose attempt it dies with."""
+
+USER, GROUP, TOKEN, COUNTER = "user/", "group/", "token/", "people"
+"""How the pieces are named."""
+NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
+SESSIONS_KEPT = 20
+"""So many log-ins of one user; the oldest beyond them ends."""
+TOKENS_KEPT = 100
+
+
+class User(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Somebody. `password`: a hash as a PHC string, "" where he has none; `link`: the SHA-256 in hex of a link that
+    lets him choose one, until `link_until`. `disabled`: who disabled him. `is_owner_only`: nobody added him, he owned
+    tasks when the first user was added. Times in seconds since the epoch."""
+
+    id: int
+    name: str
+    role: Role = "user"
+    display: str = ""
+    mail: str = ""
+    language: Language = ""
+    at: float = 0.0
+    by: str = ""
+    expires_at: float | None = None
+    disabled: str | None = None
+    is_owner_only: bool = False
+    password: str = ""
+    link: str = ""
+    link_until: float = 0.0
+
+    def is_enabled(self, now: float) -> bool:
+        """May he come in?"""
+        return self.disabled is None and (self.expires_at is None or now < self.expires_at)
+
+
+class Group(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Users who belong together, by id. `mentors` see, cancel, hold and move the tasks of the members; they need not be
+    members."""
+
+    id: int
+    name: str
+    members: frozenset[int] = frozenset()
+    mentors: frozenset[int] = frozenset()
+
+
+class Token(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What opens the door in a user's name. Of the secret only the SHA-256 in hex is kept. `scopes`: None, all that his
+    role has. `used_on`: the day of its last use, in days since the epoch. `task`: the launch that it was made for."""
+
+    id: str
+    user: int
+    sha256: str
+    kind: Kind = "token"
+    label: str = ""
+    scopes: frozenset[Scope] | None = None
+    at: float = 0.0
+    by: str = ""
+    origin: str = ""
+    expires_at: float | None = None
+    used_on: int = 0
+    task: str = ""
+
+    def opens(self, now: float) -> bool:
+        """Has it not expired?"""
+        return self.expires_at is None or now < self.expires_at
+
+
+class _Counter(msgspec.Struct, omit_defaults=True):
+    """`next_id`: of users and groups; `is_shared`: somebody was added."""
+
+    next_id: int = 1
+    is_shared: bool = False
+
+
+class People:
+    """`users`, `groups` by id, `tokens` by id. Whoever changes them has asked whether he may. `version` grows with
+    every change that may matter to who may do what."""
+
+    def __init__(self, pending: Pending) -> None:
+        self.users: dict[int, User] = {}
+        self.groups: dict[int, Group] = {}
+        self.tokens: dict[str, Token] = {}
+        self.version = 0
+        self._names: dict[str, int] = {}
+        self._counter = _Counter()
+        self._pending = pending
+
+    def load(self, pieces: Mapping[str, msgspec.Raw]) -> None:
+        """Take over what was written down. A piece that says `null` is of one who is gone."""
+        if raw := pieces.get(COUNTER):
+            self._counter = msgspec.json.decode(raw, type=_Counter)
+        for user in _decoded(pieces, USER, User):
+            self.users[user.id] = user
+            self._names[user.name] = user.id
+        for group in _decoded(pieces, GROUP, Group):
+            self.groups[group.id] = group
+        for token in _decoded(pieces, TOKEN, Token):
+            self.tokens[token.id] = token
+
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    @property
+    def is_shared(self) -> bool:
+        """Was anybody ever added? Until then the queue is one person's."""
+        return self._counter.is_shared
+
+    def named(self, name: str) -> User | None:
+        """The user of this name."""
+        number = self._names.get(name)
+        return None if number is None else self.users[number]
+
+    def find(self, name: str) -> User:
+        """The user of this name, or NotFoundError."""
+        user = self.named(name)
+        if user is None:
+            raise NotFoundError(Message("no_user", name=name))
+        return user
+
+    def group(self, name: str) -> Group:
+        """The group of this name, or NotFoundError."""
+        for group in self.groups.values():
+            if group.name == name:
+                return group
+        raise NotFoundError(Message("no_group", name=name))
+
+    def groups_of(self, user: User) -> frozenset[str]:
+        """The names of the groups whose member or mentor he is."""
+        return frozenset(one.name for one in self.groups.values() if user.id in one.members or user.id in one.mentors)
+
+    def mentored_by(self, user: User) -> frozenset[str]:
+        """The names of those whose mentor he is."""
+        members = (one.members for one in self.groups.values() if user.id in one.mentors)
+        return frozenset(self.users[number].name for number in frozenset().union(*members) - {user.id})
+
+    def tokens_of(self, user: User) -> list[Token]:
+        """What opens the door in his name, the oldest first."""
+        return sorted((one for one in self.tokens.values() if one.user == user.id), key=lambda one: (one.at, one.id))
+
+    def others_than(self, *names: str, now: float) -> list[User]:
+        """Users that were added, are enabled, and have none of these names."""
+        users = self.users.values()
+        return [one for one in users if one.is_enabled(now) and not one.is_owner_only and one.name not in names]
+
+    # -- users ------------------------------------------------------------------------------------------------
+
+    def add(self, name: str, owners: Iterable[str] = (), **fields: Any) -> User:
+        """A new user. One who only owned tasks so far becomes one who was added. `owners`: of the tasks that there are,
+        who become users with the first one. Raises BadRequestError, ConflictError."""
+        check_name(name)
+        known = self.named(name)
+        if known is not None and not known.is_owner_only:
+            raise ConflictError(Message("user_is_there", name=name))
+        if not self.is_shared:
+            self._begin_to_share(owners)
+            known = self.named(name)
+        if known is not None:
+            return self._keep_user(msgspec.structs.replace(known, is_owner_only=False, **fields))
+        return self._keep_user(User(self._new_id(), name, **fields))
+
+    def _begin_to_share(self, owners: Iterable[str]) -> None:
+        self._counter.is_shared = True
+        for owner in sorted(set(owners)):
+            self._keep_user(User(self._new_id(), owner, is_owner_only=True))
+        self._keep_counter()
+
+    def edit(self, name: str, **fields: Any) -> User:
+        """Change these fields of a user. Raises NotFoundError."""
+        return self._keep_user(msgspec.structs.replace(self.find(name), **fields))
+
+    def remove(self, name: str) -> User:
+        """He is no more, nor is what opens the door in his name. His id is not given again. Raises NotFoundError."""
+        user = self.find(name)
+        self.end_tokens(user)
+        for group in list(self.groups.values()):
+            if user.id in group.members | group.mentors:
+                less = {"members": group.members - {user.id}, "mentors": group.mentors - {user.id}}
+                self._keep_group(msgspec.structs.replace(group, **less))
+        del self.users[user.id], self._names[user.name]
+        self._gone(f"{USER}{user.id}")
+        return user
+
+    # -- groups -----------------------------------------------------------------------------------------------
+
+    def add_group(self, name: str) -> Group:
+        """A new group of nobody. Raises BadRequestError, ConflictError."""
+        check_name(name)
+        if any(one.name == name for one in self.groups.values()):
+            raise ConflictError(Message("group_is_there", name=name))
+        return self._keep_group(Group(self._new_id(), name))
+
+    def edit_group(self, name: str, members: Iterable[User], mentors: Iterable[User]) -> Group:
+        """Who belongs to it, and who looks after it, from now on. Raises NotFoundError."""
+        ids = {"members": frozenset(one.id for one in members), "mentors": frozenset(one.id for one in mentors)}
+        return self._keep_group(msgspec.structs.replace(self.group(name), **ids))
+
+    def remove_group(self, name: str) -> Group:
+        """It is no more; its users stay. Raises NotFoundError."""
+        group = self.group(name)
+        del self.groups[group.id]
+        self._gone(f"{GROUP}{group.id}")
+        return group
+
+    # -- tokens -----------------------------------------------------------------------------------------------
+
+    def add_token(self, token: Token) -> None:
+        """From now on this one opens the door. Of a user's log-ins the oldest ends where they become too many. Raises
+        ConflictError for too many tokens."""
+        user = self.users[token.user]
+        alike = [one for one in self.tokens_of(user) if one.kind == token.kind]
+        if token.kind == "token" and len(alike) >= TOKENS_KEPT:
+            raise ConflictError(Message("too_many_tokens", name=user.name, most=TOKENS_KEPT))
+        for old in alike[: max(0, len(alike) - SESSIONS_KEPT + 1)] if token.kind == "session" else ():
+            self.end_token(old.id)
+        self.tokens[token.id] = token
+        self._keep(f"{TOKEN}{token.id}", token)
+
+    def use_token(self, token: Token, day: int) -> None:
+        """It was used that day (days since the epoch)."""
+        if token.used_on != day:
+            self.tokens[token.id] = used = msgspec.structs.replace(token, used_on=day)
+            self._pending.piece(f"{TOKEN}{token.id}", msgspec.Raw(msgspec.json.encode(used)))
+
+    def end_token(self, token_id: str) -> Token | None:
+        """It opens nothing any more; the token, if there was one."""
+        token = self.tokens.pop(token_id, None)
+        if token is not None:
+            self._gone(f"{TOKEN}{token_id}")
+        return token
+
+    def end_tokens(self, user: User, kinds: frozenset[Kind] | None = None, *, but: str = "") -> int:
+        """Nothing opens the door in his name any more, or nothing of these kinds, `but` that one; how many ended."""
+        doomed = [one.id for one in self.tokens_of(user) if (kinds is None or one.kind in kinds) and one.id != but]
+        for token_id in doomed:
+            self.end_token(token_id)
+        return len(doomed)
+
+    def end_expired(self, now: float) -> int:
+        """Forget what opens nothing any more since its time is over; how many there were."""
+        doomed = [one.id for one in self.tokens.values() if not one.opens(now)]
+        for token_id in doomed:
+            self.end_token(token_id)
+        return len(doomed)
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    def _new_id(self) -> int:
+        number = self._counter.next_id
+        self._counter.next_id += 1
+        self._keep_counter()
+        return number
+
+    def _keep_counter(self) -> None:
+        self._keep(COUNTER, self._counter)
+
+    def _keep_user(self, user: User) -> User:
+        self.users[user.id] = user
+        self._names[user.name] = user.id
+        self._keep(f"{USER}{user.id}", user)
+        return user
+
+    def _keep_group(self, group: Group) -> Group:
+        self.groups[group.id] = group
+        self._keep(f"{GROUP}{group.id}", group)
+        return group
+
+    def _keep(self, piece: str, value: msgspec.Struct) -> None:
+        self.version += 1
+        self._pending.piece(piece, msgspec.Raw(msgspec.json.encode(value)))
+
+    def _gone(self, piece: str) -> None:
+        self.version += 1
+        self._pending.piece(piece, msgspec.Raw(b"null"))
+
+
+def check_name(name: str) -> None:
+    """Raise BadRequestError unless this can be the name of a user or group."""
+    if not NAME.fullmatch(name):
+        raise BadRequestError(Message("bad_user_name", name=name))
+
+
+def _decoded(pieces: Mapping[str, msgspec.Raw], prefix: str, kind: type[Any]) -> Iterator[Any]:
+    for name, raw in pieces.items():
+        if name.startswith(prefix) and bytes(raw) != b"null":
+            yield msgspec.json.decode(raw, type=kind)

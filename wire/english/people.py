@@ -1,0 +1,21 @@
+"""Who may come in, and what is wrong with who tries."""
+
+from __future__ import annotations
+
+PEOPLE: dict[str, str] = {
+    "log_in_first": "nobody knows who you are: `muster login` with a password, or give a token (MUSTER_TOKEN, --token)",
+    "owner_disabled": "its owner {name} was disabled by {by}: it waits again when he is enabled",
+    "no_user": "there is no user {name!r}; `muster users list` lists all",
+    "no_group": "there is no group {name!r}; `muster groups list` lists all",
+    "user_is_there": "there is a user {name!r} already: change him with `muster users edit {name}`",
+    "group_is_there": "there is a group {name!r} already: change it with `muster groups edit {name}`",
+    "bad_user_name": (
+        "{name!r} cannot be a name here: 1 to 32 small letters, digits, `_` and `-`, the first a letter or `_` (any "
+        "other name, 王伟 say, may stand in --display)"
+    ),
+    "user_has_tasks": "{name} still has {count} {count:task|tasks} that are not over, {id} among them: cancel them "
+    "first (`muster queue --user {name}`), or disable him: `muster users disable {name}`",
+    "claim_of_somebody": "{name} is a user that was added, who may come in himself: only what owners of tasks had "
+    "before there were users can be claimed",
+    "too_many_tokens": "{name} has {most} tokens, which is all one may have: revoke some (`muster tokens list`)",
+}
