@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from master.core.request import Demand, Request, request_of
-from master.core.task import Task
+from master.core.task import QUEUED, Task
 
 FEW = 4
 """So many doublings more than what comes must be there already for it to be put into its place one by one."""
@@ -76,10 +76,25 @@ class Backlog:
         entry = self._entries.get(task_id)
         return entry[0].demand if entry else None
 
-    def demands_of(self, tasks: Iterable[Task]) -> list[Demand | None]:
-        """Likewise for many; None for one that is not here. Tasks of one group have the very same."""
+    def alike(self, tasks: Iterable[Task]) -> dict[Demand | int, list[int]]:
+        """The ids of the queued ones of these tasks, by their demands; of one that is not here, for it is not room on
+        a node that it waits for, by its id."""
         entry_of = self._entries.get
-        return [entry[0].demand if (entry := entry_of(task.id)) else None for task in tasks]
+        found: dict[Demand | int, list[int]] = {}
+        before: _Group | None = None
+        same: list[int] = []
+        for task in tasks:
+            number = task.id
+            entry = entry_of(number)
+            if entry is None:
+                if task.state in QUEUED:
+                    found[number] = [number]
+                continue
+            group = entry[0]
+            if group is not before:  # of neighbours many are of one batch
+                before, same = group, found.setdefault(group.demand, [])
+            same.append(number)
+        return found
 
     def groups(self) -> Iterator[tuple[Order, Demand]]:
         """The first task of each group that has one; groups that ran empty are dropped."""

@@ -55,7 +55,10 @@ class Waiting:
 
     def queued(self, begin: int, end: int) -> list[Task]:
         """Those of `queue` from one place to another (the first is 0), without looking at the others."""
-        return [self._book.tasks[key.id] for key in self.standing.keys()[begin:end]]
+        keys = self.standing.keys()
+        if self._list_of == self.standing.version or (begin == 0 and end >= len(keys)):
+            return self.queue()[begin:end]
+        return [self._book.tasks[key.id] for key in keys[begin:end]]
 
     def place(self, task: Task, position: int) -> None:
         """Give a queued task the place `position` (1: next). Priority is not changed by it: a place that belongs to

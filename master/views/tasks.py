@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import TypeVar, cast
 
-import msgspec
+from msgspec.structs import astuple
 
 from master.core.core import Core
 from master.core.task import Task, TaskPage, TaskView
@@ -12,19 +13,37 @@ from master.views.messages import shown
 
 V = TypeVar("V", bound=TaskView)
 
+_CANCEL, _LAUNCH, _EARLIER = map(Task.__struct_fields__.index, ("former_cancel", "former_launch", "earlier"))
+"""Where a task, which has the fields of its view in the same order, has others in between, or instead."""
+
 
 def task_view(core: Core, task: Task) -> TaskView:
     """The task as clients see it."""
-    return _seen(core, task, TaskView)
+    return _told(core, task, as_filed(task))
 
 
 def task_page(core: Core, task: Task) -> TaskPage:
     """All about the task, for who asks for it alone."""
-    return _seen(core, task, TaskPage)
+    page = _filed(task, TaskPage)
+    page.attempts = task.attempts
+    return _told(core, task, page)
 
 
-def _seen(core: Core, task: Task, kind: type[V]) -> V:
-    seen = msgspec.convert(task, kind, from_attributes=True)
+def as_filed(task: Task) -> TaskView:
+    """The task as clients see it, but for what is worked out: why it waits, what looks wrong, what is not written yet.
+    What it holds is the task's own."""
+    return _filed(task, TaskView)
+
+
+def _filed(task: Task, kind: type[V]) -> V:
+    make = cast("Callable[..., V]", kind)
+    has = astuple(task)
+    cancelled = task.asked_end is not None and task.cancel_requested
+    # By their places: a long list is made in a third of the time that it takes by their names.
+    return make(*has[:_CANCEL], cancelled, *has[_CANCEL + 1 : _LAUNCH], *has[_LAUNCH + 1 : _EARLIER])
+
+
+def _told(core: Core, task: Task, seen: V) -> V:
     waits = core.why_it_waits(task)
     if waits is not None:
         seen.reason, seen.reason_key, seen.reason_args = shown(waits)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from master.core.backlog import Backlog, order_of
 from master.core.request import demand_of
-from master.core.task import Task
+from master.core.task import After, Task, TaskState
+from tests.master.core.small_core import core_with, submit
 
 TASKS = st.builds(
     Task,
@@ -62,3 +63,16 @@ def test_who_stands_before_whom() -> None:
         Task(id=3, command="a", priority=-1),
     ]
     assert sorted(tasks, key=order_of) == tasks
+
+
+def test_tasks_of_one_demand_are_found_together_those_that_wait_for_more_than_room_alone_and_no_others() -> None:
+    core = core_with()
+    for gpus in (8, 1, 8, 8, 1, 8):
+        submit(core, gpus=gpus)
+    submit(core, gpus=1, after=[After(1)])
+    core.hold(6)
+    core.plan()
+    assert core.tasks[1].state is TaskState.STARTING
+    assert list(core.backlog.alike(core.tasks.values()).values()) == [[2, 5], [3, 4], [6], [7]]
+    assert core.backlog.alike([core.tasks[1]]) == {}
+    assert core.backlog.alike(core.tasks[number] for number in (4, 6)) == {demand_of(core.tasks[3]): [4], 6: [6]}

@@ -33,7 +33,10 @@ def test_the_order_is_that_of_sorting_anew_whatever_happens(seed: int) -> None:
         if step % chance.choice((1, 2, 5)) == 0:
             for task in list(core.tasks.values())[:1]:
                 core.standing.before(task)
-            assert [task.id for task in core.queue()] == sorted_anew(core)
+            begin, end = chance.randrange(3), chance.choice((1, 5, 10_000))
+            for _ in range(2):  # before somebody asked for the whole, and behind him
+                assert [task.id for task in core.queued(begin, end)] == sorted_anew(core)[begin:end]
+                assert [task.id for task in core.queue()] == sorted_anew(core)
     for place, task in enumerate(core.queue()):
         assert core.standing.before(task) == place
 

@@ -1,0 +1,152 @@
+"""What a list of tasks is answered with, encoded some tasks at a time: every key of each, or what is not as usual.
+
+Owns the shape of the answer and what of it is worked out, worded and encoded once for many. Which tasks are told is
+`task_list`'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from master.core.core import Core
+from master.core.request import Demand
+from master.core.task import SparseTask, Task, TaskView
+from master.verbs.base import Pieces
+from master.views.messages import MessageView, Shown, message_view, shown
+from master.views.tasks import as_filed
+
+T = TypeVar("T")
+
+DEFAULTS = {
+    name: value
+    for name, value in msgspec.to_builtins(TaskView(id=0, command="")).items()
+    if name not in ("id", "command")
+}
+"""What a key has that a sparse task leaves out."""
+
+_encoder = msgspec.json.Encoder()
+
+
+class WholeRows:
+    """Each task with every key."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._alike = _Alike(core, self._why)
+        self._rows = _Rows()
+
+    def add(self, tasks: Sequence[Task]) -> None:
+        """Some more."""
+        core = self._core
+        views = {task.id: as_filed(task) for task in tasks}
+        for why, ids in self._alike.among(tasks):
+            for task_id in ids:
+                seen = views[task_id]
+                seen.reason, seen.reason_key, seen.reason_args = why
+        if core.warnings or core.large_logs:
+            for task in tasks:
+                seen = views[task.id]
+                seen.warning, seen.warning_key, seen.warning_args = shown(core.what_looks_wrong(task))
+        for task_id in core.unsaved & views.keys():
+            views[task_id].unsaved = True
+        self._rows.add(list(views.values()))
+
+    def result(self, total: int) -> Pieces:
+        """The answer."""
+        return self._rows.answer({"total": total})
+
+    def _why(self, task: Task) -> Shown:
+        text, key, args = shown(self._core.why_it_waits(task))
+        return text, key, cast("dict[str, Any]", msgspec.Raw(_encoder.encode(args)))
+
+
+class SparseRows:
+    """Each task with what is not as in `DEFAULTS`; reasons and warnings beside them, by their text."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._alike = _Alike(core, self._waiting)
+        self._rows = _Rows()
+        self._reasons: dict[str, list[int]] = {}
+        self._reason_messages: dict[str, MessageView] = {}
+        self._warnings: dict[str, list[int]] = {}
+        self._warning_messages: dict[str, MessageView] = {}
+        self._unsaved: list[int] = []
+
+    def add(self, tasks: Sequence[Task]) -> None:
+        """Some more."""
+        core = self._core
+        for waiting, ids in self._alike.among(tasks):
+            waiting.extend(ids)
+        if core.warnings or core.large_logs:
+            for task in tasks:
+                self._warn(task)
+        if core.unsaved:
+            self._unsaved += [task.id for task in tasks if task.id in core.unsaved]
+        # Mostly it is as on disk.
+        self._rows.add([task if task.asked_end is None and not task.earlier else _sparse(task) for task in tasks])
+
+    def result(self, total: int) -> Pieces:
+        """The answer."""
+        told = {"reasons": self._reasons, "reason_messages": self._reason_messages}
+        told |= {"warnings": self._warnings, "warning_messages": self._warning_messages, "unsaved": self._unsaved}
+        return self._rows.answer({"defaults": DEFAULTS, **told, "total": total})
+
+    def _waiting(self, task: Task) -> list[int]:
+        """The ids of those that wait for the same reason as this one."""
+        why = self._core.why_it_waits(task)
+        if why is None:
+            return []
+        text = str(why)
+        if text not in self._reasons:
+            self._reasons[text], self._reason_messages[text] = [], message_view(why)
+        return self._reasons[text]
+
+    def _warn(self, task: Task) -> None:
+        wrong = self._core.what_looks_wrong(task)
+        if wrong is not None:
+            text = str(wrong)
+            self._warnings.setdefault(text, []).append(task.id)
+            self._warning_messages[text] = message_view(wrong)
+
+
+def _sparse(task: Task) -> SparseTask:
+    return msgspec.convert(task, SparseTask, from_attributes=True)
+
+
+class _Alike(Generic[T]):
+    """What queued tasks of one demand have in common: worked out for the first of them that is met."""
+
+    def __init__(self, core: Core, work_out: Callable[[Task], T]) -> None:
+        self._core = core
+        self._work_out = work_out
+        self._known: dict[Demand | int, T] = {}
+
+    def among(self, tasks: Sequence[Task]) -> Iterator[tuple[T, list[int]]]:
+        """The ids of the queued ones of these tasks, by what they have in common."""
+        for demand, ids in self._core.backlog.alike(tasks).items():
+            common = self._known.get(demand)
+            if common is None:
+                common = self._known[demand] = self._work_out(self._core.tasks[ids[0]])
+            yield common, ids
+
+
+class _Rows:
+    """Encoded tasks. What they are written into is made once, and grows to what the longest part needs."""
+
+    def __init__(self) -> None:
+        self._room = bytearray()
+        self._pieces: list[bytes] = []
+
+    def add(self, rows: Sequence[Task | SparseTask | TaskView]) -> None:
+        """Encode some more."""
+        if rows:
+            _encoder.encode_into(rows, self._room)
+            self._pieces += (b",", bytes(memoryview(self._room)[1:-1]))
+
+    def answer(self, beside: dict[str, Any]) -> Pieces:
+        """An object of `tasks` and what stands beside them."""
+        return Pieces([b'{"tasks":[', *self._pieces[1:], b"],", _encoder.encode(beside)[1:]])
