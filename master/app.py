@@ -48,6 +48,7 @@ from master.nodes.leaving import LeavingNodes
 from master.nodes.registry import NodeConfig, load_registry
 from master.nodes.same_account import check_company, company_of, keys_in_reach
 from master.ownership import close_to_others
+from master.people.audit import AuditLog
 from master.ports.arrival import Speaks
 from master.ports.hub import Hub, PortLimits
 from master.ports.places import PlaceLimits
@@ -71,6 +72,8 @@ EPOCHS_SKIPPED = 10_000
 """More starts than can have been in what was lost of a journal."""
 DESCRIPTORS_KEPT = 512
 """So many open files, or half of all where there are few, are for the journal, logs, uploads and nodes."""
+AUDIT = "audit"
+"""In `task_info`: the folder of the audit log."""
 LEAVING = "leaving_nodes.json"
 """In `task_info`: how to get to the nodes that left the registry and still have tasks."""
 DRAFTS = "drafts.json"
@@ -134,6 +137,7 @@ class Master:
             upload_bytes=config.limits.upload_bytes,
             needed=_needed(config),
         )
+        self.audit = AuditLog(config.task_info / AUDIT)
         self._version = importlib.metadata.version("muster")
         self._started_at = time.time()
         self._stopping = asyncio.Event()
@@ -232,6 +236,7 @@ class Master:
             executor.close()
             await engine.close()
             news.close()
+            self.audit.close()
 
     def _tls(self) -> Tls:
         """Where others can come in, or a certificate was brought, one that cannot be used should be told before anybody

@@ -86,7 +86,8 @@ class Verb(msgspec.Struct, frozen=True):
     """A verb: what it takes, what it gives, what it does and who may call it.
 
     `result`: the type of what is answered. `role`: the least that may call it. `rate`: what its calls are counted as,
-    with a cap in `limits`. `repeatable`: to ask twice, without a `request_id`, does no more than to ask once.
+    with a cap in `limits`. `repeatable`: to ask twice, without a `request_id`, does no more than to ask once. `quiet`:
+    it changes nothing, or only a part of something, or tells the audit log by itself: its calls are not written there.
     """
 
     params: type[msgspec.Struct]
@@ -97,6 +98,12 @@ class Verb(msgspec.Struct, frozen=True):
     whose: Whose
     rate: Literal["", "env"] = ""
     repeatable: bool = False
+    quiet: bool = False
+
+    @property
+    def is_audited(self) -> bool:
+        """Is each of its calls written into the audit log? Those that change something are, unless told otherwise."""
+        return self.role != "viewer" and self.scope != "read" and not self.quiet
 
 
 class Pieces(msgspec.Struct, frozen=True):

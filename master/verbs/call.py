@@ -23,16 +23,20 @@ from master.core.task import Task
 from master.engine import Engine
 from master.rates import Rates
 from master.verbs.access import Caller, Identify, check_call, check_known, check_owner
+from master.verbs.audited import note
 from master.verbs.base import Context, PushChannel, Verb
 from master.verbs.convert import convert
 from master.verbs.repeats import answered
 from master.verbs.surroundings import Surroundings
 from master.verbs.table import VERBS
 from master.verbs.turns import Job, Turns, Work
-from wire.errors import MusterError, UnknownMethodError
+from wire.errors import ForbiddenError, MusterError, UnauthenticatedError, UnknownMethodError
 from wire.message import Message
 
 log = logging.getLogger("muster.verbs")
+
+CHANGES = frozenset(name for name, verb in VERBS.items() if verb.is_audited)
+"""The verbs whose every call is written into the audit log; of others only who may not call them."""
 
 OnResult = Callable[[Any, MusterError | None], None]
 """Told once what came of a call: the result, or the error."""
@@ -107,9 +111,13 @@ class Calls:
     def check(self, name: str, task: Task | None = None) -> None:
         """Raise UnauthenticatedError or ForbiddenError unless the caller may call the verb, and on this task: for what
         a dialect answers without calling it."""
-        verb = self._admit(name)
-        if task is not None and verb.whose in _SOMEBODYS:
-            check_owner(self.caller, name, verb.whose, task)
+        try:
+            verb = self._admit(name)
+            if task is not None and verb.whose in _SOMEBODYS:
+                check_owner(self.caller, name, verb.whose, task)
+        except MusterError as error:
+            self._note(name, {} if task is None else {"id": task.id}, None, error=error)
+            raise
 
     @staticmethod
     def only_looks(name: str) -> bool:
@@ -125,6 +133,7 @@ class Calls:
         try:
             result = self._begun(name, params, is_wanted)
         except Exception as error:  # noqa: BLE001  (a defect in a verb ends the call, not the connection)
+            self._note(name, params, None, error=error)
             done(None, self.told(error, name, params))
             return None
         if isinstance(result, GeneratorType):
@@ -132,15 +141,23 @@ class Calls:
             return None if self._door.turns.begin(job) else job
         if isinstance(result, Awaitable):
             return asyncio.ensure_future(self._awaited(name, params, result, done))
+        self._note(name, params, result)
         done(result, None)
         return None
 
     async def ask(self, name: str, params: dict[str, Any]) -> Any:
         """Call a verb and give its result. What it does at once is done before anybody else has his turn."""
-        result = self._begun(name, params)
-        if isinstance(result, GeneratorType):
-            return await self._in_turns(result)
-        return await result if isinstance(result, Awaitable) else result
+        try:
+            result = self._begun(name, params)
+            if isinstance(result, GeneratorType):
+                result = await self._in_turns(result)
+            elif isinstance(result, Awaitable):
+                result = await result
+        except (Exception, asyncio.CancelledError) as error:
+            self._note(name, params, None, error=error)
+            raise
+        self._note(name, params, result)
+        return result
 
     async def settled(self) -> None:
         """Wait until all that has happened so far is durable. Raises StoreUnavailableError."""
@@ -206,13 +223,23 @@ class Calls:
     async def _awaited(self, name: str, params: dict[str, Any], result: Awaitable[Any], done: OnResult) -> None:
         try:
             value = await result
+        except asyncio.CancelledError as left:
+            self._note(name, params, None, error=left)
+            raise
         except Exception as error:  # noqa: BLE001  (as in `begin`)
+            self._note(name, params, None, error=error)
             done(None, self.told(error, name, params))
         else:
+            self._note(name, params, value)
             done(value, None)
 
     def _made(self, name: str, params: dict[str, Any], done: OnResult, result: Any, error: Exception | None) -> None:
+        self._note(name, params, result, error=error)
         done(result, None if error is None else self.told(error, name, params))
+
+    def _note(self, name: str, params: dict[str, Any], result: Any, *, error: BaseException | None = None) -> None:
+        if name in CHANGES or (isinstance(error, ForbiddenError | UnauthenticatedError) and name in VERBS):
+            note(self._door.master.audit, self.caller, name, params, result, error=error)
 
     async def _in_turns(self, work: Work) -> Any:
         made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

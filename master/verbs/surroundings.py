@@ -12,6 +12,7 @@ from master.files.log_reader import LogReader
 from master.files.service import Files
 from master.nodes.driver import OfferedKey
 from master.nodes.registry import NodeConfig
+from master.people.audit import AuditLog
 from master.tls.policy import Tls
 from master.verbs.about import About
 from wire.agent import Probed
@@ -88,6 +89,7 @@ class Surroundings(Protocol):
     config: Config
     files: Files
     logs: LogReader
+    audit: AuditLog
 
     @property
     def fleet(self) -> NodeLinks:

@@ -40,7 +40,9 @@ VERBS: dict[str, Verb] = {
     "server.stop": Verb(Nothing, Done, server.stop, "admin", "admin", "none"),
     "task.submit": Verb(Submit, Submitted | Preview, or_after(submit, named), "user", "submit", "none"),
     "task.submit_batch": Verb(SubmitBatch, Batch, or_after(submit_batch, named), "user", "submit", "none"),
-    "task.places": Verb(places.Places, places.Missing, places.places, "user", "submit", "none", repeatable=True),
+    "task.places": Verb(
+        places.Places, places.Missing, places.places, "user", "submit", "none", repeatable=True, quiet=True
+    ),
     "task.list": Verb(ListTasks, TaskList | SparseTaskList, list_tasks, "viewer", "read", "any", repeatable=True),
     "task.archived": Verb(ListArchived, ArchivedTasks, list_archived, "viewer", "read", "any", repeatable=True),
     "task.show": Verb(OneTask, TaskPage, or_read(tasks.show, told_whole), "viewer", "read", "any", repeatable=True),
@@ -64,14 +66,18 @@ VERBS: dict[str, Verb] = {
     "file.copy": Verb(files.Transfer, Tally, files.copy, "user", "files", "none"),
     "file.delete": Verb(files.Delete, files.Deleted, files.delete, "user", "files", "none"),
     "file.upload_begin": Verb(files.UploadBegin, Begun, files.upload_begin, "user", "files", "none"),
-    "file.upload_piece": Verb(UploadPiece, Received, files.upload_piece, "user", "files", "none", repeatable=True),
+    "file.upload_piece": Verb(
+        UploadPiece, Received, files.upload_piece, "user", "files", "none", repeatable=True, quiet=True
+    ),
     "file.upload_commit": Verb(files.UploadCommit, Entry, files.upload_commit, "user", "files", "none"),
     "file.upload_cancel": Verb(files.UploadCancel, Done, files.upload_cancel, "user", "files", "none"),
     "env.list": Verb(envs.ListEnvs, envs.EnvList, envs.list_envs, "viewer", "read", "none", "env", repeatable=True),
-    "env.check": Verb(envs.OneEnv, Python, envs.check, "user", "submit", "none", "env", repeatable=True),
-    "env.python": Verb(envs.OneEnv, Python, envs.python, "user", "submit", "none", "env", repeatable=True),
-    "env.cuda": Verb(envs.Cuda, Framework, envs.cuda, "user", "submit", "none", "env", repeatable=True),
-    "env.packages": Verb(envs.OneEnv, Packages, envs.packages, "user", "submit", "none", "env", repeatable=True),
+    "env.check": Verb(envs.OneEnv, Python, envs.check, "user", "submit", "none", "env", repeatable=True, quiet=True),
+    "env.python": Verb(envs.OneEnv, Python, envs.python, "user", "submit", "none", "env", repeatable=True, quiet=True),
+    "env.cuda": Verb(envs.Cuda, Framework, envs.cuda, "user", "submit", "none", "env", repeatable=True, quiet=True),
+    "env.packages": Verb(
+        envs.OneEnv, Packages, envs.packages, "user", "submit", "none", "env", repeatable=True, quiet=True
+    ),
     "node.list": Verb(Nothing, list[NodeView], nodes.list_nodes, "viewer", "read", "none", repeatable=True),
     "node.show": Verb(nodes.OneNode, NodePage, nodes.show, "viewer", "read", "none", repeatable=True),
     "node.add": Verb(nodes.Add, nodes.NodeAdded, nodes.add, "admin", "nodes", "none"),
@@ -79,9 +85,13 @@ VERBS: dict[str, Verb] = {
     "node.remove": Verb(nodes.OneNode, nodes.NodeRemoved, nodes.remove, "admin", "nodes", "none"),
     "node.drain": Verb(nodes.Drain, NodeView, nodes.drain, "admin", "nodes", "none", repeatable=True),
     "node.resume": Verb(nodes.Resume, NodeView, nodes.resume, "admin", "nodes", "none"),
-    "node.doctor": Verb(doctor.Names, list[doctor.Examined], doctor.doctor, "admin", "nodes", "none", repeatable=True),
+    "node.doctor": Verb(
+        doctor.Names, list[doctor.Examined], doctor.doctor, "admin", "nodes", "none", repeatable=True, quiet=True
+    ),
     "node.token": Verb(tokens.NodeToken, tokens.TokenTold, tokens.token, "admin", "nodes", "none"),
-    "node.archive": Verb(Nothing, tokens.Archive, tokens.archive, "admin", "nodes", "none", repeatable=True),
+    "node.archive": Verb(
+        Nothing, tokens.Archive, tokens.archive, "admin", "nodes", "none", repeatable=True, quiet=True
+    ),
     "node.trust": Verb(Trust, Trusted, trust, "admin", "nodes", "none", repeatable=True),
     "node.lost": Verb(nodes.OneNode, nodes.Lost, nodes.lost, "admin", "nodes", "none"),
     "agent.stop": Verb(agents.SomeNodes, agents.AgentsDone, agents.stop, "admin", "nodes", "none", repeatable=True),

@@ -33,6 +33,7 @@ from master.files.log_reader import LogReader
 from master.files.service import Files
 from master.nodes.driver import CannotConnectError
 from master.nodes.fleet import Fleet
+from master.people.audit import AuditLog
 from master.peer import Peer as KernelPeer
 from master.ports import hub
 from master.ports.hub import NODES, TASKS, Connection, Hub, PortLimits
@@ -150,6 +151,7 @@ class Place:
         conf.write_text(json.dumps({"socket_info": ports}), encoding="utf-8")
         self.config = load_config(conf)
         self.files = Files(folder, ("data",), book=folder / "drafts.json")
+        self.audit = AuditLog(folder / "task_info" / "audit")
         self.conda = str(folder / "conda")
         self.root = str(folder)
         self.log_folder = str(folder / "logs")
@@ -276,6 +278,7 @@ class InProcess:
         self.hub.close()
         await self.place.fleet.close()
         await self.engine.close()
+        self.place.audit.close()
         await settled(lambda: not self.hub.connections)
         for peer in self.peers:
             with suppress(OSError):

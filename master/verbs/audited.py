@@ -1,0 +1,90 @@
+"""What the audit log is told of a call: who called, and what it is about. It is told nothing else of what the call was
+given: no command, no variable, no content, no secret. Of which calls, the door says (`master.verbs.call`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from master.people.audit import AuditLog
+from master.verbs.access import Caller
+from master.verbs.submit import Batch, Submitted
+from master.verbs.tasks import Cancelled
+from wire.errors import MusterError
+from wire.ranges import ids_in_short, names_in_short
+
+_NAMES = ("path", "name", "node", "user", "group")
+_LISTS = ("names", "nodes")
+_MOST_TOLD = 1000
+"""Of a list of names or ids; a line has room for few."""
+
+
+def note(
+    audit: AuditLog,
+    caller: Caller,
+    name: str,
+    params: dict[str, Any],
+    result: Any,
+    *,
+    error: BaseException | None = None,
+) -> None:
+    """Tell of a call that is over. An error that is none of ours is a caller who did not wait (CancelledError), or a
+    defect."""
+    if error is not None:
+        audit.record(caller.user, caller.address, caller.via, name, about(params, None), result=code_of(error))
+    elif isinstance(result, Submitted):  # by far the most
+        audit.record(caller.user, caller.address, caller.via, name, result.id)
+    elif isinstance(result, Cancelled):
+        _note_cancelled(audit, caller, name, result)
+    elif not params.get("dry_run"):
+        audit.record(caller.user, caller.address, caller.via, name, about(params, result))
+
+
+def code_of(error: BaseException) -> str:
+    """What stands for an error in the log."""
+    if isinstance(error, MusterError):
+        return error.code
+    return MusterError.code if isinstance(error, Exception) else "left"
+
+
+def about(params: dict[str, Any], result: Any) -> int | str:
+    """What a call is about, from what it was given, before anybody looked at it, and from what came of it."""
+    task_id = params.get("id", getattr(result, "id", None))
+    if type(task_id) is int:
+        return task_id
+    if isinstance(result, Batch):
+        return f"{result.first}-{result.first + result.count - 1}" if result.count > 1 else result.first
+    ids = params.get("ids")
+    if isinstance(ids, list) and ids:
+        return _ids([one for one in ids if type(one) is int])
+    if isinstance(params.get("from"), str) and isinstance(params.get("to"), str):
+        return f"{params['from']} -> {params['to']}"
+    for key in _NAMES:
+        value = params.get(key)
+        if isinstance(value, dict):
+            value = value.get("name")
+        if isinstance(value, str) and value:
+            return value
+    for key in _LISTS:
+        value = params.get(key)
+        if isinstance(value, list):
+            return names_in_short([one for one in value[:_MOST_TOLD] if isinstance(one, str)])
+    return ""
+
+
+def _note_cancelled(audit: AuditLog, caller: Caller, name: str, result: Cancelled) -> None:
+    """One that names several tasks looks at each by itself."""
+    by_code: dict[str, list[int]] = {}
+    for task_id, code in result.codes.items():
+        by_code.setdefault(code, []).append(task_id)
+    by = caller.user, caller.address, caller.via
+    if done := [*result.cancelled, *result.signalled]:
+        audit.record(*by, name, _ids(done))
+    for code, ids in by_code.items():
+        audit.record(*by, name, _ids(ids), result=code)
+
+
+def _ids(ids: list[int]) -> int | str:
+    if len(ids) == 1:
+        return ids[0]
+    more = f" and {len(ids) - _MOST_TOLD} more" if len(ids) > _MOST_TOLD else ""
+    return f"{ids_in_short(ids[:_MOST_TOLD])}{more}"
