@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from client.caller import What
     from client.files import Files
     from client.session import Session
-    from client.shapes import Cancelled, Task, TaskPage, Why
+    from client.shapes import AuditPage, Cancelled, Task, TaskPage, Why
 
     OnWarning = Callable[[str | None], object]
 
@@ -136,6 +136,16 @@ class Client(NodeVerbs):
         """Delete a task that is not alive, with those that wait for it if so asked; gives the ids that are gone."""
         params = {"id": task_id, "successors": successors}
         return list(self.call("task.remove", params, repeatable=False)["removed"])
+
+    def audit(
+        self, *, since: float | None = None, user: str | None = None, verb: str | None = None, limit: int = 100
+    ) -> AuditPage:
+        """Who changed what, and who was refused, the newest first: at most `limit` lines, not older than `since`, of
+        this user, about this verb or all of a noun. For admins."""
+        wanted = {"since": since, "user": user, "verb": verb, "limit": limit}
+        said = {name: value for name, value in wanted.items() if value is not None}
+        page: AuditPage = self.call("audit.read", said)
+        return page
 
     def seen(self) -> None:
         """What `info()["damage"]` tells was seen: it is told no more."""

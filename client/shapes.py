@@ -224,6 +224,30 @@ class AgentsDone(TypedDict):
     refused: dict[str, str]
 
 
+AuditEntry = TypedDict(
+    "AuditEntry",
+    {
+        "at": float,
+        "user": "str | None",
+        "from": str,
+        "via": str,
+        "verb": str,
+        "target": str,
+        "result": str,
+        "left_out": NotRequired[int],
+    },
+)
+"""A line of the audit log. `at` in seconds since the epoch; `user` is None where nobody knew who it was; `target`: ids,
+a name or a path; `result`: `ok` or the code of an error; `left_out`: how many calls have no line of their own."""
+
+
+class AuditPage(TypedDict):
+    """The answer to `audit`: lines, the newest first; `unreadable`: so many were met that are none."""
+
+    entries: list[AuditEntry]
+    unreadable: int
+
+
 class Why(TypedDict):
     """The answer to `why`. `brief`: the reason without what `details` tell; of a task in the history there is none."""
 

@@ -39,7 +39,7 @@ _MOST_RUNS = 1000
 """Of a line that grows."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class AuditEntry(msgspec.Struct, frozen=True):
     """A line of the audit log: `at` (seconds since the epoch), who (`user`, null where nobody knows) called from where
     (`from`, `via`) which `verb` about what (`target`: ids, a name or a path), and the `result`: `ok`, or the code of
     the error. `left` means that he did not wait for it. `left_out`: so many calls that were refused, or could not be
@@ -62,7 +62,7 @@ class Wanted(msgspec.Struct, frozen=True):
     user: str | None = None
     verb: str | None = None
 
-    def holds(self, entry: Entry) -> bool:
+    def holds(self, entry: AuditEntry) -> bool:
         """Whether the line is one of them, whenever it was written."""
         if self.user is not None and entry.user != self.user:
             return False
@@ -72,7 +72,7 @@ class Wanted(msgspec.Struct, frozen=True):
 class Found(msgspec.Struct, frozen=True):
     """Lines, the newest first; `unreadable`: so many were met that are none."""
 
-    entries: list[Entry]
+    entries: list[AuditEntry]
     unreadable: int
 
 
@@ -100,18 +100,19 @@ class _Pending:
         self.first, self.after = target, target + 1
         return len(self.runs)
 
-    def entry(self) -> Entry:
+    def entry(self) -> AuditEntry:
         """The line."""
         user, address, via, verb, result = self.who
         ids = [*self.runs, (self.first, self.after)] if self.after else []
         target = ", ".join(str(low) if low + 1 == after else f"{low}-{after - 1}" for low, after in ids)
-        return Entry(round(self.at, 3), user, address, via, verb, _capped(target or self.text), result)
+        return AuditEntry(round(self.at, 3), user, address, via, verb, _capped(target or self.text), result)
 
 
 class AuditLog:
     """The audit log in `folder`. `clock`: seconds since the epoch. All but `read` is called in the loop."""
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
+        self.folder = folder
         self._file = AuditFile(folder)
         self._clock = clock
         self._lines: list[_Pending] = []
@@ -162,11 +163,11 @@ class AuditLog:
     async def read(self, wanted: Wanted, limit: int) -> Found:
         """The newest lines, at most `limit`. Raises OSError."""
         self.flush()
-        return await asyncio.to_thread(_read, self._file.folder, wanted, limit)
+        return await asyncio.to_thread(_read, self.folder, wanted, limit)
 
-    def _write(self, entries: list[Entry]) -> None:
+    def _write(self, entries: list[AuditEntry]) -> None:
         if self._lost:
-            missing = Entry(round(self._clock(), 3), None, "", "", "", "", "not_written", left_out=self._lost)
+            missing = AuditEntry(round(self._clock(), 3), None, "", "", "", "", "not_written", left_out=self._lost)
             entries = [missing, *entries]
         try:
             self._file.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
@@ -175,7 +176,7 @@ class AuditLog:
             if not self._told:
                 self._told = True
                 why = error.strerror or str(error)
-                log.error("the audit log in %s cannot be written: %s; it has gaps now", self._file.folder, why)  # noqa: TRY400
+                log.error("the audit log in %s cannot be written: %s; it has gaps now", self.folder, why)  # noqa: TRY400
         else:
             self._lost = 0
 
@@ -202,17 +203,17 @@ class AuditLog:
         now = round(self._clock(), 3)
         if left:
             self._write(
-                [Entry(now, None, place, "", "", "", "refused", left_out=count) for place, count in left.items()]
+                [AuditEntry(now, None, place, "", "", "", "refused", left_out=count) for place, count in left.items()]
             )
 
 
 def _read(folder: Path, wanted: Wanted, limit: int) -> Found:
-    found: list[Entry] = []
+    found: list[AuditEntry] = []
     unreadable = 0
     for lines in lines_backwards(folder):
         for line in lines:
             try:
-                entry = msgspec.json.decode(line, type=Entry)
+                entry = msgspec.json.decode(line, type=AuditEntry)
             except msgspec.MsgspecError:
                 unreadable += 1
                 continue

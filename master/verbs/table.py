@@ -12,7 +12,7 @@ from master.files.jail import Entry, Listing, Piece
 from master.files.tree import Tally
 from master.files.upload import Begun
 from master.nodes.environments import Framework, Packages, Python
-from master.verbs import agents, archived, doctor, envs, files, logs, nodes, places, server, tasks, tokens
+from master.verbs import agents, archived, audit, doctor, envs, files, logs, nodes, places, server, tasks, tokens
 from master.verbs.archived import (
     ArchivedTasks,
     ListArchived,
@@ -97,4 +97,7 @@ VERBS: dict[str, Verb] = {
     "agent.stop": Verb(agents.SomeNodes, agents.AgentsDone, agents.stop, "admin", "nodes", "none", repeatable=True),
     "agent.start": Verb(agents.SomeNodes, agents.AgentsDone, agents.start, "admin", "nodes", "none", repeatable=True),
     "agent.restart": Verb(agents.SomeNodes, agents.AgentsDone, agents.restart, "admin", "nodes", "none"),
+    "audit.read": Verb(
+        audit.ReadAudit, audit.AuditPage, audit.read, "admin", "admin", "none", repeatable=True, quiet=True
+    ),
 }

@@ -43,6 +43,7 @@ ERRORS: dict[str, str] = {
     "needs_scope": "{verb} needs the scope {scope}, and {user} is confined to {scopes:list or none}",
     "not_your_verb": "{verb} is not for {user}, whose verbs are {nouns:, }",
     "not_your_task": "task {id} is {owner}'s: {verb} is for its owner, and for admins",
+    "audit_unreadable": "the audit log in {folder} cannot be read: {why}",
     "defect": "the master met a defect; its log has the details",
     "no_verb": "there is no verb {verb!r}; this master knows {known:, }",
     "env_of_another": (

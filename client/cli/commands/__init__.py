@@ -51,6 +51,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Files": {"files": "look at, fetch, send and order files in the visible folders"},
     "Environments": {"env": "Python environments: which there are, and what they hold"},
+    "People": {"audit": "who changed what, and who was refused"},
     "For programs": {
         "api": "ask the master for any verb; what it can be asked, by whom, and what it answers",
         "completion": "print a completion script for bash or zsh",

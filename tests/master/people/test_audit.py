@@ -15,7 +15,7 @@ import pytest
 
 from master.people import audit as audit_module
 from master.people import audit_file
-from master.people.audit import LISTED, LISTED_OF_ALL, TOLD_APART, AuditLog, Entry, Wanted
+from master.people.audit import LISTED, LISTED_OF_ALL, TOLD_APART, AuditEntry, AuditLog, Wanted
 from tests.master.in_process import run
 from tests.waiting import settled
 
@@ -387,4 +387,4 @@ def test_the_loop_goes_on_while_much_is_read(tmp_path: Path) -> None:
 
 
 def test_the_keys_of_a_line_are_those_that_are_documented() -> None:
-    assert Entry.__struct_encode_fields__[:7] == ("at", "user", "from", "via", "verb", "target", "result")
+    assert AuditEntry.__struct_encode_fields__[:7] == ("at", "user", "from", "via", "verb", "target", "result")

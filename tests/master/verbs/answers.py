@@ -65,7 +65,7 @@ class Asker:
         self._answers = answers
         self.hidden = {str(folder): "FOLDER"}
 
-    async def __call__(self, verb: str, **params: Any) -> Any:
+    async def __call__(self, verb: str, /, **params: Any) -> Any:
         """The result, as it came."""
         result = await self._peer.call(verb, **params)
         kept = KEEPS.get(verb, KEEPS.get(verb.split(".", maxsplit=1)[0], set()))
@@ -111,6 +111,8 @@ async def every_answer(folder: Path) -> list[Answer]:
         await _agents(ask)
         await _streams(lab, folder, answers)
         await ask("server.seen")
+        await ask("audit.read", limit=2)
+        await ask("audit.read", user="nobody", since=1.5, verb="task")
         await ask("server.stop")
     return answers
 
