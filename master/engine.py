@@ -73,6 +73,8 @@ class Engine:
         self._unsynced = False
         self.stalled = False
         """Whether changes wait for a disk that takes no writes."""
+        self.lets_out = False
+        """Whether answers and news of a commit are being given: `Observer.let_out` comes behind them."""
         self._closed = False
         self._commit_at: asyncio.Handle | None = None
         self._next_plan = 0.0
@@ -267,6 +269,7 @@ class Engine:
         replies, self._replies = self._replies, []
         effects, self._effects = self._effects, []
         published, self._published = self._published, []
+        self.lets_out = True
         for reply in replies:
             reply(None)
         for effect in effects:
@@ -281,6 +284,7 @@ class Engine:
         for change, nodes in published:
             for observer in self.observers:
                 observer.published(change.tasks, change.gone, nodes)
+        self.lets_out = False
         for observer in self.observers:
             observer.let_out()
 

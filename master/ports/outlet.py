@@ -18,6 +18,7 @@ from itertools import islice
 from master.ports.streams import SLICE, TELLS, Streams
 from master.verbs.base import Told
 from master.verbs.turns import Job, Work
+from wire.client import Request
 from wire.errors import MusterError
 
 log = logging.getLogger("muster.ports")
@@ -26,6 +27,9 @@ STALLED_S = 60.0
 """A reader that has taken nothing for so long is given up."""
 PIECE = 1 << 18
 """Bytes that are copied into a connection's buffer at once, or one frame more."""
+
+Instead = Callable[[Request, MusterError], list[bytes]]
+"""What is to leave for the answer to a request that told what cannot be made durable."""
 
 
 class Outlet:
@@ -41,6 +45,7 @@ class Outlet:
         address: str,
         room: int,
         freed: Callable[[], None],
+        instead: Instead,
     ) -> None:
         self.unsent = 0
         """Bytes that are to be sent, those included that are not durable yet."""
@@ -50,7 +55,11 @@ class Outlet:
         self._address = address
         self._room = room
         self._freed = freed
+        self._instead = instead
         self._out: list[bytes] = []
+        self._held: list[tuple[list[bytes], Request | None]] = []
+        """What leaves with the next commit, in order, each with the request that it answers."""
+        self._gathers = False
         self._only: frozenset[int] | None = None
         self._paused_at: float | None = None
         self._missed: dict[int | str, None] = {}
@@ -163,24 +172,44 @@ class Outlet:
 
     def send(self, frame: bytes) -> None:
         """Send a whole frame; frames of one turn of the loop go out together."""
-        self._out.append(frame)
         self.unsent += len(frame)
-        self._streams.send_soon(self)
+        self._put([frame])
 
-    def send_durable(self, frames: list[bytes], instead: Callable[[MusterError], list[bytes]]) -> None:
-        """Send what is true now once it is durable; or what is to leave instead, if it cannot be."""
-        size = sum(map(len, frames))
-        self.unsent += size
+    def send_durable(self, frames: list[bytes], asked: Request | None = None) -> None:
+        """Send what is true now once it is durable. If it cannot be, what is to leave `instead`; without `asked` it
+        leaves all the same."""
+        self.unsent += len(frames[0]) if len(frames) == 1 else sum(map(len, frames))
+        engine = self._streams.engine
+        if engine.is_settled:
+            self._put(frames)
+            return
+        self._held.append((frames, asked))
+        if len(self._held) == 1:
+            engine.reply(self._release)
 
-        def leave(failed: MusterError | None) -> None:
-            self.unsent -= size
-            for frame in frames if failed is None else instead(failed):
-                self.send(frame)
+    def _release(self, failed: MusterError | None) -> None:
+        """All that was held until now leaves, or what is to leave instead."""
+        held, self._held = self._held, []
+        for frames, asked in held:
+            if failed is None or asked is None:
+                self._put(frames)
+            else:
+                self.unsent -= sum(map(len, frames))
+                for frame in self._instead(asked, failed):
+                    self.send(frame)
 
-        self._streams.engine.reply(leave)
+    def gather(self) -> None:
+        """From now on nothing leaves before `flush`, which is to come in this turn of the loop."""
+        self._gathers = True
+
+    def _put(self, frames: list[bytes]) -> None:
+        if not (self._out or self._gathers):
+            self._streams.send_soon(self)
+        self._out += frames
 
     def flush(self) -> None:
         """Send it now, or as much of it as the buffer takes: the rest goes as the peer reads."""
+        self._gathers = False
         if self._transport.is_closing():
             self.unsent -= sum(map(len, self._out))
             self._out.clear()

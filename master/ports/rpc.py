@@ -80,7 +80,15 @@ class Connection(asyncio.Protocol):
             raise TypeError(f"a stream was expected, not {transport!r}")
         self.transport = transport
         port, address = self._entrance.port, self._calls.caller.address
-        self.outlet = Outlet(transport, self._streams, port=port, address=address, room=self._room, freed=self._freed)
+        self.outlet = Outlet(
+            transport,
+            self._streams,
+            port=port,
+            address=address,
+            room=self._room,
+            freed=self._freed,
+            instead=self._instead,
+        )
         self._calls.channel = self.outlet
 
     def connection_lost(self, _error: Exception | None) -> None:
@@ -121,14 +129,17 @@ class Connection(asyncio.Protocol):
 
     def _take_turn(self) -> None:
         """Handle what waits, in order, until others should have their turn or too much would lie unsent. Nothing more
-        is read meanwhile, so that what waits is never more than one reading of the socket."""
+        is read meanwhile, so that what waits is never more than one reading of the socket. What can be answered at
+        once is sent at the end of the turn."""
         self._next_turn = None
         end = time.monotonic() + TURN_S
+        self.outlet.gather()
         while self._waiting and not self._is_full():
             self._handle(self._waiting.popleft())
             if self._waiting and time.monotonic() > end:
                 self._take_turn_soon()
                 break
+        self.outlet.flush()
         if self._waiting or self.outlet.is_paused:
             self.transport.pause_reading()
         else:
@@ -185,8 +196,7 @@ class Connection(asyncio.Protocol):
         if error is not None:
             self._refuse(request.id, error)
         elif request.id is not None:
-            frames = rpc_frames.answer(request.id, result)
-            self.outlet.send_durable(frames, partial(self._instead, request))
+            self.outlet.send_durable(rpc_frames.answer(request.id, result), request)
         if request.method == "subscribe":
             self.outlet.snapshot_made()
         if self._long is request:
@@ -202,8 +212,7 @@ class Connection(asyncio.Protocol):
         return [rpc_frames.refusal(error, request.id)]
 
     def _refuse(self, request_id: int | str | None, error: MusterError) -> None:
-        frame = rpc_frames.refusal(error, request_id)
-        self.outlet.send_durable([frame], lambda _failed: [frame])
+        self.outlet.send_durable([rpc_frames.refusal(error, request_id)])
 
     def _end(self, error: ProtocolError) -> None:
         """Tell what is wrong, and close; nothing more is heard."""

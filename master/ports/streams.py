@@ -86,7 +86,7 @@ class Streams:
     def send_soon(self, session: Subscriber) -> None:
         """Send what a session has to say at the end of this turn of the loop, all its frames together."""
         self._unsent[session] = None
-        if self._send_at is None:
+        if self._send_at is None and not self.engine.lets_out:
             self._send_at = asyncio.get_running_loop().call_soon(self.let_out)
 
     def let_out(self) -> None:
