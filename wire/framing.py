@@ -79,7 +79,8 @@ def strict_loads(frame: bytes) -> Any:
     if text.count("[") + text.count("{") > MAX_DEPTH:
         _check_depth(frame)
     try:
-        value = _decode(text)
+        text = text.strip(" \t\r\n")  # to look for it behind the value takes a third of the time of all
+        value, end = _raw_decode(text)
         if "\\ud" in text or "\\uD" in text:
             json.dumps(value, ensure_ascii=False).encode()
     except FrameError:
@@ -88,6 +89,8 @@ def strict_loads(frame: bytes) -> Any:
         raise FrameError("half of a surrogate pair is not a character") from None
     except ValueError as error:
         raise FrameError(f"not JSON: {error}") from None
+    if end < len(text):
+        raise FrameError("not JSON: something stands behind the value")
     return value
 
 
@@ -160,5 +163,7 @@ def _finite(text: str) -> float:
     return value
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite).decode
+_raw_decode = json.JSONDecoder(
+    object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite
+).raw_decode
 """Made once: `json.loads` with hooks makes a decoder at each call, which costs as much as a small frame."""

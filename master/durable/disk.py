@@ -263,7 +263,7 @@ class OsDisk:
 def _stat(path: Path) -> os.stat_result | None:
     """None: nothing is there."""
     try:
-        return os.stat(path)  # noqa: PTH116  (asked at every commit, and `Path.stat` is slower)
+        return os.stat(str(path))  # noqa: PTH116  (asked at every commit, and a Path is taken slower)
     except (FileNotFoundError, NotADirectoryError):
         return None
 

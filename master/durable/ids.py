@@ -98,10 +98,12 @@ class Promised:
         if self._fd is None:
             return
         line = b"%d\n" % highest
-        with suppress(OSError):
-            if self._disk.write(self._fd, line) == len(line):
-                return
-        self.last = self.given  # half a line, or none: the next id begins the file anew
+        try:
+            written = self._disk.write(self._fd, line)
+        except OSError:
+            written = 0
+        if written < len(line):
+            self.last = self.given  # half a line, or none: the next id begins the file anew
 
     def end(self) -> None:
         """Nothing is given from here on. Where that cannot be written, the next start goes by what is there."""

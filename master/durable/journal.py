@@ -166,6 +166,11 @@ class Journal:
         """How many records wait for a commit."""
         return len(self._waiting)
 
+    @property
+    def is_in_place(self) -> bool:
+        """Is its file, as we wrote it and no longer, what its name leads to? Raises OSError."""
+        return self.disk.length_at(self._fd, self.path) == self.size
+
     def look(self) -> None:
         """See to it that what was recorded is still where the next start looks for it: others can remove files, too.
 

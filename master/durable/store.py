@@ -179,6 +179,8 @@ class Store:
 
     def _look(self) -> None:
         try:
+            if self.journal.is_in_place:
+                return  # and so is the folder, for the journal was found in it
             if self.disk.is_in_place(self.folder):
                 self.journal.look()
                 return
