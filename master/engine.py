@@ -95,13 +95,20 @@ class Engine:
 
         `grows=False`: a change that frees rather than fills (a cancel), and may use what is kept for exits.
         """
+        if self.store.fault is not None or self.stalled:
+            self._check_room(grows=grows)
+        try:
+            return change()
+        finally:
+            self._collect()
+
+    def _check_room(self, *, grows: bool) -> None:
         if self.store.fault is not None:
             self.store.probe()
         if self.store.fault is not None and (grows or self.stalled):
             raise StoreUnavailableError(self.store.fault)
         if self.stalled:
             self._resume()
-        return self.event(change)
 
     def check_durable(self) -> None:
         """Raise StoreUnavailableError while what has happened cannot be made durable, so that an answer which was
@@ -175,7 +182,7 @@ class Engine:
     def _collect(self) -> None:
         if self._closed:
             return  # a connection that ends behind us, say: the next start asks the nodes anew
-        if self.core.has_outcome:
+        if self.core.has_outcome():
             self._unsynced = True
             if self.stalled:  # it is told at once what is not saved
                 self._take()
@@ -210,7 +217,8 @@ class Engine:
 
     def _commit_or_stall(self) -> None:
         self._commit_at = None
-        self._plan_if_due()
+        if self.core.plan_needed:
+            self._plan_if_due()
         self._take()
         try:
             self._reach("before_sync")
@@ -272,6 +280,16 @@ class Engine:
         self.lets_out = True
         for reply in replies:
             reply(None)
+        if effects:
+            self._do(effects)
+        for change, nodes in published:
+            for observer in self.observers:
+                observer.published(change.tasks, change.gone, nodes)
+        self.lets_out = False
+        for observer in self.observers:
+            observer.let_out()
+
+    def _do(self, effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, WakeAt):
                 self._wake_at(effect.at)
@@ -281,15 +299,9 @@ class Engine:
             if failpoint.armed():
                 # Links send at the end of this turn of the loop; this comes behind them.
                 asyncio.get_running_loop().call_soon(self._reach_sent, effects)
-        for change, nodes in published:
-            for observer in self.observers:
-                observer.published(change.tasks, change.gone, nodes)
-        self.lets_out = False
-        for observer in self.observers:
-            observer.let_out()
 
     def _plan_if_due(self) -> None:
-        if not self.core.plan_needed or self.stalled:
+        if self.stalled:
             return  # while nothing can be written, nothing is started
         started = time.monotonic()
         if started < self._next_plan:

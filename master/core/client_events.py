@@ -7,8 +7,9 @@ half done.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from copy import copy
 from types import MappingProxyType
+
+from msgspec.structs import replace
 
 from master.core.attempt import AskedEnd
 from master.core.book import Book
@@ -74,10 +75,7 @@ class ClientEvents:
         self._dependencies.check(draft, past)
         drafts = []
         for number, command in enumerate(commands, self._book.next_id):
-            task = copy(draft)
-            task.command = command
-            task.log_path = log_path(number)
-            drafts.append(task)
+            drafts.append(replace(draft, command=command, log_path=log_path(number)))
         self._file(drafts, now)
         return drafts
 

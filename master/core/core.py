@@ -85,7 +85,8 @@ class Core:
         self.warning, self.what_looks_wrong = telling.warning, telling.what_looks_wrong
 
         # What the engine does.
-        self.take_outcome, self.number, self.remember_answer = pending.take, pending.number, answers.remember
+        self.has_outcome, self.take_outcome, self.number = pending.has_outcome, pending.take, pending.number
+        self.remember_answer = answers.remember
         self.plan, self.carry_out, self.woken = dispatch.plan, dispatch.carry_out, dispatch.woken
         self.recall, self.drop_archived = clients.recall, clients.drop_archived
 
@@ -116,11 +117,6 @@ class Core:
     def next_id(self) -> int:
         """The id that the next task gets."""
         return self._book.next_id
-
-    @property
-    def has_outcome(self) -> bool:
-        """Has something happened that nobody has taken yet?"""
-        return bool(self._pending)
 
     @property
     def plan_needed(self) -> bool:

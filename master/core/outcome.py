@@ -70,12 +70,13 @@ class Pending:
         self._nodes.add(name)
         self.plan_needed = True
 
-    def __bool__(self) -> bool:
+    def has_outcome(self) -> bool:
+        """Has something happened that nobody has taken yet?"""
         return bool(self.tasks or self._effects or self._nodes or self._answers or self._gone or self._pieces)
 
     def take(self) -> Outcome | None:
         """All of it, or None if there is nothing; from then on it begins anew."""
-        if not self:
+        if not self.has_outcome():
             return None
         gone = [task_id for task_id in self._gone if task_id not in self.tasks]  # less those that were taken back since
         change = Change(list(self.tasks.values()), gone, self._pieces, self._answers)

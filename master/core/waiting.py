@@ -34,12 +34,12 @@ class Waiting:
         """Whoever comes into the queue, leaves it, or changes in it."""
         return before in QUEUED or after in QUEUED
 
-    def moved(self, task: Task, _before: State, after: State) -> None:
+    def moved(self, task: Task, before: State, after: State) -> None:
         """Take it in, or out, or look at it anew."""
         self.standing.note(task.id)
         if after is TaskState.WAITING and not task.waits_for:
             self.backlog.add(task)
-        else:
+        elif before is TaskState.WAITING:
             self.backlog.discard(task.id)
         if after in QUEUED:
             self._pending.plan_needed = True

@@ -132,7 +132,8 @@ class News:
         for number in gone:
             self._states.pop(number, None)
             events.append(("已删除", number, None, _nothing))
-        self._tell(events)
+        if events:
+            self._tell(events)
         for name in sorted(nodes):
             self._of_node(name)
 
@@ -243,11 +244,8 @@ def _short(text: str) -> str:
 
 def _ranges(ids: Iterable[int]) -> str:
     """`3 至 7、9`."""
-    parts: list[list[int]] = []
-    for number in sorted(ids):
-        if parts and number == parts[-1][-1] + 1:
-            parts[-1][1:] = [number]
-        else:
-            parts.append([number])
-    shown = [" 至 ".join(map(str, part)) for part in parts[:TOGETHER]]
-    return "、".join(shown) + (" 等" if len(parts) > TOGETHER else "")
+    numbers = sorted(ids)
+    ends = [at for at, number in enumerate(numbers, 1) if at == len(numbers) or numbers[at] != number + 1]
+    parts = [numbers[begin:end] for begin, end in zip([0, *ends], ends[:TOGETHER], strict=False)]
+    shown = [f"{part[0]} 至 {part[-1]}" if len(part) > 1 else str(part[0]) for part in parts]
+    return "、".join(shown) + (" 等" if len(ends) > TOGETHER else "")

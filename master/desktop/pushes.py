@@ -68,8 +68,9 @@ class TaskPushes:
     def note(self, tasks: list[Task], gone: list[int]) -> None:
         """These tasks changed, these are gone; or others moved in the queue."""
         self._ended.note(tasks, gone)
-        for task in tasks:
-            self._rows.pop(task.id, None)
+        if self._rows:
+            for task in tasks:
+                self._rows.pop(task.id, None)
         self._stale = True
 
     def frame(self) -> bytes | None:

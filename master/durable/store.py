@@ -147,7 +147,7 @@ class Store:
     def append(self, change: Change) -> int:
         """Take a change for the next commit and number it, in `seq` of its tasks too; its number."""
         journal = self.journal
-        seq = self.next_seq
+        seq = journal.seq + 1
         highest = self._highest_id
         for task in change.tasks:
             task.seq = seq
@@ -165,11 +165,11 @@ class Store:
         tries again. Raises SyncFailedError when the process must end, JournalChangedError when only `write_anew` can
         save what was recorded.
         """
-        highest = self._highest_id
+        highest, journal = self._highest_id, self.journal
         self._promised.cover(highest)
-        self._look()
+        self._look(journal)
         try:
-            self.journal.commit()
+            journal.commit()
         except StoreUnavailableError as error:
             if not (_is_full(error) and self._give_up_reserve()):
                 self.fault = str(error)
@@ -177,12 +177,12 @@ class Store:
             self._commit_on_reserve()
         self._promised.note(highest)
 
-    def _look(self) -> None:
+    def _look(self, journal: Journal) -> None:
         try:
-            if self.journal.is_in_place:
+            if journal.is_in_place:
                 return  # and so is the folder, for the journal was found in it
             if self.disk.is_in_place(self.folder):
-                self.journal.look()
+                journal.look()
                 return
             self.fault = self._moved
         except OSError as error:

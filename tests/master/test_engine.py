@@ -114,7 +114,7 @@ def test_while_the_journal_is_compacted_it_is_given_each_change_before_a_file_ma
 
             def steps(*args: Any, **kwargs: Any) -> Iterator[Callable[[], None] | None]:
                 for step in compact(*args, **kwargs):
-                    held_back.append(master.core.has_outcome)
+                    held_back.append(master.core.has_outcome())
                     asyncio.get_running_loop().call_soon(submit, master)
                     yield step
 
