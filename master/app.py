@@ -199,9 +199,9 @@ class Master:
             log.warning("not seen by anybody yet: %s", loss.what)
         core = Core(tuple(node.spec() for node in nodes), _launch_id, waiting_limit=self.config.limits.waiting_tasks)
         core.load(image.tasks, image.answered, image.next_id, image.state)
-        # What was loaded lives long: looking through it at each collection would only cost.
-        gc.collect()
+        # What was loaded stays, and is no garbage: looking through it, now or at each collection, would only cost.
         gc.freeze()
+        gc.enable()
         lineage = _begin_epoch(store, image.state)
         for note in store.notes:
             log.info("%s", note)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import logging
 import os
@@ -137,6 +138,7 @@ def _shell(conf: Path, node: str) -> int:
 
 
 def _serve(options: argparse.Namespace) -> None:
+    gc.disable()  # until all is loaded: what is, stays
     from master.app import main as serve  # noqa: PLC0415  (a wrong argument should be told without loading it all)
     from master.config import load_config  # noqa: PLC0415
     from master.durable.recovery import Permit  # noqa: PLC0415

@@ -17,6 +17,8 @@ import logging
 from binascii import crc32
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+import msgspec
+
 from master.durable.disk import Disk, SyncFailedError, publish, write_all
 from wire.errors import MusterError, StoreCorruptError, StoreUnavailableError
 
@@ -31,6 +33,7 @@ REFUSED = FULL | {errno.EROFS}
 
 
 JOURNAL = "journal.jsonl"
+CRC_DIGITS = 8
 WAY_OUT = (
     "start once with `muster up --skip-damaged` (or `python -m master --skip-damaged`): every record that can be read "
     "is used, the file is kept beside, and tasks that may have been started in what is lost are held for you to look at"
@@ -44,7 +47,7 @@ class JournalChangedError(MusterError):
     rpc_code: ClassVar[int] = -32012
 
 
-class Record(NamedTuple):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One line that was read: `body` is its JSON."""
 
     seq: int
@@ -70,11 +73,10 @@ def encode_record(seq: int, synced: int, body: bytes) -> bytes:
 
 def decode_record(line: bytes) -> Record | None:
     """Take a line without its newline apart; None if it is not what was once written."""
-    payload = line[9:]
     try:
-        if line[8:9] != b" " or int(line[:8], 16) != crc32(payload):
+        checksum, seq, synced, body = line.split(b" ", 3)
+        if len(checksum) != CRC_DIGITS or int(checksum, 16) != crc32(memoryview(line)[CRC_DIGITS + 1 :]):
             return None
-        seq, synced, body = payload.split(b" ", 2)
         return Record(int(seq), int(synced), body)
     except ValueError:
         return None

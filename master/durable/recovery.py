@@ -6,6 +6,7 @@ write: nothing at all before every check has passed. What somebody may allow it 
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -18,7 +19,7 @@ from master.durable.journal import JOURNAL, WAY_OUT, Journal, Reading, encode_re
 from wire.errors import StoreCorruptError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from master.durable.journal import Record
@@ -72,6 +73,8 @@ class Recovery:
         self.files: dict[str, published.File] = {}
         self.vouched = False
         self._superseded: set[int] = set()
+        self._published: list[published.Published] = []
+        """What compactions that did not come to their end were about to publish, or had in part."""
         self._journal_is_missing = False
         self._is_as_sealed = True
 
@@ -216,14 +219,8 @@ class Recovery:
         return image
 
     def _take_queue(self, image: Image, queue: snapshot.Queue, path: Path) -> None:
-        tasks = image.tasks
-        newest = 0
-        for task in queue.tasks:
-            present = tasks.get(task.id)
-            if present is None or task.seq >= present.seq:
-                tasks[task.id] = task
-            newest = max(newest, task.seq)
-            self._see_id(task.id)
+        self._take(image, queue.tasks, newer=operator.ge)
+        newest = max([task.seq for task in queue.tasks], default=0)
         if newest > image.seq and not self.permit.damage:
             raise StoreCorruptError(
                 f"{path}: it knows record {newest}, but {JOURNAL} ends with {image.seq}. Put the files of "
@@ -236,24 +233,36 @@ class Recovery:
             change = _decode_change(record.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             snapshot.refuse(self.folder / JOURNAL, number, f"the record is not of this version ({error})")
-        for task in change.tasks:
-            present = image.tasks.get(task.id)
-            if present is None or task.seq > present.seq:
-                image.tasks[task.id] = task
-            self._see_id(task.id)
-            self._superseded.add(task.id)
+        self._superseded.update(self._take(image, change.tasks, newer=operator.gt))
         for gone in change.gone:
             image.tasks.pop(gone, None)
-            self._see_id(gone)
+        self._see(change.gone)
         self._superseded.update(change.gone)
         merge_pieces(image.state, change.state)
+        if (piece := published.decode(change.state.get(published.PIECE))) is not None:
+            self._published.append(piece)
         for request_id, answer in change.answered.items():
             image.answered.pop(request_id, None)  # so that the newest are the last
             image.answered[request_id] = answer
 
-    def _see_id(self, number: int) -> None:
-        if self.highest_id < number < FIRST_FOREIGN_ID:
-            self.highest_id = number
+    def _take(self, image: Image, tasks: list[Task], newer: Callable[[int, int], bool]) -> Collection[int]:
+        """Take over those of these tasks of which nothing newer is known; all their ids."""
+        found, known = {task.id: task for task in tasks}, image.tasks
+        if len(found) == len(tasks) and found.keys().isdisjoint(known):
+            known.update(found)  # mostly there are many, and none was seen before
+        else:
+            for task in tasks:
+                present = known.get(task.id)
+                if present is None or newer(task.seq, present.seq):
+                    known[task.id] = task
+        self._see(found)
+        return found
+
+    def _see(self, numbers: Collection[int]) -> None:
+        highest = max(numbers, default=0)
+        if highest >= FIRST_FOREIGN_ID:
+            highest = max((number for number in numbers if number < FIRST_FOREIGN_ID), default=0)
+        self.highest_id = max(self.highest_id, highest)
 
     # -- what others did --------------------------------------------------------------------------------------
 
@@ -263,7 +272,7 @@ class Recovery:
         if vouching is None or vouching.seq != self.settled.seq:
             return
         first = reading.records[0].seq if reading.records else None
-        known = published.acceptable([vouching, *_published_in(reading)], first)
+        known = published.acceptable([vouching, *self._published], first)
         edited = [name for name in snapshot.QUEUES if all(self.files[name] != files.get(name) for files in known)]
         differences: dict[str, list[str]] = {}
         if edited:
@@ -367,17 +376,6 @@ class Recovery:
         self.disk.sync_folder(self.folder)
         self.settled.state = state
         self.vouched = True
-
-
-def _published_in(reading: Reading) -> list[published.Published]:
-    """What compactions that did not come to their end were about to publish, or had in part."""
-    mark = b'"%b"' % published.PIECE.encode()
-    pieces = (
-        published.decode(_decode_change(record.body).state.get(published.PIECE))
-        for record in reading.records
-        if mark in record.body
-    )
-    return [piece for piece in pieces if piece is not None]
 
 
 def _bound(answered: dict[str, msgspec.Raw]) -> None:

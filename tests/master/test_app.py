@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from typing import Any
 
 import msgspec
@@ -63,6 +64,24 @@ def test_who_finds_the_port_that_answers_finds_the_others_too(
     run(story())
     assert set(opened) == set(config.all_ports)
     assert opened[-2:] == [config.ports.data_port, ports["data_port"]]
+
+
+def test_what_was_loaded_without_looking_for_garbage_is_followed_by_looking_for_it(make_lab: LabMaker) -> None:
+    config = load_config(make_lab(nodes=[]))
+
+    async def story() -> None:
+        master = Master(config)
+        running = asyncio.create_task(master.run())
+        await settled(lambda: running.done() or gc.isenabled())
+        assert not running.done()
+        master.stop()
+        await running
+
+    gc.disable()  # as the command does before it loads anything
+    try:
+        run(story())
+    finally:
+        gc.enable()
 
 
 def test_a_master_runs_until_it_is_stopped_and_its_epoch_is_durable(make_lab: LabMaker) -> None:

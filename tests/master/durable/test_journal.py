@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from master.durable.disk import SyncFailedError
-from master.durable.journal import Journal, decode_record, encode_record, read_journal
+from master.durable.journal import Journal, Record, decode_record, encode_record, read_journal
 from tests.master.durable.simulated_disk import SimulatedDisk
 from wire.errors import StoreCorruptError, StoreUnavailableError
 
@@ -20,7 +20,7 @@ def lines(*records: tuple[int, int]) -> list[bytes]:
 
 def test_a_record_comes_back_as_it_was_written() -> None:
     record = decode_record(encode_record(7, 5, '{"名": " a  b "}'.encode()).removesuffix(b"\n"))
-    assert record == (7, 5, '{"名": " a  b "}'.encode())
+    assert record == Record(7, 5, '{"名": " a  b "}'.encode())
 
 
 def test_cut_at_every_byte_gives_the_whole_records_before_it() -> None:

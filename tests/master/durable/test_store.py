@@ -205,6 +205,27 @@ def test_a_queue_newer_than_the_journal_is_refused(tmp_path: Path) -> None:
         started(tmp_path)
 
 
+@pytest.mark.parametrize("newer_in", ["wait_task.json", "hist_task.json"])
+def test_of_a_task_that_stands_in_two_files_and_the_journal_the_newest_copy_is_taken(
+    tmp_path: Path, newer_in: str
+) -> None:
+    store, _ = started(tmp_path)
+    record(store, Task(id=7, command="the oldest"), Task(id=8, command="of the journal alone"))
+    for _ in range(3):
+        last = record(store, Task(id=9, command="what else happened"))
+    store.close()
+    lines = {"wait_task.json": "the older", "hist_task.json": "the older", newer_in: "the newer"}
+    for name, command in lines.items():
+        seq = last if name == newer_in else last - 1
+        fresh = Task(id=11 + (name == newer_in), command="of this file alone", seq=seq)
+        (tmp_path / name).write_bytes(msgspec.json.encode([Task(id=7, command=command, seq=seq), fresh]))
+    store, image = started(tmp_path, Permit(edits=True))
+    store.close()
+    assert image.tasks[7].command == "the newer"
+    assert sorted(image.tasks) == [7, 8, 9, 11, 12]
+    assert image.next_id == 13
+
+
 def test_files_of_the_old_system_and_ours_may_be_mixed_if_somebody_says_so(tmp_path: Path) -> None:
     spoilt(tmp_path)
     old = {"task_id": "26112106053964", "exec": "python a.py", "need_gpus": "1", "state": "wait"}
