@@ -33,8 +33,8 @@ from master.files.log_reader import LogReader
 from master.files.service import Files
 from master.nodes.driver import CannotConnectError
 from master.nodes.fleet import Fleet
-from master.people.audit import AuditLog
 from master.peer import Peer as KernelPeer
+from master.people.audit import AuditLog
 from master.ports import hub
 from master.ports.hub import NODES, TASKS, Connection, Hub, PortLimits
 from master.ports.places import PlaceLimits

@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from master.core.people import Role
 from master.core.task import TaskState
 from master.people.audit import AuditLog
 from master.people.audit_file import NAME
-from master.ports import arrival
+from master.ports import arrival, hub
 from master.verbs import tasks
-from master.verbs.access import ALL_SCOPES, Caller, Role
+from master.verbs.access import ALL_SCOPES, Caller
 from master.verbs.audited import about, note
 from master.verbs.call import CHANGES
 from master.verbs.table import VERBS
@@ -40,7 +41,7 @@ def ann(role: Role = "admin", user: str = "ann") -> Caller:
 
 async def peer_as(master: InProcess, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> Peer:
     """A connection that is this caller's."""
-    monkeypatch.setattr(arrival, "by_kernel", lambda _peer: caller)
+    monkeypatch.setattr(hub, "by_kernel", lambda _peer, **_: lambda _people, _now: caller)
     peer = await master.peer()
     await peer.answer(peer.ask("no.such.verb"))
     return peer
@@ -210,7 +211,7 @@ def test_the_desktop_client_is_told_of_by_the_same_words(tmp_path: Path) -> None
 
 def test_a_desktop_client_that_may_not_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own_only = Caller("127.0.0.1", "desktop", "user", ALL_SCOPES, "desktop", counted_as="d")
-    monkeypatch.setattr(arrival, "by_desktop_client", lambda _address, _user: own_only)
+    monkeypatch.setattr(arrival, "by_desktop_client", lambda _address, _user: lambda _people, _now: own_only)
 
     def story(client: DesktopClient, master: DesktopPlace) -> None:
         number = in_loop(master, lambda: master.submit("true", state=TaskState.HELD))
