@@ -49,6 +49,7 @@ from master.nodes.registry import NodeConfig, load_registry
 from master.nodes.same_account import check_company, company_of, keys_in_reach
 from master.ownership import close_to_others
 from master.people.audit import AuditLog
+from master.people.directory import Directory
 from master.ports.arrival import Speaks
 from master.ports.hub import Hub, PortLimits
 from master.ports.places import PlaceLimits
@@ -182,6 +183,7 @@ class Master:
         nodes = load_registry(self.config.registry)
         check_conf(self.config)
         self._check(nodes)
+        Directory.of(self.config)  # one that could not be asked is told now
         make_folders(self.config)
         give_folder_to_group(self.config)
         self._close_task_info()

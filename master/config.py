@@ -20,18 +20,25 @@ from master.ownership import make_private, not_ours, user_name
 from master.visible_folders import plain_name
 from wire.errors import ConfigError
 
-Port = Annotated[int, msgspec.Meta(ge=1, le=65535)]
+MOST_PORT = 65535
+Port = Annotated[int, msgspec.Meta(ge=1, le=MOST_PORT)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 PORT_KEYS = ("monitor_port", "data_port", "train_state_port")
 MISSING_CURE = "`muster init` writes one that works on this machine"
-NOT_YET_USED = ("notify", "limits.failed_logins_per_minute")
+NOT_YET_USED = ("notify", "ldap")
 """Keys that are checked and kept, for parts that are still to come: whoever sets one is told so in the log."""
+LDAP_PORTS = {True: 636, False: 389}
+"""With TLS from the first byte on, and where it is asked for."""
 
 TASK_ENV = {"PYTHONUNBUFFERED": "1", "QT_QPA_PLATFORM": "offscreen"}
 
+_LDAP_URL = re.compile(
+    r"(?P<scheme>ldaps?)://(?:\[(?P<bare>[0-9a-f:.]+)\]|(?P<host>[^\s:/?#@\[\]]+))(?::(?P<port>[0-9]+))?/?",
+    re.IGNORECASE,
+)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -80,6 +87,28 @@ class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     cert: Text
     key: Text
+
+
+class Ldap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The lab's directory, which can say whether a password is somebody's. `url`: `ldaps://HOST[:PORT]`, or `ldap://`,
+    where TLS is asked for before anything else; `bind`: what `{user}` is called there; `ca`: whom to believe, PEM, the
+    system's authorities unless said."""
+
+    url: Text
+    bind: Text
+    ca: Text | None = None
+
+    @property
+    def place(self) -> tuple[str, int, bool]:
+        """Host, port, and whether TLS is spoken from the first byte on. Raises ValueError for another kind of url."""
+        found = _LDAP_URL.fullmatch(self.url)
+        if found is None:
+            raise ValueError("its host, its port if that is another than usual, and no more")
+        is_tls = found["scheme"].lower() == "ldaps"
+        port = int(found["port"] or LDAP_PORTS[is_tls])
+        if not 1 <= port <= MOST_PORT:
+            raise ValueError(f"a port is a number from 1 to {MOST_PORT}")
+        return found["bare"] or found["host"], port, is_tls
 
 
 class Scheduler(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -153,6 +182,7 @@ class ConfFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limits: Limits = Limits()
     influx: Influx | None = None
     notify: Notify | None = None
+    ldap: Ldap | None = None
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -179,6 +209,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tls: Literal["auto", "off"] | TlsFiles
     influx: Influx | None
     notify: Notify | None
+    ldap: Ldap | None
     not_yet_used: tuple[str, ...] = ()
 
     @property
@@ -230,6 +261,7 @@ def load_config(path: Path) -> Config:
         tls=conf.tls,
         influx=conf.influx,
         notify=conf.notify,
+        ldap=conf.ldap,
         not_yet_used=_set_but_unused(value),
     )
 
@@ -242,6 +274,8 @@ def typed(value: Any, path: Path) -> ConfFile:
     _check_networks(conf.desktop_client.networks, path)
     _check_addresses(conf.desktop_client.users, path)
     _check_visible(conf.visible_folders, path)
+    if conf.ldap is not None:
+        _check_ldap(conf.ldap, path)
     return conf
 
 
@@ -331,6 +365,20 @@ def _check_visible(names: tuple[str, ...], path: Path) -> None:
         except ValueError:
             allowed = 'a folder in `root`, like "data" (for one elsewhere make a link to it in `root`)'
             raise json_file.wrong(path, f"visible_folders[{index}]", name, allowed) from None
+
+
+def _check_ldap(ldap: Ldap, path: Path) -> None:
+    try:
+        host, _, _ = ldap.place
+        host.encode("idna")
+    except ValueError as error:
+        allowed = f"`ldaps://HOST`, or `ldap://HOST`, which is asked for TLS before it hears anything: {error}"
+        raise json_file.wrong(path, "ldap.url", ldap.url.rpartition("@")[2], allowed) from None
+    if ldap.bind.count("{user}") != 1 or set("{}") & set(ldap.bind.replace("{user}", "")) or ldap.bind == "{user}":
+        allowed = 'the name of a user there, with {user} in its place once, like "uid={user},ou=people,dc=lab"'
+        raise json_file.wrong(path, "ldap.bind", ldap.bind, allowed)
+    if ldap.ca is not None and "\0" in ldap.ca:
+        raise json_file.wrong(path, "ldap.ca", ldap.ca, "a path without NUL")
 
 
 def _set_but_unused(value: Any) -> tuple[str, ...]:

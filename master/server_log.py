@@ -14,7 +14,7 @@ from typing import NamedTuple
 from wire.harmless import harmless
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
-STRANGERS = ("muster.ports", "muster.desktop", "muster.report")
+STRANGERS = ("muster.ports", "muster.desktop", "muster.report", "muster.people")
 """Those who tell of whoever connects. Anybody can have them say something, as often as he likes."""
 NODES = ("muster.link",)
 """Those who tell what a node's agent says: counted for each node by itself."""

@@ -41,6 +41,8 @@ def _own(config: Config, nodes: Iterable[NodeConfig]) -> Iterator[tuple[str, Pat
     yield "psw_file", config.psw
     if isinstance(config.tls, TlsFiles):
         yield "tls.key", config.folder / Path(config.tls.key).expanduser()
+    if config.ldap is not None and config.ldap.ca is not None:
+        yield "ldap.ca", config.folder / Path(config.ldap.ca).expanduser()
     if config.influx is not None and config.influx.token.startswith(TOKEN_FILE):
         yield "influx.token", config.folder / Path(config.influx.token.removeprefix(TOKEN_FILE)).expanduser()
     for node in nodes:

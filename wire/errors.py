@@ -166,6 +166,13 @@ class NodeUnreachableError(MusterError):
     rpc_code = -32014
 
 
+class DirectoryError(MusterError):
+    """The lab's directory does not say whether a password is right: it cannot be reached, or answers wrongly."""
+
+    code = "directory"
+    rpc_code = -32017
+
+
 class StorageError(MusterError):
     """The disk or network storage under a file is full, takes no writes, fails or does not answer."""
 

@@ -223,8 +223,7 @@ def test_keys_of_parts_that_are_still_to_come_are_typed_and_named(tmp_path: Path
     assert config.notify is not None
     assert config.notify.urls == ("mailto://a",)
     assert config.not_yet_used == ("notify",)
-    config = load_config(conf(tmp_path, limits={"failed_logins_per_minute": 3}))
-    assert config.not_yet_used == ("limits.failed_logins_per_minute",)
+    assert load_config(conf(tmp_path, limits={"failed_logins_per_minute": 3})).not_yet_used == ()
 
 
 @pytest.mark.parametrize("name", ["/data", ".", "..", "data/../.."])
@@ -239,6 +238,63 @@ def test_the_networks_of_the_desktop_client_are_networks(tmp_path: Path) -> None
     assert config.not_yet_used == ()
     said = refusal(conf(tmp_path, desktop_client={"networks": ["10.0.0.0/8", "192.168.36.1/24"]}))
     assert said.startswith('desktop_client.networks[1]: found "192.168.36.1/24"')
+
+
+LDAP = {"url": "ldaps://ldap.lab", "bind": "uid={user},ou=people,dc=lab"}
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("ldaps://ldap.lab", ("ldap.lab", 636, True)),
+        ("ldaps://ldap.lab:6360/", ("ldap.lab", 6360, True)),
+        ("ldap://ldap.lab", ("ldap.lab", 389, False)),
+        ("LDAPS://192.168.36.2", ("192.168.36.2", 636, True)),
+        ("ldap://[fd00::2]:3890", ("fd00::2", 3890, False)),
+    ],
+)
+def test_the_directory_is_a_host_and_a_port_behind_tls(tmp_path: Path, url: str, place: tuple[str, int, bool]) -> None:
+    config = load_config(conf(tmp_path, ldap={**LDAP, "url": url}))
+    assert config.ldap is not None
+    assert config.ldap.place == place
+    assert config.ldap.ca is None
+    assert config.not_yet_used == ("ldap",)
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"url": "http://ldap.lab"}, 'ldap.url: found "http://ldap.lab", expected `ldaps://HOST`, or `ldap://HOST`'),
+        ({"url": "ldapi:///run/slapd"}, "ldap.url: found "),
+        ({"url": "ldap.lab"}, "ldap.url: found "),
+        ({"url": "ldaps://"}, "ldap.url: found "),
+        ({"url": "ldaps://ldap.lab/dc=lab"}, "ldap.url: found "),
+        ({"url": "ldaps://ldap.lab?uid"}, "ldap.url: found "),
+        ({"url": "ldaps://ldap.lab:0x27c"}, "ldap.url: found "),
+        ({"url": "ldaps://ldap.lab:99999"}, "ldap.url: found "),
+        ({"url": "ldaps://ldap.lab:0"}, "ldap.url: found "),
+        ({"url": "ldaps://[fd00::2"}, "ldap.url: found "),
+        ({"url": "ldaps://" + "x" * 70}, "ldap.url: found "),
+        ({"url": "ldaps://a b"}, "ldap.url: found "),
+        ({"bind": "cn=admin,dc=lab"}, 'ldap.bind: found "cn=admin,dc=lab", expected the name of a user there, with'),
+        ({"bind": "uid={user},cn={user}"}, "ldap.bind: found "),
+        ({"bind": "uid={user},ou={group}"}, "ldap.bind: found "),
+        ({"bind": "{user}"}, "ldap.bind: found "),
+        ({"bind": ""}, "ldap.bind: found "),
+        ({"ca": "a\0b"}, "ldap.ca: found "),
+        ({"tls": False}, "ldap: unknown key `tls`; allowed are url, bind, ca"),
+    ],
+)
+def test_a_directory_that_could_not_be_asked_in_safety_is_told_with_its_key(
+    tmp_path: Path, keys: dict[str, Any], said: str
+) -> None:
+    assert refusal(conf(tmp_path, ldap={**LDAP, **keys})).startswith(said)
+
+
+def test_a_password_in_the_directorys_address_is_not_shown(tmp_path: Path) -> None:
+    said = refusal(conf(tmp_path, ldap={**LDAP, "url": "ldaps://cn=admin:hunter2@ldap.lab"}))
+    assert said.startswith('ldap.url: found "ldap.lab"')
+    assert "hunter2" not in said
 
 
 def test_folders_are_made_when_asked_and_not_by_reading(tmp_path: Path) -> None:

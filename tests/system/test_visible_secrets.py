@@ -63,6 +63,13 @@ def test_one_secret_in_a_visible_folder_is_enough(lab: Lab, key: str) -> None:
     assert f"{lab.folder / place} ({key})" in refusal(lab)
 
 
+def test_the_authority_for_which_a_directory_is_believed_is_not_peoples_to_change(lab: Lab) -> None:
+    (lab.folder / "data").mkdir()
+    directory = {"url": "ldaps://ldap.lab", "bind": "uid={user},dc=lab", "ca": "data/ca.pem"}
+    lab.write_conf(visible_folders=["data"], desktop_client=OUTSIDE, ldap=directory)
+    assert f"{lab.folder / 'data/ca.pem'} (ldap.ca)" in refusal(lab)
+
+
 def test_a_registry_whose_key_people_may_read_is_not_taken_over(lab: Lab) -> None:
     (lab.folder / "data").mkdir()
     lab.write_conf(visible_folders=["data"], desktop_client=OUTSIDE)

@@ -39,6 +39,8 @@ NODE: dict[str, Any] = {"name": "a", "driver": "local", "gpu_probe": "declared",
         ({"limits": {"frames": 1}}, "frames"),
         ({"scheduler": {"grace_s": "long"}}, "grace_s"),
         ({"tls": "maybe"}, "tls"),
+        ({"ldap": {"url": "http://ldap.lab", "bind": "uid={user},dc=lab"}}, "ldap.url"),
+        ({"ldap": {"url": "ldaps://ldap.lab", "bind": "uid={user},dc=lab", "ca": "no.pem"}}, "ldap.ca"),
     ],
 )
 def test_a_mistake_in_the_configuration_names_file_and_key(lab: Lab8, keys: dict[str, Any], named: str) -> None:

@@ -18,4 +18,19 @@ PEOPLE: dict[str, str] = {
     "claim_of_somebody": "{name} is a user that was added, who may come in himself: only what owners of tasks had "
     "before there were users can be claimed",
     "too_many_tokens": "{name} has {most} tokens, which is all one may have: revoke some (`muster tokens list`)",
+    "password_too_short": (
+        "a password has at least {least} characters; three or four words that do not belong together are easily kept"
+    ),
+    "password_too_long": "a password has at most {most} bytes",
+    "password_of_name": "this password is made of the name {name}, which is tried first: take another",
+    "password_easily_guessed": (
+        "this password is made of words, years or rows of keys that are tried first: take another, such as three or "
+        "four words that do not belong together"
+    ),
+    "log_ins_busy": "too many are logging in at this moment: try again in {seconds} s",
+    "log_ins_failed": "too many log-ins failed: try again in {seconds} s",
+    "directory_silent": (
+        "the lab's directory does not answer as it should, so no password can be checked there: try again later; the "
+        "master's log says why"
+    ),
 }
