@@ -17,7 +17,7 @@ _SHORTEST_ROW = 3
 _FEW_DIGITS = 15
 """A number that is shorter is a telephone's, a birthday, or one's own."""
 _LONGEST_LOOKED_AT = 200
-"""Characters; a sentence of more is long enough."""
+"""Characters; what lies behind makes nothing weaker."""
 _BETWEEN = re.compile(r"[ ._-]")
 _REPEATED = re.compile(r"(.{2,}?)\1+", re.DOTALL)
 
@@ -77,28 +77,24 @@ def _rows() -> frozenset[str]:
 
 
 _ROWS = _rows()
-_LONGEST_WORD = max(map(len, WORDS))
-_LONGEST_ROW = max(map(len, _ROWS))
+_LONGEST_PIECE = max(map(len, WORDS | _ROWS))
 
 
 def is_easily_guessed(password: str, name: str = "") -> bool:
     """Whether it is one of those that are tried first, where it is tried with the name of its user."""
-    text = unicodedata.normalize("NFKC", password[:_LONGEST_LOOKED_AT]).casefold()
-    if len(password) > _LONGEST_LOOKED_AT and not _repeats(text):
-        return False
-    if (text.isdecimal() and len(text) < _FEW_DIGITS) or _repeats(text):
+    text = unicodedata.normalize("NFKC", password[:_LONGEST_LOOKED_AT]).casefold()[:_LONGEST_LOOKED_AT]
+    if text.isdecimal() and len(text) < _FEW_DIGITS:
         return True
-    whose = unicodedata.normalize("NFKC", name).casefold()
-    cost = min(_cost(_REPEATED.sub(r"\1", way), whose) for way in {text, _BETWEEN.sub("", text)})
+    names = frozenset(_BETWEEN.split(unicodedata.normalize("NFKC", name).casefold())) - {""}
+    cost = min(_cost(_REPEATED.sub(r"\1", way), names) for way in {text, _BETWEEN.sub("", text)})
     # What is all signs costs as many as it has, and is not made of anything.
     return cost <= MOST_COST and cost < len(text)
 
 
-def _cost(text: str, name: str) -> int:
+def _cost(text: str, names: frozenset[str]) -> int:
     """What somebody pays who tries pieces one behind the other."""
     spellings = (text, *(text.translate(table) for table in _LEET))
-    names = {name, *(part for part in name.replace("-", "_").split("_") if part)} - {""}
-    longest = max(_LONGEST_WORD, _LONGEST_ROW, *map(len, names), 0) if names else max(_LONGEST_WORD, _LONGEST_ROW)
+    longest = max(_LONGEST_PIECE, *map(len, names), 0)
     costs = [0]
     for end in range(1, len(text) + 1):
         best = costs[end - 1] + (_LETTER if text[end - 1].isalpha() else _SIGN)
@@ -109,10 +105,10 @@ def _cost(text: str, name: str) -> int:
     return costs[-1]
 
 
-def _piece(begin: int, end: int, spellings: tuple[str, ...], names: set[str]) -> int:
+def _piece(begin: int, end: int, spellings: tuple[str, ...], names: frozenset[str]) -> int:
     """What this piece costs as a whole; more than anybody pays where it is none."""
     piece = spellings[0][begin:end]
-    if piece in _ROWS or _is_year(piece) or (end - begin >= _SHORTEST_ROW and len(set(piece)) == 1):
+    if piece in _ROWS or _is_year(piece):
         return _ROW
     if any(spelling[begin:end] in WORDS or spelling[begin:end] in names for spelling in spellings):
         return _WORD
@@ -121,8 +117,3 @@ def _piece(begin: int, end: int, spellings: tuple[str, ...], names: set[str]) ->
 
 def _is_year(piece: str) -> bool:
     return len(piece) == len("2026") and piece.isdecimal() and piece[:2] in ("19", "20")
-
-
-def _repeats(text: str) -> bool:
-    """Whether it is little more than one piece, thrice or more, one behind the other."""
-    return any(text == (text[:length] * len(text))[: len(text)] for length in range(1, len(text) // 3 + 1))

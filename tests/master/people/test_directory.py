@@ -224,20 +224,32 @@ def test_what_is_slipped_in_before_tls_begins_is_not_heard_behind_it(
     assert b"otter" not in b"".join(heard)
 
 
+OTHER = ldap._message(1, ldap._element(0x61, ldap._element(10, b"\0") + ldap._element(4, b"") * 2))
+
+
 @pytest.mark.parametrize(
-    "answer",
-    [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"0\x84\xff\xff\xff\xff", b"0\x85\0\0\0\0\1", b"0\x80\0\0", LET_IN],
-    ids=["nothing", "HTTP", "endless", "a length of five bytes", "no length", "another answer"],
+    ("answer", "why"),
+    [
+        (b"", "it closed the connection"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "what answers speaks no LDAP"),
+        (b"0\x84\xff\xff\xff\xff", "its answer is too long"),
+        (b"0\x85\0\0\0\0\1", "its answer is too long"),
+        (b"0\x80\0\0", "its answer cannot be read"),
+        (YES[:-1], "it closed the connection"),
+        (YES.replace(b"\2\1\1", b"\2\1\2"), "it answers something else than was asked"),
+        (OTHER, "it answers something else than was asked"),
+    ],
+    ids=["nothing", "HTTP", "endless", "a length of five bytes", "no length", "cut off", "another one's", "of a bind"],
 )
 def test_what_is_no_answer_is_told_as_the_directorys_trouble(
-    answer: bytes, ca: Path, caplog: pytest.LogCaptureFixture
+    answer: bytes, why: str, ca: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def conversation(line: socket.socket) -> None:
         line.recv(1000)
         line.sendall(answer)
 
     with server(conversation) as place:
-        assert "cannot say who somebody is" in trouble(asked(f"ldap://{place}", ca), caplog)
+        assert trouble(asked(f"ldap://{place}", ca), caplog).endswith(f"cannot say who somebody is: {why}")
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(ca: Path, caplog: pytest.LogCaptureFixture) -> None:
