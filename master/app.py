@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import gc
-import importlib.metadata
 import logging
 import os
 import resource
@@ -65,6 +64,7 @@ from master.watchers.registry_watcher import RegistryWatcher
 from wire import agent as wire
 from wire.errors import ConfigError
 from wire.message import Message
+from wire.version import VERSION
 
 log = logging.getLogger("muster")
 
@@ -139,7 +139,6 @@ class Master:
             needed=_needed(config),
         )
         self.audit = AuditLog(config.task_info / AUDIT)
-        self._version = importlib.metadata.version("muster")
         self._started_at = time.time()
         self._stopping = asyncio.Event()
         self._in_reach: Message | None = None
@@ -158,7 +157,7 @@ class Master:
         """The part of `server.info` that is known here."""
         config, desktop = self.config, self.config.desktop_client.ports
         return About(
-            version=self._version,
+            version=VERSION,
             pid=os.getpid(),
             started_at=self._started_at,
             conf=str(config.path),
@@ -231,7 +230,7 @@ class Master:
         executor: Executor = Agents(engine, self._settings, self.fleet.send)
         engine.perform = executor.perform
         try:
-            news.say(f"服务端已启动（版本 {self._version}）")
+            news.say(f"服务端已启动（版本 {VERSION}）")
             await self._serve(engine, hub, nodes)
             news.say("服务端已停止，运行中的任务继续运行")
         finally:

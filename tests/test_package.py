@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import packages_distributions
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 import pytest
@@ -19,6 +19,7 @@ import muster
 from client import shapes
 from tests.client.fake_master import FakeMaster, task
 from wire import errors
+from wire.version import VERSION
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("muster", "client", "master", "monitor", "wire")
@@ -39,6 +40,12 @@ def test_what_people_import_is_one_package(tmp_path: Path) -> None:
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
     assert (done.stdout, done.stderr) == ("7\nsucceeded\n", "")
+
+
+def test_it_says_of_itself_the_version_that_is_installed() -> None:
+    assert version("muster") == PROJECT["project"]["version"] == VERSION
+    muster_ = [sys.executable, "-c", "import sys; from client.cli.begin import main; sys.exit(main())", "--version"]
+    assert subprocess.run(muster_, capture_output=True, text=True, check=True).stdout == f"muster {VERSION}\n"
 
 
 def test_it_hands_on_every_error_that_a_client_is_told() -> None:

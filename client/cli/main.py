@@ -95,7 +95,9 @@ def _split(argv: list[str]) -> tuple[list[str], str | None, list[str]]:
 
 def _without_command(options: list[str]) -> int:
     if "--version" in options or "-V" in options:
-        print(f"muster {_version()}")
+        from wire.version import VERSION
+
+        print(f"muster {VERSION}")
         return 0
     unknown = [option for option in options if option not in ("-h", "--help")]
     if unknown:
@@ -127,17 +129,6 @@ def _similar(name: str) -> str:
 
     close = get_close_matches(name, COMMANDS, 1)
     return f" (did you mean `muster {close[0]}`?); see `muster --help`" if close else "; see `muster --help`"
-
-
-def _version() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    for distribution in ("muster", "muster-queue"):
-        try:
-            return version(distribution)
-        except PackageNotFoundError:
-            continue
-    return "(not installed: run from its source)"
 
 
 def _failed(error: Exception) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from wire.errors import MusterError
 
@@ -118,7 +119,12 @@ def _part_of(match: re.Match[str]) -> str:
     return f"(?P<{name}>{kind})"
 
 
-_PATTERNS = [(re.compile(re.sub("<([a-z]+)>", _part_of, words), re.DOTALL), text) for words, text in _TABLE]
+@cache
+def _patterns() -> list[tuple[re.Pattern[str], str]]:
+    """Made when there is something to translate: a twentieth of a start."""
+    return [(re.compile(re.sub("<([a-z]+)>", _part_of, words), re.DOTALL), text) for words, text in _TABLE]
+
+
 LONGEST = 1000
 """Characters of a text that is looked for: nobody wrote a longer one."""
 
@@ -137,7 +143,7 @@ def words_in_chinese(text: str) -> str:
 def _found(text: str) -> Iterator[str]:
     if len(text) > LONGEST:
         return
-    for pattern, chinese in _PATTERNS:
+    for pattern, chinese in _patterns():
         match = pattern.fullmatch(text)
         if match is not None:
             yield chinese.format_map({name: _part(name, value) for name, value in match.groupdict().items()})

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
 
 from master.core.inventory import NodeState
-from master.doctor.examine import examine
 from master.doctor.finding import Finding, Verdict, worst
-from master.doctor.node import Lab
 from master.verbs.base import Context
+
+if TYPE_CHECKING:
+    from master.doctor.node import Lab
 
 _under_way: set[asyncio.Task[list[Examined]]] = set()
 """What was begun is brought to its end, also when who asked for it leaves: it has files to remove."""
@@ -39,6 +40,8 @@ def doctor(context: Context, params: Names) -> Awaitable[list[Examined]]:
     names = list(dict.fromkeys(params.names)) or list(context.core.inventory.nodes)
     for name in names:
         context.core.node(name)
+    from master.doctor.node import Lab  # noqa: PLC0415  (seldom asked for, and much to load)
+
     lab = Lab(context.core, context.master.fleet, context.master.config)
     job = asyncio.get_running_loop().create_task(_examine(lab, names))
     _under_way.add(job)
@@ -47,6 +50,8 @@ def doctor(context: Context, params: Names) -> Awaitable[list[Examined]]:
 
 
 async def _examine(lab: Lab, names: list[str]) -> list[Examined]:
+    from master.doctor.examine import examine  # noqa: PLC0415  (see above)
+
     found = await examine(lab, names)
     return [_view(lab, name, findings) for name, findings in found.items()]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from master.verbs.openapi import PATH, REF, document, params_prose, prose
 from master.verbs.table import VERBS
 from wire import errors
 from wire.english import SENTENCES
+from wire.version import VERSION
 
 ROOT = Path(__file__).parents[2]
 OPENAPI = Path("wire/openapi.json")
@@ -26,7 +26,7 @@ WIRE = Path("docs/wire.md")
 
 def written(root: Path = ROOT) -> dict[Path, str]:
     """The files, by their paths beneath `root`, as they should be. What is not made from the table stays as it is."""
-    whole = document(VERBS, version("muster"))
+    whole = document(VERBS, VERSION)
     page = (root / WIRE).read_text(encoding="utf-8")
     page = between(page, "verbs", verbs_table(VERBS, whole))
     page = between(page, "answers", answers_list(whole["components"]["schemas"]))
