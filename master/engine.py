@@ -49,9 +49,6 @@ class Observer(Protocol):
     def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
         """These tasks changed, these are gone, these nodes changed."""
 
-    def let_out(self) -> None:
-        """All answers and news of this commit were given: send them, without waiting for another turn of the loop."""
-
 
 Reply = Callable[[MusterError | None], None]
 """Called after the commit; with the error if what was asked for could not be made durable."""
@@ -65,6 +62,9 @@ class Engine:
         self.store = store
         self.archive = Archive(store.folder, store.disk)
         self.observers: list[Observer] = []
+        self.let_out: list[Callable[[], None]] = []
+        """Whoever sends, called when all answers and news of a commit were given: no other turn of the loop is waited
+        for."""
         self.perform: Callable[[list[Effect]], None] = _nobody
         self._keep_history = keep_history
         self._replies: list[Reply] = []
@@ -74,7 +74,7 @@ class Engine:
         self.stalled = False
         """Whether changes wait for a disk that takes no writes."""
         self.lets_out = False
-        """Whether answers and news of a commit are being given: `Observer.let_out` comes behind them."""
+        """Whether answers and news of a commit are being given: `let_out` comes behind them."""
         self._closed = False
         self._commit_at: asyncio.Handle | None = None
         self._next_plan = 0.0
@@ -167,8 +167,8 @@ class Engine:
         def publish(_error: MusterError | None) -> None:
             for observer in self.observers:
                 observer.published(tasks, [], set())
-            for observer in self.observers:
-                observer.let_out()
+            for send in self.let_out:
+                send()
 
         self.reply(publish)
 
@@ -221,7 +221,8 @@ class Engine:
             self._plan_if_due()
         self._take()
         try:
-            self._reach("before_sync")
+            if failpoint.armed:
+                self._reach("before_sync")
             self._write()
         except StoreUnavailableError as error:
             self._stall(error)
@@ -230,7 +231,8 @@ class Engine:
             # The kernel may have dropped the pages; what the file holds is unknown until somebody reads it again.
             log.critical("%s", error)
             os._exit(EXIT_SYNC_FAILED)
-        self._reach("after_sync")
+        if failpoint.armed:
+            self._reach("after_sync")
         was_stalled, self.stalled, self._unsynced = self.stalled, False, False
         self.core.unsaved.clear()
         self._let_out()
@@ -286,8 +288,8 @@ class Engine:
             for observer in self.observers:
                 observer.published(change.tasks, change.gone, nodes)
         self.lets_out = False
-        for observer in self.observers:
-            observer.let_out()
+        for send in self.let_out:
+            send()
 
     def _do(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -296,7 +298,7 @@ class Engine:
         effects = [effect for effect in effects if not isinstance(effect, WakeAt)]
         if effects:
             self.perform(effects)
-            if failpoint.armed():
+            if failpoint.armed:
                 # Links send at the end of this turn of the loop; this comes behind them.
                 asyncio.get_running_loop().call_soon(self._reach_sent, effects)
 
@@ -327,8 +329,6 @@ class Engine:
     # -- failpoints of the commit, by what is in it -------------------------------------------------------------
 
     def _reach(self, moment: str) -> None:
-        if not failpoint.armed():
-            return
         for change, _ in self._published:
             for task in change.tasks:
                 failpoint.reach(f"{_PATH.get(task.state, 'other')}.{moment}")
@@ -344,7 +344,7 @@ class Engine:
     # -- compaction -------------------------------------------------------------------------------------------
 
     def _compaction_is_due(self) -> bool:
-        if failpoint.compaction_wanted():
+        if failpoint.armed and failpoint.compaction_wanted():
             return True
         return self.store.should_compact() and time.monotonic() >= self._compact_from
 

@@ -57,16 +57,13 @@ _armed: dict[str, int] = {}
 if _setting := os.environ.get("MUSTER_FAILPOINT"):
     _name, _, _count = _setting.partition(":")
     _armed[_name] = int(_count or 1)
-
-
-def armed() -> bool:
-    """Whether any point is armed: spares the hot path the look at what it commits."""
-    return bool(_armed)
+armed = bool(_armed)
+"""Whether any point is armed: spares the hot path the look at what it commits."""
 
 
 def compaction_wanted() -> bool:
     """Whether a point of the compaction is armed, which else would come after megabytes only."""
-    return bool(_armed) and any(name in _armed for name in COMPACTION)
+    return any(name in _armed for name in COMPACTION)
 
 
 def reach(name: str) -> None:

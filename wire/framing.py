@@ -46,9 +46,11 @@ class LineDecoder:
             lines[0] = bytes(self._head)
             self._head.clear()
         last = lines.pop()
-        for line in lines:
-            self._check(len(line))
-        self._keep(last)
+        if len(data) > self.limit:
+            for line in lines:
+                self._check(len(line))
+        if last:
+            self._keep(last)
         return [line for line in lines if line and line != b"\r"]
 
     @property

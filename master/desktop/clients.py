@@ -138,9 +138,6 @@ class DesktopClients:
         if tasks or gone:
             self._tasks.note(tasks, gone)
 
-    def let_out(self) -> None:
-        """Pushes have their own time."""
-
     def close(self) -> None:
         """No more pushes."""
         self._tasks.close()

@@ -75,6 +75,7 @@ class News:
         """What is not in the file yet, and when it will be."""
         self._timer: asyncio.TimerHandle | None = None
         engine.observers.append(self)
+        engine.let_out.append(self._write_soon)
 
     def say(self, text: str) -> None:
         """One line, behind what has happened so far."""
@@ -137,7 +138,7 @@ class News:
         for name in sorted(nodes):
             self._of_node(name)
 
-    def let_out(self) -> None:
+    def _write_soon(self) -> None:
         """Have it written down soon, a thousand commits together: nobody is to wait for it."""
         if self._lines and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(SOON_S, self._write)

@@ -180,7 +180,9 @@ class OsDisk:
     def length_at(self, fd: int, path: Path) -> int | None:
         """Compare what stat says of both."""
         found = _stat(path)
-        return found.st_size if found is not None and _identity(found) == self._identity_of(fd) else None
+        if found is None or (found.st_dev, found.st_ino) != (self._identities.get(fd) or self._identity_of(fd)):
+            return None
+        return found.st_size
 
     def is_in_place(self, folder: Path) -> bool:
         """Compare what stat says of both."""

@@ -89,9 +89,6 @@ class LogReader:
             self._wake(gone)
             self._wake([task.id for task in tasks if task.state in ENDED])
 
-    def let_out(self) -> None:
-        """Nothing is kept back here."""
-
     def _wake(self, task_ids: Iterable[int]) -> None:
         for task_id in task_ids:
             for waiter in self._by_task.get(task_id, ()):

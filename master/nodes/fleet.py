@@ -139,9 +139,6 @@ class Fleet:
         if nodes:
             self._note_leaving()
 
-    def let_out(self) -> None:
-        """Nothing is kept back here."""
-
     def _log_sick(self, name: str) -> None:
         """Nodes that start nothing, and those that somebody returned: once each."""
         node = self._engine.core.inventory.nodes.get(name)

@@ -210,6 +210,8 @@ class Outlet:
     def flush(self) -> None:
         """Send it now, or as much of it as the buffer takes: the rest goes as the peer reads."""
         self._gathers = False
+        if not self._out:
+            return
         if self._transport.is_closing():
             self.unsent -= sum(map(len, self._out))
             self._out.clear()

@@ -58,6 +58,8 @@ class Connection(asyncio.Protocol):
         self._streams = streams
         self._decoder = LineDecoder(limit)
         self._room = room
+        self._kept: int | None = None
+        """Bytes that are kept for it by the last word; what its arrival kept is not known here."""
         self._waiting: deque[bytes] = deque()
         self._jobs: set[asyncio.Task[None]] = set()
         self._next_turn: asyncio.Handle | None = None
@@ -108,9 +110,12 @@ class Connection(asyncio.Protocol):
         except FrameError as error:
             self._end(ProtocolError(Message("bad_frame", said=str(error))))
             return
-        if not self._entrance.hold(self._decoder.pending):
-            self._is_over = True
-            return
+        kept = self._decoder.pending
+        if kept != self._kept:
+            self._kept = kept
+            if not self._entrance.hold(kept):
+                self._is_over = True
+                return
         self._waiting.extend(frames)
         if self._next_turn is None:
             self._take_turn()

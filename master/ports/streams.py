@@ -63,6 +63,7 @@ class Streams:
         self._unsent: dict[Subscriber, None] = {}
         self._send_at: asyncio.Handle | None = None
         engine.observers.append(self)
+        engine.let_out.append(self.let_out)
 
     def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
         """Tell the subscribers what has become durable. Each update is encoded once for all."""

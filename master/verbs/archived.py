@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import wraps
 from typing import Annotated, Any, Protocol, TypeVar
@@ -155,13 +155,14 @@ def or_recalled(handle: Callable[[Context, P], Any]) -> Callable[[Context, P], A
 
 
 def or_after(
-    handle: Callable[[Context, Any], Any], predecessors: Callable[[Any], Iterable[int]]
+    handle: Callable[[Context, Any], Any], predecessors: Callable[[Any], list[int]]
 ) -> Callable[[Context, Any], Any]:
     """`handle`, with the ends of archived tasks that the caller wants to come after."""
 
     @wraps(handle)
     def handled(context: Context, params: Any) -> Any:
-        missing = [task_id for task_id in predecessors(params) if _may_be_archived(context, task_id)]
+        named = predecessors(params)
+        missing = [task_id for task_id in named if _may_be_archived(context, task_id)] if named else []
         return later(context, params, missing) if missing else handle(context, params)
 
     async def later(context: Context, params: Any, missing: list[int]) -> Any:
@@ -177,7 +178,7 @@ def or_after(
 
 def named(spec: Spec) -> list[int]:
     """The predecessors that a submit names."""
-    return [after.id for after in spec.after]
+    return [after.id for after in spec.after] if spec.after else []
 
 
 def named_in_changes(params: Edit) -> list[int]:

@@ -139,7 +139,8 @@ class Calls:
         if isinstance(result, GeneratorType):
             job = Job(result, partial(self._made, name, params, done), is_wanted)
             return None if self._door.turns.begin(job) else job
-        if isinstance(result, Awaitable):
+        # What is done at once gives a Struct, mostly; to ask whether something can be awaited costs more.
+        if not isinstance(result, msgspec.Struct) and isinstance(result, Awaitable):
             return asyncio.ensure_future(self._awaited(name, params, result, done))
         self._note(name, params, result)
         done(result, None)

@@ -106,9 +106,6 @@ class IdleWatcher:
         if self.detector.forget(task_id) is Step.WORKS:
             self._engine.event(lambda: self._engine.core.warn(task_id, None))
 
-    def let_out(self) -> None:
-        """Nothing is kept back here."""
-
 
 def last_written(path: str) -> float | None:
     """When a log was last written, in seconds since the epoch; None where that cannot be said. For a thread."""

@@ -152,10 +152,8 @@ def test_observers_hear_of_what_is_durable(tmp_path: Path) -> None:
                 def published(self, tasks: list[Task], _gone: list[int], _nodes: set[str]) -> None:
                     heard.append([task.id for task in tasks])
 
-                def let_out(self) -> None:
-                    heard.append([0])
-
             master.engine.observers.append(Listener())
+            master.engine.let_out.append(lambda: heard.append([0]))
             master.disk.on_sync = lambda: heard.append([-1])
             submit(master)
             await settled(lambda: len(heard) == 3)
