@@ -71,7 +71,10 @@ def part_on(parts: Iterable[Part], node: str) -> Part | None:
 
 def sent_as(parts: Iterable[Part], launch_id: str) -> Part | None:
     """The part that was sent under this id, if there is one."""
-    return next((part for part in parts if part.launch_id == launch_id), None)
+    for part in parts:
+        if part.launch_id == launch_id:
+            return part
+    return None
 
 
 def with_known(parts: Iterable[Part], launch_id: str, **facts: Any) -> list[Part]:

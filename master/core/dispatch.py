@@ -69,8 +69,10 @@ class Dispatch:
     def find(self, node: str, launch_id: str) -> Task | None:
         """The task of an attempt, for the node that it was sent to: no other has a word in it."""
         task_id = self._by_launch.get(launch_id)
-        task = None if task_id is None else self._book.tasks[task_id]
-        part = None if task is None else sent_as(task.allocation, launch_id)
+        if task_id is None:
+            return None
+        task = self._book.tasks[task_id]
+        part = sent_as(task.allocation, launch_id)
         return task if part is not None and part.node == node else None
 
     # -- what the planner decides -----------------------------------------------------------------------------

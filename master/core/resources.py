@@ -256,4 +256,6 @@ def give_back(place: Node | Cluster, needs: Iterable[Need], task: Task, part: Al
 
 
 def _numbered(part: Allocation | None) -> list[tuple[str, Numbers]]:
-    return [(row.name, row.numbers) for row in RESOURCES.values() if part is not None and row.numbers is not None]
+    if part is None:
+        return []
+    return [(row.name, row.numbers) for row in RESOURCES.values() if row.numbers is not None]

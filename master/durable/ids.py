@@ -33,6 +33,8 @@ ENDED = "ended"
 AHEAD = 200
 """So many ids are promised at a time: a write more in every so many submits, and at most as wide a gap after a power
 cut."""
+TIMES, MOST_AHEAD = 4, 5000
+"""Where many are given by each commit: so many times as many, up to this."""
 
 
 class Promised:
@@ -82,12 +84,13 @@ class Promised:
             self._promise(highest)
 
     def _promise(self, highest: int) -> None:
-        lines = f"{highest + AHEAD}\n{self._disk.boot()}\n{self.given}\n"
+        promised = highest + min(max(AHEAD, TIMES * (highest - self.given)), MOST_AHEAD)
+        lines = f"{promised}\n{self._disk.boot()}\n{self.given}\n"
         # A disk that takes nothing now is told by the journal's own write; this is tried again with the next commit.
         with suppress(OSError):
             self._publish(lines)
             self._fd = self._disk.extend(self._folder / FILE)
-            self.last = highest + AHEAD
+            self.last = promised
             self._witness.promise(self.last)
 
     def note(self, highest: int) -> None:

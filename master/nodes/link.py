@@ -283,8 +283,12 @@ class Link:
             names = {"pid": started.pid, "pid_start": started.pid_start}
             now = time.time()
             log_size = (started.log_bytes, started.log_limit)
-            self._engine.event(lambda: core.started(self.node, started.launch_id, started.at, now, **names))
-            self._engine.event(lambda: core.log_grows(self.node, started.launch_id, *log_size))
+
+            def change() -> None:
+                core.started(self.node, started.launch_id, started.at, now, **names)
+                core.log_grows(self.node, started.launch_id, *log_size)
+
+            self._engine.event(change)
         elif op == "exit":
             ended = agent_messages.as_ended(line).exit()
             failpoint.reach("exit.received")

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
-from functools import partial
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from master.core.agent_messages import EncodedSample
 from master.core.task import Task
@@ -20,6 +19,8 @@ from master.verbs.surroundings import Surroundings
 from master.verbs.turns import Job, Turns, Work
 from master.views.nodes import node_view
 from master.views.tasks import task_view
+
+K = TypeVar("K", int, str)
 
 TASKS, NODES = "train_state_port", "monitor_port"
 TELLS: dict[str, Told] = {TASKS: "tasks", NODES: "nodes"}
@@ -68,17 +69,22 @@ class Streams:
     def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
         """Tell the subscribers what has become durable. Each update is encoded once for all."""
         if self.subscribers[TASKS]:
-            news = self._tell_tasks([*gone, *(task.id for task in tasks)])
-            self.turns.begin(Job(news, _told, is_wanted=lambda: bool(self.subscribers[TASKS])))
+            task_ids = [*gone, *[task.id for task in tasks]]
+            if len(task_ids) <= SLICE and not self.turns.busy:  # else it would overtake others
+                for task_id in task_ids:
+                    self._tell(self.subscribers[TASKS], task_id, self.task_update)
+            else:
+                news = self._tell_tasks(task_ids)
+                self.turns.begin(Job(news, _told, is_wanted=lambda: bool(self.subscribers[TASKS])))
         watchers = self.subscribers[NODES]
         if watchers:
             for name in nodes:
-                self._tell(watchers, name, partial(self.node_update, name))
+                self._tell(watchers, name, self.node_update)
 
     def _tell_tasks(self, task_ids: list[int]) -> Work:
         """A batch of ten thousand is told in slices: each task as it is then, once that is durable."""
         for place, task_id in enumerate(task_ids, 1):
-            self._tell(self.subscribers[TASKS], task_id, partial(self.task_update, task_id))
+            self._tell(self.subscribers[TASKS], task_id, self.task_update)
             if place % SLICE == 0:
                 yield
                 while not self.engine.is_settled:
@@ -132,14 +138,14 @@ class Streams:
             watchers.pop(session, None)
 
     @staticmethod
-    def _tell(watchers: Iterable[Subscriber], key: int | str, encode: Callable[[], bytes]) -> None:
+    def _tell(watchers: Iterable[Subscriber], key: K, encode: Callable[[K], bytes]) -> None:
         frame: bytes | None = None
         for session in watchers:
             if session.wants(key):
                 if session.lags:
                     session.remember(key)
                 else:
-                    frame = frame or encode()
+                    frame = frame or encode(key)
                     session.send(frame)
 
 

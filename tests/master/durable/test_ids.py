@@ -11,7 +11,7 @@ import pytest
 
 from master.core.task import Change, Task
 from master.durable.disk import Disk, OsDisk
-from master.durable.ids import AHEAD
+from master.durable.ids import AHEAD, MOST_AHEAD
 from master.durable.store import Image, Store
 from tests.master.durable.simulated_disk import SimulatedDisk
 
@@ -101,6 +101,20 @@ def test_after_a_power_cut_ids_go_on_beyond_all_that_were_promised() -> None:
     store, again = started(FOLDER, store.disk)
     assert again.next_id == image.next_id
     assert not store.damage
+
+
+def test_where_many_ids_are_given_at_once_not_each_commit_promises_anew() -> None:
+    disk = SimulatedDisk()
+    store, _ = started(FOLDER, disk)
+    promised = set()
+    for first in range(1, 8001, 1000):
+        store.append(Change(tasks=[Task(id=number, command="x") for number in range(first, first + 1000)]))
+        store.commit()
+        promised.add(int(disk.read(FOLDER / "ids").split(b"\n")[0]))
+    assert len(promised) == 2
+    store.append(Change(tasks=[Task(id=100_000, command="x")]))
+    store.commit()
+    assert int(disk.read(FOLDER / "ids").split(b"\n")[0]) == 100_000 + MOST_AHEAD
 
 
 def test_a_mark_that_was_written_in_half_is_not_read_as_a_number() -> None:
