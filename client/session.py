@@ -132,7 +132,7 @@ class Session:
         from wire.errors import BadRequestError, MusterError
 
         try:
-            self._exchange("auth.login", {"token": self.token}, time.monotonic() + CONNECT_TIMEOUT_S)
+            self._exchange("auth.token", {"token": self.token}, time.monotonic() + CONNECT_TIMEOUT_S)
         except MusterError as error:
             self.close()
             if error.code != "unknown_method":

@@ -49,6 +49,8 @@ from master.nodes.same_account import check_company, company_of, keys_in_reach
 from master.ownership import close_to_others
 from master.people.audit import AuditLog
 from master.people.directory import Directory
+from master.people.guesses import Guesses
+from master.people.passwords import Passwords
 from master.ports.arrival import Speaks
 from master.ports.hub import Hub, PortLimits
 from master.ports.places import PlaceLimits
@@ -139,6 +141,8 @@ class Master:
             needed=_needed(config),
         )
         self.audit = AuditLog(config.task_info / AUDIT)
+        self.passwords = Passwords()
+        self.guesses = Guesses(config.limits)
         self._started_at = time.time()
         self._stopping = asyncio.Event()
         self._in_reach: Message | None = None
@@ -234,6 +238,7 @@ class Master:
             await self._serve(engine, hub, nodes)
             news.say("服务端已停止，运行中的任务继续运行")
         finally:
+            self.passwords.close()
             executor.close()
             await engine.close()
             news.close()

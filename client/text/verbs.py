@@ -22,6 +22,7 @@ _TELLING = 1 << 53
 """A bound beyond this is there for the decoder, and tells people nothing."""
 _WORDS = {"boolean": "true or false", "string": "text", "null": "null"}
 _MARGIN = "  "
+_WHOSE = {"own": ", of own tasks", "group": ", of own tasks and the group's"}
 
 
 def verbs_table(verbs: list[dict[str, Any]], room: int | None) -> str:
@@ -39,7 +40,7 @@ def verbs_table(verbs: list[dict[str, Any]], room: int | None) -> str:
 
 def verb_page(verb: dict[str, Any], room: int | None) -> str:
     """All about one verb: its parameters and its answer with every type and limit, and a request."""
-    whose = ", of own tasks" if verb["whose"] == "own" else ""
+    whose = _WHOSE.get(verb["whose"], "")
     lines = [
         verb["verb"],
         *_wrapped(verb["description"], room),

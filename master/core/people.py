@@ -11,7 +11,7 @@ users who cannot log in, so that what is theirs stays theirs and they can be cla
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -22,8 +22,9 @@ from wire.message import Message
 
 Role = Literal["viewer", "user", "admin"]
 """Each may do what those before it may."""
-Scope = Literal["read", "submit", "files", "nodes", "admin"]
-"""What a token may be confined to. `read`: all that tells and changes nothing, but for files."""
+Scope = Literal["read", "submit", "files", "account", "nodes", "admin"]
+"""What a token may be confined to. `read`: all that tells and changes nothing, but for files; `account`: one's own
+password, log-ins and tokens."""
 Language = Literal["", "en", "zh"]
 Kind = Literal["token", "session", "task"]
 """Made to be kept by a program; made by a log-in; made for a task, whose attempt it dies with."""
@@ -102,13 +103,14 @@ class _Counter(msgspec.Struct, omit_defaults=True):
 
 class People:
     """`users`, `groups` by id, `tokens` by id. Whoever changes them has asked whether he may. `version` grows with
-    every change that may matter to who may do what."""
+    every change that may matter to who may do what, and `changed` is called then."""
 
     def __init__(self, pending: Pending) -> None:
         self.users: dict[int, User] = {}
         self.groups: dict[int, Group] = {}
         self.tokens: dict[str, Token] = {}
         self.version = 0
+        self.changed: Callable[[], None] = lambda: None
         self._names: dict[str, int] = {}
         self._counter = _Counter()
         self._pending = pending
@@ -292,12 +294,15 @@ class People:
         return group
 
     def _keep(self, piece: str, value: msgspec.Struct) -> None:
-        self.version += 1
-        self._pending.piece(piece, msgspec.Raw(msgspec.json.encode(value)))
+        self._write(piece, msgspec.json.encode(value))
 
     def _gone(self, piece: str) -> None:
+        self._write(piece, b"null")
+
+    def _write(self, piece: str, value: bytes) -> None:
+        self._pending.piece(piece, msgspec.Raw(value))
         self.version += 1
-        self._pending.piece(piece, msgspec.Raw(b"null"))
+        self.changed()
 
 
 def check_name(name: str) -> None:

@@ -126,6 +126,11 @@ class DesktopSession(asyncio.Protocol):
         if self._waiting and self._worker is None:
             self._worker = asyncio.get_running_loop().create_task(self._work())
 
+    def look_again(self) -> None:
+        """Something changed of the people that there are."""
+        if not self._calls.look_again():
+            self._entrance.cut("its user may not come in any more")
+
     def _begin(self) -> None:
         self._begun = True
         if self._subscription is not None:

@@ -233,8 +233,17 @@ class Arrival(asyncio.Protocol):
         elif (why := hub.places.settle(self)) is not None:
             self._answer_and_close(refusal(LimitError(why)), why)
         else:
-            calls, room = Calls(hub.door, hub.identify(self.peer)), hub.limits.outbox
-            self._hand_over(Connection(self, calls, hub.streams, limit=self._limit, room=room))
+            limits = hub.limits
+            session = Connection(
+                self,
+                Calls(hub.door, hub.identify(self.peer)),
+                hub.streams,
+                limit=self._limit,
+                known_limit=limits.frame,
+                patience_s=limits.handshake_s,
+                room=limits.outbox,
+            )
+            self._hand_over(session)
 
     def _become_desktop_client(self) -> None:
         clients = self._hub.desktop
@@ -245,6 +254,9 @@ class Arrival(asyncio.Protocol):
             self.abort()
             return
         calls = Calls(self._hub.door, by_desktop_client(self.peer.address, clients.user_at(self.peer.address)))
+        if calls.caller.user is None:
+            self.cut("its user may not come in any more")
+            return
         self._hand_over(DesktopSession(self, calls, clients))
 
     def _hand_over(self, session: Connection | DesktopSession) -> None:

@@ -7,6 +7,7 @@ nothing else.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
 
@@ -68,6 +69,8 @@ class Hub:
         self.door = Door(engine, master, Rates(master.config.limits))
         self.streams = Streams(engine, master, self.door.turns)
         access = desktop or DesktopClient(networks=())
+        self._looks_again: asyncio.Handle | None = None
+        engine.core.people.changed = self._people_changed
         self.desktop = DesktopClients(self.door, access, frame=limits.frame, outbox=limits.outbox)
 
     async def listen(self, port_name: str, address: str, port: int, backlog: int, speaks: Speaks = "both") -> Listener:
@@ -86,6 +89,17 @@ class Hub:
         """Who somebody is who has shown nothing yet."""
         config = self.master.config
         return by_kernel(peer, local_users=config.local_users is not None, local_admin=config.local_admin)
+
+    def _people_changed(self) -> None:
+        if self._looks_again is None:
+            self._looks_again = asyncio.get_running_loop().call_soon(self._look_again)
+
+    def _look_again(self) -> None:
+        """Whoever is nobody any more is cut off, also where he only listens."""
+        self._looks_again = None
+        for connection in list(self.connections):
+            if not isinstance(connection, Arrival):
+                connection.look_again()
 
     def sample(self, node: str, sample: EncodedSample) -> None:
         """Pass a sample of a node on."""

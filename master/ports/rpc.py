@@ -14,6 +14,7 @@ import asyncio
 import time
 from collections import deque
 from functools import partial
+from math import inf
 from typing import Any, Protocol
 
 from master.ports import rpc_frames
@@ -21,7 +22,7 @@ from master.ports.outlet import Outlet
 from master.ports.streams import Streams
 from master.verbs.call import Calls
 from wire.client import Request
-from wire.errors import MusterError, ProtocolError
+from wire.errors import MusterError, ProtocolError, UnauthenticatedError
 from wire.framing import FrameError, LineDecoder
 from wire.message import Message
 
@@ -47,16 +48,31 @@ class Entrance(Protocol):
 
 
 class Connection(asyncio.Protocol):
-    """One peer that speaks JSON-RPC. `limit`: bytes of a frame; `room`: bytes that may wait to be sent."""
+    """One peer that speaks JSON-RPC. `limit`: bytes of a frame, `known_limit` once we know who it is; `patience_s`: how
+    long it may be nobody; `room`: bytes that may wait to be sent."""
 
     transport: asyncio.Transport
     outlet: Outlet
 
-    def __init__(self, entrance: Entrance, calls: Calls, streams: Streams, *, limit: int, room: int) -> None:
+    def __init__(
+        self,
+        entrance: Entrance,
+        calls: Calls,
+        streams: Streams,
+        *,
+        limit: int,
+        known_limit: int,
+        patience_s: float,
+        room: int,
+    ) -> None:
         self._entrance = entrance
         self._calls = calls
         self._streams = streams
         self._decoder = LineDecoder(limit)
+        self._known_limit = known_limit
+        self._patience_s = patience_s
+        self._unknown: asyncio.TimerHandle | None = None
+        """Until when he may be nobody; then, until when he is somebody."""
         self._room = room
         self._kept: int | None = None
         """Bytes that are kept for it by the last word; what its arrival kept is not known here."""
@@ -92,9 +108,16 @@ class Connection(asyncio.Protocol):
             instead=self._instead,
         )
         self._calls.channel = self.outlet
+        self._calls.on_known = self._became_known
+        if self._calls.caller.user is None:
+            self._unknown = asyncio.get_running_loop().call_later(self._patience_s, self._said_nothing_of_himself)
+        else:
+            self._became_known()
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Forget it; what it asked for still happens."""
+        if self._unknown is not None:
+            self._unknown.cancel()
         for job in self._jobs:
             job.cancel()
         self.outlet.close()
@@ -129,6 +152,30 @@ class Connection(asyncio.Protocol):
         """The peer reads again: go on."""
         self.outlet.resume()
         self._take_turn_soon()
+
+    # -- who is there -----------------------------------------------------------------------------------------
+
+    def _became_known(self) -> None:
+        """He may send what others may, until what he came in with ends."""
+        self._decoder.limit = self._known_limit
+        if self._unknown is not None:
+            self._unknown.cancel()
+        until = self._calls.caller.until
+        self._unknown = None
+        if until != inf:
+            left_s = max(0.0, until - time.time())
+            self._unknown = asyncio.get_running_loop().call_later(left_s, self.look_again)
+
+    def look_again(self) -> None:
+        """Something changed of the people that there are: whoever is nobody any more is told nothing more."""
+        was_known = self._calls.caller.user is not None
+        if not self._calls.look_again() and was_known and not self._is_over:
+            self._end(UnauthenticatedError(Message("not_known_any_more")))
+
+    def _said_nothing_of_himself(self) -> None:
+        self._unknown = None
+        if not self._is_over:
+            self._end(UnauthenticatedError(Message("log_in_in_time", seconds=self._patience_s)))
 
     # -- turns ------------------------------------------------------------------------------------------------
 
@@ -219,7 +266,7 @@ class Connection(asyncio.Protocol):
     def _refuse(self, request_id: int | str | None, error: MusterError) -> None:
         self.outlet.send_durable([rpc_frames.refusal(error, request_id)])
 
-    def _end(self, error: ProtocolError) -> None:
+    def _end(self, error: MusterError) -> None:
         """Tell what is wrong, and close; nothing more is heard."""
         self._is_over = True
         self._waiting.clear()

@@ -30,8 +30,9 @@ Via = Literal["unknown", "owner", "local", "desktop", "token", "session", "task"
 word another user of its machine; with the desktop client; with a token of one of the kinds."""
 
 _RANK: dict[Least, int] = {"anyone": -1, "viewer": 0, "user": 1, "admin": 2}
-ALL_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files", "nodes", "admin"})
-USER_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files"})
+ALL_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files", "account", "nodes", "admin"})
+USER_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files", "account"})
+DESKTOP_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files"})
 DESKTOP_NOUNS = frozenset({"task", "log", "env", "file", "subscribe"})
 """Whoever sits at any PC of the lab comes in with the desktop client, and there is no log-in."""
 _VIA: dict[Kind, Via] = {"token": "token", "session": "session", "task": "task"}
@@ -65,6 +66,10 @@ class Caller(msgspec.Struct, frozen=True):
     def is_ours(self) -> bool:
         """May he see on this machine all that the master sees?"""
         return self.via == "owner"
+
+    def request_key(self, request_id: str) -> str:
+        """Under what an answer to his request is remembered: nobody gets another's by guessing its id."""
+        return request_id if self.is_ours or not self.user_id else f"{self.user_id}\n{request_id}"
 
     @property
     def owns_all(self) -> bool:
@@ -132,7 +137,7 @@ def by_desktop_client(address: str, name: str) -> Identify:
             address,
             name,
             "viewer" if user is not None and user.role == "viewer" else "user",
-            USER_SCOPES,
+            DESKTOP_SCOPES,
             "desktop",
             DESKTOP_NOUNS,
             all_tasks=not people.is_shared,

@@ -96,7 +96,7 @@ class Verb(msgspec.Struct, frozen=True):
     role: Least
     scope: Scope
     whose: Whose
-    rate: Literal["", "env"] = ""
+    rate: Literal["", "auth", "env"] = ""
     repeatable: bool = False
     quiet: bool = False
 

@@ -45,6 +45,7 @@ Running = Job | asyncio.Task[None]
 
 
 _SOMEBODYS = frozenset({"own", "group"})
+_SECRETS = frozenset({"password", "old", "token", "link"})
 
 
 class Door:
@@ -168,7 +169,9 @@ class Calls:
         """The error as the caller is told it. A defect is ours: its details are for the log."""
         if isinstance(error, MusterError):
             return error
-        log.error("a request of %s failed: %s %.300r", self.caller.address, name, asked, exc_info=error)
+        log.error(
+            "a request of %s failed: %s %.300r", self.caller.address, name, without_secrets(asked), exc_info=error
+        )
         return MusterError(Message("defect"))
 
     # -- one call ---------------------------------------------------------------------------------------------
@@ -196,6 +199,7 @@ class Calls:
         wanted: Any = convert(params, verb.params)
         request_id: str | None = getattr(wanted, "request_id", None)
         if request_id is not None:
+            request_id = self.caller.request_key(request_id)
             known = answered(self._door.engine, request_id, wanted, verb.result)
             if known is not None:
                 return known
@@ -253,3 +257,10 @@ class Calls:
 
         self._door.turns.begin(Job(work, settle, lambda: not made.done()))
         return await made
+
+
+def without_secrets(asked: Any) -> Any:
+    """What was asked for, without what nobody may read in a log."""
+    return (
+        {key: "…" if key in _SECRETS else value for key, value in asked.items()} if isinstance(asked, dict) else asked
+    )

@@ -19,6 +19,7 @@ from wire import errors
 from wire.english import SENTENCES
 from wire.version import VERSION
 
+WHOSE = {"own": ", of own tasks", "group": ", of own tasks and, as a mentor, of the group's"}
 ROOT = Path(__file__).parents[2]
 OPENAPI = Path("wire/openapi.json")
 WIRE = Path("docs/wire.md")
@@ -91,7 +92,7 @@ def _inline(text: str) -> str:
 
 
 def _who(verb: Verb) -> str:
-    return f"{verb.role}, of own tasks" if verb.whose == "own" else verb.role
+    return f"{verb.role}{WHOSE.get(verb.whose, '')}"
 
 
 def _of_params(verb: Verb) -> str:

@@ -41,7 +41,7 @@ def answered(engine: Engine, request_id: str, params: msgspec.Struct, result: An
     keys = tuple(answer)
     kind = next((one for one in get_args(result) or (result,) if one.__struct_fields__ == keys), None)
     if kind is None or not _is_of(of, params):
-        raise ConflictError(Message("request_id_used", request_id=request_id, tasks=_which(answer)))
+        raise ConflictError(Message("request_id_used", request_id=request_id.rpartition("\n")[2], tasks=_which(answer)))
     return msgspec.convert(answer, kind)
 
 

@@ -13,6 +13,8 @@ from master.files.service import Files
 from master.nodes.driver import OfferedKey
 from master.nodes.registry import NodeConfig
 from master.people.audit import AuditLog
+from master.people.guesses import Guesses
+from master.people.passwords import Passwords
 from master.tls.policy import Tls
 from master.verbs.about import About
 from wire.agent import Probed
@@ -90,6 +92,8 @@ class Surroundings(Protocol):
     files: Files
     logs: LogReader
     audit: AuditLog
+    passwords: Passwords
+    guesses: Guesses
 
     @property
     def fleet(self) -> NodeLinks:

@@ -12,7 +12,24 @@ from master.files.jail import Entry, Listing, Piece
 from master.files.tree import Tally
 from master.files.upload import Begun
 from master.nodes.environments import Framework, Packages, Python
-from master.verbs import agents, archived, audit, doctor, envs, files, logs, nodes, places, server, tasks, tokens
+from master.verbs import (
+    agents,
+    archived,
+    audit,
+    auth,
+    doctor,
+    envs,
+    files,
+    groups,
+    logs,
+    nodes,
+    places,
+    server,
+    tasks,
+    tokens,
+    user_tokens,
+    users,
+)
 from master.verbs.archived import (
     ArchivedTasks,
     ListArchived,
@@ -55,6 +72,37 @@ VERBS: dict[str, Verb] = {
     "task.start": Verb(OneTask, TaskView, or_recalled(tasks.start), "user", "submit", "group"),
     "task.retry": Verb(OneTask, TaskView, or_recalled(tasks.retry), "user", "submit", "own"),
     "task.remove": Verb(tasks.Remove, tasks.Removed, archived.removed, "user", "submit", "own"),
+    "auth.login": Verb(auth.LogIn, auth.LoggedIn, auth.login, "anyone", "account", "none", "auth"),
+    "auth.token": Verb(auth.Shown, auth.Who, auth.token, "anyone", "account", "none", repeatable=True),
+    "auth.redeem": Verb(auth.Redeem, auth.LoggedIn, auth.redeem, "anyone", "account", "none", "auth"),
+    "auth.logout": Verb(Nothing, Done, auth.logout, "anyone", "account", "none"),
+    "auth.whoami": Verb(Nothing, auth.Who, auth.whoami, "anyone", "account", "none", repeatable=True),
+    "user.list": Verb(Nothing, list[users.UserView], users.list_users, "admin", "admin", "none", repeatable=True),
+    "user.add": Verb(users.AddUser, users.UserView, users.add, "admin", "admin", "none"),
+    "user.edit": Verb(users.EditUser, users.UserView, users.edit, "admin", "admin", "none", repeatable=True),
+    "user.disable": Verb(users.DisableUser, users.Disabled, users.disable, "admin", "admin", "none", repeatable=True),
+    "user.enable": Verb(users.OneUser, users.UserView, users.enable, "admin", "admin", "none", repeatable=True),
+    "user.remove": Verb(users.OneUser, Done, users.remove, "admin", "admin", "none"),
+    "user.password": Verb(users.SetPassword, Done, users.password, "viewer", "account", "none", "auth"),
+    "user.link": Verb(users.OneUser, users.Link, users.link, "admin", "admin", "none"),
+    "user.claim": Verb(users.Claim, users.Claimed, users.claim, "admin", "admin", "none", repeatable=True),
+    "group.list": Verb(Nothing, list[groups.GroupView], groups.list_groups, "viewer", "read", "none", repeatable=True),
+    "group.add": Verb(groups.OneGroup, groups.GroupView, groups.add, "admin", "admin", "none"),
+    "group.edit": Verb(groups.EditGroup, groups.GroupView, groups.edit, "admin", "admin", "none", repeatable=True),
+    "group.remove": Verb(groups.OneGroup, Done, groups.remove, "admin", "admin", "none"),
+    "token.list": Verb(
+        user_tokens.ListTokens,
+        list[user_tokens.TokenView],
+        user_tokens.list_tokens,
+        "viewer",
+        "read",
+        "none",
+        repeatable=True,
+    ),
+    "token.new": Verb(user_tokens.NewToken, user_tokens.TokenMade, user_tokens.new, "viewer", "account", "none"),
+    "token.revoke": Verb(
+        user_tokens.RevokeTokens, user_tokens.Revoked, user_tokens.revoke, "viewer", "account", "none"
+    ),
     "log.read": Verb(logs.Read, logs.LogPiece, logs.read, "viewer", "read", "group", repeatable=True),
     "file.roots": Verb(Nothing, files.Roots, files.roots, "viewer", "files", "none", repeatable=True),
     "file.list": Verb(files.List, Listing, files.list_folder, "viewer", "files", "none", repeatable=True),

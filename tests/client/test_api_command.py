@@ -64,7 +64,7 @@ def test_a_noun_lists_its_verbs(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_verb_is_told_in_full_with_types_limits_results_and_a_request(capsys: pytest.CaptureFixture[str]) -> None:
     page = said(capsys, "log.read", "--describe")
-    assert "Who: viewer, of own tasks; scope read; to ask twice does no more than to ask once." in page
+    assert "Who: viewer, of own tasks and the group's; scope read; to ask twice does no more than to ask once." in page
     assert "  limit     integer 0 to 1048576, else 1048576\n" in page
     assert "  wait_s    number 0 to 30, else 0.0\n" in page
     assert "  id        integer ≥ 1, optional\n" in page

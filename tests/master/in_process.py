@@ -35,6 +35,8 @@ from master.nodes.driver import CannotConnectError
 from master.nodes.fleet import Fleet
 from master.peer import Peer as KernelPeer
 from master.people.audit import AuditLog
+from master.people.guesses import Guesses
+from master.people.passwords import Cost, Passwords
 from master.ports import hub
 from master.ports.hub import NODES, TASKS, Connection, Hub, PortLimits
 from master.ports.places import PlaceLimits
@@ -53,6 +55,9 @@ FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000)
 LIMITS = PortLimits(
     frame=4 << 20, frame_unidentified=64 << 10, outbox=64 << 10, handshake_s=10.0, places=PlaceLimits(most=4096)
 )
+
+CHEAP = Cost(memory_kib=64, passes=1)
+"""What a password costs where nobody wants to know what it costs."""
 
 T = TypeVar("T")
 
@@ -157,6 +162,8 @@ class Place:
         self.log_folder = str(folder / "logs")
         self.server_log = str(folder / "server.log")
         self.news_log = str(folder / "server.news.log")
+        self.passwords = Passwords(CHEAP)
+        self.guesses = Guesses(self.config.limits)
         self.stopped = False
 
     def about(self) -> About:
@@ -253,7 +260,7 @@ class InProcess:
         numbers = itertools.count(1)
         specs = (NodeSpec(name="a", gpu_models=("GPU",) * 8),)
         self.core = Core(specs, lambda task, attempt: f"{task}.{attempt}.{next(numbers)}", waiting_limit=100_000)
-        self.core.load(image.tasks, image.answered, image.next_id)
+        self.core.load(image.tasks, image.answered, image.next_id, image.state)
         self.engine = Engine(self.core, store, keep_history=1000)
         self.place = Place(self.folder)
         self.tls = Tls.of(self.place.config)

@@ -17,6 +17,22 @@ PEOPLE: dict[str, str] = {
     "first (`muster queue --user {name}`), or disable him: `muster users disable {name}`",
     "claim_of_somebody": "{name} is a user that was added, who may come in himself: only what owners of tasks had "
     "before there were users can be claimed",
+    "not_known_any_more": "what you came in with opens nothing any more: the connection is closed",
+    "log_in_in_time": "nobody said within {seconds:.0f} s who he is: the connection is closed",
+    "wrong_password": "no user of this name has this password",
+    "no_such_token": "this token opens nothing (any more): was it revoked, or is its time over? `muster login`, or ask "
+    "for another",
+    "no_such_link": "this link works no more: it was used, is over, or was replaced. Ask for another",
+    "nothing_to_log_out_of": "you came in without a log-in: there is nothing to end",
+    "bad_user_change": "{said}: what can be changed of a user is role, display, mail, language and expires_at",
+    "password_of_another": "the password of {name} is for him to set, and for admins",
+    "password_needed": "say a new password: only an admin can take it away",
+    "tokens_of_another": "tokens of {name} are for him, and for admins",
+    "token_makes_no_token": "a token that is confined, or ends, makes no others: `muster login` first",
+    "token_would_be_over": "a token that has ended already would open nothing: choose a later expires_at",
+    "user_is_disabled": "{name} may not come in: `muster users enable {name}` first",
+    "no_token_id": "there is no token {id!r}; `muster tokens list` lists yours",
+    "whose_tokens": "{name} is no user that was added: say whose tokens, or `muster users add {name}` first",
     "too_many_tokens": "{name} has {most} tokens, which is all one may have: revoke some (`muster tokens list`)",
     "password_too_short": (
         "a password has at least {least} characters; three or four words that do not belong together are easily kept"

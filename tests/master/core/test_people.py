@@ -133,7 +133,7 @@ def test_a_token_opens_what_it_is_confined_to_until_it_ends() -> None:
     assert not core.people.tokens
     token(core, "bob", 2, scopes=ALL_SCOPES)
     bob = by_token("t2", "127.0.0.1")
-    assert bob(core.people, 1.0).scopes == {"read", "submit", "files"}
+    assert bob(core.people, 1.0).scopes == {"read", "submit", "files", "account"}
     core.people.edit("bob", expires_at=5.0)
     assert [bob(core.people, now).user for now in (4.0, 5.0)] == ["bob", None]
     core.people.end_token("t2")

@@ -31,7 +31,8 @@ from wire.agent import Probed
 VARIES = frozenset({
     "pid", "started_at", "submitted_at", "ended_at", "mtime", "mtime_ns", "at", "version", "sha256", "size", "upload",
     "token", "old_until", "authority", "master", "drained_at", "told", "cure", "verdict", "monitor_port", "data_port",
-    "train_state_port", "content", "agent_version",
+    "train_state_port", "content", "agent_version", "link", "until", "made_at", "used_on", "added_at",
+    "expires_at",
 })  # fmt: skip
 """Keys whose values are told by their type only, where they are not the same each time."""
 KEEPS = {"file.read": {"size"}, "log.read": {"size"}, "file.write": {"size"}, "env": {"version"}}
@@ -39,6 +40,7 @@ KEEPS = {"file.read": {"size"}, "log.read": {"size"}, "file.write": {"size"}, "e
 NAMES_US = frozenset({"owner", "user", "reason", "health", "drained_by"})
 """Keys whose values may name who asks."""
 OLD_END = 1e9
+PASSWORD = "gull kettle 七 orchard"  # noqa: S105
 ARCHIVED, GONE, BACK = 101, 102, 103
 
 
@@ -78,7 +80,7 @@ class Asker:
             return {name: self._told(name, one, varies) for name, one in value.items()}
         if isinstance(value, list):
             return [self._told(key, one, varies) for one in value]
-        if key in varies and value is not None:
+        if (key in varies and value is not None) or (key == "id" and isinstance(value, str)):
             return f"<{type(value).__name__}>"
         return self._text(key, value) if isinstance(value, str) else value
 
@@ -110,6 +112,7 @@ async def every_answer(folder: Path) -> list[Answer]:
         await _nodes(ask, lab)
         await _agents(ask)
         await _streams(lab, folder, answers)
+        await _people(ask, [Asker(await lab.peer(), folder, answers) for _ in range(2)])
         await ask("server.seen")
         await ask("audit.read", limit=2)
         await ask("audit.read", user="nobody", since=1.5, verb="task")
@@ -302,6 +305,37 @@ async def _agents(ask: Asker) -> None:
     await ask("agent.stop")
     await ask("agent.start", nodes=["far"])
     await ask("agent.restart", nodes=["far"])
+
+
+async def _people(ask: Asker, others: list[Asker]) -> None:
+    await ask("auth.whoami")
+    await ask("user.add", name="ann", display="安", mail="ann@lab.example", password=PASSWORD)
+    await ask("user.add", name="bob", role="viewer", expires_at=OLD_END * 4)
+    await ask("user.edit", name="bob", changes={"role": "user", "language": "zh"})
+    link = (await ask("user.link", name="bob"))["link"]
+    await ask("group.add", name="vision")
+    await ask("group.edit", name="vision", add=["ann"], add_mentors=["bob"])
+    await ask("group.list")
+    await ask("user.claim", old="desktop", new="bob")
+    ann, again = others
+    ann.hidden[link] = "LINK"
+    await ann("auth.redeem", link=link, password=PASSWORD)
+    await ann("auth.login", name="ann", password=PASSWORD, label="laptop")
+    await ann("auth.whoami")
+    made = await ann("token.new", scopes=["read"], label="the wall", expires_at=OLD_END * 4)
+    ann.hidden[made["id"]] = "ID"
+    await ann("token.list")
+    await ann("user.password", password=f"{PASSWORD}!", old=PASSWORD)
+    await ann("token.revoke", tokens=[made["id"]])
+    kept = (await ann("token.new"))["token"]
+    await ann("auth.logout")
+    again.hidden[kept] = "TOKEN"
+    await again("auth.token", token=kept)
+    await ask("user.disable", name="bob")
+    await ask("user.enable", name="bob")
+    await ask("user.list")
+    await ask("user.remove", name="bob")
+    await ask("group.remove", name="vision")
 
 
 async def _streams(lab: Lab, folder: Path, answers: list[Answer]) -> None:

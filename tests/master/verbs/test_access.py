@@ -30,6 +30,9 @@ LOOKS_AT_EACH = {"task.cancel"}
 """Verbs for the owner that name several tasks: a refusal is among the answers."""
 STRANGER = "bob"
 
+FOR_ANYONE = {"auth.login", "auth.token", "auth.redeem", "auth.logout", "auth.whoami"}
+"""What somebody may call of whom we do not know who he is."""
+
 LINES = [pytest.param(name, id=name) for name in VERBS]
 
 
@@ -142,16 +145,18 @@ def test_who_is_confined_to_some_nouns_calls_no_other(tmp_path: Path, monkeypatc
         async with walking(tmp_path, monkeypatch) as walk:
             peer = await walk.peer(caller)
             allowed = {verb for verb in VERBS if await walk.is_let_in(peer, verb)}
-            assert allowed == {"log.read", "subscribe"}
+            assert allowed - FOR_ANYONE == {"log.read", "subscribe"}
 
     run(story())
 
 
-def test_nobody_whom_we_do_not_know_calls_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nobody_whom_we_do_not_know_calls_anything_but_to_say_who_he_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def story() -> None:
         async with walking(tmp_path, monkeypatch) as walk:
             peer = await walk.peer(Caller("127.0.0.1"))
-            for verb in (*VERBS, "no.such.verb"):
+            for verb in (*(VERBS.keys() - FOR_ANYONE), "no.such.verb"):
                 params = required(verb) if verb in VERBS else {}
                 assert (await peer.refusal(verb, **params))[0] == "unauthenticated"
             assert walk.reached == []
@@ -254,7 +259,7 @@ def test_a_desktop_client_is_never_an_admin_and_has_tasks_logs_environments_file
     assert (client.role, client.owns_all, client.is_ours) == ("user", True, False)
     allowed = {verb for verb in VERBS if may(verb, client, STRANGER)}
     expected = {verb for verb in VERBS if verb.partition(".")[0] in {"task", "log", "env", "file", "subscribe"}}
-    assert allowed == expected
+    assert {verb for verb in allowed if VERBS[verb].role != "anyone"} == expected
     assert client.counted_as == "desktop at 10.0.0.1"
 
 
@@ -288,9 +293,11 @@ def test_what_changes_something_is_for_no_viewer_and_not_within_the_scope_to_rea
         assert line.role == "viewer"
         assert line.repeatable
     if line.role == "viewer":
-        assert line.scope in {"read", "files"}
+        assert line.scope in {"read", "files", "account"}
+    assert (line.role == "anyone") == (verb in FOR_ANYONE)
     assert (line.role == "admin") == (line.scope in {"nodes", "admin"})
 
 
-def test_questions_to_environments_are_counted_and_nothing_else_is() -> None:
-    assert {verb for verb in VERBS if VERBS[verb].rate} == {verb for verb in VERBS if verb.startswith("env.")}
+def test_questions_to_environments_and_passwords_are_counted_and_nothing_else_is() -> None:
+    dear = {verb for verb in VERBS if verb.startswith("env.")} | {"auth.login", "auth.redeem", "user.password"}
+    assert {verb for verb in VERBS if VERBS[verb].rate} == dear

@@ -20,7 +20,7 @@ from tests.waiting import settled
 from wire.errors import MusterError, from_code
 
 WRONG: tuple[Any, ...] = ({"no": {"such": []}}, [[]], "\0", 1.5, -(2**70), True, None)
-CODES = {"bad_request", "not_found", "conflict", "impossible", "limit", "config", "node_unreachable"}
+CODES = {"bad_request", "not_found", "conflict", "impossible", "limit", "config", "node_unreachable", "unauthenticated"}
 
 
 class Case(NamedTuple):

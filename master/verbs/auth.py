@@ -1,0 +1,226 @@
+"""The verbs with which somebody shows who he is, over the connection that he calls from: by a password, a token, or a
+link that works once. What he may do is decided at the door, for whoever he turned out to be."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Awaitable
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from master.core.people import Role, Scope, Token, User
+from master.people import tokens
+from master.people.passwords import weakness
+from master.verbs.access import Caller, Via, by_token
+from master.verbs.base import Context, Done, Nothing
+from wire.errors import BadRequestError, ConflictError, UnauthenticatedError
+from wire.message import Message
+
+SESSION_S = 30 * 86400.0
+"""For so long a log-in lasts."""
+DAY_S = 86400.0
+LINK_S = 3 * 86400.0
+"""For so long a link works that lets somebody choose his password."""
+
+UserName = Annotated[str, Meta(max_length=64, examples=["wang"])]
+Secret = Annotated[str, Meta(max_length=4096, examples=["correct horse battery"])]
+Label = Annotated[str, Meta(max_length=80)]
+
+
+class LogIn(msgspec.Struct, forbid_unknown_fields=True):
+    """auth.login: a user's `name` and `password`. `label`: from which program or machine, for the list of log-ins."""
+
+    name: UserName
+    password: Secret
+    label: Label = ""
+
+
+class Shown(msgspec.Struct, forbid_unknown_fields=True):
+    """auth.token: a token as it was made, `mst_ID_SECRET`."""
+
+    token: Annotated[str, Meta(max_length=200, examples=["mst_7f3a_SECRET"])]
+
+
+class Redeem(msgspec.Struct, forbid_unknown_fields=True):
+    """auth.redeem: the secret of a link that an admin made, and the `password` that its user wants to have."""
+
+    link: Annotated[str, Meta(max_length=200)]
+    password: Secret
+    label: Label = ""
+
+
+class Who(msgspec.Struct, frozen=True):
+    """Who somebody is: his name (`user`, null: nobody knows), his `role`, the `scopes` that he is confined to, how he
+    came in (`via`), and his groups. `until`: he is nobody from then on (seconds since the epoch, null: no end).
+    `is_shared`: whether users were ever added."""
+
+    user: str | None
+    display: str
+    role: Role
+    scopes: list[Scope]
+    via: Via
+    groups: list[str]
+    until: float | None
+    is_shared: bool
+
+
+class LoggedIn(msgspec.Struct, frozen=True):
+    """A log-in: the `token` that stands for it, told this once, its `id`, and when it ends (seconds since the
+    epoch)."""
+
+    user: str
+    role: Role
+    id: str
+    token: str
+    until: float
+
+
+async def login(context: Context, params: LogIn) -> LoggedIn:
+    """Show a password, and get a token for it. One message for all that can be wrong: nobody learns whether there is
+    such a user."""
+    user = context.core.people.named(params.name)
+    await _check_password(context, params.name, params.password, user)
+    return _begin_session(context, context.core.people.find(params.name), params.label)
+
+
+async def _check_password(context: Context, name: str, password: str, user: User | None) -> None:
+    """Raises UnauthenticatedError, and LimitError for who guesses; keeps a dearer hash where the one kept is cheap."""
+    people, guesses, address = context.core.people, context.master.guesses, context.caller.address
+    guesses.check(name, address, time.monotonic())
+    kept = user.password or None if user is not None and user.is_enabled(context.now) else None
+    try:
+        checked = await context.master.passwords.check(password, kept)
+    except BaseException:
+        guesses.let_go(name, address, time.monotonic())
+        raise
+    now = people.named(name)
+    if not checked.ok or now is None or now.password != kept or not now.is_enabled(time.time()):
+        guesses.failed(name, address, time.monotonic())
+        raise UnauthenticatedError(Message("wrong_password"))
+    guesses.came_in(name, address, time.monotonic())
+    if (rehash := checked.rehash) is not None:
+        context.change(lambda: people.edit(name, password=rehash), grows=False)
+
+
+def token(context: Context, params: Shown) -> Who:
+    """Show a token: this connection is its user's from now on."""
+    people, guesses, address = context.core.people, context.master.guesses, context.caller.address
+    parsed = tokens.parse(params.token)
+    if parsed is None:
+        raise UnauthenticatedError(Message("no_such_token"))
+    name, now = f"mst_{parsed.id}", time.monotonic()
+    guesses.check(name, address, now)
+    found = people.tokens.get(parsed.id)
+    if found is None or not tokens.is_it(parsed.secret, found.sha256):
+        guesses.failed(name, address, now)
+        raise UnauthenticatedError(Message("no_such_token"))
+    guesses.came_in(name, address, now)
+    caller = _become(context, found)
+    day = int(context.now // DAY_S)
+    if found.used_on != day:
+        context.change(lambda: people.use_token(found, day), grows=False)
+    return who(context, caller)
+
+
+def redeem(context: Context, params: Redeem) -> Awaitable[LoggedIn]:
+    """Choose a password with a link that works once, and log in with it."""
+    user = _of_link(context, params.link)
+    check_password(params.password, user.name)
+    return _redeemed(context, params, user)
+
+
+async def _redeemed(context: Context, params: Redeem, user: User) -> LoggedIn:
+    phc = await context.master.passwords.hash(params.password)
+    if context.core.people.users.get(user.id) != user:  # somebody was quicker
+        raise UnauthenticatedError(Message("no_such_link"))
+    context.change(lambda: context.core.people.edit(user.name, password=phc, link="", link_until=0.0))
+    return _begin_session(context, context.core.people.find(user.name), params.label)
+
+
+def logout(context: Context, _params: Nothing) -> Done:
+    """End the log-in, or the token, that this connection came in with."""
+    caller = context.caller
+    if not caller.token:
+        raise ConflictError(Message("nothing_to_log_out_of"))
+    context.change(lambda: context.core.people.end_token(caller.token), grows=False)
+    return Done()
+
+
+def whoami(context: Context, _params: Nothing) -> Who:
+    """Who calls, and what he may do."""
+    return who(context, context.caller)
+
+
+def who(context: Context, caller: Caller) -> Who:
+    """What somebody is told of himself."""
+    user = context.core.people.users.get(caller.user_id)
+    return Who(
+        user=caller.user,
+        display="" if user is None else user.display,
+        role=caller.role,
+        scopes=sorted(caller.scopes),
+        via=caller.via,
+        groups=sorted(caller.groups),
+        until=None if caller.until == float("inf") else caller.until,
+        is_shared=context.core.people.is_shared,
+    )
+
+
+def new_token(context: Context, user: User, **fields: Any) -> tuple[str, Token]:
+    """A token of this user's, as text and as it is kept; nobody has it before it is durable."""
+    people = context.core.people
+    token_id = secrets.token_hex(4)
+    while token_id in people.tokens:
+        token_id = secrets.token_hex(4)
+    made = tokens.make(token_id)
+    kept = Token(
+        token_id, user.id, made.sha256, at=context.now, by=context.user, origin=context.caller.address, **fields
+    )
+    context.change(lambda: people.add_token(kept))
+    return made.text, kept
+
+
+def check_password(password: str, name: str) -> None:
+    """Raise BadRequestError where this cannot be the user's password."""
+    why = weakness(password, name)
+    if why is not None:
+        raise BadRequestError(why)
+
+
+def sha256(text: str) -> str:
+    """What is kept of a link's secret."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _begin_session(context: Context, user: User, label: str) -> LoggedIn:
+    until = time.time() + SESSION_S
+    text, kept = new_token(context, user, kind="session", label=label, expires_at=until)
+    caller = _become(context, kept)
+    return LoggedIn(user=user.name, role=caller.role, id=kept.id, token=text, until=caller.until)
+
+
+def _become(context: Context, kept: Token) -> Caller:
+    """The caller is this token's user from now on. Raises UnauthenticatedError where that one may not come in."""
+    if context.become is None:
+        raise RuntimeError("a call without a connection shows nobody who he is")
+    user = context.core.people.users[kept.user]
+    if not kept.opens(context.now) or not user.is_enabled(context.now):
+        raise UnauthenticatedError(Message("no_such_token"))
+    return context.become(by_token(kept.id, context.caller.address))
+
+
+def _of_link(context: Context, link: str) -> User:
+    kept = sha256(link)
+    for user in context.core.people.users.values():
+        if user.link and hmac.compare_digest(user.link, kept) and context.now < user.link_until:
+            if not user.is_enabled(context.now):
+                break
+            return user
+    context.master.guesses.check("link", context.caller.address, time.monotonic())
+    context.master.guesses.failed("link", context.caller.address, time.monotonic())
+    raise UnauthenticatedError(Message("no_such_link"))

@@ -1,0 +1,77 @@
+"""The verbs about groups: who belongs together, and who looks after whom."""
+
+from __future__ import annotations
+
+import msgspec
+
+from master.core.people import Group, User
+from master.verbs.auth import UserName
+from master.verbs.base import Context, Done, Nothing
+
+
+class OneGroup(msgspec.Struct, forbid_unknown_fields=True):
+    """A group by its name."""
+
+    name: UserName
+
+
+class EditGroup(OneGroup, forbid_unknown_fields=True):
+    """group.edit: users to `add` and to take out (`remove`), and of those who look after the members, `add_mentors` and
+    `remove_mentors`."""
+
+    add: list[UserName] = []
+    remove: list[UserName] = []
+    add_mentors: list[UserName] = []
+    remove_mentors: list[UserName] = []
+
+
+class GroupView(msgspec.Struct, frozen=True):
+    """A group: its members, and the mentors who see, cancel, hold and move their tasks, by name."""
+
+    id: int
+    name: str
+    members: list[str]
+    mentors: list[str]
+
+
+def list_groups(context: Context, _params: Nothing) -> list[GroupView]:
+    """All groups for admins; for others those that they belong to or look after."""
+    groups = sorted(context.core.people.groups.values(), key=lambda group: group.name)
+    sees_all = context.caller.role == "admin"
+    return [_view(context, group) for group in groups if sees_all or group.name in context.caller.groups]
+
+
+def add(context: Context, params: OneGroup) -> GroupView:
+    """Add a group of nobody."""
+    return _view(context, context.change(lambda: context.core.people.add_group(params.name)))
+
+
+def edit(context: Context, params: EditGroup) -> GroupView:
+    """Say who belongs to a group and who looks after it."""
+    people = context.core.people
+    group = people.group(params.name)
+    members = _changed(context, group.members, params.add, params.remove)
+    mentors = _changed(context, group.mentors, params.add_mentors, params.remove_mentors)
+    return _view(context, context.change(lambda: people.edit_group(params.name, members, mentors)))
+
+
+def remove(context: Context, params: OneGroup) -> Done:
+    """Remove a group; its users stay."""
+    context.change(lambda: context.core.people.remove_group(params.name), grows=False)
+    return Done()
+
+
+def _changed(context: Context, ids: frozenset[int], more: list[str], less: list[str]) -> list[User]:
+    people = context.core.people
+    gone = {people.find(name).id for name in less}
+    return [people.users[number] for number in sorted((ids | {people.find(name).id for name in more}) - gone)]
+
+
+def _view(context: Context, group: Group) -> GroupView:
+    users = context.core.people.users
+    return GroupView(
+        group.id,
+        group.name,
+        sorted(users[number].name for number in group.members),
+        sorted(users[number].name for number in group.mentors),
+    )

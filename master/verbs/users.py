@@ -1,0 +1,254 @@
+"""The verbs about users: who there is, what each may do, and how he comes in. For admins, but for one's own
+password."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from master.core.people import Language, Role, User
+from master.core.task import TaskState
+from master.verbs.auth import LINK_S, Secret, UserName, _check_password, check_password, sha256
+from master.verbs.base import Context, Done, Nothing
+from wire.errors import BadRequestError, ForbiddenError
+from wire.message import Message
+
+Said = Annotated[str, Meta(max_length=200)]
+Way = Literal["password", "link", "none"]
+
+
+class OneUser(msgspec.Struct, forbid_unknown_fields=True):
+    """A user by his name."""
+
+    name: UserName
+
+
+class AddUser(OneUser, forbid_unknown_fields=True):
+    """user.add: `name` is what he is called here, `display` what people call him. He comes in with a `password`, or
+    without one by a link (user.link), a token (token.new) or, on the master's machine, by his Unix account. After
+    `expires_at` (seconds since the epoch) he does not."""
+
+    role: Role = "user"
+    display: Said = ""
+    mail: Said = ""
+    language: Language = ""
+    expires_at: float | None = None
+    password: Secret | None = None
+
+
+class EditUser(OneUser, forbid_unknown_fields=True):
+    """user.edit: what is to be changed of a user: `role`, `display`, `mail`, `language`, `expires_at`."""
+
+    changes: Annotated[dict[str, Any], Meta(examples=[{"role": "viewer"}])]
+
+
+class _Changes(msgspec.Struct, forbid_unknown_fields=True):
+    role: Role | msgspec.UnsetType = msgspec.UNSET
+    display: Said | msgspec.UnsetType = msgspec.UNSET
+    mail: Said | msgspec.UnsetType = msgspec.UNSET
+    language: Language | msgspec.UnsetType = msgspec.UNSET
+    expires_at: float | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class DisableUser(OneUser, forbid_unknown_fields=True):
+    """user.disable: `cancel` ends also what he has running or waiting."""
+
+    cancel: bool = False
+
+
+class SetPassword(msgspec.Struct, forbid_unknown_fields=True):
+    """user.password: the new `password` of the user `name`, one's own where none is named; then the `old` one, too.
+    With null he has none any more."""
+
+    password: Secret | None
+    name: UserName | None = None
+    old: Secret | None = None
+
+
+class Claim(msgspec.Struct, forbid_unknown_fields=True):
+    """user.claim: the tasks of `old`, who owned some before there were users, are `new`'s."""
+
+    old: UserName
+    new: UserName
+
+
+class UserView(msgspec.Struct, frozen=True):
+    """A user. `has_password`; `log_ins` and `tokens`: how many he has; `is_owner_only`: nobody added him, he owned
+    tasks before there were users. Times in seconds since the epoch."""
+
+    id: int
+    name: str
+    display: str
+    role: Role
+    mail: str
+    language: Language
+    groups: list[str]
+    mentors: list[str]
+    added_at: float
+    added_by: str
+    expires_at: float | None
+    disabled: str | None
+    has_password: bool
+    is_owner_only: bool
+    log_ins: int
+    tokens: int
+
+
+class Disabled(msgspec.Struct, frozen=True):
+    """What became of a user's tasks: held until he is enabled, running on, or cancelled."""
+
+    held: list[int]
+    running: list[int]
+    cancelled: list[int]
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A `link` that lets the user choose a password once, told this once, and until when (seconds since the epoch)."""
+
+    name: str
+    link: str
+    until: float
+
+
+class Claimed(msgspec.Struct, frozen=True):
+    """How many tasks have another owner now."""
+
+    count: int
+
+
+def list_users(context: Context, _params: Nothing) -> list[UserView]:
+    """All users, by name."""
+    users = sorted(context.core.people.users.values(), key=lambda user: user.name)
+    return [user_view(context, user) for user in users]
+
+
+def add(context: Context, params: AddUser) -> Awaitable[UserView]:
+    """Add a user of the lab. From the first one on the queue is a lab's: whoever has shown nothing is nobody, and
+    everybody's tasks are his own."""
+    if params.password is not None:
+        check_password(params.password, params.name)
+    return _added(context, params)
+
+
+async def _added(context: Context, params: AddUser) -> UserView:
+    phc = "" if params.password is None else await context.master.passwords.hash(params.password)
+    fields = {key: getattr(params, key) for key in ("role", "display", "mail", "language", "expires_at")}
+    core = context.core
+
+    def change() -> User:
+        # Whoever runs the master, and whoever the desktop client is, may own tasks tomorrow.
+        owners = {*core.owners(), context.master.config.desktop_client.user}
+        return core.people.add(params.name, owners, password=phc, at=context.now, by=context.user, **fields)
+
+    return user_view(context, context.change(change))
+
+
+def edit(context: Context, params: EditUser) -> UserView:
+    """Change a user."""
+    try:
+        said = msgspec.convert(params.changes, _Changes)
+    except msgspec.ValidationError as error:
+        raise BadRequestError(Message("bad_user_change", said=str(error))) from None
+    changes = {key: value for key, value in msgspec.structs.asdict(said).items() if value is not msgspec.UNSET}
+    return user_view(context, context.change(lambda: context.core.people.edit(params.name, **changes)))
+
+
+def disable(context: Context, params: DisableUser) -> Disabled:
+    """Let a user in no more, end his log-ins and tokens, and let nothing of his begin; what runs runs on, unless it is
+    to be cancelled."""
+    core = context.core
+    done = Disabled([], [], [])
+
+    def change() -> None:
+        for task in core.disable_user(params.name, context.user):
+            if params.cancel:
+                core.cancel(task.id, context.now, by=context.user)
+                done.cancelled.append(task.id)
+            elif task.state is TaskState.HELD:
+                done.held.append(task.id)
+            else:
+                done.running.append(task.id)
+
+    core.people.find(params.name)
+    context.change(change, grows=False)
+    return done
+
+
+def enable(context: Context, params: OneUser) -> UserView:
+    """Undo `disable`: what was held for it waits again. His log-ins and tokens have ended for good."""
+    return user_view(context, context.change(lambda: context.core.enable_user(params.name)))
+
+
+def remove(context: Context, params: OneUser) -> Done:
+    """Remove a user who has no task that is not over. His name stays with what he did."""
+    context.change(lambda: context.core.remove_user(params.name), grows=False)
+    return Done()
+
+
+def password(context: Context, params: SetPassword) -> Awaitable[Done]:
+    """Set a password. All log-ins of that user but the one that asks end."""
+    name = params.name or context.user
+    user = context.core.people.find(name)
+    is_own = user.id == context.caller.user_id and context.caller.via != "owner"
+    if not is_own and context.caller.role != "admin":
+        raise ForbiddenError(Message("password_of_another", name=name))
+    if params.password is not None:
+        check_password(params.password, name)
+    elif is_own and context.caller.role != "admin":
+        raise BadRequestError(Message("password_needed"))
+    return _password_set(context, params, user, is_own=is_own)
+
+
+async def _password_set(context: Context, params: SetPassword, user: User, *, is_own: bool) -> Done:
+    if is_own and user.password:
+        await _check_password(context, user.name, params.old or "", user)
+    phc = "" if params.password is None else await context.master.passwords.hash(params.password)
+    people = context.core.people
+
+    def change() -> None:
+        people.edit(user.name, password=phc, link="", link_until=0.0)
+        people.end_tokens(user, frozenset({"session"}), but=context.caller.token)
+
+    context.change(change, grows=False)
+    return Done()
+
+
+def link(context: Context, params: OneUser) -> Link:
+    """Make a link with which a user chooses his password; the one before it works no more."""
+    user = context.core.people.find(params.name)
+    text, until = secrets.token_urlsafe(32), context.now + LINK_S
+    context.change(lambda: context.core.people.edit(user.name, link=sha256(text), link_until=until))
+    return Link(user.name, text, until)
+
+
+def claim(context: Context, params: Claim) -> Claimed:
+    """Give the tasks of somebody who owned them before there were users to a user."""
+    return Claimed(len(context.change(lambda: context.core.claim(params.old, params.new), grows=False)))
+
+
+def user_view(context: Context, user: User) -> UserView:
+    """What admins see of a user."""
+    people = context.core.people
+    kinds = [token.kind for token in people.tokens_of(user) if token.opens(context.now)]
+    return UserView(
+        id=user.id,
+        name=user.name,
+        display=user.display,
+        role=user.role,
+        mail=user.mail,
+        language=user.language,
+        groups=sorted(one.name for one in people.groups.values() if user.id in one.members),
+        mentors=sorted(one.name for one in people.groups.values() if user.id in one.mentors),
+        added_at=user.at,
+        added_by=user.by,
+        expires_at=user.expires_at,
+        disabled=user.disabled,
+        has_password=bool(user.password),
+        is_owner_only=user.is_owner_only,
+        log_ins=kinds.count("session"),
+        tokens=kinds.count("token"),
+    )

@@ -1,0 +1,295 @@
+"""Log-ins, tokens, users and groups over real connections: who comes in, as whom, and when that ends."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from master.core.people import Role
+from master.peer import Peer as KernelPeer
+from master.ports import hub
+from master.ports.hub import TASKS
+from tests.master.in_process import DATA, LIMITS, InProcess, Peer, run
+
+PASSWORD = "gull kettle 七 orchard"  # noqa: S105
+OTHER = "seven slow lanterns hum"
+WEAK = "short"
+AWAY = "10.0.0.9"
+
+
+class People:
+    """A master and its owner's connection; others come from elsewhere, and are nobody until they say who they are."""
+
+    def __init__(self, master: InProcess, owner: Peer, patched: pytest.MonkeyPatch) -> None:
+        self.master = master
+        self.owner = owner
+        self._patched = patched
+
+    async def stranger(self, port: str = DATA) -> Peer:
+        """Somebody at another machine."""
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(hub, "identify", lambda _sock: KernelPeer(AWAY))
+            patched.setattr("master.ports.arrival.is_loopback", lambda _address: True)  # as if he spoke TLS
+            peer = await self.master.peer(port)
+            await peer.call("auth.whoami")
+        return peer
+
+    async def user(self, name: str, role: Role = "user", port: str = DATA, **keys: Any) -> Peer:
+        """A user who has logged in; he is added if he is not there."""
+        if self.master.core.people.named(name) is None:
+            await self.owner.call("user.add", name=name, role=role, password=PASSWORD, **keys)
+        made = await self.owner.call("token.new", name=name)
+        peer = await self.stranger(port)
+        await peer.call("auth.token", token=made["token"])
+        return peer
+
+
+@asynccontextmanager
+async def people(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[People]:
+    async with InProcess(folder) as master:
+        yield People(master, await master.peer(), monkeypatch)
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[People], Awaitable[None]]], None]:
+    """Run a story in a lab."""
+
+    def told(story: Callable[[People], Awaitable[None]]) -> None:
+        async def whole() -> None:
+            async with people(tmp_path, monkeypatch) as here:
+                await story(here)
+
+        run(whole())
+
+    return told
+
+
+async def cut_off(peer: Peer) -> None:
+    """Wait until it is closed from the other side."""
+    while await peer.reader.readline():
+        pass
+
+
+Lab = Callable[[Callable[[People], Awaitable[None]]], None]
+
+
+def test_who_has_a_password_comes_in_with_it_and_again_with_the_token_he_got(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        await here.owner.call("user.add", name="ann", display="安", password=PASSWORD)
+        ann = await here.stranger()
+        assert (await ann.refusal("task.list"))[0] == "unauthenticated"
+        came = await ann.call("auth.login", name="ann", password=PASSWORD, label="laptop")
+        assert (came["user"], came["role"]) == ("ann", "user")
+        assert (await ann.call("task.submit", command="true", hold=True))["id"] == 1
+        assert here.master.core.tasks[1].owner == "ann"
+        again = await here.stranger()
+        who = await again.call("auth.token", token=came["token"])
+        assert (who["user"], who["display"], who["via"], who["scopes"]) == (
+            "ann", "安", "session", ["account", "files", "read", "submit"],
+        )  # fmt: skip
+        [kept] = await again.call("token.list")
+        assert (kept["kind"], kept["label"], kept["from"], kept["is_this"]) == ("session", "laptop", AWAY, True)
+
+    lab(story)
+
+
+def test_a_wrong_password_an_unknown_name_and_a_disabled_user_are_told_alike(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        for name in ("ann", "bob", "cy"):
+            await here.owner.call("user.add", name=name, password=None if name == "cy" else PASSWORD)
+        await here.owner.call("user.disable", name="bob")
+        stranger = await here.stranger()
+        told = {
+            await stranger.refusal("auth.login", name=name, password=password)
+            for name, password in (
+                ("ann", OTHER),
+                ("nobody", PASSWORD),
+                ("bob", PASSWORD),
+                ("cy", PASSWORD),
+                ("cy", ""),
+            )
+        }
+        assert [code for code, _ in told] == ["unauthenticated"]
+        assert (await stranger.call("auth.whoami"))["user"] is None
+
+    lab(story)
+
+
+def test_who_guesses_has_to_wait_and_others_come_in_meanwhile(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(here: People) -> None:
+        await here.owner.call("user.add", name="ann", password=PASSWORD)
+        stranger = await here.stranger()
+        codes = [(await stranger.refusal("auth.login", name="ann", password=OTHER))[0] for _ in range(6)]
+        assert codes == [*["unauthenticated"] * 5, "limit"]
+        assert (await stranger.refusal("auth.login", name="ann", password=PASSWORD))[0] == "limit"
+        monkeypatch.setattr("tests.master.verbs.test_people.AWAY", "10.0.0.10")
+        assert (await (await here.stranger()).call("auth.login", name="ann", password=PASSWORD))["user"] == "ann"
+
+    lab(story)
+
+
+@pytest.mark.parametrize("end", ["token.revoke", "user.disable", "user.remove", "auth.logout"])
+def test_what_ends_a_token_ends_its_connections_and_streams_at_once(lab: Lab, end: str) -> None:
+    async def story(here: People) -> None:
+        ann = await here.user("ann")
+        token = (await here.owner.call("token.new", name="ann"))["token"]
+        listener, other = await here.stranger(TASKS), await here.stranger()
+        for peer in (listener, other):
+            await peer.call("auth.token", token=token)
+        await listener.call("subscribe")
+        if end == "token.revoke":
+            await ann.call("token.revoke", tokens=[token.split("_")[1]])
+        elif end == "auth.logout":
+            await other.call("auth.logout")
+        else:
+            await here.owner.call(end, name="ann")
+        await cut_off(listener)
+        await cut_off(other)
+        assert (await (await here.stranger()).refusal("auth.token", token=token))[0] == "unauthenticated"
+
+    lab(story)
+
+
+def test_a_link_works_once_and_sets_the_password(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        await here.owner.call("user.add", name="ann")
+        first = (await here.owner.call("user.link", name="ann"))["link"]
+        link = (await here.owner.call("user.link", name="ann"))["link"]
+        ann = await here.stranger()
+        assert (await ann.refusal("auth.redeem", link=first, password=PASSWORD))[0] == "unauthenticated"
+        assert (await ann.refusal("auth.redeem", link=link, password=WEAK))[0] == "bad_request"
+        assert (await ann.call("auth.redeem", link=link, password=PASSWORD))["user"] == "ann"
+        assert (await ann.refusal("auth.redeem", link=link, password=OTHER))[0] == "unauthenticated"
+        assert (await (await here.stranger()).call("auth.login", name="ann", password=PASSWORD))["user"] == "ann"
+
+    lab(story)
+
+
+def test_ones_own_password_asks_for_the_old_one_and_ends_the_other_log_ins(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        await here.owner.call("user.add", name="ann", password=PASSWORD)
+        ann, elsewhere = await here.stranger(), await here.stranger()
+        for peer in (ann, elsewhere):
+            await peer.call("auth.login", name="ann", password=PASSWORD)
+        assert (await ann.refusal("user.password", password=OTHER))[0] == "unauthenticated"
+        assert (await ann.refusal("user.password", password=OTHER, name="bob"))[0] in ("forbidden", "not_found")
+        assert await ann.call("user.password", password=OTHER, old=PASSWORD) == {}
+        await cut_off(elsewhere)
+        assert (await ann.call("auth.whoami"))["user"] == "ann"
+        assert (await (await here.stranger()).refusal("auth.login", name="ann", password=PASSWORD))[
+            0
+        ] == "unauthenticated"
+
+    lab(story)
+
+
+def test_a_confined_token_does_what_it_is_for_and_makes_no_other(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        ann = await here.user("ann")
+        made = await ann.call("token.new", scopes=["read"], label="the wall")
+        reader = await here.stranger()
+        await reader.call("auth.token", token=made["token"])
+        assert await reader.call("task.list")
+        assert (await reader.refusal("task.submit", command="true"))[0] == "forbidden"
+        assert (await reader.refusal("token.new"))[0] == "forbidden"
+        ending = await ann.call("token.new", expires_at=4e9)
+        program = await here.stranger()
+        await program.call("auth.token", token=ending["token"])
+        assert (await program.refusal("token.new"))[0] == "forbidden"
+
+    lab(story)
+
+
+def test_nobody_reaches_anothers_tokens_nor_learns_of_them(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        ann, bob = await here.user("ann"), await here.user("bob")
+        [token] = await ann.call("token.list")
+        refused = {await bob.refusal("token.revoke", tokens=[number]) for number in (token["id"], "00000000")}
+        assert {code for code, _ in refused} == {"not_found"}
+        told = {(await bob.refusal("token.list", name=name))[0] for name in ("ann", "nobody")}
+        assert told == {"forbidden"}
+        assert (await bob.refusal("token.new", name="ann"))[0] == "forbidden"
+        assert (await bob.refusal("user.list"))[0] == "forbidden"
+
+    lab(story)
+
+
+def test_the_same_request_id_of_two_users_is_two_requests(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        ann, bob = await here.user("ann"), await here.user("bob")
+        ids = [
+            (await peer.call("task.submit", command="true", hold=True, request_id="x"))["id"]
+            for peer in (ann, bob, ann, bob, here.owner)
+        ]
+        assert ids == [1, 2, 1, 2, 3]
+
+    lab(story)
+
+
+def test_a_mentor_ends_what_the_group_runs_and_may_not_change_it(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        ann, bob = await here.user("ann"), await here.user("bob")
+        await here.owner.call("group.add", name="vision")
+        await here.owner.call("group.edit", name="vision", add=["ann"], add_mentors=["bob"])
+        task = (await ann.call("task.submit", command="true", hold=True))["id"]
+        assert (await bob.call("auth.whoami"))["groups"] == ["vision"]
+        assert (await bob.refusal("task.retry", id=task))[0] == "forbidden"
+        assert (await bob.call("task.cancel", ids=[task]))["cancelled"] == [task]
+        other = (await bob.call("task.submit", command="true", hold=True))["id"]
+        assert other in map(int, (await ann.call("task.cancel", ids=[other]))["refused"])
+        await here.owner.call("group.edit", name="vision", remove_mentors=["bob"])
+        task = (await ann.call("task.submit", command="true", hold=True))["id"]
+        assert (await bob.call("task.cancel", ids=[task]))["cancelled"] == []
+
+    lab(story)
+
+
+def test_who_is_added_is_there_after_a_restart_and_so_is_his_log_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with people(tmp_path, monkeypatch) as here:
+            await here.owner.call("user.add", name="ann", password=PASSWORD)
+            token = (await (await here.stranger()).call("auth.login", name="ann", password=PASSWORD))["token"]
+        async with people(tmp_path, monkeypatch) as here:
+            assert (await (await here.stranger()).call("auth.token", token=token))["user"] == "ann"
+            assert [user["name"] for user in await here.owner.call("user.list")][:1] == ["ann"]
+
+    run(story())
+
+
+def test_no_secret_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> list[str]:
+        async with people(tmp_path, monkeypatch) as here:
+            await here.owner.call("user.add", name="ann", password=PASSWORD)
+            link = (await here.owner.call("user.link", name="ann"))["link"]
+            ann = await here.stranger()
+            token: str = (await ann.call("auth.login", name="ann", password=PASSWORD))["token"]
+            made: str = (await ann.call("token.new"))["token"]
+            return [PASSWORD, link, token.split("_", 2)[2], made.split("_", 2)[2]]
+
+    async def whole() -> None:
+        secrets = [text.encode() for text in await story()]
+        for path in (tmp_path / "task_info").rglob("*"):
+            if path.is_file():
+                content = path.read_bytes()
+                assert not [secret for secret in secrets if secret in content], path
+
+    run(whole())
+
+
+def test_who_says_nothing_of_himself_is_cut_off_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path, limits=msgspec.structs.replace(LIMITS, handshake_s=0.2)) as master:
+            here = People(master, await master.peer(), monkeypatch)
+            await here.owner.call("auth.whoami")
+            stranger = await here.stranger()
+            await cut_off(stranger)
+            assert (await here.owner.call("auth.whoami"))["role"] == "admin"
+
+    run(story())
