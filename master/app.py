@@ -124,6 +124,7 @@ class Master:
     fleet: Fleet
     reports: ReportServer
     logs: LogReader
+    directory: Directory | None = None
 
     def __init__(self, config: Config, permit: Permit | None = None) -> None:
         self.config = config
@@ -186,7 +187,7 @@ class Master:
         nodes = load_registry(self.config.registry)
         check_conf(self.config)
         self._check(nodes)
-        Directory.of(self.config)  # one that could not be asked is told now
+        self.directory = Directory.of(self.config)
         make_folders(self.config)
         give_folder_to_group(self.config)
         self._close_task_info()
@@ -239,6 +240,8 @@ class Master:
             news.say("服务端已停止，运行中的任务继续运行")
         finally:
             self.passwords.close()
+            if self.directory is not None:
+                self.directory.close()
             executor.close()
             await engine.close()
             news.close()

@@ -28,7 +28,7 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 PORT_KEYS = ("monitor_port", "data_port", "train_state_port")
 MISSING_CURE = "`muster init` writes one that works on this machine"
-NOT_YET_USED = ("notify", "ldap")
+NOT_YET_USED = ("notify",)
 """Keys that are checked and kept, for parts that are still to come: whoever sets one is told so in the log."""
 LDAP_PORTS = {True: 636, False: 389}
 """With TLS from the first byte on, and where it is asked for."""

@@ -13,7 +13,7 @@ from wire.errors import MusterError
 from wire.ranges import ids_in_short, names_in_short
 
 _NAMES = ("path", "name", "node", "user", "group")
-_LISTS = ("names", "nodes")
+_LISTS = ("names", "nodes", "tokens")
 _MOST_TOLD = 1000
 """Of a list of names or ids; a line has room for few."""
 

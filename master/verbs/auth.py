@@ -89,17 +89,22 @@ async def login(context: Context, params: LogIn) -> LoggedIn:
 
 
 async def _check_password(context: Context, name: str, password: str, user: User | None) -> None:
-    """Raises UnauthenticatedError, and LimitError for who guesses; keeps a dearer hash where the one kept is cheap."""
+    """Raises UnauthenticatedError, and LimitError for who guesses; keeps a dearer hash where the one kept is cheap. Who
+    has no password here is looked for in the lab's directory, if there is one; names that nobody has are, too."""
     people, guesses, address = context.core.people, context.master.guesses, context.caller.address
     guesses.check(name, address, time.monotonic())
-    kept = user.password or None if user is not None and user.is_enabled(context.now) else None
+    kept = user.password if user is not None and user.is_enabled(context.now) else ""
     try:
-        checked = await context.master.passwords.check(password, kept)
+        checked = await context.master.passwords.check(password, kept or None)
+        is_right = checked.ok
+        if not kept and (directory := context.master.directory) is not None:
+            is_right = await directory.check(name, password)
     except BaseException:
         guesses.let_go(name, address, time.monotonic())
         raise
     now = people.named(name)
-    if not checked.ok or now is None or now.password != kept or not now.is_enabled(time.time()):
+    is_same = now is not None and user is not None and now.id == user.id and now.password == user.password
+    if not is_right or not is_same or now is None or now.is_owner_only or not now.is_enabled(time.time()):
         guesses.failed(name, address, time.monotonic())
         raise UnauthenticatedError(Message("wrong_password"))
     guesses.came_in(name, address, time.monotonic())

@@ -103,7 +103,8 @@ class Verb(msgspec.Struct, frozen=True):
     @property
     def is_audited(self) -> bool:
         """Is each of its calls written into the audit log? Those that change something are, unless told otherwise."""
-        return self.role != "viewer" and self.scope != "read" and not self.quiet
+        changes = self.scope == "account" or (self.role != "viewer" and self.scope != "read")
+        return changes and not self.quiet
 
 
 class Pieces(msgspec.Struct, frozen=True):

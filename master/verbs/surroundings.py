@@ -13,6 +13,7 @@ from master.files.service import Files
 from master.nodes.driver import OfferedKey
 from master.nodes.registry import NodeConfig
 from master.people.audit import AuditLog
+from master.people.directory import Directory
 from master.people.guesses import Guesses
 from master.people.passwords import Passwords
 from master.tls.policy import Tls
@@ -94,6 +95,7 @@ class Surroundings(Protocol):
     audit: AuditLog
     passwords: Passwords
     guesses: Guesses
+    directory: Directory | None
 
     @property
     def fleet(self) -> NodeLinks:

@@ -70,10 +70,10 @@ class SetPassword(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Claim(msgspec.Struct, forbid_unknown_fields=True):
-    """user.claim: the tasks of `old`, who owned some before there were users, are `new`'s."""
+    """user.claim: the tasks of the user `name`, who owned some before there were users, are the user `to`'s."""
 
-    old: UserName
-    new: UserName
+    name: UserName
+    to: UserName
 
 
 class UserView(msgspec.Struct, frozen=True):
@@ -227,7 +227,7 @@ def link(context: Context, params: OneUser) -> Link:
 
 def claim(context: Context, params: Claim) -> Claimed:
     """Give the tasks of somebody who owned them before there were users to a user."""
-    return Claimed(len(context.change(lambda: context.core.claim(params.old, params.new), grows=False)))
+    return Claimed(len(context.change(lambda: context.core.claim(params.name, params.to), grows=False)))
 
 
 def user_view(context: Context, user: User) -> UserView:

@@ -35,6 +35,7 @@ from master.nodes.driver import CannotConnectError
 from master.nodes.fleet import Fleet
 from master.peer import Peer as KernelPeer
 from master.people.audit import AuditLog
+from master.people.directory import Directory
 from master.people.guesses import Guesses
 from master.people.passwords import Cost, Passwords
 from master.ports import hub
@@ -164,6 +165,7 @@ class Place:
         self.news_log = str(folder / "server.news.log")
         self.passwords = Passwords(CHEAP)
         self.guesses = Guesses(self.config.limits)
+        self.directory: Directory | None = None
         self.stopped = False
 
     def about(self) -> About:

@@ -258,7 +258,7 @@ def test_the_directory_is_a_host_and_a_port_behind_tls(tmp_path: Path, url: str,
     assert config.ldap is not None
     assert config.ldap.place == place
     assert config.ldap.ca is None
-    assert config.not_yet_used == ("ldap",)
+    assert config.not_yet_used == ()
 
 
 @pytest.mark.parametrize(

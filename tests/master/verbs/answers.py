@@ -316,7 +316,7 @@ async def _people(ask: Asker, others: list[Asker]) -> None:
     await ask("group.add", name="vision")
     await ask("group.edit", name="vision", add=["ann"], add_mentors=["bob"])
     await ask("group.list")
-    await ask("user.claim", old="desktop", new="bob")
+    await ask("user.claim", name="desktop", to="bob")
     ann, again = others
     ann.hidden[link] = "LINK"
     await ann("auth.redeem", link=link, password=PASSWORD)

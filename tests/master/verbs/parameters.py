@@ -12,7 +12,7 @@ RIGHT: dict[str, Any] = {
     "id": 1, "command": "true", "commands": ["true"], "position": 1, "changes": {"name": "x"}, "name": "a",
     "node": {"name": "b", "driver": "local", "gpu_count": 0}, "path": "data/x", "from": "data/x", "to": "data/y",
     "kind": "folder", "content": "", "size": 1, "offset": 0, "upload": "0123456789abcdef", "env": "base",
-    "password": "gull kettle 七 orchard", "token": "mst_1_x", "link": "x", "old": "lab", "new": "ann",
+    "password": "gull kettle 七 orchard", "token": "mst_1_x", "link": "x",
 }  # fmt: skip
 
 
