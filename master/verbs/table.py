@@ -95,7 +95,7 @@ VERBS: dict[str, Verb] = {
         list[user_tokens.TokenView],
         user_tokens.list_tokens,
         "viewer",
-        "read",
+        "account",
         "none",
         repeatable=True,
         quiet=True,
