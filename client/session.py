@@ -6,12 +6,12 @@ Owns the socket, the matching of replies and the reconnect of calls that may be 
 
 from __future__ import annotations
 
-import json
 import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
+from client.long_json import loads
 from wire.framing import LineDecoder, encode
 
 TYPE_CHECKING = False
@@ -189,7 +189,7 @@ class Session:
 
     def _parse(self, line: bytes) -> dict[str, Any]:
         try:
-            message = json.loads(line)
+            message = loads(line)
         except ValueError:
             message = None
         if isinstance(message, dict):

@@ -105,22 +105,16 @@ def _history(client: Asked, filters: dict[str, Any]) -> Listed:
 def whole_tasks(sparse: dict[str, Any]) -> list[Task]:
     """The tasks of an answer of `task.list`, sparse or not, every key present."""
     defaults = sparse.get("defaults", {})
-    tasks: list[Any] = [{**defaults, **task} for task in sparse["tasks"]]
-    reasons = {task_id: reason for reason, ids in sparse.get("reasons", {}).items() for task_id in ids}
-    messages = sparse.get("reason_messages", {})
-    if reasons:
-        for task in tasks:
-            if task["id"] in reasons:
-                task["reason"] = reasons[task["id"]]
-                message = messages.get(task["reason"], _NO_MESSAGE)
-                task["reason_key"], task["reason_args"] = message["key"], message["args"]
-    warnings = {task_id: text for text, ids in sparse.get("warnings", {}).items() for task_id in ids}
-    for task in tasks if warnings else ():
-        task["warning"] = text = warnings.get(task["id"])
-        if text is not None:
-            message = sparse.get("warning_messages", {}).get(text, _NO_MESSAGE)
-            task["warning_key"], task["warning_args"] = message["key"], message["args"]
-    unsaved = set(sparse.get("unsaved", ()))
-    for task in tasks if unsaved else ():
-        task["unsaved"] = task["id"] in unsaved
-    return tasks
+    tasks: dict[int, Any] = {task["id"]: {**defaults, **task} for task in sparse["tasks"]}
+    for what in ("reason", "warning"):
+        messages = sparse.get(f"{what}_messages", {})
+        of_text, of_key, of_args = what, f"{what}_key", f"{what}_args"
+        for text, ids in sparse.get(f"{what}s", {}).items():
+            message = messages.get(text, _NO_MESSAGE)
+            key, args = message["key"], message["args"]
+            for task_id in ids:
+                task = tasks[task_id]
+                task[of_text], task[of_key], task[of_args] = text, key, args
+    for task_id in sparse.get("unsaved", ()):
+        tasks[task_id]["unsaved"] = True
+    return list(tasks.values())

@@ -12,6 +12,7 @@ import sys
 from client.address import Address, find
 from client.api import Client
 from client.cli.terminal import note, said_yes
+from client.long_json import dumps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Context:
         """Print the one JSON document of this run."""
         tty = sys.stdout.isatty()
         short = tty and (not isinstance(value, list) or len(value) <= _INDENTED_ROWS)
-        text = json.dumps(value, ensure_ascii=False, indent=2 if short else None)
+        text = json.dumps(value, ensure_ascii=False, indent=2) if short else dumps(value)
         # JSON leaves DEL and the C1 controls as they are; a terminal would act on them.
         sys.stdout.write((text.translate(_ESCAPED) if tty else text) + "\n")
 
