@@ -61,6 +61,7 @@ from master.verbs.about import About, TlsInfo
 from master.visible_secrets import check_not_visible
 from master.watchers.folder_watcher import FolderWatcher
 from master.watchers.idle_watcher import IdleWatcher
+from master.watchers.own_account import OwnAccount
 from master.watchers.own_folders import OwnFolders
 from master.watchers.registry_watcher import RegistryWatcher
 from wire import agent as wire
@@ -228,7 +229,10 @@ class Master:
             samples,
             make_driver=drivers.make,
             folders=self.config.shared_folders,
-            watchers=(FolderWatcher(engine, OwnFolders(self.config.shared_folders)),),
+            watchers=(
+                FolderWatcher(engine, OwnFolders(self.config.shared_folders)),
+                OwnAccount(engine, self.config.desktop_client.user),
+            ),
             leaving=LeavingNodes(self.config.task_info / LEAVING),
             objection=lambda facts: company_of(facts, self.config.desktop_client),
         )

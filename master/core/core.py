@@ -108,7 +108,7 @@ class Core:
         self.started, self.exited, self.log_grows = dispatch.started, dispatch.exited, dispatch.log_grows
         self.reconcile = reconciliation.reconcile
         self.node_state, self.forget_facts, self.node_load = nodes.link_changed, nodes.forget_facts, nodes.load_told
-        self.cordon, self.rested = nodes.cordon, health.rested
+        self.cordon, self.rested, self.reserve = nodes.cordon, health.rested, nodes.reserve
         self.same_machine, self.stranger = machines.same, machines.stranger
         self.adoptable, self.adopted = machines.adoptable, machines.adopted
         self.gpus_seen, self.gpus_expected, self.gpus_unseen = gpus.seen, gpus.expected, gpus.unseen

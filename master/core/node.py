@@ -67,6 +67,13 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
         return self.machine or self.hostname
 
 
+class Reserved(msgspec.Struct, frozen=True):
+    """That a node takes the tasks of some owners only, and why, to be said to others."""
+
+    owners: frozenset[str]
+    why: Message
+
+
 class Node:
     """One node: its spec, what is known of it, and what is held on it. `held`: how much, of each resource that has no
     numbers."""
@@ -85,6 +92,7 @@ class Node:
         "load",
         "reason",
         "remnants",
+        "reserved",
         "rests",
         "spec",
         "state",
@@ -102,6 +110,7 @@ class Node:
         self.active: set[int] = set()
         self.cordons: dict[str, Message] = {}
         self.remnants: set[str] = set()
+        self.reserved: Reserved | None = None
         self.load: list[float] | None = None
         self.clock_offset: float | None = None
         self.watch = GpuWatch()
@@ -129,6 +138,10 @@ class Node:
     def takes_tasks(self) -> bool:
         """May something be started there now?"""
         return self.state is NodeState.ONLINE and not self.cordons and self.spec.schedulable
+
+    def is_open_to(self, owner: str) -> bool:
+        """May tasks of this owner be started there, if any may?"""
+        return self.reserved is None or owner in self.reserved.owners
 
     @property
     def closed_because(self) -> str | None:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from master.core.book import Book
 from master.core.inventory import LEAVING, TOLD, Facts, Inventory, Node, NodeSpec, NodeState, Request
 from master.core.law import State
+from master.core.node import Reserved
 from master.core.outcome import Pending
 from master.core.task import ACTIVE, Task
 from wire.errors import ImpossibleError, NotFoundError
@@ -111,6 +112,13 @@ class Nodes:
         else:
             cordons[kind] = reason
         self._pending.node_for_plan(name)
+
+    def reserve(self, name: str, reserved: Reserved | None) -> None:
+        """Let the node take the tasks of some owners only, or with None of all."""
+        node = self.inventory.nodes.get(name)
+        if node is not None and node.reserved != reserved:
+            node.reserved = reserved
+            self._pending.node_for_plan(name)
 
     # -- the registry -----------------------------------------------------------------------------------------
 

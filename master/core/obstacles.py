@@ -13,7 +13,7 @@ import msgspec
 
 from master.core.inventory import NAMES, Inventory, obstacle
 from master.core.node import Node, NodeState
-from master.core.request import Request
+from master.core.request import Demand
 from master.core.resources import RESOURCES, Free, FreeNode, Need, Numbers, Resource, Scope, rows_of
 from wire.message import Message, ids, names
 from wire.ranges import impersonal
@@ -51,14 +51,15 @@ def unready(inventory: Inventory) -> list[Message]:
     return _told([_state(node) for node in inventory.nodes.values() if not node.takes_tasks])
 
 
-def obstacles(request: Request, inventory: Inventory, free: Mapping[str, FreeNode] = NOTHING_KNOWN) -> list[Message]:
-    """What stands in the way of the request now: of the cluster, else on the nodes that could ever take it. `free`:
+def obstacles(demand: Demand, inventory: Inventory, free: Mapping[str, FreeNode] = NOTHING_KNOWN) -> list[Message]:
+    """What stands in the way of the demand now: of the cluster, else on the nodes that could ever take it. `free`:
     what is free on nodes, where somebody has looked."""
+    request = demand.request
     need = Free(inventory.cluster, rows_of(Scope.CLUSTER)).lack(request.shared)
     if need is not None:
         return [Message("cluster_obstacle", what=RESOURCES[need.resource].told_short(inventory.cluster))]
     able = [node for node in inventory.nodes.values() if obstacle(node, request) is None]
-    return _told([_obstacle(node, request, free) for node in able])
+    return _told([_obstacle(node, demand, free) for node in able])
 
 
 def _told(found: list[Obstacle]) -> list[Message]:
@@ -83,9 +84,12 @@ def _told(found: list[Obstacle]) -> list[Message]:
     return [*(one.message() for one in lines[:LINES]), Message("more_obstacles", count=rest)]
 
 
-def _obstacle(node: Node, request: Request, free: Mapping[str, FreeNode]) -> Obstacle:
+def _obstacle(node: Node, demand: Demand, free: Mapping[str, FreeNode]) -> Obstacle:
+    request = demand.request
     if not node.takes_tasks:
         return _state(node)
+    if node.reserved is not None and not node.is_open_to(demand.owner):
+        return Obstacle([node.name], node.reserved.why, set())
     if node.name in request.avoid:
         return Obstacle([node.name], Message("could_not_start_it"), set())
     need = (free.get(node.name) or FreeNode(node)).lack(request.needs)

@@ -103,14 +103,14 @@ class _Counter(msgspec.Struct, omit_defaults=True):
 
 class People:
     """`users`, `groups` by id, `tokens` by id. Whoever changes them has asked whether he may. `version` grows with
-    every change that may matter to who may do what, and `changed` is called then."""
+    every change that may matter to who may do what, and the `listeners` are called then."""
 
     def __init__(self, pending: Pending) -> None:
         self.users: dict[int, User] = {}
         self.groups: dict[int, Group] = {}
         self.tokens: dict[str, Token] = {}
         self.version = 0
-        self.changed: Callable[[], None] = lambda: None
+        self.listeners: list[Callable[[], None]] = []
         self._names: dict[str, int] = {}
         self._counter = _Counter()
         self._pending = pending
@@ -302,7 +302,8 @@ class People:
     def _write(self, piece: str, value: bytes) -> None:
         self._pending.piece(piece, msgspec.Raw(value))
         self.version += 1
-        self.changed()
+        for listener in self.listeners:
+            listener()
 
 
 def check_name(name: str) -> None:

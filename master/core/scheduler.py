@@ -17,7 +17,7 @@ from master.core.backlog import Backlog, Order
 from master.core.inventory import TOLD, Inventory, obstacle
 from master.core.obstacles import obstacles, unready
 from master.core.placement import DEFAULT, POLICIES
-from master.core.request import Demand, Request
+from master.core.request import Demand
 from master.core.resources import Free, FreeNode, Scope, rows_of
 from wire.message import Message
 
@@ -86,17 +86,19 @@ class Room:
         rows = rows_of(Scope.NODE)
         self.nodes = {name: FreeNode(node, rows) for name, node in inventory.nodes.items() if node.takes_tasks}
         self.cluster = Free(inventory.cluster, rows_of(Scope.CLUSTER))
+        self.is_open_to_all = all(free.node.reserved is None for free in self.nodes.values())
         self._policy = POLICIES[placement]
         self._most: dict[str, int] = {}
 
-    def place(self, request: Request) -> Allocation | None:
-        """Choose a node and book it in this room; None if the request fits nowhere."""
+    def place(self, demand: Demand) -> Allocation | None:
+        """Choose a node and book it in this room; None if what is asked for fits nowhere where its owner may go."""
+        request = demand.request
         if not self.cluster.fits(request.shared):
             return None
         for name, amount, _ in request.needs:
             if amount > self._most_of(name):
                 return None
-        best = self._best(request)
+        best = self._best(demand)
         if best is None:
             return None
         self.cluster.take(request.shared)
@@ -109,29 +111,34 @@ class Room:
             most = self._most[resource] = max((free.counts[resource] for free in self.nodes.values()), default=0)
         return most
 
-    def _best(self, request: Request) -> FreeNode | None:
+    def _best(self, demand: Demand) -> FreeNode | None:
+        request = demand.request
         needs = request.needs
         if request.node is not None:
             one = self.nodes.get(request.node)
-            return one if one is not None and one.fits(needs) else None
-        fitting = [free for free in self._open_to(request) if free.fits(needs)]
+            return one if one is not None and one.node.is_open_to(demand.owner) and one.fits(needs) else None
+        fitting = [free for free in self._open_to(demand) if free.fits(needs)]
         return min(fitting, key=self._policy(request)) if fitting else None
 
-    def _open_to(self, request: Request) -> Iterable[FreeNode]:
+    def _open_to(self, demand: Demand) -> Iterable[FreeNode]:
         """The nodes that may take it: those that could not start it only where no other ever could."""
+        request = demand.request
+        nodes: Iterable[FreeNode] = self.nodes.values()
+        if not self.is_open_to_all:
+            nodes = [free for free in nodes if free.node.is_open_to(demand.owner)]
         if request.avoid:
-            others = [free for name, free in self.nodes.items() if name not in request.avoid]
+            others = [free for free in nodes if free.node.name not in request.avoid]
             able = [free for free in others if obstacle(free.node, request) is None]
             if able:
                 return able
-        return self.nodes.values()
+        return nodes
 
 
 def plan(snapshot: Snapshot, now: float) -> Plan:  # noqa: ARG001  (of today's decisions none depends on the time)
     """What to do now: start every task that can start, in the order of the queue."""
 
     def reasons(demand: Demand) -> Wait:
-        return explain(demand.request, snapshot.inventory)
+        return explain(demand, snapshot.inventory)
 
     heads = list(snapshot.demands.groups())
     if not heads:
@@ -144,12 +151,14 @@ def _starts(heads: list[tuple[Order, Demand]], room: Room, demands: Backlog) -> 
     """`heads`: the first of each group, by which the next one of all is found."""
     heapq.heapify(heads)
     behind: dict[Demand, Iterator[Order]] = {}
-    left = {demand.request for _, demand in heads}
+    # Whoever asks for the same, there is no room for it; unless somebody may go where others may not.
+    same: Callable[[Demand], object] = _request_of if room.is_open_to_all else _itself
+    left = {same(demand) for _, demand in heads}
     while heads and left:
         order, demand = heads[0]
-        part = room.place(demand.request) if demand.request in left else None
+        part = room.place(demand) if same(demand) in left else None
         if part is None:
-            left.discard(demand.request)  # whoever asks for the same, there is no room for it
+            left.discard(same(demand))
             heapq.heappop(heads)
             continue
         yield Placement(order.id, [part])
@@ -163,14 +172,23 @@ def _starts(heads: list[tuple[Order, Demand]], room: Room, demands: Backlog) -> 
             heapq.heapreplace(heads, (following, demand))
 
 
-def explain(request: Request, inventory: Inventory) -> Wait:
-    """Why a task with this request cannot start now."""
+def _request_of(demand: Demand) -> object:
+    return demand.request
+
+
+def _itself(demand: Demand) -> object:
+    return demand
+
+
+def explain(demand: Demand, inventory: Inventory) -> Wait:
+    """Why a task with this demand cannot start now."""
+    request = demand.request
     never = inventory.why_never(request)
     if never is not None:
         return Wait(Message("never", why=never), [])
     room = Room(inventory)
     if not room.nodes:
         return Wait(Message("no_node_ready", obstacles=()), unready(inventory))
-    if room.place(request) is not None:
+    if room.place(demand) is not None:
         return Wait(Message("next"), [])
-    return Wait(Message("needs", request=request.describe(), obstacles=()), obstacles(request, inventory, room.nodes))
+    return Wait(Message("needs", request=request.describe(), obstacles=()), obstacles(demand, inventory, room.nodes))

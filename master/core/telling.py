@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from master.core.book import Book
 from master.core.dispatch import Dispatch
-from master.core.inventory import request_of
 from master.core.nodes import Nodes
+from master.core.request import demand_of
 from master.core.scheduler import explain
 from master.core.task import Task, TaskState
 from wire.message import Message
@@ -43,7 +43,7 @@ class Telling:
             return None
         if task.waits_for:
             return Message("waits_for", tasks=tuple(_AWAITED[after.on](after.id) for after in task.waits_for))
-        return explain(request_of(task), self._nodes.inventory).message()
+        return explain(demand_of(task), self._nodes.inventory).message()
 
     def warning(self, task: Task) -> str | None:
         """What looks wrong with a task that runs, as a sentence."""

@@ -49,13 +49,18 @@ def company_of(facts: Facts, access: DesktopClient) -> str | None:
     """The same of an agent that has said where it is and who: by a name of this machine that the registry does not show
     to be one, through a proxy, or started here by hand. Why it may get no tasks; None if it may."""
     outside = let_in_from_outside(access)
-    if not outside or not _owns_us(facts.uid) or (facts.machine, facts.boot_id) != _this_machine():
+    if not outside or not runs_as_us(facts):
         return None
     account = user_name(os.geteuid() if facts.uid is None else facts.uid)
     return (
         f"it is the master's own machine, its tasks run as {account}{_WHAT_THEY_CAN}, and conf.json's "
         f"desktop_client.networks lets in {', '.join(outside)}, who show no password. {_WAYS_OUT}"
     )
+
+
+def runs_as_us(facts: Facts) -> bool:
+    """Do tasks of this agent run on the master's machine as the master's account, or as root?"""
+    return _owns_us(facts.uid) and (facts.machine, facts.boot_id) == _this_machine()
 
 
 def keys_in_reach(nodes: Iterable[NodeConfig], access: DesktopClient) -> Message | None:

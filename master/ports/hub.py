@@ -70,7 +70,7 @@ class Hub:
         self.streams = Streams(engine, master, self.door.turns)
         access = desktop or DesktopClient(networks=())
         self._looks_again: asyncio.Handle | None = None
-        engine.core.people.changed = self._people_changed
+        engine.core.people.listeners.append(self._people_changed)
         self.desktop = DesktopClients(self.door, access, frame=limits.frame, outbox=limits.outbox)
 
     async def listen(self, port_name: str, address: str, port: int, backlog: int, speaks: Speaks = "both") -> Listener:

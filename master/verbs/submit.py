@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from master.core.attempt import Allocation
 from master.core.inventory import request_of
+from master.core.request import demand_of
 from master.core.scheduler import Room
 from master.core.task import ENDED, Task, TaskState
 from master.verbs.base import Context
@@ -100,7 +101,7 @@ def preview(context: Context, draft: Task) -> Preview:
         return _preview(Message("never", why=never), possible=False)
     if draft.state is TaskState.HELD:
         return _preview(Message("held_when_filed"))
-    allocation = Room(context.core.inventory).place(request_of(draft))
+    allocation = Room(context.core.inventory).place(demand_of(draft))
     past = context.past
     draft.waits_for = [a for a in draft.after if (past.get(a.id) or context.core.find(a.id).state) not in ENDED]
     if allocation is not None and not draft.waits_for:

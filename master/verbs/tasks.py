@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from master.core.inventory import request_of
+from master.core.request import demand_of
 from master.core.scheduler import explain
 from master.core.task import ACTIVE, QUEUED, Task, TaskPage, TaskState, TaskView
 from master.verbs.access import check_owner
@@ -113,7 +113,7 @@ def why(context: Context, params: OneTask) -> Why:
     seen = task_view(core, task)
     brief = seen.reason
     if task.state is TaskState.WAITING and not task.waits_for:
-        wait = explain(request_of(task), core.inventory)
+        wait = explain(demand_of(task), core.inventory)
         brief, lines = str(wait.brief), [*wait.obstacles, Message("ahead", count=core.standing.before(task))]
     elif task.waits_for:
         lines = [Message("predecessor_is", id=after.id, state=core.find(after.id).state) for after in task.waits_for]

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 PEOPLE: dict[str, str] = {
     "log_in_first": "nobody knows who you are: `muster login` with a password, or give a token (MUSTER_TOKEN, --token)",
+    "own_account_node": (
+        "tasks there run as {account}, the account of the master itself, who commands the queue: since there are other "
+        'users only admins\' tasks may. Let its tasks run as another account (in the registry `"driver": "ssh", '
+        '"ip": "127.0.0.1", "user_name": OTHER`), or as their owners (an agent that is root, '
+        "docs/deployment.md)"
+    ),
     "owner_disabled": "its owner {name} was disabled by {by}: it waits again when he is enabled",
     "no_user": "there is no user {name!r}; `muster users list` lists all",
     "no_group": "there is no group {name!r}; `muster groups list` lists all",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from master.core.attempt import Allocation, Part
 from master.core.inventory import Facts, Inventory, Node, NodeSpec, request_of
 from master.core.node import NodeState
+from master.core.request import demand_of
 from master.core.resources import RESOURCES, Cluster, Free, FreeNode, Need, Resource, Scope, needs_of, rows_of
 from master.core.scheduler import Room, explain
 from master.core.task import Task, Unstarted
@@ -105,7 +106,7 @@ def test_the_books_are_as_before_when_everything_is_given_back(asked: list[dict[
     held: list[Task] = []
     for number, asks in enumerate(asked, 1):
         task = task_of(number, asks)
-        part = Room(inventory).place(request_of(task))
+        part = Room(inventory).place(demand_of(task))
         if part is None:
             continue
         free = FreeNode(node)
@@ -143,17 +144,17 @@ def test_what_the_cluster_has_is_counted_over_all_nodes() -> None:
     for node in inventory.nodes.values():
         node.state, node.facts = NodeState.ONLINE, FACTS
     first, second = (task_of(number, {"cpus": 3, **WORKED_OUT}) for number in (1, 2))
-    part = Room(inventory).place(request_of(first))
+    part = Room(inventory).place(demand_of(first))
     assert part == Allocation("a", [])
     first.allocation = [Part(part.node, part.gpus)]
     inventory.take(first)
-    assert Room(inventory).place(request_of(second)) is None
-    told = str(explain(request_of(second), inventory))
+    assert Room(inventory).place(demand_of(second)) is None
+    told = str(explain(demand_of(second), inventory))
     assert told == "needs 3 CPUs and 3 seats: the cluster: 2 of 5 seats free"
     never = inventory.why_never(request_of(task_of(3, {"cpus": 6, **WORKED_OUT})))
     assert str(never) == "it asks for 6 CPUs and 6 seats, but the cluster has 5 seats"
     inventory.give_back(first)
-    assert Room(inventory).place(request_of(second)) == Allocation("a", [])
+    assert Room(inventory).place(demand_of(second)) == Allocation("a", [])
     room = Room(inventory)
-    assert room.place(request_of(second)) is not None
-    assert room.place(request_of(first)) is None, "what this round has given out is gone"
+    assert room.place(demand_of(second)) is not None
+    assert room.place(demand_of(first)) is None, "what this round has given out is gone"

@@ -8,10 +8,12 @@ from hypothesis import strategies as st
 from master.core.attempt import Part
 from master.core.backlog import Backlog, order_of
 from master.core.inventory import Facts, Inventory, NodeSpec, NodeState, Request, request_of
+from master.core.node import Reserved
 from master.core.obstacles import obstacles
-from master.core.request import demand_of
+from master.core.request import Demand, demand_of
 from master.core.scheduler import Room, Snapshot, explain, plan
-from master.core.task import Task
+from master.core.task import Task, TaskState
+from tests.master.core.small_core import core_with, submit
 from wire.message import Message
 
 NAMES = ("a", "b", "c")
@@ -79,9 +81,9 @@ def test_nothing_is_booked_twice_and_nothing_that_fits_is_left_waiting(
         assert node.held["cpus"] <= node.cpus
     for task in tasks.values():
         assert task.id in backlog
-        assert Room(inventory).place(request_of(task)) is None
+        assert Room(inventory).place(demand_of(task)) is None
         why = done.reasons(demand_of(task))
-        assert why == explain(request_of(task), inventory)
+        assert why == explain(Demand("", request_of(task)), inventory)
         assert str(why) != "next: the planner is about to start it"
     # Among equals the order of the queue holds.
     for shape in {request_of(tasks[number]) for number in tasks}:
@@ -100,11 +102,11 @@ def test_planning_without_a_node_that_is_ready_starts_nothing() -> None:
     assert plan(Snapshot(backlog, inventory), 1.0).starts == []
     inventory.nodes["a"].state = NodeState.UNREACHABLE
     inventory.nodes["a"].reason = "its cable is out"
-    assert str(explain(request(gpus=1), inventory)) == "no node is ready: a: unreachable (its cable is out)"
+    assert str(explain(Demand("", request(gpus=1)), inventory)) == "no node is ready: a: unreachable (its cable is out)"
 
 
 def told_of(asked: Request, inventory: Inventory) -> list[str]:
-    return [str(one) for one in obstacles(asked, inventory)]
+    return [str(one) for one in obstacles(Demand("", asked), inventory)]
 
 
 def test_what_stands_in_the_way_is_told_by_name() -> None:
@@ -116,7 +118,7 @@ def test_what_stands_in_the_way_is_told_by_name() -> None:
     assert told_of(request(gpus=1, gpu_ids=[0]), inventory) == ["a: GPU 0 held (task 7)"]
     assert told_of(request(cpus=2), inventory) == ["a: 1 of 2 CPUs free"]
     assert told_of(request(), inventory) == ["a: 1 of 1 slots taken"]
-    assert str(explain(request(gpus=3), inventory)).startswith("can never start: ")
+    assert str(explain(Demand("", request(gpus=3)), inventory)).startswith("can never start: ")
 
 
 def said(text: str) -> Message:
@@ -142,13 +144,13 @@ def test_nodes_of_which_the_same_is_to_be_said_share_a_line() -> None:
     inventory = lab(201)
     for node in inventory.nodes.values():
         node.state, node.reason = NodeState.UNREACHABLE, "no route to host"
-    wait = explain(request(gpus=1), inventory)
+    wait = explain(Demand("", request(gpus=1)), inventory)
     assert str(wait) == "no node is ready: gpu[001-201]: unreachable (no route to host)"
     for number, node in enumerate(inventory.nodes.values(), 1):
         node.state = NodeState.ONLINE
         node.gpu_holder = dict.fromkeys(range(8), number)
         node.count_free()
-    wait = explain(request(gpus=1), inventory)
+    wait = explain(Demand("", request(gpus=1)), inventory)
     assert str(wait) == "needs 1 GPU: gpu[001-201]: 0 of 8 GPUs free (tasks 1-201)"
     assert str(wait.brief) == "needs 1 GPU"
 
@@ -157,18 +159,18 @@ def test_an_address_in_what_is_said_keeps_nobody_apart() -> None:
     inventory = Inventory(tuple(NodeSpec(name=f"n{n}", address=f"lab@10.0.0.{n}:22") for n in range(1, 202)))
     for number, node in enumerate(inventory.nodes.values(), 1):
         node.state, node.reason = NodeState.UNREACHABLE, f"10.0.0.{number}:22 cannot be reached: is the machine on?"
-    told = str(explain(request(), inventory))
+    told = str(explain(Demand("", request()), inventory))
     assert told == "no node is ready: n[1-201]: unreachable (it cannot be reached: is the machine on?)"
     alone = inventory.nodes["n7"]
     alone.reason = "10.0.0.7:22 says nothing"
-    assert "n7: unreachable (10.0.0.7:22 says nothing)" in str(explain(request(), inventory))
+    assert "n7: unreachable (10.0.0.7:22 says nothing)" in str(explain(Demand("", request()), inventory))
 
 
 def test_however_different_the_nodes_are_no_more_than_so_many_are_told() -> None:
     inventory = lab(201)
     for number, node in enumerate(inventory.nodes.values()):
         node.state, node.reason = NodeState.UNREACHABLE, f"10.0.0.{number}: no route to host"
-    wait = explain(request(gpus=1), inventory)
+    wait = explain(Demand("", request(gpus=1)), inventory)
     assert len(wait.obstacles) == 11
     assert "191 more nodes" in str(wait.obstacles[-1])
     assert len(str(wait)) < 300
@@ -176,13 +178,15 @@ def test_however_different_the_nodes_are_no_more_than_so_many_are_told() -> None
 
 def test_what_no_node_has_is_told_of_all_of_them_at_once() -> None:
     inventory = lab(201)
-    told = str(explain(request(gpus=99), inventory))
+    told = str(explain(Demand("", request(gpus=99)), inventory))
     assert told == "can never start: it asks for 99 GPUs, but nodes gpu[001-201] have 8 GPUs"
-    told = str(explain(request(node="gpu1"), inventory))
+    told = str(explain(Demand("", request(node="gpu1")), inventory))
     assert told.startswith("can never start: there is no node 'gpu1' (did you mean")
     assert told.endswith("nodes: gpu[001-201])")
     many = Inventory(tuple(NodeSpec(name=chr(97 + n) * 3) for n in range(20)))
-    assert str(explain(request(node="nope"), many)).endswith("(nodes: aaa, bbb, ccc, ddd, eee, fff and 14 more)")
+    assert str(explain(Demand("", request(node="nope")), many)).endswith(
+        "(nodes: aaa, bbb, ccc, ddd, eee, fff and 14 more)"
+    )
 
 
 def test_a_node_that_is_leaving_is_no_place_to_ask_for() -> None:
@@ -192,3 +196,25 @@ def test_a_node_that_is_leaving_is_no_place_to_ask_for() -> None:
     assert inventory.why_never(request(gpus=8)) is None
     inventory.nodes["gpu002"].cordons["leaving"] = Message("leaving")
     assert "nodes gpu001, gpu002 are leaving" in str(inventory.why_never(request(gpus=8)))
+
+
+def test_a_node_that_is_reserved_takes_the_tasks_of_those_only_and_others_wait_for_no_more_than_that() -> None:
+    core = core_with()
+    core.reserve("a", Reserved(frozenset({"ann"}), Message("own_account_node", node="a", account="lab")))
+    bobs, anns = submit(core, owner="bob", gpus=1), submit(core, owner="ann", gpus=1)
+    core.plan()
+    assert (anns.state, bobs.state) == (TaskState.STARTING, TaskState.WAITING)
+    assert "the account of the master itself" in str(core.reason(bobs))
+    core.reserve("a", None)
+    core.plan()
+    assert bobs.state is TaskState.STARTING
+
+
+def test_where_only_one_owner_may_go_anothers_wish_for_the_same_does_not_end_the_search() -> None:
+    core = core_with(NodeSpec(name="a", gpu_models=("GPU",)), NodeSpec(name="b", gpu_models=("GPU",) * 2))
+    core.reserve("b", Reserved(frozenset({"ann"}), Message("own_account_node", node="b", account="lab")))
+    bobs = [submit(core, owner="bob", gpus=2), submit(core, owner="bob", gpus=1, node="b")]
+    anns = [submit(core, owner="ann", gpus=2), submit(core, owner="ann", gpus=1, node="b")]
+    core.plan()
+    assert [task.state for task in bobs] == [TaskState.WAITING] * 2
+    assert anns[0].state is TaskState.STARTING
