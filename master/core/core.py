@@ -119,6 +119,11 @@ class Core:
         return self._book.next_id
 
     @property
+    def touched(self) -> int:
+        """How often a task that was there changed or went."""
+        return self._pending.touched
+
+    @property
     def plan_needed(self) -> bool:
         """Has something changed since the last plan that may matter to it?"""
         return self._pending.plan_needed

@@ -23,12 +23,14 @@ class Outcome(msgspec.Struct):
 class Pending:
     """Collects until somebody takes it. `tasks`: those that came or changed, by id; what is written of each is how it
     is when the outcome is taken. `seq`: the number that they get, that of the record which will hold them.
-    `plan_needed`: something changed since the last plan that may matter to it."""
+    `touched`: how often a task that was there changed or went; who looks at many in turn sees whether they are as they
+    were. `plan_needed`: something changed since the last plan that may matter to it."""
 
     def __init__(self) -> None:
         self.plan_needed = False
         self.tasks: dict[int, Task] = {}
         self.seq = 0
+        self.touched = 0
         self._gone: list[int] = []
         self._pieces: dict[str, msgspec.Raw] = {}
         self._answers: dict[str, msgspec.Raw] = {}
@@ -43,11 +45,13 @@ class Pending:
         """This task came or changed."""
         task.seq = self.seq
         self.tasks[task.id] = task
+        self.touched += 1
 
     def gone(self, task_id: int) -> None:
         """This task is no more."""
         self.tasks.pop(task_id, None)
         self._gone.append(task_id)
+        self.touched += 1
 
     def piece(self, name: str, value: msgspec.Raw) -> None:
         """A piece of state that is not a task, whole."""

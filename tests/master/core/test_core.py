@@ -459,3 +459,16 @@ def test_answers_are_kept_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None
     for name in "abc":
         core.remember_answer(name, b"1")  # type: ignore[arg-type]
     assert list(core.answered) == ["b", "c"]
+
+
+def test_who_looks_at_tasks_in_turn_sees_whether_one_that_was_there_changed_or_went() -> None:
+    core = core_with()
+    first, second = submit(core, gpus=1), submit(core, gpus=1)
+    then = core.touched
+    submit(core, gpus=1)
+    core.take_outcome()
+    assert core.touched == then
+    for happens in (lambda: core.hold(first.id), lambda: core.remove(second.id, 2.0), core.plan):
+        then = core.touched
+        happens()
+        assert core.touched > then
