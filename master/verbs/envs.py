@@ -18,7 +18,7 @@ from master.nodes import environments
 from master.nodes.environments import Env, Framework, Packages, Python, Told
 from master.verbs.base import Context
 from wire.agent import Probed
-from wire.errors import ConflictError, NodeUnreachableError, NotFoundError
+from wire.errors import ConflictError, ForbiddenError, NodeUnreachableError, NotFoundError
 from wire.message import Message, Several
 
 EnvName = Annotated[str, Meta(min_length=1, max_length=4096, examples=["base"])]
@@ -96,6 +96,7 @@ async def _ask(
     master = context.master
     env = environments.check_name(params.env, master.root)
     node = _node(context, params.node, gpus=gpus)
+    _check_open(context, node)
     probed = await _probe(context, node, environments.question(env, what, master.conda), limit_s)
     return environments.read_answer(env, node, probed, kind)
 
@@ -143,5 +144,13 @@ def _node(context: Context, asked: str | None, *, gpus: bool = False) -> str:
     online = [node for node in nodes.values() if node.state is NodeState.ONLINE]
     if not online:
         raise NodeUnreachableError(Message("no_node_online"))
+    online = [node for node in online if node.is_open_to(context.user)] or online
     with_gpus = [node for node in online if node.spec.gpu_models] if gpus else []
     return (with_gpus or online)[0].name
+
+
+def _check_open(context: Context, node: str) -> None:
+    """Raise ForbiddenError where the caller may run nothing: to activate an environment is to run what is in it."""
+    found = context.core.inventory.nodes[node]
+    if found.reserved is not None and not found.is_open_to(context.user):
+        raise ForbiddenError(found.reserved.why)

@@ -49,6 +49,8 @@ def test_from_the_second_user_on_only_admins_tasks_run_as_the_masters_own_accoun
             assert "the account of the master itself" in why
             assert "docs/deployment.md" in why
             assert state(bob, bobs) == "waiting"
+            with pytest.raises(MusterError, match="the account of the master itself"):
+                bob.call("env.python", {"env": "base"})
             ann.call("user.edit", {"name": "bob", "changes": {"role": "admin"}})
             until("what he is an admin for", lambda: state(bob, bobs) == "succeeded")
 
