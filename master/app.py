@@ -37,8 +37,10 @@ from master.durable.witness import witness_path
 from master.engine import Engine
 from master.executors.agents import Agents
 from master.executors.executor import Executor
+from master.files.beneath import overlapping
 from master.files.log_reader import LogReader
 from master.files.needed import Needed
+from master.files.owners import Owners
 from master.files.service import Files
 from master.inline_secrets import check_conf, check_registry
 from master.log_rights import give_folder_to_group, group_of
@@ -141,6 +143,7 @@ class Master:
             book=config.task_info / DRAFTS,
             upload_bytes=config.limits.upload_bytes,
             needed=_needed(config),
+            owners=Owners(config.files),
         )
         self.audit = AuditLog(config.task_info / AUDIT)
         self.passwords = Passwords()
@@ -290,6 +293,7 @@ class Master:
         """Raises ConfigError for a registry that is right in itself and must not be used here."""
         check_company(nodes, self.config.desktop_client, self.config.path)
         check_not_visible(self.config, nodes)
+        _check_owned(self.config)
         check_registry(nodes, self.config.registry)
 
     def _close_task_info(self) -> None:
@@ -358,6 +362,16 @@ class Master:
             outbox=limits.outbox_bytes,
             handshake_s=limits.handshake_s,
             places=places,
+        )
+
+
+def _check_owned(config: Config) -> None:
+    """What belongs to somebody must have one name only. Raises ConfigError."""
+    found = overlapping(config.root, config.visible_folders) if config.files else None
+    if found is not None:
+        raise ConfigError(
+            f"{config.path}: files: {config.root / found[0]} really is, or lies in, {config.root / found[1]}, so what "
+            "`files` says of one could be got round by the other: name one of them in visible_folders"
         )
 
 

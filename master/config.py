@@ -11,13 +11,13 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
 from master import json_file
 from master.ownership import make_private, not_ours, user_name
-from master.visible_folders import plain_name
+from master.visible_folders import GROUP, USER, check_owned, owned_parts, plain_name
 from wire.errors import ConfigError
 
 MOST_PORT = 65535
@@ -25,6 +25,8 @@ Port = Annotated[int, msgspec.Meta(ge=1, le=MOST_PORT)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
+FileOwner = Literal["all", "own", "group"]
+"""Whose the files beneath a folder are: everybody's, those of the user that its path names, or of the group."""
 
 PORT_KEYS = ("monitor_port", "data_port", "train_state_port")
 MISSING_CURE = "`muster init` writes one that works on this machine"
@@ -180,6 +182,7 @@ class ConfFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tls: Literal["auto", "off"] | TlsFiles = "auto"
     scheduler: Scheduler = Scheduler()
     limits: Limits = Limits()
+    files: dict[str, Any] = {}
     influx: Influx | None = None
     notify: Notify | None = None
     ldap: Ldap | None = None
@@ -198,6 +201,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     psw: Path
     conda: Path
     visible_folders: tuple[str, ...]
+    files: dict[str, FileOwner]
     bind: str
     ports: Ports
     task_env: dict[str, str]
@@ -250,6 +254,7 @@ def load_config(path: Path) -> Config:
         psw=places.beneath(folder, "psw_file"),
         conda=places.beneath(root, "conda"),
         visible_folders=conf.visible_folders,
+        files=conf.files,
         bind=conf.bind,
         ports=conf.socket_info,
         task_env=conf.task_env,
@@ -276,6 +281,7 @@ def typed(value: Any, path: Path) -> ConfFile:
     _check_visible(conf.visible_folders, path)
     if conf.ldap is not None:
         _check_ldap(conf.ldap, path)
+    _check_files(conf, path)
     return conf
 
 
@@ -379,6 +385,22 @@ def _check_ldap(ldap: Ldap, path: Path) -> None:
         raise json_file.wrong(path, "ldap.bind", ldap.bind, allowed)
     if ldap.ca is not None and "\0" in ldap.ca:
         raise json_file.wrong(path, "ldap.ca", ldap.ca, "a path without NUL")
+
+
+def _check_files(conf: ConfFile, path: Path) -> None:
+    seen: dict[str, str] = {}
+    for prefix, kind in conf.files.items():
+        if kind not in get_args(FileOwner):
+            raise json_file.wrong(path, f"files.{prefix}", kind, " or ".join(f'"{one}"' for one in get_args(FileOwner)))
+        try:
+            check_owned(prefix, kind, conf.visible_folders)
+        except ValueError as error:
+            raise json_file.wrong(path, f"files.{prefix}", prefix, str(error)) from None
+        same = "/".join(owned_parts(prefix)).replace(GROUP, USER)
+        if same in seen:
+            allowed = f"paths of which each means other folders ({seen[same]} means these already)"
+            raise json_file.wrong(path, f"files.{prefix}", prefix, allowed)
+        seen[same] = prefix
 
 
 def _set_but_unused(value: Any) -> tuple[str, ...]:

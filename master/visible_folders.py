@@ -1,6 +1,9 @@
-"""The folders that people may see, by the names that conf.json gives them."""
+"""The folders that people may see, and those of them that have owners, by the names that conf.json gives them."""
 
 from __future__ import annotations
+
+USER, GROUP = "{user}", "{group}"
+"""In a path of `files`: here stands the name of a user, or of a group."""
 
 
 def plain_name(name: str) -> str:
@@ -15,3 +18,25 @@ def plain_names(visible: tuple[str, ...]) -> tuple[str, ...]:
     """All of them in their plainest form; one that lies in another is reached through that. Raises ValueError."""
     found = dict.fromkeys(map(plain_name, visible))
     return tuple(name for name in found if not any(name.startswith(f"{other}/") for other in found))
+
+
+def owned_parts(path: str) -> list[str]:
+    """The names in a path of `files`, from the visible folder on. Raises ValueError, in words, for what is none."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if path.startswith("/"):
+        raise ValueError("a path that begins with a visible folder and not with `/`")
+    if not parts or ".." in parts or "\0" in path:
+        raise ValueError("a path of names, without `..`")
+    if wrong := [part for part in parts if part not in (USER, GROUP) and not {"{", "}"}.isdisjoint(part)]:
+        raise ValueError(f"{USER} or {GROUP} as a whole name, not {wrong[0]}")
+    return parts
+
+
+def check_owned(path: str, kind: str, visible: tuple[str, ...]) -> None:
+    """Check a path of `files` of which `kind` is said. Raises ValueError, in words."""
+    parts = owned_parts(path)
+    needed = {"own": USER, "group": GROUP}.get(kind)
+    if needed is not None and parts.count(needed) != 1:
+        raise ValueError(f"a path with {needed} in it, once, for `{kind}`")
+    if not any(parts[: len(own)] == own for own in (name.split("/") for name in plain_names(visible))):
+        raise ValueError(f"a path in one of visible_folders ({', '.join(visible) or 'there are none'})")

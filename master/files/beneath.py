@@ -3,7 +3,9 @@
 Each part of a path is opened beneath the one before, so that whoever swaps a folder for a link meanwhile gains
 nothing. The kernel does it in one call (`openat2`, RESOLVE_BENEATH); where it cannot, and for links that lead from one
 visible folder into another, the parts are walked one by one without following links, and links are read and walked.
-Owns which places may be reached; what is done there is the jail's.
+Who may not see everything there (`owners`) is always led by the walk: at each step it is known where he is, and what he
+may not see is to him as if it were not there, wherever links lead. Owns which places may be reached; what is done there
+is the jail's.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from master.files.errors import about, shown
+from master.files.owners import Sight
 from master.visible_folders import plain_names
 from wire.errors import BadRequestError, ForbiddenError, NotFoundError
 from wire.message import Message
@@ -44,12 +47,28 @@ class Spot(NamedTuple):
     names: tuple[bytes, ...]
     text: str
 
+    @property
+    def place(self) -> tuple[bytes, ...]:
+        """All names, as they were asked for: links may lead elsewhere."""
+        return (*_split(self.visible), *self.names)
+
 
 class Found(NamedTuple):
-    """A place: an open folder and a name in it (ITSELF: the folder). The name may belong to nothing yet."""
+    """A place: an open folder and a name in it (ITSELF: the folder). The name may belong to nothing yet. `above`: the
+    names of the folder, from the visible one on, links followed; known where somebody may not see everything."""
 
     folder: int
     name: bytes
+    above: tuple[bytes, ...] = ()
+
+    @property
+    def place(self) -> tuple[bytes, ...]:
+        """All names, from the visible folder on."""
+        return self.above if self.name == ITSELF else (*self.above, self.name)
+
+    def inside(self, folder: int, name: bytes) -> Found:
+        """What has this name in this place, a folder that is open."""
+        return Found(folder, name, self.place)
 
 
 class _OutsideError(Exception):
@@ -90,15 +109,23 @@ def kernel_can() -> bool:
 
 
 class Beneath:
-    """The visible folders beneath `root`. `by_kernel`: use openat2 (None: where there is one).
+    """The visible folders beneath `root`. `by_kernel`: use openat2 (None: where there is one). `sight`: of somebody who
+    may not see everything there.
 
     A visible folder may itself be a link of the admin's making. Raises ConfigError for a name that cannot be one.
     """
 
-    def __init__(self, root: Path, visible: tuple[str, ...], *, by_kernel: bool | None = None) -> None:
+    def __init__(
+        self, root: Path, visible: tuple[str, ...], *, by_kernel: bool | None = None, sight: Sight | None = None
+    ) -> None:
         self.root = root
         self.visible = plain_names(visible)
+        self.sight = sight
         self._by_kernel = kernel_can() if by_kernel is None else by_kernel
+
+    def seen_by(self, sight: Sight) -> Beneath:
+        """The same folders, as somebody sees them."""
+        return Beneath(self.root, self.visible, by_kernel=self._by_kernel, sight=sight)
 
     def spot(self, path: str) -> Spot:
         """Take a path apart, without looking at any disk. Raises BadRequestError, NotFoundError."""
@@ -114,11 +141,14 @@ class Beneath:
     def find(self, spot: Spot, *, follow: bool) -> Iterator[Found]:
         """Where a path leads; its last part need not exist. `follow`: if that is a link, where the link leads.
 
-        Errors of the system, inside too, come out as MusterErrors about this path; ForbiddenError if it leads out.
+        Errors of the system, inside too, come out as MusterErrors about this path; ForbiddenError if it leads out, or
+        if by its name already it is a place that he may not see.
         """
+        if self.sight is not None and not self.sight.has(spot.place):
+            raise ForbiddenError(Message("not_yours", path=shown(spot.text)))
         with about(spot.text):
             try:
-                found = self._fast(spot, follow=follow) if self._by_kernel else None
+                found = self._fast(spot, follow=follow) if self._by_kernel and self.sight is None else None
                 found = found or _Walk(self, spot).find(follow=follow)
             except _OutsideError:
                 raise ForbiddenError(Message("link_leads_out", path=shown(spot.text))) from None
@@ -170,43 +200,70 @@ class Beneath:
 
 
 class _Walk:
-    """The way to one spot, step by step. `_folders`: where we are and all above it up to the visible folder."""
+    """The way to one spot, step by step. `_folders`: where we are and all above it up to the visible folder; `_names`:
+    the same by name, but for the visible folder.
+
+    Through a folder that he may not see one comes only down and by its name, to what he may see in it: whatever else
+    happens there is told as if it did not exist.
+    """
 
     def __init__(self, beneath: Beneath, spot: Spot) -> None:
         self._beneath = beneath
+        self._sight = beneath.sight
         self._visible = spot.visible
         self._todo = list(reversed(spot.names))
         self._links = 0
         self._folders: list[int] = []
+        self._names: list[bytes] = []
+        self._step = ITSELF
+        """What is looked at where we are."""
 
     def find(self, *, follow: bool) -> Found:
         """Go. Raises OSError, _OutsideError."""
         try:
             self._folders.append(self._beneath.open_visible(self._visible))
-            name = self._go(follow=follow)
-            return Found(self._folders.pop(), name)
+            try:
+                self._step = self._go(follow=follow)
+            except OSError:
+                self._check_seen()
+                raise
+            self._check_seen()
+            return Found(self._folders.pop(), self._step, self._here())
         finally:
             for folder in self._folders:
                 os.close(folder)
 
+    def _here(self) -> tuple[bytes, ...]:
+        return (*_split(self._visible), *self._names)
+
+    def _check_seen(self) -> None:
+        """Raise FileNotFoundError if what is looked at is nothing that he may see."""
+        if self._sight is not None and not self._sight.has(Found(-1, self._step, self._here()).place):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+
     def _go(self, *, follow: bool) -> bytes:
         while self._todo:
             name = self._todo.pop()
+            self._step = ITSELF if name == b".." else name
             if name == b"..":
+                self._check_seen()
                 self._up()
             elif not self._todo and not follow:
                 return name
             elif _is_link(self._folders[-1], name):
+                self._check_seen()
                 self._take_link(name)
             elif not self._todo:
                 return name
             else:
                 self._folders.append(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=self._folders[-1]))
+                self._names.append(name)
         return ITSELF
 
     def _up(self) -> None:
         if len(self._folders) > 1:
             os.close(self._folders.pop())
+            self._names.pop()
             return
         # Out of the visible folder: its real place says where that is. Allowed only if it ends in a visible one again.
         here = os.path.realpath(os.fsencode(self._beneath.root / self._visible)).strip(b"/").split(b"/")[:-1]
@@ -231,8 +288,22 @@ class _Walk:
         folder = self._beneath.open_visible(self._visible)
         for old in self._folders:
             os.close(old)
-        self._folders = [folder]
+        self._folders, self._names = [folder], []
         self._todo = list(reversed(rest))
+
+
+def overlapping(root: Path, visible: tuple[str, ...]) -> tuple[str, str] | None:
+    """Two visible folders of which one really is, or lies in, the other; None where there are none."""
+    places = [(name, os.path.realpath(root / name)) for name in plain_names(visible)]
+    for name, place in places:
+        for other, around in places:
+            if other != name and f"{place}/".startswith(f"{around.rstrip('/')}/"):
+                return name, other
+    return None
+
+
+def _split(visible: str) -> list[bytes]:
+    return [os.fsencode(name) for name in visible.split("/")]
 
 
 def _is_link(folder: int, name: bytes) -> bool:

@@ -12,6 +12,7 @@ import heapq
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from copy import copy
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -23,8 +24,9 @@ from master.files.beneath import ITSELF, Beneath, Found, Spot
 from master.files.drafts import Drafts
 from master.files.errors import about, shown
 from master.files.needed import Needed, check_not_needed
+from master.files.owners import Sight
 from master.files.tree import Tally, Tick, TreeCopy, open_regular
-from wire.errors import BadRequestError, ConflictError, LimitError, MusterError, NotFoundError
+from wire.errors import BadRequestError, ConflictError, ForbiddenError, LimitError, MusterError, NotFoundError
 from wire.message import Message
 from wire.names import to_bytes, to_text
 
@@ -91,6 +93,12 @@ class Jail:
         self.drafts = drafts or Drafts(None)
         self._needed = (*(Needed(f"{root}/{name}", Message("visible_itself")) for name in visible), *needed)
 
+    def seen_by(self, sight: Sight) -> Jail:
+        """The same files, for somebody who may not see and change all of them."""
+        jail = copy(self)
+        jail.beneath = self.beneath.seen_by(sight)
+        return jail
+
     # -- looking ----------------------------------------------------------------------------------------------
 
     def roots(self) -> list[tuple[str, bool]]:
@@ -106,7 +114,8 @@ class Jail:
             fd = os.open(found.name, tree.FOLDER, dir_fd=found.folder)
             try:
                 with os.scandir(fd) as entries:
-                    names = (to_text(os.fsencode(entry.name)) for entry in islice(entries, MAX_SCANNED))
+                    there = self._seen(found, (os.fsencode(entry.name) for entry in islice(entries, MAX_SCANNED)))
+                    names = (to_text(name) for name in there)
                     chosen = heapq.nsmallest(limit + 1, (name for name in names if name > after))
                     if next(entries, None) is not None:
                         raise LimitError(Message("too_many_entries", path=shown(spot.text), most=MAX_SCANNED))
@@ -160,9 +169,11 @@ class Jail:
     def make_folder(self, path: str, *, parents: bool = False) -> None:
         """Make a folder. `parents`: with those above it, and one that is there already is fine."""
         spot = self.beneath.spot(path)
-        steps = range(1, len(spot.names)) if parents else ()
-        for count in steps:
-            self._make_folder(_above(spot, count), exist_ok=True)
+        above = [_above(spot, count) for count in range(1, len(spot.names))] if parents else []
+        for folder in above:
+            # What he may not see he cannot make, but there may be something in it that is everybody's.
+            if self.beneath.sight is None or self.beneath.sight.has(folder.place):
+                self._make_folder(folder, exist_ok=True)
         self._make_folder(spot, exist_ok=parents)
 
     def make_file(self, path: str) -> None:
@@ -188,6 +199,8 @@ class Jail:
         with self.beneath.find(old, follow=False) as here, self.beneath.find(new, follow=False) as there:
             _not_itself(here, old)
             _not_itself(there, new, errno.EEXIST)
+            self._check_nobodys(here, old)
+            self._check_nobodys(there, new)
             info = _check_there(here, old)
             check_not_needed(info, old, self._standing(info, needed))
             place.check_free(info, there.folder, there.name, new.text, overwrite=overwrite)
@@ -215,11 +228,12 @@ class Jail:
         tick: Tick = _no_tick,
         needed: Iterable[Needed] = (),
     ) -> Tally:
-        """Copy a file or a folder with all in it; it appears under its new name when it is complete. Links in it are
-        copied as links. An empty folder that is `needed` is not replaced."""
+        """Copy a file or a folder with all in it that he may see; it appears under its new name when it is complete.
+        Links in it are copied as links. An empty folder that is `needed` is not replaced."""
         old, new = self._pair(source, target)
         with self.beneath.find(old, follow=True) as here, self.beneath.find(new, follow=False) as there:
             _not_itself(there, new, errno.EEXIST)
+            self._check_nobodys(there, new)
             self._check_not_replaced(there, new, needed)
             return self._copy((here, old), (there, new), overwrite=overwrite, tick=tick, synced=False)
 
@@ -236,6 +250,7 @@ class Jail:
         spot = self.beneath.spot(path)
         with self.beneath.find(spot, follow=False) as found:
             _not_itself(found, spot)
+            self._check_nobodys(found, spot)
             info = os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
             check_not_needed(info, spot, self._standing(info, needed))
             if recursive:
@@ -245,6 +260,18 @@ class Jail:
             return 1
 
     # -- how ------------------------------------------------------------------------------------------------------
+
+    def _seen(self, folder: Found, names: Iterator[bytes]) -> Iterator[bytes]:
+        """Those of the names in a folder that he may see."""
+        sight = self.beneath.sight
+        if sight is None or not sight.may_differ_in(folder.place):
+            return names
+        return (name for name in names if sight.has((*folder.place, name)))
+
+    def _check_nobodys(self, found: Found, spot: Spot) -> None:
+        """Refuse to take away or to replace what may hold folders of others, whether it does or not."""
+        if self.beneath.sight is not None and self.beneath.sight.may_differ_in(found.place):
+            raise ForbiddenError(Message("holds_others", path=shown(spot.text)))
 
     def _entry(self, folder: Spot, fd: int, name: str) -> Entry | None:
         """An entry of an open folder; None if it is gone meanwhile."""
@@ -300,7 +327,8 @@ class Jail:
         place.check_free(_check_there(here, source), there.folder, there.name, target.text, overwrite=overwrite)
         draft = place.draft_name("copy")
         with self.drafts.noted(target.text, draft), place.removed_on_failure(there.folder, draft, tick):
-            tally = TreeCopy(source.text, tick, synced=synced).copy(here, Found(there.folder, draft))
+            work = TreeCopy(source.text, tick, synced=synced, sight=self.beneath.sight)
+            tally = work.copy(here, Found(there.folder, draft))
             place.put(there.folder, draft, there.folder, there.name, overwrite=overwrite)
         return tally
 

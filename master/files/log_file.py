@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from master.files.beneath import Beneath, Spot
+from master.files.owners import Sight
 from wire.errors import ConflictError, ForbiddenError, MusterError, NotFoundError
 from wire.message import Message
 
@@ -22,11 +23,12 @@ READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 @contextmanager
-def opened(path: str, within: tuple[str, ...] | None) -> Iterator[int | None]:
+def opened(path: str, within: tuple[str, ...] | None, sight: Sight | None = None) -> Iterator[int | None]:
     """A log, open to be read; None if there is none. `within`: the folders (absolute) that it must lie in, wherever
-    links lead; None: anywhere. Raises ConflictError, ForbiddenError, StorageError."""
+    links lead; None: anywhere. `sight`: what of these somebody may see, by names from `/`; None: all. Raises
+    ConflictError, ForbiddenError, StorageError."""
     try:
-        look = os.open(path, LOOK) if within is None else _look_within(path, within)
+        look = os.open(path, LOOK) if within is None else _look_within(path, within, sight)
     except (FileNotFoundError, NotFoundError):
         yield None
         return
@@ -42,8 +44,8 @@ def opened(path: str, within: tuple[str, ...] | None) -> Iterator[int | None]:
         os.close(fd)
 
 
-def _look_within(path: str, within: tuple[str, ...]) -> int:
-    beneath = _beneath(within)
+def _look_within(path: str, within: tuple[str, ...], sight: Sight | None) -> int:
+    beneath = _beneath(within) if sight is None else _beneath(within).seen_by(sight)
     parts = [part for part in path.split("/") if part]
     top = next((top for top in beneath.visible if parts[: top.count("/") + 1] == top.split("/")), None)
     if top is None:

@@ -17,6 +17,7 @@ from master.core.task import ENDED, Task
 from master.engine import Engine
 from master.files.log_collapse import collapse
 from master.files.log_file import opened
+from master.files.owners import Sight
 from master.files.threads import Threads
 from wire.errors import MusterError
 
@@ -24,6 +25,7 @@ BLOCK = 1 << 20
 MAX_SCAN = 8 << 20
 """Bytes of a log that one answer looks through at most when it collapses: of progress bars little is left."""
 LOOK_EVERY_S = 0.2
+_Where = tuple[tuple[str, ...] | None, Sight | None]
 
 
 class Piece(NamedTuple):
@@ -55,12 +57,19 @@ class LogReader:
         engine.observers.append(self)
 
     async def read(
-        self, path: str, offset: int, limit: int, *, collapsed: bool = False, within: tuple[str, ...] | None = None
+        self,
+        path: str,
+        offset: int,
+        limit: int,
+        *,
+        collapsed: bool = False,
+        within: tuple[str, ...] | None = None,
+        sight: Sight | None = None,
     ) -> Piece:
-        """Read from `offset` (negative: from the end). A log that is not there yet is empty. `within`: see
+        """Read from `offset` (negative: from the end). A log that is not there yet is empty. `within`, `sight`: see
         `log_file.opened`. Raises ConflictError, ForbiddenError, StorageError."""
         work = _read_collapsed if collapsed else _read
-        return await self.threads.call(_storage(path), lambda _tick: work(path, within, offset, limit))
+        return await self.threads.call(_storage(path), lambda _tick: work(path, (within, sight), offset, limit))
 
     async def grown(self, path: str, size: int, task_id: int | None, wait_s: float) -> None:
         """Wait until the log has another size than `size`, or the task has ended, or `wait_s` seconds are over."""
@@ -138,8 +147,8 @@ def _size(path: str) -> int:
         return 0
 
 
-def _read(path: str, within: tuple[str, ...] | None, offset: int, limit: int) -> Piece:
-    with opened(path, within) as fd:
+def _read(path: str, where: _Where, offset: int, limit: int) -> Piece:
+    with opened(path, *where) as fd:
         if fd is None:
             return Piece(0, b"", b"", 0, 0, missing=True)
         size = os.fstat(fd).st_size
@@ -148,8 +157,8 @@ def _read(path: str, within: tuple[str, ...] | None, offset: int, limit: int) ->
         return Piece(start, data, b"", start + len(data), size)
 
 
-def _read_collapsed(path: str, within: tuple[str, ...] | None, offset: int, limit: int) -> Piece:
-    with opened(path, within) as fd:
+def _read_collapsed(path: str, where: _Where, offset: int, limit: int) -> Piece:
+    with opened(path, *where) as fd:
         if fd is None:
             return Piece(0, b"", b"", 0, 0, missing=True)
         size = os.fstat(fd).st_size

@@ -11,11 +11,12 @@ import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from master.files.drafts import Drafts
 from master.files.jail import Jail
 from master.files.needed import Needed
+from master.files.owners import Owners, Who
 from master.files.threads import Threads, Tick
 from master.files.upload import Uploads
 from wire.errors import MusterError
@@ -29,9 +30,17 @@ SWEEP_EVERY_S = 3600.0
 UPLOAD_BYTES = 16 << 30
 
 
+class Seen(NamedTuple):
+    """The files as somebody sees them."""
+
+    jail: Jail
+    uploads: Uploads
+
+
 class Files:
     """Everything about files beneath the visible folders. `book`: where drafts are noted, `upload_bytes`: of a file,
-    `needed`: what the master cannot do without, wherever it lies."""
+    `needed`: what the master cannot do without, wherever it lies; `owners`: whose they are. `jail` and `uploads` are
+    those of somebody who may see everything."""
 
     def __init__(
         self,
@@ -41,15 +50,25 @@ class Files:
         book: Path | None = None,
         upload_bytes: int = UPLOAD_BYTES,
         needed: tuple[Needed, ...] = (),
+        owners: Owners | None = None,
     ) -> None:
         drafts = Drafts(book)
         self.root = root
+        self.owners = owners or Owners()
         self.jail = Jail(root, visible, drafts=drafts, needed=needed)
         self.uploads = Uploads(self.jail, drafts, upload_bytes)
         self.quick = Threads()
         self.long = Threads(per_key=LONG_AT_ONCE)
         self._next_sweep = 0.0
         self._sweeping: asyncio.Future[None] | None = None
+
+    def seen_by(self, who: Who) -> Seen:
+        """What this person may see and change of them."""
+        sight = self.owners.sight(who)
+        if sight is None:
+            return Seen(self.jail, self.uploads)
+        jail = self.jail.seen_by(sight)
+        return Seen(jail, self.uploads.seen_by(jail))
 
     async def call(self, path: str, work: Callable[[], T]) -> T:
         """Run something quick that touches `path`. Raises MusterError: its own, or that the storage hangs."""

@@ -16,6 +16,7 @@ import msgspec
 
 from master.files.beneath import Found
 from master.files.errors import about, shown
+from master.files.owners import Sight
 from wire.errors import BadRequestError, LimitError, NotFoundError
 from wire.message import Message
 from wire.names import to_text
@@ -72,13 +73,15 @@ def sync_folder(folder: int) -> None:
 
 class TreeCopy:
     """One copy of a file, a link or a folder with all in it. `path` is for messages. Partial results are the caller's
-    to remove. `synced`: each file is on the disk before the next one begins."""
+    to remove. `synced`: each file is on the disk before the next one begins. `sight`: of whoever may not see all of it;
+    what he may not see is left out, as it is in lists."""
 
-    def __init__(self, path: str, tick: Tick, *, synced: bool = False) -> None:
+    def __init__(self, path: str, tick: Tick, *, synced: bool = False, sight: Sight | None = None) -> None:
         self.tally = Tally()
         self._path = path
         self._tick = tick
         self._synced = synced
+        self._sight = sight
         self._own: tuple[int, int] | None = None
 
     def copy(self, old: Found, new: Found) -> Tally:
@@ -94,6 +97,8 @@ class TreeCopy:
         with about(path):
             info = os.stat(old.name, dir_fd=old.folder, follow_symlinks=False)
         if (info.st_dev, info.st_ino) == self._own:
+            return True
+        if self._sight is not None and not self._sight.has(old.place):
             return True
         if stat.S_ISLNK(info.st_mode):
             with about(path):
@@ -122,7 +127,7 @@ class TreeCopy:
                 own = os.fstat(made)
                 self._own = self._own or (own.st_dev, own.st_ino)
                 self.tally.folders += 1
-                self._inside(inside, made, path, depth)
+                self._inside(old, inside, made, path, depth)
                 os.fchmod(made, stat.S_IMODE(info.st_mode))
                 os.utime(made, ns=(info.st_atime_ns, info.st_mtime_ns))
                 if self._synced:
@@ -132,14 +137,14 @@ class TreeCopy:
         finally:
             os.close(inside)
 
-    def _inside(self, inside: int, made: int, path: str, depth: int) -> None:
+    def _inside(self, old: Found, inside: int, made: int, path: str, depth: int) -> None:
         with os.scandir(inside) as entries:
             for entry in entries:
                 name = os.fsencode(entry.name)
                 path_there = f"{path}/{to_text(name)}"
                 # What a running task deletes meanwhile is not to be had; of what is copied, errors name the place.
                 with suppress(NotFoundError):
-                    if not self._entry(Found(inside, name), Found(made, name), path_there, depth + 1):
+                    if not self._entry(old.inside(inside, name), Found(made, name), path_there, depth + 1):
                         self.tally.skipped = [*self.tally.skipped, path_there][:MAX_SKIPPED]
 
     def _file(self, old: Found, new: Found, path: str) -> None:

@@ -44,6 +44,10 @@ class Uploads:
         self._drafts = drafts
         self._limit = limit
 
+    def seen_by(self, jail: Jail) -> Uploads:
+        """The same uploads, into the jail as somebody sees it."""
+        return Uploads(jail, self._drafts, self._limit)
+
     def begin(
         self, path: str, size: int, *, overwrite: bool = True, upload: str | None = None, mode: int | None = None
     ) -> Begun:

@@ -15,6 +15,7 @@ import msgspec
 
 from master.core.people import Kind, People, Role, Scope, Token, User
 from master.core.task import Task
+from master.files.owners import Who
 from master.netlink import origin
 from master.peer import Peer, person
 from wire.errors import ForbiddenError, UnauthenticatedError
@@ -83,6 +84,11 @@ class Caller(msgspec.Struct, frozen=True):
     def looks_after(self, task: Task) -> bool:
         """Is the task his, or of one whose mentor he is?"""
         return self.owns(task) or task.owner in self.mentored
+
+
+def who(caller: Caller) -> Who:
+    """The caller, as far as files go."""
+    return Who(caller.user or "", caller.groups, sees_all=caller.role == "admin")
 
 
 Identify = Callable[[People, float], Caller]

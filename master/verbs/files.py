@@ -12,8 +12,10 @@ import msgspec
 from msgspec import Meta
 
 from master.files.jail import MAX_ENTRIES, MAX_READ, Entry, Listing, Piece
+from master.files.service import Seen
 from master.files.tree import Tally
 from master.files.upload import Begun
+from master.verbs.access import who
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.task_places import needed_by_tasks
 
@@ -146,6 +148,11 @@ class Received(msgspec.Struct, frozen=True):
     received: int
 
 
+def _seen(context: Context) -> Seen:
+    """The files as the caller sees them."""
+    return context.master.files.seen_by(who(context.caller))
+
+
 async def roots(context: Context, _params: Nothing) -> Roots:
     """The visible folders, and what their paths are relative to."""
     files = context.master.files
@@ -155,28 +162,28 @@ async def roots(context: Context, _params: Nothing) -> Roots:
 
 async def list_folder(context: Context, params: List) -> Listing:
     """What is in a folder, in the order of names."""
-    files = context.master.files
-    return await files.call(params.path, lambda: files.jail.list(params.path, after=params.after, limit=params.limit))
+    files, seen = context.master.files, _seen(context)
+    return await files.call(params.path, lambda: seen.jail.list(params.path, after=params.after, limit=params.limit))
 
 
 async def stat(context: Context, params: One) -> Entry:
     """What a path leads to."""
-    files = context.master.files
-    return await files.call(params.path, lambda: files.jail.stat(params.path))
+    files, seen = context.master.files, _seen(context)
+    return await files.call(params.path, lambda: seen.jail.stat(params.path))
 
 
 async def read(context: Context, params: Read) -> Piece:
     """Read a piece of a file."""
-    files = context.master.files
-    return await files.call(params.path, lambda: files.jail.read_piece(params.path, params.offset, params.limit))
+    files, seen = context.master.files, _seen(context)
+    return await files.call(params.path, lambda: seen.jail.read_piece(params.path, params.offset, params.limit))
 
 
 async def write(context: Context, params: Write) -> Written:
     """Write a file whole, at one instant."""
-    files = context.master.files
+    files, seen = context.master.files, _seen(context)
     await files.call(
         params.path,
-        lambda: files.jail.write(
+        lambda: seen.jail.write(
             params.path, params.content, overwrite=params.overwrite, create=params.create, mode=params.mode
         ),
     )
@@ -185,7 +192,7 @@ async def write(context: Context, params: Write) -> Written:
 
 async def make(context: Context, params: Make) -> Done:
     """Make a folder or an empty file."""
-    jail = context.master.files.jail
+    jail = _seen(context).jail
 
     def work() -> None:
         if params.kind == "file":
@@ -201,48 +208,44 @@ async def make(context: Context, params: Make) -> Done:
 
 async def move(context: Context, params: Transfer) -> Done:
     """Give a file or a folder another path."""
-    files = context.master.files
+    files, seen = context.master.files, _seen(context)
     files.jail.beneath.spot(params.target)
     needed = needed_by_tasks(context)
     await files.call_long(
         params.source,
-        lambda tick: files.jail.move(
-            params.source, params.target, overwrite=params.overwrite, tick=tick, needed=needed
-        ),
+        lambda tick: seen.jail.move(params.source, params.target, overwrite=params.overwrite, tick=tick, needed=needed),
     )
     return Done()
 
 
 async def copy(context: Context, params: Transfer) -> Tally:
     """Copy a file, or a folder with all in it."""
-    files = context.master.files
+    files, seen = context.master.files, _seen(context)
     files.jail.beneath.spot(params.target)
     needed = needed_by_tasks(context)
     return await files.call_long(
         params.source,
-        lambda tick: files.jail.copy(
-            params.source, params.target, overwrite=params.overwrite, tick=tick, needed=needed
-        ),
+        lambda tick: seen.jail.copy(params.source, params.target, overwrite=params.overwrite, tick=tick, needed=needed),
     )
 
 
 async def delete(context: Context, params: Delete) -> Deleted:
     """Delete a file, or a folder."""
-    files = context.master.files
+    files, seen = context.master.files, _seen(context)
     needed = needed_by_tasks(context)
     gone = await files.call_long(
-        params.path, lambda tick: files.jail.delete(params.path, recursive=params.recursive, tick=tick, needed=needed)
+        params.path, lambda tick: seen.jail.delete(params.path, recursive=params.recursive, tick=tick, needed=needed)
     )
     return Deleted(gone)
 
 
 async def upload_begin(context: Context, params: UploadBegin) -> Begun:
     """Begin an upload, or go on with one."""
-    files = context.master.files
+    files, seen = context.master.files, _seen(context)
     files.sweep()
     return await files.call(
         params.path,
-        lambda: files.uploads.begin(
+        lambda: seen.uploads.begin(
             params.path, params.size, overwrite=params.overwrite, upload=params.upload, mode=params.mode
         ),
     )
@@ -250,25 +253,25 @@ async def upload_begin(context: Context, params: UploadBegin) -> Begun:
 
 async def upload_piece(context: Context, params: UploadPiece) -> Received:
     """Send a piece of an upload."""
-    files = context.master.files
+    files, seen = context.master.files, _seen(context)
     received = await files.call(
         params.path,
-        lambda: files.uploads.piece(params.path, params.upload, params.offset, params.content),
+        lambda: seen.uploads.piece(params.path, params.upload, params.offset, params.content),
     )
     return Received(received)
 
 
 async def upload_commit(context: Context, params: UploadCommit) -> Entry:
     """Put the uploaded file in its place."""
-    files = context.master.files
+    files, seen = context.master.files, _seen(context)
     return await files.call(
         params.path,
-        lambda: files.uploads.commit(params.path, params.upload, params.size, overwrite=params.overwrite),
+        lambda: seen.uploads.commit(params.path, params.upload, params.size, overwrite=params.overwrite),
     )
 
 
 async def upload_cancel(context: Context, params: UploadCancel) -> Done:
     """Forget an upload."""
-    files = context.master.files
-    await files.call(params.path, lambda: files.uploads.cancel(params.path, params.upload))
+    files, seen = context.master.files, _seen(context)
+    await files.call(params.path, lambda: seen.uploads.cancel(params.path, params.upload))
     return Done()

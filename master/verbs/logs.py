@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from master.core.task import ENDED
 from master.files.log_reader import LogReader, Piece
+from master.verbs.access import who
 from master.verbs.archived import find
 from master.verbs.base import Context
 from master.verbs.tasks import TaskId
@@ -85,7 +86,14 @@ async def _read(context: Context, logs: LogReader, params: Read) -> tuple[str, b
         # Looked up before the file is read: what was written before the end is then in what we read.
         path, ended = task.log_path, task.state in ENDED
     within = None if params.server or context.caller.is_ours else _folders(context)
-    return path, ended, await logs.read(path, params.offset, params.limit, collapsed=params.collapse, within=within)
+    sight = None if within is None else context.master.files.owners.sight(who(context.caller))
+    if sight is not None:
+        sight = sight.from_slash(str(context.master.files.root))
+    return (
+        path,
+        ended,
+        await logs.read(path, params.offset, params.limit, collapsed=params.collapse, within=within, sight=sight),
+    )
 
 
 def _folders(context: Context) -> tuple[str, ...]:

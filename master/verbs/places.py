@@ -15,9 +15,11 @@ import msgspec
 from msgspec import Meta
 
 from master.core.activation import is_env_name
+from master.files.beneath import Beneath
+from master.verbs.access import who
 from master.verbs.base import Context
 from master.views.messages import MessageView, message_view
-from wire.errors import MusterError
+from wire.errors import MusterError, NotFoundError
 from wire.message import Message
 
 PathText = Annotated[str, Meta(max_length=4096)]
@@ -41,19 +43,20 @@ async def places(context: Context, params: Places) -> Missing:
     """What of these places the lab does not have now. A storage that hangs has nothing to say."""
     root, conda = context.master.root, context.master.conda
     try:
-        missing = await context.master.files.quick.call(root, lambda _tick: _missing(params, root, conda))
+        look = _Look(root, context.master.files.seen_by(who(context.caller)).jail.beneath)
+        missing = await context.master.files.quick.call(root, lambda _tick: _missing(params, look, conda))
     except MusterError:
         missing = []  # nobody asked about the storage, and the task's own start will tell
     return Missing(list(map(str, missing)), list(map(message_view, missing)))
 
 
-def _missing(params: Places, root: str, conda: str) -> list[Message]:
+def _missing(params: Places, look: _Look, conda: str) -> list[Message]:
     found = []
-    if _is_shared(params.cwd, root) and _is_absent(params.cwd):
+    if look.is_shared(params.cwd) and look.is_absent(params.cwd):
         found.append(Message("folder_absent", path=params.cwd))
     env = params.env
     if env.startswith("/"):
-        absent = _is_shared(env, root) and _is_absent(f"{env}/bin/activate")
+        absent = look.is_shared(env) and look.is_absent(f"{env}/bin/activate")
     else:
         inside = (f"{conda}/envs/{env}", f"{conda}/bin/activate") if env == "base" else (f"{conda}/envs/{env}",)
         absent = is_env_name(env) and all(map(_is_absent, inside))
@@ -73,6 +76,30 @@ def _is_absent(path: str) -> bool:
     return False
 
 
-def _is_shared(path: str, root: str) -> bool:
-    """Is it what every machine has? Of the master's own disk nobody is told."""
-    return path.startswith("/") and (os.path.normpath(path) + "/").startswith(root.rstrip("/") + "/")
+class _Look:
+    """What somebody is told of places in the folder `root`."""
+
+    def __init__(self, root: str, beneath: Beneath) -> None:
+        self._root = root.rstrip("/") + "/"
+        self._beneath = beneath
+
+    def is_shared(self, path: str) -> bool:
+        """Is it what every machine has? Of the master's own disk nobody is told."""
+        return path.startswith("/") and (os.path.normpath(path) + "/").startswith(self._root)
+
+    def is_absent(self, path: str) -> bool:
+        """Is it not there, as far as he may see? `path` is a shared one."""
+        if self._beneath.sight is None:
+            return _is_absent(path)
+        try:
+            spot = self._beneath.spot(os.path.normpath(path).removeprefix(self._root))
+        except MusterError:
+            return _is_absent(path)  # it has no owner
+        try:
+            with self._beneath.find(spot, follow=True) as found:
+                os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
+        except NotFoundError:
+            return True
+        except MusterError:
+            return False
+        return False

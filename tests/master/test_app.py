@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 from typing import Any
 
 import msgspec
@@ -19,7 +20,7 @@ from tests.conftest import LabMaker
 from tests.master.in_process import run
 from tests.ports import free_ports
 from tests.waiting import run_story, settled
-from wire.errors import LockedError
+from wire.errors import ConfigError, LockedError
 
 
 def test_every_start_is_a_new_epoch_of_the_same_cluster() -> None:
@@ -82,6 +83,16 @@ def test_what_was_loaded_without_looking_for_garbage_is_followed_by_looking_for_
         run(story())
     finally:
         gc.enable()
+
+
+def test_a_start_is_refused_where_what_belongs_to_somebody_has_two_names(make_lab: LabMaker) -> None:
+    conf = make_lab(nodes=[])
+    (conf.parent / "data/ann").mkdir(parents=True)
+    (conf.parent / "hers").symlink_to("data/ann")
+    said = json.loads(conf.read_text(encoding="utf-8"))
+    conf.write_text(json.dumps({**said, "visible_folders": ["data", "hers"], "files": {"data/{user}": "own"}}))
+    with pytest.raises(ConfigError, match="could be got round"):
+        asyncio.run(Master(load_config(conf)).run())
 
 
 def test_a_master_runs_until_it_is_stopped_and_its_epoch_is_durable(make_lab: LabMaker) -> None:

@@ -232,6 +232,49 @@ def test_what_cannot_be_a_visible_folder_is_told_with_file_key_and_cure(tmp_path
     assert said.startswith(f'visible_folders[1]: found "{name}", expected a folder in `root`, like "data" (')
 
 
+def test_files_have_owners_where_it_is_said(tmp_path: Path) -> None:
+    assert load_config(conf(tmp_path)).files == {}
+    said = {"data": "all", "data/{user}": "own", "./data/groups/{group}/": "group", "data/{user}/{group}": "own"}
+    assert load_config(conf(tmp_path, visible_folders=["data"], files=said)).files == said
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"data": "mine"}, 'files.data: found "mine", expected "all" or "own" or "group"'),
+        ({"data/{user}": None}, 'files.data/{user}: found null, expected "all" or "own" or "group"'),
+        ({"data/../x": "all"}, 'files.data/../x: found "data/../x", expected a path of names, without `..`'),
+        ({"": "all"}, 'files.: found "", expected a path of names, without `..`'),
+        (
+            {"/data": "all"},
+            'files./data: found "/data", expected a path that begins with a visible folder',
+        ),
+        (
+            {"data/{me}": "all"},
+            'files.data/{me}: found "data/{me}", expected {user} or {group} as a whole name',
+        ),
+        ({"data/of-{user}": "own"}, "expected {user} or {group} as a whole name, not of-{user}"),
+        ({"data/ann": "own"}, 'found "data/ann", expected a path with {user} in it, once, for `own`'),
+        ({"data/{user}": "group"}, "expected a path with {group} in it, once, for `group`"),
+        ({"data/{user}/{user}": "own"}, "expected a path with {user} in it, once, for `own`"),
+        (
+            {"logs/{user}": "own"},
+            'files.logs/{user}: found "logs/{user}", expected a path in one of visible_folders',
+        ),
+        ({"database": "all"}, "expected a path in one of visible_folders (data)"),
+        ({"{user}": "own"}, "expected a path in one of visible_folders (data)"),
+        (
+            {"data/{user}": "own", "data/{group}": "group"},
+            'files.data/{group}: found "data/{group}", expected paths of which each means other folders (data/{user}',
+        ),
+        ({"data/x": "all", "data//x/": "all"}, "(data/x means these already)"),
+        ([], "files: found [], expected an object {…}"),
+    ],
+)
+def test_what_cannot_be_said_of_files_is_told_by_its_path(tmp_path: Path, files: Any, said: str) -> None:
+    assert said in refusal(conf(tmp_path, visible_folders=["data"], files=files))
+
+
 def test_the_networks_of_the_desktop_client_are_networks(tmp_path: Path) -> None:
     config = load_config(conf(tmp_path, desktop_client={"networks": ["192.168.36.0/24", "10.0.0.7", "fd00::/8"]}))
     assert config.desktop_client.user == "desktop"

@@ -6,6 +6,10 @@ FILES: dict[str, str] = {
     "not_visible": "{path!r}: not in a visible folder ({folders:, }), see `muster files roots`",
     "nothing_visible": "{path!r}: no folder is visible; name some in `visible_folders` of conf.json",
     "link_leads_out": "{path}: a link leads out of the visible folders",
+    "not_yours": "{path}: not yours; whose folder it is, `files` of conf.json says",
+    "holds_others": (
+        "{path}: folders of others may lie there (`files` of conf.json), so only admins move, delete or replace it"
+    ),
     "visible_folder_missing": "the visible folder {path} is missing: make it in {root}",
     "path_with_nul": "{path}: a path cannot hold NUL",
     "path_from_slash": "{path}: paths begin with a visible folder and not with `/`, like data/run1",
