@@ -53,6 +53,7 @@ from master.people.audit import AuditLog
 from master.people.directory import Directory
 from master.people.guesses import Guesses
 from master.people.passwords import Passwords
+from master.people.services import Services
 from master.ports.arrival import Speaks
 from master.ports.hub import Hub, PortLimits
 from master.ports.places import PlaceLimits
@@ -128,6 +129,7 @@ class Master:
     reports: ReportServer
     logs: LogReader
     directory: Directory | None = None
+    services = Services()
 
     def __init__(self, config: Config, permit: Permit | None = None) -> None:
         self.config = config
@@ -192,6 +194,7 @@ class Master:
         check_conf(self.config)
         self._check(nodes)
         self.directory = Directory.of(self.config)
+        self.services = _services(self.config.task_info)
         make_folders(self.config)
         give_folder_to_group(self.config)
         self._close_task_info()
@@ -388,6 +391,15 @@ def _needed(config: Config) -> tuple[Needed, ...]:
             for path in (config.path, config.registry, config.psw, config.server_log)
         ),
     )
+
+
+def _services(task_info: Path) -> Services:
+    """Without a place for their secrets the queue goes on, and they are told that they are not known."""
+    try:
+        return Services.begin(task_info)
+    except OSError as error:
+        log.warning("the programs around the master cannot come in: %s", error)
+        return Services()
 
 
 def _launch_id(task_id: int, attempt: int) -> str:

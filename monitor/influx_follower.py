@@ -24,7 +24,7 @@ from typing import Any, Literal
 from client.api import Client, connect
 from monitor.influx import Point, to_text, writer_point
 from monitor.influx_recorder import Recorder
-from monitor.influx_settings import Settings, load_settings, lock_file
+from monitor.influx_settings import Settings, load_settings, lock_file, service_token
 from monitor.influx_status import STATUS_FILE, StatusFile
 from monitor.influx_writer import Buffer, Tally, Writer
 from wire.errors import ConfigError, LockedError, MusterError
@@ -76,7 +76,8 @@ class Stream(threading.Thread):
             pause = min(pause * 2, longest)
 
     def _follow(self) -> Iterator[dict[str, Any]]:
-        with connect(conf=self._conf) as client:
+        # Each time anew: a master that starts makes another one.
+        with connect(conf=self._conf, token=service_token(Path(self._conf))) as client:
             client.close()  # the stream has one of its own, that of nodes asks for nothing; a request opens it anew
             for message in client.watch(self._what):
                 yield message

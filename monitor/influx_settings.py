@@ -52,10 +52,26 @@ def load_settings(conf: Path) -> Settings:
 
 def lock_file(conf: Path) -> Path:
     """The file that says which process writes for this lab. Raises ConfigError."""
+    return _task_info(conf) / "influx.lock"
+
+
+def service_token(conf: Path) -> str | None:
+    """With what the writer comes in: it looks on, and may do nothing else. None where the master has made nothing of
+    the kind, as earlier ones. Raises ConfigError."""
+    path = _task_info(conf) / "services" / "metrics"
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None
+
+
+def _task_info(conf: Path) -> Path:
     folder = _read(conf).get("task_info", "task_info")
     if not isinstance(folder, str):
         raise ConfigError(f"{conf}: task_info: a path is expected, found {folder!r}")
-    return conf.absolute().parent / Path(folder).expanduser() / "influx.lock"
+    return conf.absolute().parent / Path(folder).expanduser()
 
 
 def _read(conf: Path) -> dict[str, Any]:

@@ -26,9 +26,10 @@ Least = Role | Literal["anyone"]
 Whose = Literal["none", "any", "group", "own"]
 """Whose task a verb may be used on: it names none; anybody's; the caller's own and those of whom he is a mentor; the
 caller's own. Admins may use it on all."""
-Via = Literal["unknown", "owner", "local", "desktop", "token", "session", "task"]
+Via = Literal["unknown", "owner", "local", "desktop", "token", "session", "task", "service"]
 """How somebody came in: nobody knows who it is; by the kernel's word the user who runs the master, or root; by the same
-word another user of its machine; with the desktop client; with a token of one of the kinds."""
+word another user of its machine; with the desktop client; with a token of one of the kinds; as a program around the
+master, which is nobody's."""
 
 _RANK: dict[Least, int] = {"anyone": -1, "viewer": 0, "user": 1, "admin": 2}
 ALL_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files", "account", "nodes", "admin"})
@@ -36,6 +37,7 @@ USER_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files", "account"}
 DESKTOP_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files"})
 DESKTOP_NOUNS = frozenset({"task", "log", "env", "file", "subscribe"})
 """Whoever sits at any PC of the lab comes in with the desktop client, and there is no log-in."""
+SERVICE_NOUNS = frozenset({"task", "server", "subscribe"})
 _VIA: dict[Kind, Via] = {"token": "token", "session": "session", "task": "task"}
 
 
@@ -129,6 +131,12 @@ def by_token(token_id: str, address: str) -> Identify:
         return _as_user(people, user, address, _VIA[token.kind], token)
 
     return identify
+
+
+def by_service(name: str, address: str) -> Identify:
+    """A program around the master, which looks on and tells others."""
+    caller = Caller(address, name, "viewer", frozenset({"read"}), "service", SERVICE_NOUNS, counted_as=name)
+    return lambda _people, _now: caller
 
 
 def by_desktop_client(address: str, name: str) -> Identify:

@@ -16,7 +16,7 @@ from msgspec import Meta
 from master.core.people import Role, Scope, Token, User
 from master.people import tokens
 from master.people.passwords import weakness
-from master.verbs.access import Caller, Via, by_token
+from master.verbs.access import Caller, Via, by_service, by_token
 from master.verbs.base import Context, Done, Nothing
 from wire.errors import BadRequestError, ConflictError, UnauthenticatedError
 from wire.message import Message
@@ -118,6 +118,9 @@ def token(context: Context, params: Shown) -> Who:
     parsed = tokens.parse(params.token)
     if parsed is None:
         raise UnauthenticatedError(Message("no_such_token"))
+    service = context.master.services.of(parsed)
+    if service is not None and context.become is not None:
+        return who(context, context.become(by_service(service, address)))
     name, now = f"mst_{parsed.id}", time.monotonic()
     guesses.check(name, address, now)
     found = people.tokens.get(parsed.id)

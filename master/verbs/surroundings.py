@@ -16,6 +16,7 @@ from master.people.audit import AuditLog
 from master.people.directory import Directory
 from master.people.guesses import Guesses
 from master.people.passwords import Passwords
+from master.people.services import Services
 from master.tls.policy import Tls
 from master.verbs.about import About
 from wire.agent import Probed
@@ -96,6 +97,7 @@ class Surroundings(Protocol):
     passwords: Passwords
     guesses: Guesses
     directory: Directory | None
+    services: Services
 
     @property
     def fleet(self) -> NodeLinks:

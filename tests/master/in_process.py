@@ -38,6 +38,7 @@ from master.people.audit import AuditLog
 from master.people.directory import Directory
 from master.people.guesses import Guesses
 from master.people.passwords import Cost, Passwords
+from master.people.services import Services
 from master.ports import hub
 from master.ports.hub import NODES, TASKS, Connection, Hub, PortLimits
 from master.ports.places import PlaceLimits
@@ -166,6 +167,7 @@ class Place:
         self.passwords = Passwords(CHEAP)
         self.guesses = Guesses(self.config.limits)
         self.directory: Directory | None = None
+        self.services = Services.begin(folder)
         self.stopped = False
 
     def about(self) -> About:

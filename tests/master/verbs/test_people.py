@@ -293,3 +293,18 @@ def test_who_says_nothing_of_himself_is_cut_off_in_time(tmp_path: Path, monkeypa
             assert (await here.owner.call("auth.whoami"))["role"] == "admin"
 
     run(story())
+
+
+def test_a_program_around_the_master_looks_on_and_does_nothing_else(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        token = (here.master.folder / "services" / "metrics").read_text(encoding="ascii").strip()
+        listener, other = await here.master.peer(TASKS), await here.master.peer()
+        for peer in (listener, other):
+            assert (await peer.call("auth.token", token=token))["via"] == "service"
+        assert await listener.call("subscribe")
+        assert (await other.call("task.list", limit=1))["total"] == 0
+        for verb, params in (("task.submit", {"command": "true"}), ("server.stop", {}), ("file.roots", {})):
+            assert (await other.refusal(verb, **params))[0] == "forbidden"
+        assert (await other.refusal("auth.token", token=f"{token[:15]}{token[15:].swapcase()}"))[0] == "unauthenticated"
+
+    lab(story)
