@@ -41,8 +41,8 @@ class Waiting:
             self.backlog.add(task)
         elif before is TaskState.WAITING:
             self.backlog.discard(task.id)
-        if after in QUEUED:
-            self._pending.plan_needed = True
+        if after is TaskState.WAITING or (after is TaskState.HELD and before is not None):
+            self._pending.plan_needed = True  # what is held from the beginning changes nothing for others
 
     def queue(self) -> list[Task]:
         """The waiting and held tasks, the next one first. The list is one for all who ask between two changes, and

@@ -73,12 +73,16 @@ class News:
         self._said: dict[str, tuple[float, int]] = {}
         self._lines: list[str] = []
         """What is not in the file yet, and when it will be."""
+        self._told: Counter[str] = Counter()
+        self._more: dict[str, list[int]] = {}
+        """How many lines of these are about what, and which tasks come on top, in one line."""
         self._timer: asyncio.TimerHandle | None = None
         engine.observers.append(self)
         engine.let_out.append(self._write_soon)
 
     def say(self, text: str) -> None:
         """One line, behind what has happened so far."""
+        self._sum_up()
         self._lines.append(text)
         self._write()
 
@@ -91,6 +95,7 @@ class News:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._sum_up()
         if self._lines:
             lines, self._lines = self._lines, []
             self._file.write(lines)
@@ -146,16 +151,33 @@ class News:
     def _tell(self, events: list[Event]) -> None:
         """In the order of what happened; where it was much, the same of many tasks together."""
         if len(events) <= TOGETHER:
-            self._lines += map(_line, events)
+            for event in events:
+                self._tell_one(event)
             return
         kinds: dict[str, list[Event]] = {}
         for event in events:
             kinds.setdefault(event[0], []).append(event)
         for what, alike in kinds.items():
             if len(alike) > TOGETHER:
-                self._lines.append(f"任务 {_ranges(event[1] for event in alike)} {what}，共 {len(alike)} 个")
+                self._lines.append(_line_of_many(what, [event[1] for event in alike]))
             else:
-                self._lines += map(_line, alike)
+                for event in alike:
+                    self._tell_one(event)
+
+    def _tell_one(self, event: Event) -> None:
+        """In a line of its own, unless there are many of these already that will be written with it."""
+        what, number = event[:2]
+        self._told[what] += 1
+        if self._told[what] <= TOGETHER:
+            self._lines.append(_line(event))
+        else:
+            self._more.setdefault(what, []).append(number)
+
+    def _sum_up(self) -> None:
+        """What had no line of its own gets one together; the count begins anew."""
+        self._lines += [_line_of_many(what, numbers) for what, numbers in self._more.items()]
+        self._told.clear()
+        self._more.clear()
 
     def _look_at(self, task: Task, events: list[Event]) -> None:
         """Note what happened to it."""
@@ -204,6 +226,10 @@ class News:
 def _line(event: Event) -> str:
     what, number, task, more = event
     return f"任务 {id_text(number)} {what}{'' if task is None else more(task)}"
+
+
+def _line_of_many(what: str, numbers: list[int]) -> str:
+    return f"任务 {_ranges(numbers)} {what}，共 {len(numbers)} 个"
 
 
 def _nothing(_task: Task) -> str:

@@ -230,7 +230,8 @@ class Journal:
             return
         data = self._waiting[0] if len(self._waiting) == 1 else b"".join(self._waiting)
         try:
-            self._cut_back()
+            if self._dirty:
+                self._cut_back()
             self._dirty = True
             write_all(self.disk, self._fd, data)
         except OSError as error:
@@ -243,9 +244,8 @@ class Journal:
 
     def _cut_back(self) -> None:
         """Take away what a refused write left: behind it, the next record would be unreadable."""
-        if self._dirty:
-            self.disk.truncate(self._fd, self.size)
-            self._dirty = False
+        self.disk.truncate(self._fd, self.size)
+        self._dirty = False
 
     def _refused(self, error: OSError) -> None:
         if error.errno not in REFUSED:

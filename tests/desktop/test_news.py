@@ -14,8 +14,9 @@ import pytest
 from master.core.exits import Exit
 from master.core.inventory import NodeState
 from master.core.task import Task, TaskState
+from master.desktop import news as news_module
 from master.desktop import news_file
-from master.desktop.news import IN_S, SO_MANY, News
+from master.desktop.news import IN_S, SO_MANY, TOGETHER, News
 from master.desktop.task_rows import id_text
 from tests.desktop.client import DesktopClient
 from tests.master.in_process import FACTS, InProcess, run
@@ -140,6 +141,26 @@ def test_a_thousand_held_tasks_at_once_are_two_lines_and_a_few_are_told_in_their
                 "任务 1 至 1000 已暂缓",
                 *(f"任务 {id_text(number)} {what}" for number in (1001, 1002) for what in ("已添加", "已暂缓")),
             ]
+            news.close()
+
+    run(story())
+
+
+def test_of_many_tasks_that_come_in_one_by_one_at_a_moment_the_first_are_told_apart_and_the_others_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(news_module, "SOON_S", 3600.0)
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            news = News(master.engine, tmp_path / "news", None)
+            for _ in range(30):
+                draft = Task(id=0, command="true", owner="ann")
+                master.engine.client_change(lambda: master.core.submit([draft], 1.0))  # noqa: B023
+                await settled(lambda: master.engine.is_settled)
+            news.say("其后")
+            first = [f"任务 {id_text(number)} 已添加（用户 ann，不用 GPU）：true" for number in range(1, TOGETHER + 1)]
+            assert lines(tmp_path / "news") == [*first, "任务 11 至 30 已添加，共 20 个", "其后"]
             news.close()
 
     run(story())
