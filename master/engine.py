@@ -192,15 +192,14 @@ class Engine:
     def _take(self) -> None:
         """Take over what the core did. What cannot be written down must not be believed either: then we end."""
         outcome = self.core.take_outcome()
+        if outcome is None:
+            return
         try:
-            if outcome is not None and outcome.change:
-                self.store.append(outcome.change)
+            if outcome.change:
+                self.core.number(self.store.append(outcome.change) + 1)
         except Exception:
             log.critical("the master met a defect and ends; tasks run on; start it again", exc_info=True)
             os._exit(EXIT_DEFECT)
-        self.core.number(self.store.next_seq)
-        if outcome is None:
-            return
         self._effects += outcome.effects
         self._published.append((outcome.change, outcome.nodes))
         if self.stalled:
@@ -249,6 +248,7 @@ class Engine:
                 raise SyncFailedError(f"{error}, in the midst of a compaction") from error
             log.error("%s; everything is written anew", error)  # noqa: TRY400  (how we came here tells nobody anything)
             self.store.write_anew(self.core.tasks, self.core.answered, next_id=self.core.next_id)
+            self.core.number(self.store.next_seq)
 
     def watch(self) -> None:
         """From now on look after the journal also while nothing happens: a commit does."""
@@ -355,6 +355,7 @@ class Engine:
             for work in self.store.compact(self.core.tasks, self.core.answered, next_id=self.core.next_id):
                 await (asyncio.to_thread(work) if work is not None else asyncio.sleep(0))
                 self._take()  # no file may hold a change that the journal was not given
+                self.core.number(self.store.next_seq)  # for it records something of its own
             failpoint.reach("compaction.done")
             self._compactions_failed, self.compaction_fault = 0, None
         except StoreUnavailableError as error:

@@ -51,7 +51,7 @@ class LineDecoder:
                 self._check(len(line))
         if last:
             self._keep(last)
-        return [line for line in lines if line and line != b"\r"]
+        return [line for line in lines if line and line != b"\r"] if b"" in lines or b"\r" in lines else lines
 
     @property
     def pending(self) -> int:
