@@ -117,13 +117,15 @@ class Scheduler(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Policy. `grace_s`: between TERM and KILL. `keep_history`: ended tasks beyond it move to monthly files.
     `report_stale_s`: a node whose agent dials in is unreachable when nothing was heard of it for so long.
     `idle_after_s`: a task that holds GPU memory and has done nothing for so long is marked; 0: none is.
-    `log_bytes`: a task whose log is larger is ended; 0: none is."""
+    `log_bytes`: a task whose log is larger is ended; 0: none is. `urgent`: who may put tasks before those of others
+    once the queue is shared: mentors (and admins), or all."""
 
     grace_s: Seconds = 10.0
     keep_history: Annotated[int, msgspec.Meta(ge=0)] = 10_000
     report_stale_s: Annotated[float, msgspec.Meta(gt=0)] = 180.0
     idle_after_s: Seconds = 1800.0
     log_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
+    urgent: Literal["mentors", "all"] = "mentors"
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -149,11 +149,12 @@ class ClientEvents:
             self._book.changed(task)
         return task
 
-    def move(self, task_id: int, position: int) -> Task:
+    def move(self, task_id: int, position: int, passes: Callable[[Task], None] | None = None) -> Task:
         """Give a queued task the place `position` (1: next) in the queue. Priority is not changed by it: a place that
-        belongs to another priority is refused."""
+        belongs to another priority is refused. `passes` is asked of each task that it would overtake, and raises where
+        it must not."""
         task = self._book.admit(Event.REORDER, task_id)
-        self._waiting.place(task, position)
+        self._waiting.place(task, position, passes)
         return task
 
     def recall(self, task: Task) -> None:

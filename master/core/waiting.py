@@ -5,6 +5,9 @@ Pure. It listens to what happens to tasks and decides nothing about them, but th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import islice
+
 from master.core.backlog import Backlog, order_of
 from master.core.book import Book
 from master.core.inventory import Request, request_of
@@ -60,7 +63,7 @@ class Waiting:
             return self.queue()[begin:end]
         return [self._book.tasks[key.id] for key in keys[begin:end]]
 
-    def place(self, task: Task, position: int) -> None:
+    def place(self, task: Task, position: int, passes: Callable[[Task], None] | None = None) -> None:
         """Give a queued task the place `position` (1: next). Priority is not changed by it: a place that belongs to
         another priority is refused, with ConflictError."""
         others = [other for other in self.queue() if other.id != task.id]
@@ -72,6 +75,9 @@ class Waiting:
             raise ConflictError(
                 Message("place_of_other_priority", position=position, priority=task.priority, id=task.id)
             )
+        if passes is not None:
+            for other in islice(others, index, self.standing.before(task)):
+                passes(other)
         low = order_of(before).position if before and order_of(before).rank == rank else None
         high = order_of(behind).position if behind and order_of(behind).rank == rank else None
         task.position = _between(low, high, task)

@@ -59,6 +59,9 @@ _TABLE = [
     (r"node <name> has <n> GPUs?", "节点 {name} 有 {n} 块"),
     (r"nodes <names> have <n> GPUs?", "节点 {names} 各有 {n} 块"),
     (r"<n> tasks wait already and .*", "已有 {n} 个任务在等待，达到上限：请稍后再试"),
+    (r".* before the tasks of others: only an admin can do that, or who looks after .* group: <names> \(.*",
+     "不能排到他人的任务之前：请联系组内导师（{names}）或管理员"),
+    (r".* would put it before the tasks of others: .*", "不能排到他人的任务之前：请联系管理员"),
     # why one ended
     (r"could not be started: <why>", "无法启动：{why}"),
     (r"the folder <path> does not exist on <name>: .*", "节点 {name} 上没有文件夹 {path}：请选择各节点共享的文件夹"),

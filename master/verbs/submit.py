@@ -14,6 +14,7 @@ from master.core.scheduler import Room
 from master.core.task import ENDED, Task, TaskState
 from master.verbs.base import Context
 from master.verbs.spec import Spec, check_command, draft_of, log_path_of
+from master.verbs.whose_turn import check_wish
 from master.views.messages import shown
 from wire.errors import BadRequestError
 from wire.message import Message
@@ -62,6 +63,7 @@ class Preview(msgspec.Struct, frozen=True):
 def submit(context: Context, params: Submit) -> Submitted | Preview:
     """File a task. The answer means that it is on the disk."""
     draft = draft_of(params, params.command, context)
+    check_wish(context, draft)
     if params.dry_run:
         return preview(context, draft)
 
@@ -82,6 +84,7 @@ def submit_batch(context: Context, params: SubmitBatch) -> Batch:
     for command in params.commands:
         check_command(command, params.setup)
     draft = draft_of(params, params.commands[0], context)
+    check_wish(context, draft)
     folder = context.master.log_folder
 
     def change() -> Batch:

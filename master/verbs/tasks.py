@@ -13,6 +13,7 @@ from master.core.task import ACTIVE, QUEUED, Task, TaskPage, TaskState, TaskView
 from master.verbs.access import check_owner
 from master.verbs.base import Context
 from master.verbs.spec import edited_copy
+from master.verbs.whose_turn import check_ahead, check_wish, who_may_be_passed
 from master.views.messages import MessageView, message_view
 from master.views.tasks import task_page, task_view
 from wire.errors import BadRequestError, MusterError
@@ -167,7 +168,9 @@ def cancel(context: Context, params: Cancel) -> Cancelled:
 
 def edit(context: Context, params: Edit) -> TaskView:
     """Change a waiting task; an ended one queues again."""
-    edited = edited_copy(context.core.find(params.id), params.changes, context)
+    task = context.core.find(params.id)
+    edited = edited_copy(task, params.changes, context)
+    check_wish(context, edited, task)
     return task_view(context.core, context.change(lambda: context.core.edit(edited, context.past)))
 
 
@@ -183,16 +186,21 @@ def release(context: Context, params: OneTask) -> TaskView:
 
 def move(context: Context, params: Move) -> TaskView:
     """Give a waiting task another place in the queue."""
-    return task_view(context.core, context.change(lambda: context.core.move(params.id, params.position)))
+    core = context.core
+    passes = who_may_be_passed(context, core.find(params.id), params.position)
+    return task_view(core, context.change(lambda: core.move(params.id, params.position, passes)))
 
 
 def start(context: Context, params: OneTask) -> TaskView:
     """Start a waiting task as soon as it fits, before all others."""
+    check_ahead(context, context.core.find(params.id).owner, Message("start_said"))
     return task_view(context.core, context.change(lambda: context.core.force(params.id)))
 
 
 def retry(context: Context, params: OneTask) -> TaskView:
     """Queue an ended task again."""
+    task = context.core.find(params.id)
+    check_wish(context, task, task)
     return task_view(context.core, context.change(lambda: context.core.retry(params.id)))
 
 

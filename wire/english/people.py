@@ -11,6 +11,14 @@ PEOPLE: dict[str, str] = {
         "docs/deployment.md)"
     ),
     "owner_disabled": "its owner {name} was disabled by {by}: it waits again when he is enabled",
+    "ahead_for_admins": "{what} would put it before the tasks of others: only an admin can do that (you may lower its "
+    "priority, and reorder what is yours)",
+    "ahead_for_mentors": "{what} would put it before the tasks of others: only an admin can do that, or who looks "
+    "after {owner}'s group: {mentors} (you may lower its priority, and reorder what is yours)",
+    "priority_said": "priority {priority}",
+    "urgent_said": "`urgent`",
+    "start_said": "`start`",
+    "place_said": "place {position}, before task {id},",
     "no_user": "there is no user {name!r}; `muster users list` lists all",
     "no_group": "there is no group {name!r}; `muster groups list` lists all",
     "user_is_there": "there is a user {name!r} already: change him with `muster users edit {name}`",

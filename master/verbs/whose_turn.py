@@ -1,0 +1,74 @@
+"""No queue jumping: who may put a task before those of others.
+
+Once the queue is shared (`People.is_shared`), a user may lower the priority of what is his and reorder it among
+itself. To raise one, to call it urgent, to start it before all, to give it a place before others' is for a mentor of
+its owner's group, and for admins; or for all, where conf.json's `scheduler.urgent` says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from master.core.people import People
+from master.core.task import ENDED, Task
+from master.verbs.base import Context
+from wire.errors import ForbiddenError
+from wire.message import Message, names
+
+_MOST_NAMES = 4
+
+
+def may_put_ahead(context: Context, owner: str) -> bool:
+    """May the caller put tasks of this owner before those of others?"""
+    caller = context.caller
+    if not context.core.people.is_shared or context.master.config.scheduler.urgent == "all" or caller.owns_all:
+        return True
+    # Who looks after a group has its word for his own tasks, too.
+    return owner in caller.mentored or (owner == caller.user and bool(caller.mentored))
+
+
+def check_wish(context: Context, wish: Task, before: Task | None = None) -> None:
+    """Raise ForbiddenError if a task, filed or changed so, would go before others though the caller may not have that.
+    `before`: what it was, where it waits already; one that ended is filed anew."""
+    if wish.priority <= 0 and not wish.urgent and before is None:
+        return
+    waits = before is not None and before.state not in ENDED
+    priority, urgent = (before.priority, before.urgent) if waits and before is not None else (0, False)
+    if wish.priority > priority:
+        check_ahead(context, wish.owner, Message("priority_said", priority=wish.priority))
+    if wish.urgent and not urgent:
+        check_ahead(context, wish.owner, Message("urgent_said"))
+
+
+def check_ahead(context: Context, owner: str, what: Message) -> None:
+    """Raise ForbiddenError, which tells who can, unless the caller may put tasks of this owner before others'."""
+    if not may_put_ahead(context, owner):
+        raise ForbiddenError(_refusal(context, owner, what))
+
+
+def who_may_be_passed(context: Context, task: Task, position: int) -> Callable[[Task], None] | None:
+    """What looks at each task that a move to a place in the queue would overtake: raises ForbiddenError for that of
+    another. None: it may overtake all."""
+    if may_put_ahead(context, task.owner):
+        return None
+
+    def check(other: Task) -> None:
+        if other.owner != task.owner:
+            raise ForbiddenError(_refusal(context, task.owner, Message("place_said", position=position, id=other.id)))
+
+    return check
+
+
+def _refusal(context: Context, owner: str, what: Message) -> Message:
+    mentors = _mentors(context.core.people, owner, context.now)
+    if mentors:
+        return Message("ahead_for_mentors", what=what, owner=owner, mentors=names(mentors, _MOST_NAMES))
+    return Message("ahead_for_admins", what=what)
+
+
+def _mentors(people: People, name: str, now: float) -> list[str]:
+    """Who looks after a group of this user's, and may come in."""
+    user = people.named(name)
+    groups = [] if user is None else [one for one in people.groups.values() if user.id in one.members]
+    found = {people.users[number] for group in groups for number in group.mentors if number in people.users}
+    return sorted(one.name for one in found if one.is_enabled(now) and one.name != name)
