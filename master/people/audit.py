@@ -19,6 +19,7 @@ from msgspec import UNSET, UnsetType
 
 from master.netlink import origin
 from master.people.audit_file import AuditFile, lines_backwards
+from master.people.tokens import redacted
 from wire.harmless import harmless
 
 log = logging.getLogger("muster.audit")
@@ -228,5 +229,5 @@ def _read(folder: Path, wanted: Wanted, limit: int) -> Found:
 
 
 def _capped(text: str) -> str:
-    text = harmless(text[: TARGET + 1])
+    text = harmless(redacted(text[: TARGET + 1]))
     return text if len(text) <= TARGET else f"{text[: TARGET - 1]}…"

@@ -3,17 +3,21 @@ given: no command, no variable, no content, no secret. Of which calls, the door 
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from master.people.audit import AuditLog
 from master.verbs.access import Caller
 from master.verbs.submit import Batch, Submitted
 from master.verbs.tasks import Cancelled
+from master.verbs.user_tokens import Revoked, TokenMade
 from wire.errors import MusterError
 from wire.ranges import ids_in_short, names_in_short
 
-_NAMES = ("path", "name", "node", "user", "group")
+_NAMES = ("path", "from", "name", "node", "user", "group")
 _LISTS = ("names", "nodes", "tokens")
+_USER = re.compile(r"[a-z_][a-z0-9_-]{0,63}")
+_ID = 32
 _MOST_TOLD = 1000
 """Of a list of names or ids; a line has room for few."""
 
@@ -30,13 +34,13 @@ def note(
     """Tell of a call that is over. An error that is none of ours is a caller who did not wait (CancelledError), or a
     defect."""
     if error is not None:
-        audit.record(caller.user, caller.address, caller.via, name, about(params, None), result=code_of(error))
+        audit.record(caller.user, caller.address, caller.via, name, about(name, params, None), result=code_of(error))
     elif isinstance(result, Submitted):  # by far the most
         audit.record(caller.user, caller.address, caller.via, name, result.id)
     elif isinstance(result, Cancelled):
         _note_cancelled(audit, caller, name, result)
     elif not params.get("dry_run"):
-        audit.record(caller.user, caller.address, caller.via, name, about(params, result))
+        audit.record(caller.user, caller.address, caller.via, name, about(name, params, result))
 
 
 def code_of(error: BaseException) -> str:
@@ -46,9 +50,9 @@ def code_of(error: BaseException) -> str:
     return MusterError.code if isinstance(error, Exception) else "left"
 
 
-def about(params: dict[str, Any], result: Any) -> int | str:
+def about(verb: str, params: dict[str, Any], result: Any) -> int | str:
     """What a call is about, from what it was given, before anybody looked at it, and from what came of it."""
-    task_id = params.get("id", getattr(result, "id", None))
+    task_id = params.get("id")
     if type(task_id) is int:
         return task_id
     if isinstance(result, Batch):
@@ -56,18 +60,29 @@ def about(params: dict[str, Any], result: Any) -> int | str:
     ids = params.get("ids")
     if isinstance(ids, list) and ids:
         return _ids([one for one in ids if type(one) is int])
-    if isinstance(params.get("from"), str) and isinstance(params.get("to"), str):
-        return f"{params['from']} -> {params['to']}"
+    if isinstance(result, TokenMade):
+        return f"{result.user} {result.id}"
+    if isinstance(result, Revoked):
+        return names_in_short(result.ids[:_MOST_TOLD])
+    return _named(verb, params)
+
+
+def _named(verb: str, params: dict[str, Any]) -> str:
     for key in _NAMES:
         value = params.get(key)
         if isinstance(value, dict):
             value = value.get("name")
         if isinstance(value, str) and value:
-            return value
+            if verb.startswith("auth.") and not _USER.fullmatch(value):
+                return ""  # who logs in in a hurry types his password there
+            to = params.get("to")
+            return f"{value} -> {to}" if isinstance(to, str) else value
     for key in _LISTS:
         value = params.get(key)
         if isinstance(value, list):
-            return names_in_short([one for one in value[:_MOST_TOLD] if isinstance(one, str)])
+            # An id of a token is short; the secret, which somebody may paste in its place, is not.
+            told = [one for one in value[:_MOST_TOLD] if isinstance(one, str) and (key != "tokens" or len(one) <= _ID)]
+            return names_in_short(told)
     return ""
 
 

@@ -77,7 +77,9 @@ VERBS: dict[str, Verb] = {
     "auth.redeem": Verb(auth.Redeem, auth.LoggedIn, auth.redeem, "anyone", "account", "none", "auth"),
     "auth.logout": Verb(Nothing, Done, auth.logout, "anyone", "account", "none"),
     "auth.whoami": Verb(Nothing, auth.Who, auth.whoami, "anyone", "account", "none", repeatable=True, quiet=True),
-    "user.list": Verb(Nothing, list[users.UserView], users.list_users, "admin", "admin", "none", repeatable=True),
+    "user.list": Verb(
+        Nothing, list[users.UserView], users.list_users, "admin", "admin", "none", repeatable=True, quiet=True
+    ),
     "user.add": Verb(users.AddUser, users.UserView, users.add, "admin", "admin", "none"),
     "user.edit": Verb(users.EditUser, users.UserView, users.edit, "admin", "admin", "none", repeatable=True),
     "user.disable": Verb(users.DisableUser, users.Disabled, users.disable, "admin", "admin", "none", repeatable=True),

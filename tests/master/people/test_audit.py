@@ -16,6 +16,7 @@ import pytest
 from master.people import audit as audit_module
 from master.people import audit_file
 from master.people.audit import LISTED, LISTED_OF_ALL, TOLD_APART, AuditEntry, AuditLog, Wanted
+from master.people.tokens import make
 from tests.master.in_process import run
 from tests.waiting import settled
 
@@ -130,6 +131,18 @@ def test_what_others_typed_forges_no_line_and_is_no_longer_than_it_may_be(tmp_pa
     assert line["target"].isprintable()
     assert line["target"].startswith('data/a\\n{"at":1}\\x1b[2J\\u202e\\ud800x')
     assert len(line["target"]) == audit_module.TARGET
+
+
+def test_a_token_that_somebody_takes_for_a_name_is_written_without_its_secret(tmp_path: Path) -> None:
+    made = make("7f3a")
+
+    async def story(audit: AuditLog, _clock: Clock) -> None:
+        audit.record(*ANN, "file.write", f"data/{'x' * 150}/{made.text}")
+
+    telling(tmp_path, story)
+    [line] = written(tmp_path)
+    assert "mst_7f3a" in line["target"]
+    assert made.text.rpartition("_")[2][:8] not in line["target"]
 
 
 def test_only_the_masters_account_may_read_it(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from master.verbs.access import ALL_SCOPES, Caller
 from master.verbs.audited import about, note
 from master.verbs.call import CHANGES
 from master.verbs.table import VERBS
+from master.verbs.user_tokens import Revoked, TokenMade
 from tests.desktop.client import DesktopClient, form
 from tests.desktop.place import DesktopPlace, in_loop, with_client
 from tests.master.in_process import InProcess, Peer, run
@@ -30,9 +31,11 @@ from tests.waiting import settled
 LOOKS_ONLY = {
     "task.places", "env.check", "env.python", "env.cuda", "env.packages", "node.doctor", "node.archive",
     "file.upload_piece", "audit.read", "auth.token", "auth.whoami", "token.list",
+    "user.list",
 }  # fmt: skip
 """What takes the rights of a user or more, and changes nothing by itself."""
 HUSH = "hush"
+TOKEN = "mst_7f3a_" + "s" * 43
 
 
 def ann(role: Role = "admin", user: str = "ann") -> Caller:
@@ -262,7 +265,26 @@ def test_nothing_that_a_verb_is_given_stands_in_the_log_but_what_it_is_about(ver
 def test_what_a_call_is_about_is_seen_whatever_it_was_given(
     params: dict[str, Any], result: Any, target: int | str
 ) -> None:
-    assert about(params, result) == target
+    assert about("task.hold", params, result) == target
+
+
+@pytest.mark.parametrize(
+    ("verb", "params", "result", "target"),
+    [
+        ("user.claim", {"name": "lab", "to": "wang"}, None, "lab -> wang"),
+        ("token.new", {"label": HUSH}, TokenMade("7f3a", HUSH, "ann", None, None), "ann 7f3a"),
+        ("token.revoke", {"tokens": [f"mst_7f3a_{HUSH}", "9b"]}, Revoked(["7f3a", "9b"]), "7f3a, 9b"),
+        ("token.revoke", {"tokens": [TOKEN, TOKEN.rpartition("_")[2], "7f3a"]}, None, "7f3a"),
+        ("user.password", {"name": "ann", "password": HUSH}, None, "ann"),
+        ("auth.login", {"name": "ann", "password": "x"}, None, "ann"),
+        ("auth.login", {"name": "My dog's name!", "password": ""}, None, ""),
+        ("auth.redeem", {"link": HUSH, "password": HUSH}, None, ""),
+    ],
+)
+def test_what_people_prove_themselves_with_is_not_what_a_call_is_about(
+    verb: str, params: dict[str, Any], result: Any, target: str
+) -> None:
+    assert about(verb, params, result) == target
 
 
 def test_a_form_of_the_desktop_client_leaves_no_command_behind(tmp_path: Path) -> None:
