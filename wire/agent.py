@@ -21,7 +21,9 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Mapping, Optional, TypedDict
 
-PROTOCOL = 2
+PROTOCOL = 3
+RUNS_AS = 3
+"""Since this protocol an agent knows `run_as`; one before would run the command as itself."""
 MAX_FRAME = 16 * 1024 * 1024
 HEARTBEAT_S = 5.0
 """The master pings this often; whoever hears nothing for three of these takes the other side for gone."""
@@ -73,13 +75,17 @@ class Welcome(TypedDict):
     `version` is the digest of the archive that the agent was started from; `machine` the machine's own id
     (machine-id(5)), "" where it has none: with `boot_id` it tells a machine that is entered twice. `login_fault` says
     what was wrong with the account's log-in shell, whose environment tasks begin with; "" where it answered (agents
-    before it do not say). `uid`: the agent's, which its tasks have, too (absent before protocol 2)."""
+    before it do not say). `uid`: the agent's, which its tasks have, too, unless they `run_as`
+    another (absent before protocol 2); `account`: its name, and `can_run_as`: whether it is root and can run commands
+    as others (absent before protocol 3)."""
 
     op: str
     protocol: int
     version: str
     pid: int
     uid: int
+    account: str
+    can_run_as: bool
     boot_id: str
     machine: str
     state_id: str
@@ -105,7 +111,21 @@ class Refused(TypedDict):
     folder: str
 
 
-class Launch(TypedDict):
+class RunAs(TypedDict, total=False):
+    """Of a launch and a probe, where an agent that `can_run_as` others shall (since protocol 3; an agent that cannot
+    refuses those that are for another account than its own). `run_as`: the account's name. Refused are accounts that
+    are not there, root, and those with uids of the system's, but for the names and uids in `run_as_allowed`.
+
+    All that is touched is touched as that account, and what a log-in gives is that account's. `log_folder`, of a
+    launch: where its log lies if nobody placed it, "" if somebody did; in it the agent makes a folder of the account's,
+    in that the log, and at `log_path` a link to it."""
+
+    run_as: str
+    run_as_allowed: List[Any]
+    log_folder: str
+
+
+class Launch(RunAs):
     """master -> agent. `argv` is executed as it is, in `cwd`, with `env` laid over what a log-in of the account gives
     there (the master cannot know a node's HOME and PATH). `log_path` is created, with its folder, and appended to;
     `log_new`: what lies there with something in it is of an earlier life, and is moved aside first. `time_limit_s` is
@@ -142,7 +162,7 @@ class Ack(TypedDict):
     launch_ids: List[str]
 
 
-class Probe(TypedDict):
+class Probe(RunAs):
     """master -> agent: run a short command and say what it printed; for questions about the node (is the shared
     folder there, what does this environment import). Nothing of it is durable, and it never holds a GPU. `env` is laid
     over what a log-in gives, as for a task; `stdin` is given to it whole. After `timeout_s` seconds its whole tree is
@@ -171,7 +191,15 @@ class Probed(TypedDict):
     error: str
 
 
-class Lost(TypedDict):
+class Owned(TypedDict, total=False):
+    """Of an attempt that runs, or ran, as its owner: as whom (`run_as`), and where its log lies; else absent. Since
+    protocol 3."""
+
+    run_as: str
+    log_path: str
+
+
+class Lost(Owned):
     """What the master knows of an attempt whose claim lay in a state folder that is gone. `pid`, which is the session's
     number too, and `pid_start` as in Started; 0 and None where it had not heard of the start."""
 
@@ -197,7 +225,7 @@ class Retire(TypedDict):
     op: str
 
 
-class Started(TypedDict):
+class Started(Owned):
     """agent -> master. `at`: seconds since the epoch, the node's clock. `pid_start`: clock ticks since the node's boot,
     which tell this process from a later one with its number (absent before protocol 2).
     Told again with `log_bytes` and `log_limit`, which else are absent, when its log has reached 80 % of what it may."""
@@ -211,7 +239,7 @@ class Started(TypedDict):
     log_limit: int
 
 
-class Exit(TypedDict):
+class Exit(Owned):
     """agent -> master: the attempt is over and its whole tree is dead.
 
     `cause` is one of CAUSES; `code` is the exit code as bash would give it (128 + N after signal N), or None where
@@ -234,7 +262,7 @@ CAUSES = ("exited", "killed", "timed_out", "log_too_large", "not_started", "unkn
 unknown: the shim died, so nobody saw the code; rebooted: the machine's boot id changed under it."""
 
 
-class Attempt(TypedDict):
+class Attempt(Owned):
     """One entry of an inventory: `state` is `claimed`, `running` or `ended`; the other keys as in Started and Exit."""
 
     launch_id: str

@@ -113,13 +113,21 @@ def under_shim(launch_id: str) -> Optional[Process]:
     return next((process for process in carriers if shim_above(process) is not None), None)
 
 
-def is_our_users(process: Process) -> bool:
-    """Whether we may signal it; not so where it is another account's."""
+def is_our_users(process: Process, *, is_owners: bool = False) -> bool:
+    """Whether we may signal it; not so where it is another account's. Root may signal all: its are those of root's, and
+    those of which it `is_owners` word that they run as others, or over which its shim still stands."""
     try:
         os.kill(process.pid, 0)
     except OSError:
         return False
-    return os.geteuid() != 0 or os.stat(f"/proc/{process.pid}").st_uid == 0
+    return os.geteuid() != 0 or is_owners or _is_roots(process) or _is_roots(shim_above(process))
+
+
+def _is_roots(process: Optional[Process]) -> bool:
+    try:
+        return process is not None and os.stat(f"/proc/{process.pid}").st_uid == 0
+    except OSError:
+        return False
 
 
 def _belongs(process: Process, trace: Trace, marks: Dict[int, str], processes: Dict[int, Process]) -> bool:

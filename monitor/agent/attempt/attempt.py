@@ -28,11 +28,13 @@ class Attempt:
         "lock",
         "log_bytes",
         "log_limit",
+        "log_path",
         "members",
         "orphan",
         "ours",
         "pid",
         "pid_start",
+        "run_as",
         "seen",
         "shim",
         "shim_start",
@@ -64,6 +66,8 @@ class Attempt:
         self.lock: Optional[int] = None
         self.log_bytes = self.log_limit = 0
         """Of a log that is near its limit."""
+        self.run_as = self.log_path = ""
+        """Of one that runs as its owner."""
         self.members: Set[Tuple[int, int]] = set()
         """Pid and start of the processes that were seen to be of its tree."""
         self.kill_asked = False
@@ -80,6 +84,7 @@ class Attempt:
         elif kind == "start" and self.state == CLAIMED:
             self.state, self.started_at = RUNNING, line["at"]
             self.pid, self.pid_start = line["pid"], line["pid_start"]
+            self.run_as, self.log_path = line.get("run_as", ""), line.get("log_path", "")
             return True
         elif kind == "log" and self.state == RUNNING and line["bytes"] != self.log_bytes:
             self.log_bytes, self.log_limit = line["bytes"], line["limit"]
@@ -95,7 +100,7 @@ class Attempt:
         """The message that tells where it stands: `started`, `exit`, or None for a bare claim."""
         if self.state == RUNNING:
             told = {"launch_id": self.launch_id, "pid": self.pid, "pid_start": self.pid_start}
-            return {"op": "started", **told, "at": self.started_at, **self._log()}
+            return {"op": "started", **told, "at": self.started_at, **self._log(), **self._owner()}
         if self.state == ENDED:
             return {"op": "exit", **self._end()}
         return None
@@ -111,6 +116,9 @@ class Attempt:
     def _log(self) -> Dict[str, Any]:
         return {"log_bytes": self.log_bytes, "log_limit": self.log_limit} if self.log_limit else {}
 
+    def _owner(self) -> Dict[str, Any]:
+        return {"run_as": self.run_as, "log_path": self.log_path} if self.run_as else {}
+
     def _end(self) -> Dict[str, Any]:
         return {
             "launch_id": self.launch_id,
@@ -120,4 +128,5 @@ class Attempt:
             "fault": self.fault,
             "started_at": self.started_at,
             "at": self.at,
+            **self._owner(),
         }

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 from typing import Optional, Sequence
 
 NODE, TASK = "node", "task"
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 FULL_DISK = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 DENIED = (errno.EACCES, errno.EPERM)
+
+
+class StartError(Exception):
+    """The command cannot be started; the message is for the owner of the task. `fault`: whose it is."""
+
+    def __init__(self, text: str, fault: str = TASK) -> None:
+        super().__init__(text)
+        self.fault = fault
 
 
 def of(error: OSError, path: str, roots: Sequence[str]) -> str:
@@ -35,6 +44,14 @@ def missing_root(path: str, roots: Sequence[str]) -> Optional[str]:
     """The folder above `path` that every machine has and this one does not; it must not be made here."""
     root = outermost(path, roots)
     return root if root is not None and not os.path.isdir(root) else None
+
+
+def check_root(path: str, roots: Sequence[str]) -> None:
+    """Raises StartError for a path in a folder that every machine has and this one does not."""
+    root = missing_root(path, roots)
+    if root is not None:
+        cure = f"mount it there (`mount {root}`)"
+        raise StartError(f"the shared folder {root} is not there on {socket.gethostname()}: {cure}", NODE)
 
 
 def outermost(path: str, roots: Sequence[str]) -> Optional[str]:

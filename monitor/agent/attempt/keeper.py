@@ -13,8 +13,10 @@ from typing import Any, Callable, Dict, List, Optional
 
 from .. import tree
 from ..folder import Folder
+from ..probe.logins import Logins
 from . import blame, record
 from .attempt import ENDED, Attempt
+from .awaited import Awaited
 from .failpoint import reach
 from .forks import Forks
 from .orphans import Orphans
@@ -26,8 +28,8 @@ Message = Dict[str, Any]
 
 
 class Keeper:
-    """`environment`: what a log-in here gives, filled in before the first launch. `emit` takes a message for the
-    master, `flush` sends what was emitted, `complain` writes to the agent's log."""
+    """`environment`: what a log-in here gives, filled in before the first launch; `logins`: what it gives others.
+    `emit` takes a message for the master, `flush` sends what was emitted, `complain` writes to the agent's log."""
 
     def __init__(
         self,
@@ -36,6 +38,7 @@ class Keeper:
         reports: int,
         environment: Dict[str, str],
         *,
+        logins: Logins,
         emit: Callable[[Message], None],
         flush: Callable[[], None],
         complain: Callable[[str], None],
@@ -47,6 +50,7 @@ class Keeper:
         self._emit = emit
         self._flush = flush
         self._complain = complain
+        self._awaited = Awaited(logins, self._start, self._refuse)
         self._shims: Dict[int, Attempt] = {}
         self._survey = Survey(self.attempts, self._shims)
         self._orphans = Orphans(folder, self._end_orphan, self._survey.fallen_later)
@@ -61,7 +65,8 @@ class Keeper:
     @property
     def idle(self) -> bool:
         """Nothing lives here, and nothing is known here only."""
-        return all(attempt.state == ENDED and attempt.durable for attempt in self.attempts.values())
+        ended = all(attempt.state == ENDED and attempt.durable for attempt in self.attempts.values())
+        return ended and not self._awaited.any
 
     @property
     def waits_for_ack(self) -> bool:
@@ -94,20 +99,18 @@ class Keeper:
         if known is not None:
             self._tell(known)
             return
-        attempt = self.attempts[launch_id] = Attempt(launch_id)
         if problem:
-            self._end(attempt, record.not_started(problem, blame.TASK), durable=False)
-            return
-        try:
-            self._start(attempt, message)
-        except OSError as error:
-            text = f"no process could be made for the launch: {error.strerror}"
-            self._end(attempt, record.not_started(text, blame.NODE), durable=False)
+            self._refuse(launch_id, problem, blame.TASK)
+        elif message.get("run_as") is None:
+            self._start(launch_id, message)
+        else:
+            self._awaited.begin(launch_id, message)
 
     def kill(self, launch_id: str, grace_s: float) -> None:
         """Kill an attempt's whole tree: TERM, then KILL after `grace_s` seconds. An unknown one is claimed as ended."""
         attempt = self.attempts.get(launch_id)
         if attempt is None:
+            self._awaited.drop(launch_id)
             self._claim_killed(launch_id, grace_s)
             return
         if attempt.state == ENDED:
@@ -177,7 +180,8 @@ class Keeper:
                 continue
             found = tree.look(pid) if pid else tree.under_shim(launch_id)
             main = found if found is not None and (not pid or found.start == start) else None
-            if not record.LAUNCH_ID.match(launch_id) or (main is not None and not tree.is_our_users(main)):
+            is_ours = main is None or tree.is_our_users(main, is_owners=bool(entry.get("run_as")))
+            if not record.LAUNCH_ID.match(launch_id) or not is_ours:
                 self._complain(f"{launch_id[:80]!r} is not adopted: it is no launch id, or another account's")
                 continue
             try:
@@ -194,6 +198,7 @@ class Keeper:
         claim.update(shim=shim.pid if shim else 0, shim_start=shim.start if shim else 0)
         pid, start = (main.pid, main.start) if main is not None else (entry["pid"], entry["pid_start"])
         begun = {"is": "start", "pid": pid, "pid_start": start, "at": entry["started_at"] or time.time()}
+        begun.update({key: entry[key] for key in ("run_as", "log_path") if entry.get(key)})
         fd = record.claim(self._folder, launch_id)
         try:
             record.append(fd, record.encode(claim) + (record.encode(begun) if pid else b""))
@@ -214,7 +219,19 @@ class Keeper:
         except OSError as error:  # the next start finds it again, and the master acknowledges it again
             self._complain(f"{launch_id}: cannot be removed: {error.strerror}")
 
-    def _start(self, attempt: Attempt, message: Message) -> None:
+    def _refuse(self, launch_id: str, why: str, fault: str) -> None:
+        attempt = self.attempts[launch_id] = Attempt(launch_id)
+        self._end(attempt, record.not_started(why, fault), durable=False)
+
+    def _start(self, launch_id: str, message: Message) -> None:
+        attempt = self.attempts[launch_id] = Attempt(launch_id)
+        try:
+            self._fork(attempt, message)
+        except OSError as error:
+            text = f"no process could be made for the launch: {error.strerror}"
+            self._end(attempt, record.not_started(text, blame.NODE), durable=False)
+
+    def _fork(self, attempt: Attempt, message: Message) -> None:
         reach(self._folder, "agent.before_fork")
         attempt.shim = self.forks.start(message)
         reach(self._folder, "agent.after_fork")
@@ -365,7 +382,10 @@ def _wrong(message: Message) -> Optional[str]:
         return "cwd or log_path is missing"
     message.setdefault("grace_s", 10.0)
     message.setdefault("time_limit_s", None)
+    message.pop("login", None)  # ours to say, and by it the shim knows that it is somebody's
     message["log_new"] = message.get("log_new") is True
+    if not isinstance(message.setdefault("log_folder", ""), str):
+        return "log_folder is not text"
     if not isinstance(message["grace_s"], (int, float)):
         return "grace_s is not a number"
     if not isinstance(message["time_limit_s"], (int, float, type(None))):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import os
 import time
+from typing import Union
 
 LOOK_S = 2.0
 WARN_AT = 0.8
@@ -16,9 +17,10 @@ NEAR, BEYOND = b"n", b"b"
 
 
 class LogWatch:
-    """Of the log at `path`. `fd` tells NEAR once from 80 % of `limit` bytes on, and BEYOND once; `size` is the last."""
+    """Of the log at `path`, or what that is open as. `fd` tells NEAR once from 80 % of `limit` bytes on, and BEYOND
+    once; `size` is the last."""
 
-    def __init__(self, path: str, limit: int) -> None:
+    def __init__(self, path: Union[str, int], limit: int) -> None:
         self.size = 0
         self.limit = limit
         self._path = path

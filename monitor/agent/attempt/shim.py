@@ -16,6 +16,7 @@ import os
 import select
 import signal
 import socket
+import stat
 import time
 from contextlib import suppress
 from typing import Any, Dict, List, Optional
@@ -23,7 +24,7 @@ from typing import Any, Dict, List, Optional
 from .. import fork, tree
 from ..folder import Folder
 from ..log import plain
-from . import blame, record, reports, start
+from . import as_owner, blame, record, reports, start
 from .failpoint import reach
 from .log_watch import BEYOND, LogWatch
 
@@ -49,6 +50,10 @@ class Shim:
         self._wake = -1
         self._poller = select.poll()
         self._errors = -1
+        self._orders: Optional[socket.socket] = None
+        """By which a command that runs as its owner tells of itself."""
+        self._own_log = -1
+        """Its log, open: root follows no path to it."""
         self._log: Optional[LogWatch] = None
         self._why = ""
         self._error = ""
@@ -180,7 +185,10 @@ class Shim:
         except OSError as error:
             self._error = f"the command's process ended before its start ({error.strerror})"
             self._fault = blame.NODE
-        command.close()
+        if "login" in self._launch:
+            self._orders = command
+        else:
+            command.close()
         self._poller.register(self._errors, select.POLLIN)
         if self._launch["time_limit_s"] is not None:
             self._limit = time.monotonic() + self._launch["time_limit_s"]
@@ -215,6 +223,7 @@ class Shim:
         self._started_at = time.time()
         process = tree.look(self._main)
         line = {"is": "start", "pid": self._main, "pid_start": process.start if process else 0, "at": self._started_at}
+        line.update(self._hear_owner())
         try:
             record.append(self._record, record.encode(line))
         except OSError as error:
@@ -223,12 +232,21 @@ class Shim:
         reach(self._folder, "shim.after_start")
         self._watch_log()
 
+    def _hear_owner(self) -> record.Line:
+        """Of a command that runs as its owner: who that is, and where its log lies."""
+        if self._orders is None:
+            return {}
+        told = as_owner.hear(self._orders)
+        self._orders.close()
+        self._own_log = told.pop("log", -1)
+        return told
+
     def _watch_log(self) -> None:
         limit = self._launch.get("log_bytes")
         if not isinstance(limit, int) or limit <= 0:
             return
         try:
-            self._log = LogWatch(self._launch["log_path"], limit)
+            self._log = LogWatch(self._launch["log_path"] if self._own_log < 0 else self._own_log, limit)
         except (OSError, RuntimeError) as error:  # no thread is to be had: the task is worth more than its log's limit
             _complain(f"{self._launch_id}: its log is not watched: {error}")
             return
@@ -328,7 +346,11 @@ class Shim:
         if self._code is None or self._error:
             return
         try:
-            log = os.open(self._launch["log_path"], os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK)
+            log = self._own_log
+            if "login" not in self._launch:
+                log = os.open(self._launch["log_path"], os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK)
+            elif log < 0 or not stat.S_ISREG(os.fstat(log).st_mode):
+                return
             os.write(log, b"\nProgram Exit With Code %d\n" % self._code)
         except OSError as error:
             _complain(f"{self._launch_id}: the last line of {self._launch['log_path']}: {error.strerror}")

@@ -1,7 +1,7 @@
-"""A command's own process, between fork and exec. It owns log, folder and the words for what fails.
+"""A command's own process, between fork and exec.
 
 It is forked before its launch is known and waits for it. Only here are the log and the folder touched: they may lie on
-a network file system that hangs, and then this process hangs, nobody else.
+a network file system that hangs, and then this process hangs, nobody else. Whose process it becomes is `as_owner`'s.
 """
 
 from __future__ import annotations
@@ -10,34 +10,27 @@ import _thread
 import json
 import os
 import socket
-import stat
 import struct
 from contextlib import suppress
-from typing import Any, Dict, List, NoReturn, Tuple
+from typing import Any, Dict, NoReturn, Tuple
 
 from .. import fork
 from ..tree import MARK
-from . import blame
+from . import as_owner, blame
+from .blame import StartError
+from .cwd import enter
+from .log_open import open_log
 
 MAX_ERROR = 600
 SPARE_PROCESSES = 3
 """So many more must be possible: next to no command does without, and what bash says of it would look like its own."""
 STACK = 64 << 10
-LOG_MODE = 0o640
-"""Its group is the folder's, where the master has set that up."""
-
-
-class StartError(Exception):
-    """The command cannot be started; the message is for the owner of the task. `fault`: whose it is, of `blame`."""
-
-    def __init__(self, text: str, fault: str = blame.TASK) -> None:
-        super().__init__(text)
-        self.fault = fault
 
 
 def stand_by(orders: socket.socket, errors: int, env: Dict[str, str]) -> NoReturn:
     """Wait for the launch and become its command, whose variables are laid over `env`. If that fails, one line goes to
     `errors`, whose fault it is before what is wrong, and the process ends."""
+    has_own_log = False
     try:
         os.setsid()
         fork.reset_signals()
@@ -49,11 +42,17 @@ def stand_by(orders: socket.socket, errors: int, env: Dict[str, str]) -> NoRetur
             os._exit(0)  # the shim ended and nothing was asked
         launch = json.loads(order)
         roots = launch.get("roots", [])
-        _enter(launch["cwd"], roots)  # before the log, which may be made where a file system should be mounted
-        _open_log(launch["log_path"], roots, new=launch.get("log_new", False))
+        if "login" in launch:
+            env = as_owner.take_on(launch, roots, orders)
+            has_own_log = True
+        else:
+            enter(launch["cwd"], roots)  # before the log, which may be made where a file system should be mounted
+            open_log(launch["log_path"], roots, new=launch.get("log_new", False))
         _check_processes()
         _exec(launch["argv"], {**env, **launch["env"], MARK: launch["launch_id"]})
     except StartError as error:
+        if has_own_log:  # nobody but the owner could write it there later
+            os.write(1, f"muster: {error}\n".encode("utf-8", "replace"))
         _give_up(str(error), error.fault, errors)
     except BaseException as error:  # noqa: BLE001  (this is a fork: nothing may return into the code above)
         exhausted = isinstance(error, MemoryError) or getattr(error, "errno", None) in blame.EXHAUSTED
@@ -64,8 +63,8 @@ def stand_by(orders: socket.socket, errors: int, env: Dict[str, str]) -> NoRetur
 def _rehearse(env: Dict[str, str]) -> None:
     """Touch what a launch will touch: the first use of a page that the agent has too costs more than the work."""
     json.loads('{"argv": [""], "env": {}, "grace_s": 0.5, "time_limit_s": null}')
-    _open_log(os.devnull, [])
-    _enter("/", [])
+    open_log(os.devnull, [])
+    enter("/", [])
     with suppress(StartError):
         _check_processes()
     with suppress(StartError):
@@ -98,68 +97,6 @@ def _receive(orders: socket.socket) -> Tuple[bytes, int]:
 def _give_up(text: str, fault: str, errors: int) -> NoReturn:
     os.write(errors, f"{fault} {text[:MAX_ERROR]}".encode("utf-8", "replace"))
     os._exit(127)
-
-
-def _open_log(path: str, roots: List[str], *, new: bool = False) -> None:
-    """`new`: nothing of this task can lie there yet. The launch was claimed, so this happens once."""
-    _check_root(path, roots)
-    try:
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        said = _move_aside(path) if new else ""
-        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOCTTY, LOG_MODE)
-    except OSError as error:
-        text = f"the log {path} cannot be opened on {socket.gethostname()}: {error.strerror}"
-        raise StartError(text, blame.of(error, path, roots)) from None
-    if new:
-        with suppress(OSError):  # a file system without rights
-            os.fchmod(log, LOG_MODE)  # whatever the umask, which is meant for what the task makes
-    if said:
-        os.write(log, said.encode("utf-8", "surrogateescape"))
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-
-
-def _move_aside(path: str) -> str:
-    """Give a log of an earlier life another name; the line that tells so, empty where there was none."""
-    try:
-        info = os.lstat(path)
-        if stat.S_ISREG(info.st_mode) and info.st_size == 0:
-            return ""
-    except FileNotFoundError:
-        return ""
-    number, name = 1, path + ".earlier"
-    while os.path.lexists(name):
-        number += 1
-        name = f"{path}.earlier{number}"
-    try:
-        os.rename(path, name)
-    except OSError as error:
-        return f"muster: what stands above is of an earlier task; it could not be moved aside: {error.strerror}\n"
-    return f"muster: a log of an earlier task lay here; it is {name} now\n"
-
-
-def _check_root(path: str, roots: List[str]) -> None:
-    root = blame.missing_root(path, roots)
-    if root is not None:
-        cure = f"mount it there (`mount {root}`)"
-        raise StartError(f"the shared folder {root} is not there on {socket.gethostname()}: {cure}", blame.NODE)
-
-
-def _enter(path: str, roots: List[str]) -> None:
-    _check_root(path, roots)
-    try:
-        os.chdir(path)
-    except FileNotFoundError as error:
-        host = socket.gethostname()
-        cure = "submit from a folder that the nodes share, or name one with --cwd"
-        fault = blame.of(error, path, roots)
-        raise StartError(f"the folder {path} does not exist on {host}: {cure}", fault) from None
-    except NotADirectoryError:
-        raise StartError(f"{path} is not a folder on {socket.gethostname()}") from None
-    except OSError as error:
-        host = socket.gethostname()
-        fault = blame.of(error, path, roots)
-        raise StartError(f"the folder {path} cannot be entered on {host}: {error.strerror}", fault) from None
 
 
 def _check_processes() -> None:

@@ -17,7 +17,7 @@ from typing import Any, Dict, NoReturn, Optional, Tuple
 
 from wire.framing import encode
 
-from .. import fork, tree
+from .. import account, fork, tree
 
 MAX_OUTPUT = 512 * 1024
 MAX_ERROR = 600
@@ -26,6 +26,8 @@ GIVE_UP_S = 1.0
 KILL_AGAIN_S = 0.05
 CHUNK = 65536
 MAX_WAIT_S = 3600.0
+REFUSED = 86
+"""With this a command's process ends that may not become its account."""
 MAX_CHUNKS = 32
 """A pipe that nobody writes to any more holds less than so many."""
 
@@ -168,6 +170,8 @@ class Probe:
             "truncated": self._truncated,
             "error": why or self._error,
         }
+        if why and self._code == REFUSED:
+            answer["refused"] = True
         data = memoryview(encode(answer))
         while data:
             data = data[os.write(self._answers, data) :]
@@ -181,13 +185,26 @@ def _become(
     try:
         os.setsid()
         fork.reset_signals()
-        fork.die_with_parent(parent)
         for number, fd in enumerate(streams):
             os.dup2(fd, number)
+        if message.get("run_as") is not None:
+            env = {**_change(message), **env}
+        fork.die_with_parent(parent)  # not before it is who it will be: the kernel forgets it then
         os.chdir(place)
         place = message["argv"][0]
         os.execvpe(place, message["argv"], env)  # noqa: S606  (no shell wanted)
+    except account.AccountError as error:
+        os.write(errors, str(error)[:MAX_ERROR].encode("utf-8", "replace"))
+        os._exit(REFUSED)
     except BaseException as error:  # noqa: BLE001  (this is a fork: nothing may return into the code above)
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         os.write(errors, f"{place}: {reason}"[:MAX_ERROR].encode("utf-8", "replace"))
     os._exit(127)
+
+
+def _change(message: Dict[str, Any]) -> Dict[str, str]:
+    """Become the account of a probe; the variables that every log-in of it has. Raises AccountError."""
+    found = account.find(message["run_as"], message["run_as_allowed"])
+    account.become(found)
+    os.umask(message.get("umask", 0o022))
+    return found.variables()

@@ -10,9 +10,13 @@ import gc
 import os
 import select
 import signal
+import time
 from typing import Any, Callable, Dict, NoReturn, Optional
 
 from .. import fork, tree
+from ..account import AccountError
+from .login import Answer
+from .logins import Logins
 from .probe import GIVE_UP_S, Probe
 
 MAX_PROBES = 16
@@ -34,38 +38,42 @@ class _Running:
 
 class Probes:
     """`emit` takes a message for the master, `emit_line` one that is encoded already. `environment`: what a log-in
-    here gives, filled in before the first probe."""
+    here gives, filled in before the first probe; `logins`: what it gives others."""
 
     def __init__(
         self,
         poller: select.poll,
         environment: Dict[str, str],
         *,
+        logins: Logins,
         emit: Callable[[Message], None],
         emit_line: Callable[[bytes], None],
         complain: Callable[[str], None],
     ) -> None:
         self._poller = poller
         self._environment = environment
+        self._logins = logins
+        self._asker = 0
+        """The number of the connection that asks now."""
         self._emit = emit
         self._emit_line = emit_line
         self._complain = complain
         self._running: Dict[int, _Running] = {}
         self._by_fd: Dict[int, _Running] = {}
 
-    def ask(self, message: Message, now: float) -> None:
-        """Run a probe; what cannot be run is answered at once. `now`: monotonic seconds."""
+    def ask(self, message: Message) -> None:
+        """Run a probe; what cannot be run is answered at once."""
         problem = _wrong(message)
         if not isinstance(message.get("probe_id"), str):
             self._complain("a probe without an id")
         elif problem:
             self._refuse(message["probe_id"], problem)
-        elif len(self._by_fd) >= MAX_PROBES:
-            self._refuse(message["probe_id"], f"{MAX_PROBES} probes run on this node already; ask again later")
         else:
             try:
-                self._start(message, now)
-            except OSError as error:
+                self._find_account(message)
+            except AccountError as error:
+                self._refuse(message["probe_id"], str(error))
+            except OSError as error:  # of the question what a log-in gives
                 self._refuse(message["probe_id"], f"no process could be made for the probe: {error.strerror}")
 
     def owns(self, fd: int) -> bool:
@@ -105,15 +113,41 @@ class Probes:
 
     def drop(self) -> None:
         """The connection that asked is gone: the forks hear it from their pipes, and end what they run."""
+        self._asker += 1
         for probe in list(self._by_fd.values()):
             self._close(probe)
 
-    def _start(self, message: Message, now: float) -> None:
+    def _find_account(self, message: Message) -> None:
+        """Start it, or let it wait for what a log-in of its account gives. Raises AccountError, OSError."""
+        asker = self._asker
+
+        def known(login: Optional[Answer]) -> None:
+            if asker != self._asker:
+                return  # nobody waits for it any more
+            if login is not None and login.refusal:
+                self._refuse(message["probe_id"], login.refusal)
+                return
+            if login is None:
+                message.pop("run_as", None)
+            else:
+                message["umask"] = login.umask
+            try:
+                self._start(message, time.monotonic(), self._environment if login is None else login.variables)
+            except OSError as error:
+                self._refuse(message["probe_id"], f"no process could be made for the probe: {error.strerror}")
+
+        self._logins.ask(message, known)
+
+    def _start(self, message: Message, now: float, environment: Dict[str, str]) -> None:
+        """Fork a probe, unless there are too many. Raises OSError."""
+        if len(self._by_fd) >= MAX_PROBES:
+            self._refuse(message["probe_id"], f"{MAX_PROBES} probes run on this node already; ask again later")
+            return
         read, write = os.pipe()
         try:
             pid = os.fork()
             if pid == 0:
-                _become_probe(message, write, self._environment)
+                _become_probe(message, write, environment)
         except OSError:
             os.close(read)
             raise

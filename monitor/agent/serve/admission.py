@@ -13,6 +13,7 @@ from typing import Any, Callable, Dict, Optional
 
 from wire.agent import PROTOCOL
 
+from ..account import Door
 from ..folder import Folder
 from ..machine import MIB, machine_id
 from ..sample.host import read_memory
@@ -22,11 +23,12 @@ from .connections import SILENCE_S
 
 
 class Admission:
-    """`version`: the digest of the archive that runs; `complain` writes to the agent's log. `login_fault`: what was
-    wrong with the log-in shell here."""
+    """`version`: the digest of the archive that runs; `complain` writes to the agent's log; `door`: as whom tasks may
+    run. `login_fault`: what was wrong with the log-in shell here."""
 
-    def __init__(self, folder: Folder, version: str, boot_id: str, complain: Callable[[str], None]) -> None:
+    def __init__(self, folder: Folder, version: str, boot_id: str, door: Door, complain: Callable[[str], None]) -> None:
         self.login_fault = ""
+        self._door = door
         self._folder = folder
         self._version = version
         self._boot_id = boot_id
@@ -77,6 +79,8 @@ class Admission:
             "memory_mib": int(read_memory()["total"]) // MIB,
             "now": time.time(),
             "login_fault": self.login_fault,
+            "can_run_as": self._door.can_change,
+            "account": self._door.name,
         }
 
     def _refuse(self, connection: Connection, code: str, text: str) -> None:

@@ -16,11 +16,13 @@ from typing import Any, Callable, Dict
 from wire.agent import DEFAULT_GRACE_S, IDLE_EXIT_S
 
 from .. import fork
+from ..account import Door
 from ..attempt.keeper import Keeper
 from ..folder import Folder
 from ..log import Log
 from ..machine import boot_id
 from ..probe.login import Login
+from ..probe.logins import Logins
 from ..probe.probes import Probes
 from ..sample.sampler import Sampler
 from .admission import Admission
@@ -42,21 +44,23 @@ class Server:
         self._log = Log(folder.log)
         boot = boot_id()
         self._idle_s = float(os.environ.get("MUSTER_AGENT_IDLE_S", IDLE_EXIT_S))
-        self._admission = Admission(folder, version, boot, self._log.say)
+        door = Door()
+        self._admission = Admission(folder, version, boot, door, self._log.say)
         self._reports = os.open(folder.reports, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         self._environment: Dict[str, str] = {}
         self._poller = select.poll()
         self._connections = connections = Connections(
             self._poller, on_message=self._on_message, on_lost=self._on_lost, complain=self._log.say
         )
+        self._logins = Logins(self._poller, door, self._log.say)
         self._keeper = Keeper(
             *(folder, boot, self._reports, self._environment),
-            emit=connections.emit, flush=connections.flush, complain=self._log.say,
+            logins=self._logins, emit=connections.emit, flush=connections.flush, complain=self._log.say,
         )  # fmt: skip
         self._sampler = Sampler(folder.attempts, self._poller, emit=self._emit_sample, complain=self._log.say)
         self._probes = Probes(
             *(self._poller, self._environment),
-            emit=connections.emit, emit_line=connections.emit_line, complain=self._log.say,
+            logins=self._logins, emit=connections.emit, emit_line=connections.emit_line, complain=self._log.say,
         )  # fmt: skip
         self._stop = False
         self._guard_at = self._lost_at = 0.0
@@ -66,7 +70,7 @@ class Server:
             "kill": lambda message: self._keeper.kill(message["launch_id"], message.get("grace_s", DEFAULT_GRACE_S)),
             "ack": lambda message: self._keeper.ack(message["launch_ids"]),
             "ping": lambda _message: connections.emit({"op": "pong"}),
-            "probe": lambda message: self._probes.ask(message, time.monotonic()),
+            "probe": self._probes.ask,
             "retire": self._retire,
             "adopt": self._adopt,
         }
@@ -135,6 +139,8 @@ class Server:
             self._sampler.on_ready()
         elif self._probes.owns(fd):
             self._probes.on_ready(fd)
+        elif self._logins.owns(fd):
+            self._logins.on_ready(fd)
         else:
             self._connections.on_ready(fd, events)
 
@@ -150,7 +156,7 @@ class Server:
                 return
             if pid == 0:
                 return
-            if not self._sampler.reap(pid) and not self._keeper.reap(pid):
+            if not (self._sampler.reap(pid) or self._keeper.reap(pid) or self._logins.reap(pid)):
                 self._probes.reap(pid)
 
     def _timeout_ms(self) -> int:
@@ -161,6 +167,7 @@ class Server:
     def _tick(self, now: float) -> None:
         self._keeper.look(now)
         self._probes.look(now)
+        self._logins.look(now)
         self._connections.look(now)
         self._sampler.keep(now, wanted=self._connections.master is not None)
         self._guard_folder(now)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import select
 from pathlib import Path
 from typing import Any
 
+from monitor.agent.account import Door
 from monitor.agent.attempt import record
 from monitor.agent.attempt.attempt import Attempt
 from monitor.agent.attempt.keeper import LOOK_EVERY_S, Keeper
 from monitor.agent.folder import Folder
+from monitor.agent.probe.logins import Logins
 from tests.agent.small_master import known
 
 
@@ -22,7 +25,8 @@ def test_the_last_line_of_a_log_has_until_the_second_look_to_be_written(tmp_path
     reports, shims = os.pipe()
     os.set_blocking(reports, False)
     told: list[dict[str, Any]] = []
-    keeper = Keeper(folder, "boot", reports, {}, emit=told.append, flush=lambda: None, complain=print)
+    logins = Logins(select.poll(), Door(), print)
+    keeper = Keeper(folder, "boot", reports, {}, logins=logins, emit=told.append, flush=lambda: None, complain=print)
     attempt = keeper.attempts[known("t1")] = Attempt(known("t1"))
     attempt.ours = True
     try:

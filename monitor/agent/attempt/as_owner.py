@@ -1,0 +1,84 @@
+"""Making a command's process its owner's, where the agent is root: what only root can do is done first, then all rights
+are dropped, and everything else (folder, log, program) is touched as the owner.
+
+It owns that order, and what the shim is told of it: the log, open, so that root need never follow a path to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import struct
+from typing import Any, Dict, List
+
+from .. import account
+from . import blame, cwd, log_open, log_place
+
+
+def take_on(launch: Dict[str, Any], roots: List[str], orders: socket.socket) -> Dict[str, str]:
+    """Become the owner, in its folder, with its log open; gives the variables to begin with. Raises StartError."""
+    owner = _owner(launch)
+    path = launch["log_path"]
+    for needed in (launch["cwd"], path):
+        _check_root(needed, roots)
+    is_labs = launch["log_folder"] == os.path.dirname(path)
+    place = log_place.prepare(path, owner) if is_labs else log_place.Place(None)
+    _become(owner)
+    os.umask(launch["login"]["umask"])
+    cwd.enter(launch["cwd"], [])  # what is denied here is denied to the owner, on whatever node
+    said = place.said + (f"muster: {launch['login']['fault']}\n" if launch["login"]["fault"] else "")
+    own = None if place.top is None else log_place.open_own(place.top, owner)
+    if own is not None:
+        path = os.path.join(launch["log_folder"], owner.name, os.path.basename(path))
+        log_open.open_log_in(own, path, new=launch["log_new"], said=said)
+    else:
+        is_in_reach = is_labs and os.access(launch["log_folder"], os.X_OK)
+        log_open.open_log(path, roots if is_in_reach else [], new=launch["log_new"] and is_labs, said=said)
+    _tell(orders, {"run_as": owner.name, "log_path": path})
+    return {**owner.variables(), **launch["login"]["variables"]}
+
+
+def hear(orders: socket.socket) -> Dict[str, Any]:
+    """In the shim, once the command runs: what its process told, and `log`, a descriptor; empty where it told
+    nothing."""
+    size = struct.calcsize("i")
+    try:
+        data, rights, _, _ = orders.recvmsg(65536, socket.CMSG_SPACE(size), socket.MSG_DONTWAIT)
+    except OSError:
+        return {}
+    if not data or not rights:
+        return {}
+    log: int = struct.unpack("i", rights[0][2])[0]
+    os.set_inheritable(log, False)  # noqa: FBT003  (the standard library's signature)
+    return {**json.loads(data), "log": log}
+
+
+def _tell(orders: socket.socket, told: Dict[str, Any]) -> None:
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", 1))]
+    orders.sendmsg([json.dumps(told).encode("ascii")], rights)
+
+
+def _owner(launch: Dict[str, Any]) -> account.Account:
+    try:
+        return account.find(launch["run_as"], launch["run_as_allowed"])
+    except account.AccountError as error:
+        raise blame.StartError(str(error)) from None
+
+
+def _become(owner: account.Account) -> None:
+    try:
+        account.become(owner)
+    except account.AccountError as error:
+        raise blame.StartError(str(error), blame.NODE if error.is_nodes else blame.TASK) from None
+
+
+def _check_root(path: str, roots: List[str]) -> None:
+    """As for the agent's own commands, but that root may be nobody there: what it may not see can be there."""
+    root = blame.outermost(path, roots)
+    try:
+        os.stat(root or "/")
+    except PermissionError:
+        return
+    except OSError:
+        blame.check_root(path, roots)

@@ -1,0 +1,97 @@
+"""Opening the log of a command, in the command's own process; what lies there of an earlier life is moved aside."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from contextlib import suppress
+from typing import List, Optional
+
+from . import blame
+from .blame import StartError
+from .log_place import free_name
+
+MODE = 0o640
+"""Its group is the folder's, where the master has set that up."""
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY
+
+
+def open_log(path: str, roots: List[str], *, new: bool = False, said: str = "") -> None:
+    """Make it stdout and stderr. `new`: nothing of this task can lie there yet; the launch was claimed, so this happens
+    once. `said`: what else stands in it first. Raises StartError."""
+    blame.check_root(path, roots)
+    try:
+        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        said += _move_aside(path) if new else ""
+        log = _opened(path)
+    except OSError as error:
+        raise _cannot(path, error, roots) from None
+    if new:
+        with suppress(OSError):  # a file system without rights
+            os.fchmod(log, MODE)  # whatever the umask, which is meant for what the task makes
+    _take(log, said)
+
+
+def open_log_in(folder: int, path: str, *, new: bool, said: str) -> None:
+    """The same of the log at `path` in an open folder, of which no link is followed. Raises StartError."""
+    name = os.path.basename(path)
+    try:
+        said += _move_aside(path, folder) if new else ""
+        try:
+            log = os.open(name, _FLAGS | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, MODE, dir_fd=folder)
+        except FileExistsError:
+            log = os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError as error:
+        raise _cannot(path, error, []) from None
+    if not stat.S_ISREG(os.fstat(log).st_mode):
+        raise StartError(f"the log {path} is no file on {socket.gethostname()}: remove it")
+    with suppress(OSError):
+        os.fchmod(log, MODE)
+    _take(log, said)
+
+
+def _opened(path: str) -> int:
+    try:
+        return os.open(path, _FLAGS | os.O_CREAT, MODE)
+    except PermissionError:
+        if not _is_owners_link(path):
+            raise
+    os.rename(path, free_name(path))
+    return os.open(path, _FLAGS | os.O_CREAT, MODE)
+
+
+def _is_owners_link(path: str) -> bool:
+    """Is it what an earlier attempt left that ran as the task's owner, and leads to a folder that is not ours?"""
+    folder, name = os.path.split(os.readlink(path)) if os.path.islink(path) else ("", "")
+    return bool(folder) and "/" not in folder and name == os.path.basename(path)
+
+
+def _cannot(path: str, error: OSError, roots: List[str]) -> StartError:
+    text = f"the log {path} cannot be opened on {socket.gethostname()}: {error.strerror}"
+    return StartError(text, blame.of(error, path, roots))
+
+
+def _take(log: int, said: str) -> None:
+    if said:
+        os.write(log, said.encode("utf-8", "surrogateescape"))
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+
+
+def _move_aside(path: str, folder: Optional[int] = None) -> str:
+    """Give a log of an earlier life another name; the line that tells so, empty where there was none. `folder`: its
+    own, where that is open."""
+    name = path if folder is None else os.path.basename(path)
+    try:
+        info = os.lstat(name, dir_fd=folder)
+        if stat.S_ISREG(info.st_mode) and info.st_size == 0:
+            return ""
+    except FileNotFoundError:
+        return ""
+    free = free_name(name, folder)
+    try:
+        os.rename(name, free, src_dir_fd=folder, dst_dir_fd=folder)
+    except OSError as error:
+        return f"muster: what stands above is of an earlier task; it could not be moved aside: {error.strerror}\n"
+    return f"muster: a log of an earlier task lay here; it is {path}{free[len(name) :]} now\n"

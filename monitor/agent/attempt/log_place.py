@@ -1,0 +1,168 @@
+"""Where the log of a task that runs as its owner lies: in the owner's own folder beneath the lab's, `USER/ID.log`; a
+link `ID.log` beside those of everybody leads to it.
+
+Root makes the folder and the link, in `prepare`; the log is made by who has become the owner. Whoever may write in
+those folders may plant links there: none of his is followed by root. Where root is nobody, as over NFS, nothing is
+made, and the log lies where all logs lay before.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from typing import List, NamedTuple, Optional
+
+from ..account import Account
+
+MOST_LINKS = 40
+MODE = 0o2750
+"""Of a user's folder: he writes, the group of the lab's log folder reads, and the logs get that group, too."""
+_LOOK = os.O_PATH | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class UnsafeError(Exception):
+    """Somebody has put something in the way; the message says what, and what to do."""
+
+
+class Place(NamedTuple):
+    """`top`: the lab's log folder, open; None: it is not for us. `said`: what the log should begin with."""
+
+    top: Optional[int]
+    said: str = ""
+
+
+def prepare(path: str, owner: Account) -> Place:
+    """As root: have a folder of the owner's, and the link at `path`, the log that lies in the lab's log folder."""
+    folder, name = os.path.split(path)
+    try:
+        os.stat(f"{folder}/.")  # what is mounted at its first use is there from now on
+        top = _open_folder(folder)
+        _make_own(top, owner)
+        return Place(top, _lead(top, folder, name, f"{owner.name}/{name}"))
+    except UnsafeError as error:
+        return Place(None, f"muster: this log does not lie in the folder of {owner.name}: {error}\n")
+    except OSError:
+        return Place(None)  # root is nobody there, or nothing can be made; whoever opens the log will tell
+
+
+def open_own(top: int, owner: Account) -> Optional[int]:
+    """As the owner: the owner's folder, open; None where there is none."""
+    try:
+        own = os.open(owner.name, _FOLDER, dir_fd=top)
+    except OSError:
+        return None
+    if os.fstat(own).st_uid == owner.uid:
+        return own
+    os.close(own)
+    return None
+
+
+def _make_own(top: int, owner: Account) -> None:
+    """Raises OSError where root may not give files away, UnsafeError where something else stands there."""
+    is_new = True
+    try:
+        os.mkdir(owner.name, 0o700, dir_fd=top)
+    except FileExistsError:
+        is_new = False
+    try:
+        own = os.open(owner.name, _FOLDER, dir_fd=top)
+    except OSError as error:
+        if is_new or isinstance(error, PermissionError):
+            raise
+        raise UnsafeError(f"{owner.name} in the log folder is no folder ({error.strerror}): remove it") from None
+    try:
+        found = os.fstat(own)
+        # One that is root's and empty was made a moment ago, by us or by another launch of the same owner's.
+        if found.st_uid == 0 and not os.listdir(own):
+            os.fchown(own, owner.uid, os.fstat(top).st_gid)
+            os.fchmod(own, MODE)
+        elif found.st_uid != owner.uid and is_new:
+            raise PermissionError(1, "root is somebody else there")
+        elif found.st_uid != owner.uid:
+            raise UnsafeError(f"{owner.name} in the log folder belongs to uid {found.st_uid}: remove it")
+    except OSError:
+        if is_new:
+            with suppress(OSError):
+                os.rmdir(owner.name, dir_fd=top)
+        raise
+    finally:
+        os.close(own)
+
+
+def _lead(top: int, folder: str, name: str, target: str) -> str:
+    """Make the link; what is said of a log that had to make room for it. Where none can be made there is none: the
+    master is told where the log is."""
+    said = ""
+    with suppress(OSError):
+        said = _make_room(top, folder, name, target)
+        os.symlink(target, name, dir_fd=top)
+    return said
+
+
+def _make_room(top: int, folder: str, name: str, target: str) -> str:
+    """Raises OSError, FileExistsError where the link is there already."""
+    try:
+        found = os.stat(name, dir_fd=top, follow_symlinks=False)
+    except FileNotFoundError:
+        return ""
+    if stat.S_ISLNK(found.st_mode):
+        if os.readlink(name, dir_fd=top) == target:
+            raise FileExistsError
+        os.unlink(name, dir_fd=top)
+        return ""
+    if stat.S_ISREG(found.st_mode) and found.st_size == 0:
+        os.unlink(name, dir_fd=top)
+        return ""
+    moved = free_name(name, top)
+    os.rename(name, moved, src_dir_fd=top, dst_dir_fd=top)
+    return f"muster: an earlier log lay in {folder}; it is {folder}/{moved} now\n"
+
+
+def free_name(name: str, folder: Optional[int] = None) -> str:
+    """What a log that is moved aside may be called: NAME.earlier, NAME.earlier2 …"""
+    number, free = 1, name + ".earlier"
+    while _is_there(free, folder):
+        number += 1
+        free = f"{name}.earlier{number}"
+    return free
+
+
+def _is_there(name: str, folder: Optional[int]) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _open_folder(path: str) -> int:
+    """The folder at an absolute path, by O_PATH. Links on the way count if they are root's, or of who owns the folder
+    that is found in the end. Raises OSError, UnsafeError."""
+    steps = [step for step in reversed(path.split("/")) if step]
+    here = os.open("/", _LOOK | os.O_DIRECTORY)
+    owners: List[int] = []
+    while steps:
+        step = steps.pop()
+        found = os.open(step, _LOOK | os.O_NOFOLLOW, dir_fd=here)
+        info = os.fstat(found)
+        if stat.S_ISLNK(info.st_mode):
+            owners.append(info.st_uid)
+            target = os.readlink("", dir_fd=found)
+            steps += [step for step in reversed(target.split("/")) if step]
+            os.close(found)
+            if target.startswith("/"):
+                found = os.open("/", _LOOK | os.O_DIRECTORY)
+            else:
+                continue
+        os.close(here)
+        here = found
+        if len(owners) > MOST_LINKS:
+            raise UnsafeError(f"too many links on the way to {path}")
+    info = os.fstat(here)
+    strangers = [uid for uid in owners if uid not in (0, info.st_uid)]
+    if not stat.S_ISDIR(info.st_mode) or strangers:
+        why = f"a link of uid {strangers[0]} leads there" if strangers else "it is no folder"
+        raise UnsafeError(f"{path}: {why}; let the links on the way to the log folder be root's, or its owner's")
+    return here
