@@ -20,9 +20,11 @@ class Allocation(TypedDict):
 
 
 class Part(Allocation):
-    """What an attempt holds on one node, and under which id it was started there, unless an old system did that."""
+    """What an attempt holds on one node, and under which id it was started there, unless an old system did that.
+    `run_as`: the account as which it runs, or ran, where that is not the agent's."""
 
     launch_id: NotRequired[str]
+    run_as: NotRequired[str]
 
 
 class AskedEnd(TypedDict):
@@ -169,9 +171,12 @@ class Node(TypedDict):
 
 
 class NodePage(Node):
-    """A node as `node show --json` shows it. `drained_at`: seconds since the epoch."""
+    """A node as `node show --json` shows it. `drained_at`: seconds since the epoch. `account`: its agent's, None where
+    it did not say; `can_run_as`: the agent is root and runs tasks as the accounts of their owners."""
 
     user_name: str | None
+    account: str | None
+    can_run_as: bool
     port: int | None
     labels: dict[str, str]
     drained_by: str | None

@@ -25,6 +25,7 @@ from master import failpoint
 from master.config import Config, make_folders
 from master.core.core import Core
 from master.core.launching import LaunchSettings
+from master.core.run_as import RunAs, as_the_agent
 from master.core.task import Change
 from master.desktop.news import News, news_path
 from master.drivers.choice import Drivers
@@ -131,8 +132,10 @@ class Master:
     directory: Directory | None = None
     services = Services()
 
-    def __init__(self, config: Config, permit: Permit | None = None) -> None:
+    def __init__(self, config: Config, permit: Permit | None = None, run_as: RunAs = as_the_agent) -> None:
+        """`run_as`: which account the owner of a task has on the nodes."""
         self.config = config
+        self.run_as = run_as
         self._permit = permit or Permit()
         self.root = str(config.root)
         self.conda = str(config.conda)
@@ -160,6 +163,7 @@ class Master:
             roots=tuple(dict.fromkeys((self.root, self.log_folder))),
             log_folder=self.log_folder,
             log_bytes=config.scheduler.log_bytes,
+            run_as_allowed=config.run_as_allowed,
         )
 
     # -- what verbs use ---------------------------------------------------------------------------------------
@@ -241,8 +245,9 @@ class Master:
             ),
             leaving=LeavingNodes(self.config.task_info / LEAVING),
             objection=lambda facts: company_of(facts, self.config.desktop_client),
+            run_as_allowed=self.config.run_as_allowed,
         )
-        executor: Executor = Agents(engine, self._settings, self.fleet.send)
+        executor: Executor = Agents(engine, self._settings, self.fleet.send, self.run_as)
         engine.perform = executor.perform
         try:
             news.say(f"服务端已启动（版本 {VERSION}）")

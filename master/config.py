@@ -27,6 +27,8 @@ Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 FileOwner = Literal["all", "own", "group"]
 """Whose the files beneath a folder are: everybody's, those of the user that its path names, or of the group."""
+AccountName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}$")]
+Uid = Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)]
 
 PORT_KEYS = ("monitor_port", "data_port", "train_state_port")
 MISSING_CURE = "`muster init` writes one that works on this machine"
@@ -178,6 +180,7 @@ class ConfFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     log_group: Text | None = None
     conda: Text = "envs/miniconda3"
     task_env: dict[str, str] = msgspec.field(default_factory=lambda: dict(TASK_ENV))
+    run_as_allowed: tuple[AccountName | Uid, ...] = ()
     desktop_client: DesktopClient = DesktopClient()
     local_users: Literal["same name"] | None = None
     local_admin: Literal["owner", "root"] = "owner"
@@ -207,6 +210,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     bind: str
     ports: Ports
     task_env: dict[str, str]
+    run_as_allowed: tuple[str | int, ...]
     scheduler: Scheduler
     limits: Limits
     desktop_client: DesktopClient
@@ -260,6 +264,7 @@ def load_config(path: Path) -> Config:
         bind=conf.bind,
         ports=conf.socket_info,
         task_env=conf.task_env,
+        run_as_allowed=conf.run_as_allowed,
         scheduler=conf.scheduler,
         limits=conf.limits,
         desktop_client=conf.desktop_client,

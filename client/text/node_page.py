@@ -25,6 +25,7 @@ def node_page(node: NodePage) -> list[tuple[str, str]]:
         ("gpus", harmless(node.get("mismatch") or "")),
         ("reached by", harmless(_way(node))),
         ("machine", harmless(_machine(node))),
+        ("tasks run", harmless(_account(node))),
         ("cpus", _held(node["cpus"], node["cpus_held"])),
         ("slots", _held(node["slots"], node["slots_held"])),
         ("memory", mib(node["memory_mib"]) if node["memory_mib"] else ""),
@@ -39,6 +40,13 @@ def _way(node: NodePage) -> str:
     if node["driver"] != "ssh":
         return "a process of the master's own machine" if node["driver"] == "local" else node["driver"] or ""
     return f"ssh, {node['user_name']}@{node['address']}, port {node['port']}"
+
+
+def _account(node: NodePage) -> str:
+    account = node.get("account") or ""
+    if node.get("can_run_as"):
+        return f"as their owner, where he has an account; else as {account}"
+    return f"as the account {account}" if account else ""
 
 
 def _machine(node: NodePage) -> str:

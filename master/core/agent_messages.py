@@ -61,6 +61,8 @@ class Welcome(msgspec.Struct):
     login_fault: Told = ""
     protocol: Count = 1
     uid: Count | None = None
+    account: Name = ""
+    can_run_as: bool = False
 
     def __post_init__(self) -> None:
         self.login_fault = brief(self.login_fault)
@@ -79,6 +81,8 @@ class Welcome(msgspec.Struct):
             protocol=self.protocol,
             machine=self.machine,
             uid=self.uid,
+            account=self.account,
+            can_run_as=self.can_run_as,
         )
 
 
@@ -102,6 +106,8 @@ class Started(msgspec.Struct):
     pid_start: Count | None = None
     log_bytes: Count = 0
     log_limit: Count = 0
+    run_as: Name = ""
+    log_path: Told = ""
 
 
 class Ended(msgspec.Struct):
@@ -114,11 +120,14 @@ class Ended(msgspec.Struct):
     error: Told | None = None
     started_at: Number | None = None
     fault: Name | None = None
+    run_as: Name = ""
+    log_path: Told = ""
 
     def exit(self) -> Exit:
         """As the core takes it."""
         at, error, fault = self.at or 0.0, brief(self.error or ""), self.fault or ""
-        return Exit(self.launch_id, self.cause, at, self.code, error, self.started_at, fault)
+        owned = (self.run_as, self.log_path)
+        return Exit(self.launch_id, self.cause, at, self.code, error, self.started_at, fault, *owned)
 
 
 class Attempt(msgspec.Struct):
@@ -136,12 +145,15 @@ class Attempt(msgspec.Struct):
     log_limit: Count = 0
     started_at: Number | None = None
     fault: Name | None = None
+    run_as: Name = ""
+    log_path: Told = ""
 
     def seen(self) -> Seen:
         """As the core takes it."""
         if self.state == "ended":
             cause = self.cause or "unknown"
-            ended = Ended(self.launch_id, cause, self.at, self.code, self.error, self.started_at, self.fault)
+            owned = (self.run_as, self.log_path)
+            ended = Ended(self.launch_id, cause, self.at, self.code, self.error, self.started_at, self.fault, *owned)
             return Seen(self.launch_id, exit=ended.exit())
         started_at = self.started_at if self.state == "running" else None
         return Seen(
@@ -151,6 +163,8 @@ class Attempt(msgspec.Struct):
             pid_start=self.pid_start,
             log_bytes=self.log_bytes,
             log_limit=self.log_limit,
+            run_as=self.run_as,
+            log_path=self.log_path,
         )
 
 

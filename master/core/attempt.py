@@ -28,7 +28,7 @@ class Part(Allocation, frozen=True, omit_defaults=True):
     `boot_id`, `state_id`: the machine's start and the agent's folder then; `address`: where the node was, so that
     another machine under its name is not taken for it; `machine`: its own id, so that it is known under another name.
     `pid`, which is its session's number, and `pid_start`: the command's, once it runs, by which it is found again where
-    the claim is lost."""
+    the claim is lost. `run_as`: the account as which it runs, once it does; not there where that is the agent's."""
 
     launch_id: str = ""
     boot_id: str = ""
@@ -37,6 +37,7 @@ class Part(Allocation, frozen=True, omit_defaults=True):
     machine: str = ""
     pid: int = 0
     pid_start: int | None = None
+    run_as: str = ""
 
 
 class AskedEnd(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from master.core.law import Event, State, allows
 from master.core.nodes import Nodes
 from master.core.outcome import Pending
 from master.core.remnants import Remnants
+from master.core.run_as import is_account, is_owners_log, placed_log
 from master.core.scheduler import Plan, Snapshot, plan
 from master.core.task import ACTIVE, Task, TaskState, Unstarted
 from master.core.waiting import Waiting
@@ -146,9 +147,19 @@ class Dispatch:
     # -- what agents tell -------------------------------------------------------------------------------------
 
     def started(
-        self, node: str, launch_id: str, at: float, now: float, *, pid: int = 0, pid_start: int | None = None
+        self,
+        node: str,
+        launch_id: str,
+        at: float,
+        now: float,
+        *,
+        pid: int = 0,
+        pid_start: int | None = None,
+        run_as: str = "",
+        log_path: str = "",
     ) -> None:
-        """The attempt runs, as this process. Told again after a reconnect: then nothing changes."""
+        """The attempt runs, as this process; of one that runs as its owner, as whom, and where its log lies. Told again
+        after a reconnect: then nothing changes."""
         task = self.find(node, launch_id)
         part = None if task is None else sent_as(task.allocation, launch_id)
         if task is None or part is None:
@@ -156,10 +167,24 @@ class Dispatch:
         if pid and not part.pid:
             task.allocation = with_known(task.allocation, launch_id, pid=pid, pid_start=pid_start)
             self._book.changed(task)
+        if run_as or task.earlier:
+            self._runs_as(task, launch_id, run_as, log_path)
         if allows(Event.STARTED, task.state):
             task.started_at = sane(at, task.submitted_at, now)
             self._book.move(task, TaskState.RUNNING)
             self._health.started(node)
+
+    def _runs_as(self, task: Task, launch_id: str, account: str, log_path: str) -> None:
+        """The attempt is one of this account ("": of the agent's own). What the node says of its log is believed where
+        that can be one; an earlier attempt may have had another."""
+        part = sent_as(task.allocation, launch_id)
+        if part is None or (account and not is_account(account)):
+            return
+        log = log_path if is_owners_log(task, account, log_path) else placed_log(task)
+        if (part.run_as, task.log_path) != (account, log):
+            task.log_path = log
+            task.allocation = with_known(task.allocation, launch_id, run_as=account)
+            self._book.changed(task)
 
     def log_grows(self, node: str, launch_id: str, size: int, limit: int) -> None:
         """The log of an attempt is near its limit; nothing where there is none."""
@@ -183,6 +208,8 @@ class Dispatch:
         elif exit_.is_the_nodes and allows(Event.NOT_STARTED, task.state):
             self._not_started(task, node, exit_.error, now)
         else:
+            if exit_.run_as or task.earlier:
+                self._runs_as(task, exit_.launch_id, exit_.run_as, exit_.log_path)
             state, reason = verdict(exit_, task.env)
             if exit_.started_at is not None:
                 task.started_at = sane(exit_.started_at, task.submitted_at, now)

@@ -20,7 +20,8 @@ CLOCK_S = 2 * 86400.0
 
 class Exit(msgspec.Struct, frozen=True):
     """How an attempt ended, as the agent tells it; `cause` is one of wire.agent.CAUSES. `fault`: of one that was not
-    started, `node` where it is the node that could not, else whatever."""
+    started, `node` where it is the node that could not, else whatever. `run_as`, `log_path`: of one that ran as its
+    owner, as whom, and where its log lies."""
 
     launch_id: str
     cause: str
@@ -29,6 +30,8 @@ class Exit(msgspec.Struct, frozen=True):
     error: str = ""
     started_at: float | None = None
     fault: str = ""
+    run_as: str = ""
+    log_path: str = ""
 
     @property
     def is_the_nodes(self) -> bool:
@@ -47,6 +50,8 @@ class Seen(msgspec.Struct, frozen=True):
     pid_start: int | None = None
     log_bytes: int = 0
     log_limit: int = 0
+    run_as: str = ""
+    log_path: str = ""
 
 
 def sane(at: float | None, submitted_at: float, now: float) -> float:

@@ -12,13 +12,15 @@ import msgspec
 
 from master.core.activation import activation
 from master.core.attempt import Part
+from master.core.run_as import placed_log
 from master.core.task import Task
 from wire.agent import Launch
 
 
 class LaunchSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What of conf.json goes into a launch. `conda`: absolute prefix. `roots`: folders that every node must have.
-    `log_folder`: of logs that nobody placed. `log_bytes`: how large a log may become; 0: as large as it likes."""
+    `log_folder`: of logs that nobody placed. `log_bytes`: how large a log may become; 0: as large as it likes.
+    `run_as_allowed`: accounts of the system's that tasks may run as, by name or uid."""
 
     conda: str
     task_env: dict[str, str]
@@ -26,23 +28,38 @@ class LaunchSettings(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[str, ...] = ()
     log_folder: str = ""
     log_bytes: int = 0
+    run_as_allowed: tuple[str | int, ...] = ()
 
 
-def launch_message(task: Task, part: Part, settings: LaunchSettings, names: Mapping[int, str] | None = None) -> Launch:
-    """The message for this part of the task's present attempt. `names`: see `environment`."""
-    return Launch(
+def launch_message(
+    task: Task,
+    part: Part,
+    settings: LaunchSettings,
+    names: Mapping[int, str] | None = None,
+    run_as: str | None = None,
+) -> Launch:
+    """The message for this part of the task's present attempt. `names`: see `environment`; `run_as`: the account that
+    an agent which is root shall become."""
+    log_path = placed_log(task) if task.earlier else task.log_path
+    is_in_folder = log_path == f"{settings.log_folder}/{task.id}.log"
+    message = Launch(
         op="launch",
         launch_id=part.launch_id,
         argv=argv(task, settings.conda),
         cwd=task.cwd,
         env=environment(task, part, settings.task_env, names),
-        log_path=task.log_path,
-        log_new=_is_first(task) and task.log_path == f"{settings.log_folder}/{task.id}.log",
+        log_path=log_path,
+        log_new=_is_first(task) and is_in_folder,
         grace_s=settings.grace_s,
         log_bytes=settings.log_bytes,
         time_limit_s=task.time_limit_s,
         roots=list(settings.roots),
     )
+    if run_as is not None:
+        message["run_as"] = run_as
+        message["run_as_allowed"] = list(settings.run_as_allowed)
+        message["log_folder"] = settings.log_folder if is_in_folder else ""
+    return message
 
 
 def _is_first(task: Task) -> bool:

@@ -98,7 +98,14 @@ class Machines:
             return []
         tasks = self._book.tasks
         return [
-            Seen(part.launch_id, tasks[task_id].started_at, pid=part.pid, pid_start=part.pid_start)
+            Seen(
+                part.launch_id,
+                tasks[task_id].started_at,
+                pid=part.pid,
+                pid_start=part.pid_start,
+                run_as=part.run_as,
+                log_path=tasks[task_id].log_path,
+            )
             for task_id, part in alive.items()
         ]
 

@@ -46,7 +46,8 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What the agent said of the machine when it welcomed us. `login_fault`: why tasks there do not begin with what a
-    log-in gives, "" where they do. `machine`: its own id, "" where it has none. `uid`: of its tasks; None: not said."""
+    log-in gives, "" where they do. `machine`: its own id, "" where it has none. `uid`: the agent's, and that of tasks
+    unless it `can_run_as` their owners; None: not said. `account`: the name of that, "" if it was not said."""
 
     boot_id: str
     state_id: str
@@ -59,6 +60,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     protocol: int = 1
     machine: str = ""
     uid: int | None = None
+    account: str = ""
+    can_run_as: bool = False
 
     @property
     def identity(self) -> str:

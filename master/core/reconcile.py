@@ -60,7 +60,14 @@ class Reconciliation:
     def _alive(self, task: Task, part: Part, found: Seen, now: float) -> None:
         if found.started_at is not None:
             self._dispatch.started(
-                part.node, part.launch_id, found.started_at, now, pid=found.pid, pid_start=found.pid_start
+                part.node,
+                part.launch_id,
+                found.started_at,
+                now,
+                pid=found.pid,
+                pid_start=found.pid_start,
+                run_as=found.run_as,
+                log_path=found.log_path,
             )
             self._dispatch.log_grows(part.node, part.launch_id, found.log_bytes, found.log_limit)
         if task.cancel_requested:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from master.core.run_as import placed_log
 from master.core.task import ENDED, QUEUED, TaskState
 from master.desktop.calls import Kind, Reply
 from master.desktop.task_rows import id_text, read_id
@@ -35,6 +36,7 @@ _LOOK_EVERY_S = 0.1
 _NOT_THERE = {
     "unknown": "该任务已不存在。 (There is no such task any more.)\n",
     "waiting": "任务尚未开始运行，还没有日志。 (The task has not started yet, so there is no log of it.)\n",
+    "gone": "该任务的日志已被其所有者移走或删除。 (The log of this task was moved or removed by its owner.)\n",
     "elsewhere": "该任务的日志指定在日志文件夹之外，目前不存在。 (Its log was to lie elsewhere, and is not there.)\n",
 }
 
@@ -53,6 +55,8 @@ async def train_log(calls: Calls, info: Any) -> Reply:
         return "ret_train_log_path", await _in_thread(calls, _note, folder, "waiting")
     path = task.log_path or f"{folder}/{id_text(task.id)}.log"
     if Path(path).parent != folder:
+        if placed_log(task) == f"{folder}/{task.id}.log":  # it ran as its owner, who alone can make it there
+            return "ret_train_log_path", await _in_thread(calls, _present_own, folder, path, f"{task.id}.log")
         return "ret_train_log_path", await _in_thread(calls, _present_other, folder, path, f"{task.id}.log")
     if task.state in ENDED and task.reason:
         await _in_thread(calls, _say, path, f"muster: {task.reason}\n")
@@ -89,6 +93,11 @@ def _present(folder: Path, path: str, name: str) -> str:
 def _present_other(folder: Path, path: str, name: str) -> str:
     """Likewise where the owner wished the log to be. Nothing is made there: the master may write where he may not."""
     return _plain(folder, path, name) if Path(path).is_file() else _note(folder, "elsewhere")
+
+
+def _present_own(folder: Path, path: str, name: str) -> str:
+    """Likewise in the folder of the task's owner, who may have taken it away."""
+    return _plain(folder, path, name) if Path(path).is_file() else _note(folder, "gone")
 
 
 def _note(folder: Path, which: str) -> str:

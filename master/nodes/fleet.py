@@ -17,6 +17,7 @@ import msgspec
 
 from master.core.inventory import Facts, Node, NodeState
 from master.core.notes import SICK
+from master.core.run_as import WouldBeRootError, account_on
 from master.core.task import Task
 from master.engine import Engine
 from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, KeyedDriver, OfferedKey
@@ -25,7 +26,7 @@ from master.nodes.link import Identity, Link, SampleSink
 from master.nodes.questions import OUTPUT_LIMIT
 from master.nodes.registry import NodeConfig
 from wire import agent as wire
-from wire.errors import BadRequestError, MusterError, NotFoundError
+from wire.errors import BadRequestError, MusterError, NodeUnreachableError, NotFoundError
 from wire.message import Message
 
 log = logging.getLogger("muster.fleet")
@@ -79,7 +80,8 @@ class LinkWatcher(Protocol):
 
 class Fleet:
     """The links. `make_driver(config)` says how to get to a node; samples tell of `folders`, besides;
-    `objection(facts)`: why an agent that says so of itself may get no tasks, None if it may."""
+    `objection(facts)`: why an agent that says so of itself may get no tasks, None if it may;
+    `run_as_allowed`: as in `LaunchSettings`."""
 
     def __init__(
         self,
@@ -92,6 +94,7 @@ class Fleet:
         watchers: Sequence[LinkWatcher] = (),
         leaving: LeavingNodes | None = None,
         objection: Callable[[Facts], str | None] = lambda _facts: None,
+        run_as_allowed: Sequence[str | int] = (),
     ) -> None:
         self.configs: dict[str, NodeConfig] = {}
         self.registry_fault: str | None = None
@@ -104,6 +107,7 @@ class Fleet:
         self._watchers = tuple(watchers)
         self._leaving = leaving
         self._objection = objection
+        self._run_as_allowed = tuple(run_as_allowed)
         self._members: dict[str, Member] = {}
         self._farewells: set[asyncio.Task[None]] = set()
         self._sick: set[str] = set()
@@ -302,10 +306,27 @@ class Fleet:
         stdin: str = "",
         timeout_s: float = 10.0,
         output_limit: int = OUTPUT_LIMIT,
+        run_as: str | None = None,
     ) -> wire.Probed:
-        """Run a short command on a node (see `Questions.ask`). Raises NotFoundError, NodeUnreachableError."""
+        """Run a short command on a node (see `Questions.ask`); `run_as`: as this account, where the agent can become
+        others. Raises NotFoundError, NodeUnreachableError."""
         questions = self._member(node).link.questions
-        return await questions.ask(argv, cwd=cwd, env=env, stdin=stdin, timeout_s=timeout_s, output_limit=output_limit)
+        return await questions.ask(
+            argv,
+            cwd=cwd,
+            env=env,
+            stdin=stdin,
+            timeout_s=timeout_s,
+            output_limit=output_limit,
+            run_as=self._as_account(node, run_as),
+        )
+
+    def _as_account(self, node: str, account: str | None) -> wire.RunAs | None:
+        try:
+            found = account_on(node, self._engine.core.node(node).facts, account)
+        except WouldBeRootError as error:
+            raise NodeUnreachableError(error.why) from None
+        return None if found is None else wire.RunAs(run_as=found, run_as_allowed=list(self._run_as_allowed))
 
     def version(self, name: str) -> str:
         """The agent that this master brings to the node."""

@@ -280,12 +280,20 @@ class Link:
         if op == "started":
             started = agent_messages.as_started(line)
             failpoint.reach("started.received")
-            names = {"pid": started.pid, "pid_start": started.pid_start}
             now = time.time()
             log_size = (started.log_bytes, started.log_limit)
 
             def change() -> None:
-                core.started(self.node, started.launch_id, started.at, now, **names)
+                core.started(
+                    self.node,
+                    started.launch_id,
+                    started.at,
+                    now,
+                    pid=started.pid,
+                    pid_start=started.pid_start,
+                    run_as=started.run_as,
+                    log_path=started.log_path,
+                )
                 core.log_grows(self.node, started.launch_id, *log_size)
 
             self._engine.event(change)
@@ -364,10 +372,7 @@ class Link:
         what it answers counts, not what it says before."""
         log.warning("node %s: its agent has a new state folder and is told of %d attempts", self.node, len(lost))
         self._adopting, self._inventories_to_skip = facts, 1
-        entries = [
-            wire.Lost(launch_id=one.launch_id, pid=one.pid, pid_start=one.pid_start, started_at=one.started_at)
-            for one in lost
-        ]
+        entries = [_as_lost(one) for one in lost]
         if self._transport is not None:
             self._transport.write(encode(wire.Adopt(op="adopt", attempts=entries)))
 
@@ -403,3 +408,10 @@ class Link:
         self._retire_by = time.monotonic() + RETIRE_S
         if self._transport is not None:
             self._transport.write(encode(wire.Retire(op="retire")))
+
+
+def _as_lost(seen: Seen) -> wire.Lost:
+    told = wire.Lost(launch_id=seen.launch_id, pid=seen.pid, pid_start=seen.pid_start, started_at=seen.started_at)
+    if seen.run_as:
+        told["run_as"], told["log_path"] = seen.run_as, seen.log_path
+    return told

@@ -13,6 +13,8 @@ from wire.message import Message
 
 ANSWER_BY_S = 5.0
 """The agent answers a probe when it times out; should even that not come, it is given up this much later."""
+LOGIN_S = 8.0
+"""So long it may take an agent to find out what a log-in of another account gives, before a probe as that begins."""
 OUTPUT_LIMIT = 64 * 1024
 
 
@@ -34,9 +36,10 @@ class Questions:
         stdin: str = "",
         timeout_s: float = 10.0,
         output_limit: int = OUTPUT_LIMIT,
+        run_as: wire.RunAs | None = None,
     ) -> wire.Probed:
-        """Run a command on the node and give what it printed. Raises NodeUnreachableError when the node is not
-        connected, or breaks off before it answers."""
+        """Run a command on the node and give what it printed. `run_as`: as another than the agent. Raises
+        NodeUnreachableError when the node is not connected, or breaks off before it answers."""
         probe_id = f"q{next(self._numbers)}"
         future: asyncio.Future[wire.Probed] = asyncio.get_running_loop().create_future()
         message = wire.Probe(
@@ -49,16 +52,18 @@ class Questions:
             timeout_s=timeout_s,
             output_limit=output_limit,
         )
+        answer_by_s = timeout_s + ANSWER_BY_S
+        if run_as is not None:
+            message.update(run_as)  # type: ignore[typeddict-item]  # a probe has these keys
+            answer_by_s += LOGIN_S
         if not self._send(message):
             raise NodeUnreachableError(Message("not_connected", node=self._node))
         self._open[probe_id] = future, output_limit
         try:
-            async with asyncio.timeout(timeout_s + ANSWER_BY_S):
+            async with asyncio.timeout(answer_by_s):
                 return await future
         except TimeoutError:
-            raise NodeUnreachableError(
-                Message("node_did_not_answer", node=self._node, seconds=timeout_s + ANSWER_BY_S)
-            ) from None
+            raise NodeUnreachableError(Message("node_did_not_answer", node=self._node, seconds=answer_by_s)) from None
         finally:
             self._open.pop(probe_id, None)
 

@@ -101,9 +101,12 @@ def show(context: Context, params: OneNode) -> NodePage:
     """One node, with what its entry in `node.list` leaves out."""
     config = context.master.fleet.configs.get(params.name)
     note = context.core.notes.get(params.name, Note())
+    facts = context.core.node(params.name).facts
     return NodePage(
         **asdict(_view(context, params.name)),
         user_name=config.user_name if config else None,
+        account=(facts.account or None) if facts else None,
+        can_run_as=facts.can_run_as if facts else False,
         port=config.port if config and config.driver == "ssh" else None,
         labels=config.labels if config else {},
         drained_by=note.by or None,

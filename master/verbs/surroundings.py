@@ -8,6 +8,7 @@ from typing import Protocol
 
 from master.config import Config
 from master.core.notes import Token
+from master.core.run_as import RunAs
 from master.files.log_reader import LogReader
 from master.files.service import Files
 from master.nodes.driver import OfferedKey
@@ -45,8 +46,9 @@ class NodeLinks(Protocol):
         stdin: str = "",
         timeout_s: float = ...,
         output_limit: int = ...,
+        run_as: str | None = ...,
     ) -> Probed:
-        """Run a short command on a node. Raises NotFoundError, NodeUnreachableError."""
+        """Run a short command on a node, as an account of it. Raises NotFoundError, NodeUnreachableError."""
 
     async def stop_agent(self, name: str, by: str) -> None:
         """Let a node's agent end and stay away."""
@@ -98,6 +100,10 @@ class Surroundings(Protocol):
     guesses: Guesses
     directory: Directory | None
     services: Services
+
+    @property
+    def run_as(self) -> RunAs:
+        """Which account somebody has on the nodes."""
 
     @property
     def fleet(self) -> NodeLinks:

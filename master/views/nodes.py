@@ -80,10 +80,14 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodePage(NodeView, frozen=True, kw_only=True):
-    """A node with what its entry in `node.list` leaves out: the account that tasks run as (`user_name`), the `port` of
-    its SSH server, the registry's `labels`, and who drained it and when (`drained_at`, seconds since the epoch)."""
+    """A node with what its entry in `node.list` leaves out: as whom its SSH server is entered (`user_name`) and at
+    which `port`, the registry's `labels`, and who drained it and when (`drained_at`, seconds since the epoch).
+    `account`: its agent's, which tasks have, too, null where it did not say; `can_run_as`: the agent is root and runs
+    tasks as the accounts of their owners."""
 
     user_name: str | None
+    account: str | None
+    can_run_as: bool
     port: int | None
     labels: dict[str, str]
     drained_by: str | None

@@ -58,6 +58,13 @@ class PeopleNode(Node):
             self.state.parent.mkdir()
             os.chown(self.state.parent, account.uid, account.uid)
 
+    def move_home(self, person: Person, home: Path) -> None:
+        """From the next agent on the person's home is elsewhere."""
+        passwd = self.folder / "passwd"
+        text = passwd.read_text(encoding="ascii")
+        passwd.write_text(text.replace(str(self.homes[person.name]), str(home)), encoding="ascii")
+        self.homes[person.name] = home
+
     def profile(self, person: Person, text: str) -> None:
         (self.homes[person.name] / ".bash_profile").write_text(text + "\n", encoding="utf-8")
 

@@ -35,6 +35,7 @@ def node(name: str = "a", **fields: Any) -> dict[str, Any]:
 
 def page(name: str = "a", **fields: Any) -> dict[str, Any]:
     more = {"user_name": "lab", "port": 22, "labels": {}, "drained_by": None, "drained_at": None}
+    more |= {"account": "lab", "can_run_as": False}
     return {**node(name), **more, **fields}
 
 
@@ -148,12 +149,30 @@ def test_a_nodes_page_shows_who_holds_what(master: FakeMaster, capsys: pytest.Ca
     said = capsys.readouterr().out
     for part in (
         "draining", "drained by ada: fan", "ssh, lab@10.0.0.1, port 22", "a.lab, Python 3.11.2, agent 0123456789ab",
-        "16 (2 held)", "房间=2", "train",
+        "16 (2 held)", "房间=2", "train", "as the account lab",
     ):  # fmt: skip
         assert part in said
     assert main(["--json", "node", "show", "a"]) == main(["node", "show", "a", "--json"]) == 0
     first, second = capsys.readouterr().out.splitlines()
     assert json.loads(first) == json.loads(second) == shown
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"account": "root", "can_run_as": True}, "tasks run:  as their owner, where he has an account; else as root"),
+        ({"account": "lab", "can_run_as": False}, "tasks run:  as the account lab"),
+        ({"account": None, "can_run_as": False}, ""),
+    ],
+)
+def test_a_nodes_page_says_whose_rights_tasks_have(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str], keys: dict[str, Any], said: str
+) -> None:
+    master.verbs["node.show"] = lambda _: page(**keys)
+    assert main(["node", "show", "a"]) == 0
+    told = capsys.readouterr().out
+    assert said in told
+    assert bool(said) == ("tasks run" in told)
 
 
 # -- the registry -----------------------------------------------------------------------------------------------

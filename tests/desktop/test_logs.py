@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from master.core.attempt import Attempt, Part
 from master.core.task import Task, TaskState
 from master.desktop import logs
 from tests.desktop.client import DesktopClient
@@ -188,5 +189,24 @@ def test_no_file_is_made_where_a_task_wished_its_log_to_be(tmp_path: Path) -> No
         assert list(elsewhere.iterdir()) == []
         (elsewhere / "1.log").write_text("said\n", encoding="utf-8")
         assert cat(client.ask("get_train_log_path", "00000000000001")) == "said\n"
+
+    with_client(tmp_path, story)
+
+
+def test_the_log_of_what_ran_as_its_owner_is_shown_where_it_lies_and_never_made(tmp_path: Path) -> None:
+    def story(client: DesktopClient, master: DesktopPlace) -> None:
+        client.add("one")
+        log = tmp_path / "logs" / "alice" / "1.log"
+        log.parent.mkdir()
+        log.write_text("hers\n", encoding="utf-8")
+        end(master, 1, "why it ended")
+        part = Part("a", [], run_as="alice")
+        attempt = Attempt(1, [part], None, None, None, None, None, None, None)
+        master.core.tasks[1].earlier, master.core.tasks[1].log_path = [attempt], str(log)
+        path = client.ask("get_train_log_path", "00000000000001")
+        assert (path, cat(path)) == (str(log), "hers\n")
+        log.unlink()
+        assert "removed by its owner" in cat(client.ask("get_train_log_path", "00000000000001"))
+        assert not log.exists()
 
     with_client(tmp_path, story)

@@ -24,6 +24,7 @@ from master.core.effects import Effect
 from master.core.inventory import Facts, NodeSpec, NodeState
 from master.core.launching import LaunchSettings
 from master.core.people import Role
+from master.core.run_as import RunAs, as_the_agent
 from master.drivers.archive import build
 from master.drivers.report import ReportServer
 from master.durable.disk import OsDisk, SyncFailedError
@@ -169,6 +170,7 @@ class Place:
         self.directory: Directory | None = None
         self.services = Services.begin(folder)
         self.stopped = False
+        self.run_as: RunAs = as_the_agent
 
     def about(self) -> About:
         """As little as there is of it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from tests import rights
-from tests.master.drivers.real_sshd import USER, RealSshd
+from tests.hanging_share import Share
 from tests.system.lab import Lab
 from tests.testbed.processes import alive
-from tests.waiting import NeverError, until
+from tests.waiting import until
 
 BEATS = """
 import os, sys, time
@@ -31,55 +29,8 @@ sys.exit(6)
 """
 
 
-class Share:
-    """A folder over sshfs. `hang` and `go_on`: its server's side stops answering, and answers again."""
-
-    def __init__(self, folder: Path) -> None:
-        self.server = RealSshd(folder / "sshd")
-        self.server.more_config = "Subsystem sftp internal-sftp\n"
-        self.server.start()
-        self.path = folder / "share"
-        self.path.mkdir()
-        there = folder / "there"
-        there.mkdir()
-        options = f"IdentityFile={self.server.client_key},StrictHostKeyChecking=no,UserKnownHostsFile=/dev/null"
-        self._words = ["sshfs", "-f", "-p", str(self.server.port), "-o", options, f"{USER}@127.0.0.1:{there}"]
-        self._process = self._start()
-        try:
-            until("the mount", self._is_mounted, patience=60)
-        except NeverError:
-            self._process.kill()
-            self._process.wait()
-            self.server.close()
-            raise
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([*self._words, str(self.path)])
-
-    def _is_mounted(self) -> bool:
-        """An sshd that is busy may turn the first call away."""
-        if self._process.poll() is not None:
-            self._process = self._start()
-        return self.path.is_mount()
-
-    def hang(self) -> None:
-        os.kill(self._process.pid, signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        os.kill(self._process.pid, signal.SIGCONT)
-
-    def close(self) -> None:
-        self.go_on()
-        subprocess.run(["fusermount3", "-u", "-z", str(self.path)], check=True)
-        # It would not end by itself while a host of somebody's testbed, booted meanwhile, has the mount too.
-        self._process.terminate()
-        self._process.wait(60)
-        self.server.close()
-
-
 @pytest.fixture
 def share(tmp_path: Path) -> Iterator[Share]:
-    rights.need_real_root()  # /dev/fuse is open to nobody else on many machines
     made = Share(tmp_path)
     yield made
     made.close()

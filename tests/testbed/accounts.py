@@ -1,4 +1,5 @@
-"""Who may log in to the hosts of a testbed: one account with a uid of its own, by password and by key."""
+"""Who may log in to the hosts of a testbed: one account with a uid of its own, by password and by key; root by key. And
+people who have accounts there, with homes, and never log in."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 USER, UID = "lab", 6000
+PEOPLE = {"alice": 6101, "bob": 6102, "carol": 6103}
 PASSWORD = "open sesame"  # noqa: S105  (of an account that exists inside a test only)
 _HASH = "$6$muster.testbed$ZMYM/Q9yv1Zoyq/wgqQcT8srJM5Qd6O7lGjbRqTN/ferEfGbmrRtpfV1OtYZ0xzUcWB.Ss18vT1pRBiuDu7Qo0"
 _SSHD = """\
@@ -30,6 +32,9 @@ def copy_etc(etc: Path) -> None:
         "shadow": f"{USER}:{_HASH}:19000:0:99999:7:::\n",
         "group": f"{USER}:x:{UID}:\n",
     }
+    for name, uid in PEOPLE.items():
+        lines["passwd"] += f"{name}:x:{uid}:{uid}::/home/{name}:/bin/bash\n"
+        lines["group"] += f"{name}:x:{uid}:\n"
     for name, line in lines.items():
         with (etc / name).open("a", encoding="utf-8") as file:
             file.write(line)
@@ -65,11 +70,23 @@ def make_sshd(folder: Path) -> None:
     make_key(folder / "host_key")
 
 
-def make_home(home: Path, public_key: Path) -> None:
-    """The account's home, with the key that opens it."""
+def make_homes(disk: Path, public_key: Path) -> None:
+    """Everybody's homes, and the key that opens the account, and root's."""
+    for name, uid in PEOPLE.items():
+        home = disk / "home" / name
+        home.mkdir(parents=True, mode=0o700)
+        os.chown(home, uid, uid)
+    _let_in(disk / "root", public_key, 0)
+    (disk / "root").chmod(0o700)
+    home = disk / "home" / USER
+    home.mkdir()
+    _let_in(home, public_key, UID)
+    home.chmod(0o755)
+
+
+def _let_in(home: Path, public_key: Path, uid: int) -> None:
     keys = home / ".ssh"
-    keys.mkdir(parents=True, mode=0o700)
+    keys.mkdir(mode=0o700)
     shutil.copy(public_key, keys / "authorized_keys")
     for path in (home, keys, keys / "authorized_keys"):
-        os.chown(path, UID, UID)
-    home.chmod(0o755)
+        os.chown(path, uid, uid)

@@ -73,7 +73,7 @@ class Host:
             (self.disk / folder).mkdir(parents=True)
         for folder in ("tmp", "var/tmp"):
             (self.disk / folder).chmod(0o1777)
-        accounts.make_home(self.home, self._room.key.with_suffix(".pub"))
+        accounts.make_homes(self.disk, self._room.key.with_suffix(".pub"))
 
     # -- power ------------------------------------------------------------------------------------------------
 

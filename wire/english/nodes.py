@@ -5,6 +5,14 @@ from __future__ import annotations
 NODES: dict[str, str] = {
     "not_registered": "not in the registry any more: add it again, or give its tasks up with `muster node lost`",
     "link_said": "{said}",
+    "agent_without_run_as": (
+        "the agent of {node} is root and of a version that cannot run anything as {account}: "
+        "`muster agents restart {node:quoted}`"
+    ),
+    "agent_cannot_become": (
+        "the agent of {node} is root without the right to become {account}: in a container give it CAP_SETUID, "
+        "CAP_SETGID, CAP_CHOWN and CAP_KILL, or let it run as an ordinary account"
+    ),
     # What keeps tasks from it.
     "not_schedulable": "`schedulable` is false in the registry",
     "leaving": "it left the registry: no new tasks, and it goes when its last one ended",

@@ -39,12 +39,21 @@ def prepare(path: str, owner: Account) -> Place:
     try:
         os.stat(f"{folder}/.")  # what is mounted at its first use is there from now on
         top = _open_folder(folder)
-        _make_own(top, owner)
-        return Place(top, _lead(top, folder, name, f"{owner.name}/{name}"))
     except UnsafeError as error:
-        return Place(None, f"muster: this log does not lie in the folder of {owner.name}: {error}\n")
+        return Place(None, _instead(owner, error))
     except OSError:
-        return Place(None)  # root is nobody there, or nothing can be made; whoever opens the log will tell
+        return Place(None)  # whoever opens the log will tell
+    try:
+        _make_own(top, owner)
+    except UnsafeError as error:
+        return Place(None, _instead(owner, error))
+    except OSError:
+        return Place(top)  # root is nobody there; the owner may have a folder all the same
+    return Place(top, _lead(top, folder, name, f"{owner.name}/{name}"))
+
+
+def _instead(owner: Account, error: UnsafeError) -> str:
+    return f"muster: this log does not lie in the folder of {owner.name}: {error}\n"
 
 
 def open_own(top: int, owner: Account) -> Optional[int]:

@@ -223,6 +223,7 @@ def orphaned(node: Node, link: Link, launch_id: str, *, agent_too: bool) -> Link
 def test_a_tree_that_cleaned_its_environment_is_waited_for_without_its_shim(node: Node, *, agent_too: bool) -> None:
     link = node.up()
     node.launch(link, "t1", CLEAN)
+    link.wait_for("started", "t1")  # else the shim may be killed before it has written that down
     pid = said_pid(node, "t1")
     assert node.carriers("t1") == []
     link = orphaned(node, link, "t1", agent_too=agent_too)

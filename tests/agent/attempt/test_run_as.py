@@ -16,6 +16,7 @@ import pytest
 
 from tests.agent.people import ALICE, BOB, CAROL, LAB, TEAM, PeopleNode, Person
 from tests.agent.small_master import alive
+from tests.hanging_share import Share
 from tests.waiting import until
 
 WHO = "id -u; id -g; id -G; umask; pwd; ls /proc/self/fd; exec cat /proc/self/status"
@@ -447,3 +448,27 @@ def test_a_log_folder_where_nobody_can_make_anything_is_the_nodes_fault(node: Pe
     assert (end["cause"], end["fault"]) == ("not_started", "node")
     record = [json.loads(line) for line in (node.claim("t1") / "record").read_text(encoding="utf-8").splitlines()]
     assert [line["is"] for line in record] == ["claim", "exit"]
+
+
+# -- what hangs -----------------------------------------------------------------------------------------------
+
+
+def test_a_home_that_hangs_keeps_its_owners_tasks_waiting_and_nobody_elses(node: PeopleNode) -> None:
+    share = Share(node.folder, "allow_other", "default_permissions")
+    try:
+        node.move_home(ALICE, share.path)
+        share.hang()
+        link = node.up()
+        node.launch_as(link, ALICE, "t1", "pwd; exit 3")
+        for number in range(4):
+            assert node.run_as(link, BOB, f"b{number}", "exit 4")["code"] == 4
+            assert node.run(link, f"r{number}", "exit 5")["code"] == 5
+        until("its shim has claimed it, after what a log-in may take", lambda: node.claim("t1").exists())
+        assert node.run_as(link, BOB, "b9", "exit 4")["code"] == 4
+        node.launch_as(link, ALICE, "t2", "true")
+        link.kill("t2", grace_s=0.1)
+        share.go_on()
+        assert link.wait_for("exit", "t1")["code"] == 3
+        assert str(share.path) in node.said(ALICE, "t1")
+    finally:
+        share.close()

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import msgspec
 import pytest
 
 from master.core.gpu_watch import UNSEEN
@@ -46,6 +47,7 @@ class Agent:
         self.address = address
         self.version = "new"
         self.says = "ok"
+        self.more_facts: dict[str, Any] = {}
         self.tells_of_gpus = True
         self.heard: list[dict[str, Any]] = []
         self.running: list[str] = []
@@ -74,7 +76,7 @@ class Agent:
         if op == "hello":
             facts = {"boot_id": "boot", "state_id": self.address, "cpus": 4, "memory_mib": 1000}
             names = {"hostname": "", "python": "3.11", "version": self.version}
-            self.say(op="welcome", **facts, **names)
+            self.say(op="welcome", **facts, **names, **self.more_facts)
             running = [{"launch_id": one, "state": "running", "started_at": 1.0} for one in self.running]
             self.say(op="inventory", attempts=running)
             if self.tells_of_gpus:
@@ -128,6 +130,8 @@ class Field:
         self.one, self.two = Agent(folder, "10.0.0.1"), Agent(folder, "10.0.0.2")
         self.folder = folder
         self.folders = folders
+        self.accounts: dict[str, str] = {}
+        """Which account the owner of a task has."""
 
     async def __aenter__(self) -> Self:
         await self.master.__aenter__()
@@ -155,8 +159,11 @@ class Field:
             folders=self.folders,
             watchers=[FolderWatcher(self.master.engine, OwnFolders(self.folders, lambda _: True))],
             leaving=leaving,
+            run_as_allowed=("svc",),
         )
-        self.master.engine.perform = Agents(self.master.engine, SETTINGS, self.fleet.send).perform
+        settings = msgspec.structs.replace(SETTINGS, run_as_allowed=("svc",), log_folder=str(self.folder / "logs"))
+        executor = Agents(self.master.engine, settings, self.fleet.send, self.accounts.get)
+        self.master.engine.perform = executor.perform
         return self.fleet
 
     def node(self, name: str) -> Any:
@@ -493,5 +500,65 @@ def test_stopping_and_starting_an_agent_at_once_leaves_it_as_was_said_last(tmp_p
             await asyncio.gather(here.fleet.restart_agent("n"), here.fleet.restart_agent("n"))
             await here.online("n")
             assert here.node("n").takes_tasks
+
+    run(story())
+
+
+ROOT = {"protocol": 3, "uid": 0, "account": "root", "can_run_as": True}
+SHARED = {"protocol": 3, "uid": 1500, "account": "lab", "can_run_as": False}
+EARLIER = {"protocol": 2, "uid": 0}
+
+
+@pytest.mark.parametrize(("facts", "account"), [(ROOT, "wang.wei"), (SHARED, None), ({"protocol": 2, "uid": 7}, None)])
+def test_an_agent_that_is_root_runs_tasks_and_probes_as_their_owners_and_others_as_themselves(
+    tmp_path: Path, facts: dict[str, Any], account: str | None
+) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.one.more_facts = facts
+            here.fleet.apply((ssh("n"),))
+            await here.online("n")
+            await here.busy()
+            here.accounts[here.master.core.tasks[1].owner] = "wang.wei"
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1)
+            await here.running(2)
+            await here.fleet.probe("n", ["true"], run_as="wang.wei")
+            first, second = (message for message in here.one.heard if message["op"] == "launch")
+            assert not {"run_as", "run_as_allowed", "log_folder"} & set(first)
+            probe = next(message for message in here.one.heard if message["op"] == "probe")
+            assert (second.get("run_as"), probe.get("run_as")) == (account, account)
+            if account is not None:
+                assert second["run_as_allowed"] == probe["run_as_allowed"] == ["svc"]
+                assert second["log_folder"] == str(tmp_path / "logs")
+            told = await peer.call("node.show", name="n")
+            assert (told["account"], told["can_run_as"]) == (facts.get("account"), facts.get("can_run_as", False))
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("facts", "cure"), [(EARLIER, "muster agents restart n"), ({**ROOT, "can_run_as": False}, "CAP_SETUID")]
+)
+def test_what_would_run_as_root_is_not_sent_to_an_agent_that_cannot_become_the_owner(
+    tmp_path: Path, facts: dict[str, Any], cure: str
+) -> None:
+    async def story() -> None:
+        async with Field(tmp_path) as here:
+            here.one.more_facts = facts
+            here.fleet.apply((ssh("n"),))
+            await here.online("n")
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", gpus=1)
+            await here.running(1)
+            here.accounts[here.master.core.tasks[1].owner] = "wang.wei"
+            await peer.call("task.submit", command="true", gpus=1)
+            task = here.master.core.tasks[2]
+            await settled(lambda: bool(task.unstarted))
+            assert cure in task.unstarted[0].why
+            with pytest.raises(NodeUnreachableError, match=cure):
+                await here.fleet.probe("n", ["true"], run_as="wang.wei")
+            assert [message["op"] for message in here.one.heard].count("launch") == 1
+            assert "probe" not in here.one.ops()
 
     run(story())

@@ -1,0 +1,49 @@
+"""A lab whose agents are root, over SSH as root, on hosts where alice, bob and carol have accounts."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from tests.system.mapped_master import FILE
+from tests.system.ssh_lab import SshLab
+from tests.testbed.bed import Testbed
+from tests.testbed.host import Host
+from tests.waiting import until
+
+LAB = 6191
+"""The group of the log folder; nobody is in it."""
+
+
+class RootLab(SshLab):
+    """`be` says whose account everybody's tasks have. `shared`: hosts whose agent runs as the shared account all the
+    same."""
+
+    def __init__(self, folder: Path, bed: Testbed, *, hosts: Iterable[Host], shared: Iterable[Host] = ()) -> None:
+        self.shared = {host.name for host in shared}
+        super().__init__(folder, bed, hosts=list(hosts))
+        self.before = [sys.executable, "-m", "tests.system.mapped_master"]
+
+    def be(self, account: str) -> None:
+        """From now on tasks are of somebody with that account."""
+        (self.folder / FILE).write_text(account, encoding="ascii")
+
+    def _make_shared(self) -> None:
+        super()._make_shared()
+        logs = self.root / "train_logs"
+        os.chown(logs, Host.uid if self.shared else 0, LAB)
+        logs.chmod(0o2755)
+
+    def entry(self, host: Host, **changes: Any) -> dict[str, Any]:
+        """What the registry says of a host."""
+        as_root = {} if host.name in self.shared else {"user_name": "root", "key_file": str(self.bed.key)}
+        return super().entry(host, **{**as_root, **changes})
+
+    def agent_folder(self, node: str) -> Path:
+        """The state folder of a node's agent, once there is one."""
+        host = self.hosts[node]
+        home = host.home if node in self.shared else host.disk / "root"
+        return until(f"a state folder of {node}", lambda: next(home.glob(f".local/state/muster/*-{node}"), None))
