@@ -40,8 +40,9 @@ def account_on(node: str, facts: Facts | None, account: str | None) -> str | Non
         return account
     if facts.uid not in (0, None):
         return None
-    key = "agent_without_run_as" if facts.protocol < RUNS_AS else "agent_cannot_become"
-    raise WouldBeRootError(Message(key, node=node, account=account))
+    if facts.protocol < RUNS_AS:
+        raise WouldBeRootError(Message("agent_without_run_as", node=node, account=account))
+    raise WouldBeRootError(Message("agent_cannot_become", node=node, account=account))
 
 
 def is_account(name: str) -> bool:

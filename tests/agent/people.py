@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,9 +36,9 @@ PEOPLE = (ALICE, BOB, CAROL)
 class PeopleNode(Node):
     """`account`: as whom the agent runs; None: root. The folder must be one that everybody may pass through."""
 
-    def __init__(self, folder: Path, account: Person | None = None) -> None:
+    def __init__(self, folder: Path, account: Person | None = None, python: str = sys.executable) -> None:
         rights.need_users()
-        super().__init__(folder)
+        super().__init__(folder, python)
         self.folder = folder
         self.account = account
         self.homes = {one.name: folder / "home" / one.name for one in PEOPLE}

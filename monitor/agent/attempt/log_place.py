@@ -18,7 +18,7 @@ from ..account import Account
 MOST_LINKS = 40
 MODE = 0o2750
 """Of a user's folder: he writes, the group of the lab's log folder reads, and the logs get that group, too."""
-_LOOK = os.O_PATH | os.O_CLOEXEC
+_LOOK = getattr(os, "O_PATH", 0o10000000) | os.O_CLOEXEC  # PyPy does not name it
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 

@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from tests.agent.people import ALICE, BOB, CAROL, LAB, TEAM, PeopleNode, Person
 from tests.agent.small_master import alive
+from tests.agent.test_pythons import PYPY
 from tests.hanging_share import Share
 from tests.waiting import until
 
@@ -26,10 +28,10 @@ WHO = "id -u; id -g; id -G; umask; pwd; ls /proc/self/fd; exec cat /proc/self/st
 def make_node() -> Iterator[Callable[..., PeopleNode]]:
     made: list[PeopleNode] = []
 
-    def make(account: Person | None = None) -> PeopleNode:
+    def make(account: Person | None = None, python: str = sys.executable) -> PeopleNode:
         folder = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="muster-people-"))
         folder.chmod(0o755)
-        made.append(PeopleNode(folder, account))
+        made.append(PeopleNode(folder, account, python))
         return made[-1]
 
     yield make
@@ -61,6 +63,16 @@ def test_a_task_has_its_owners_rights_and_none_of_roots(node: PeopleNode) -> Non
     assert (status["Uid"].split(), status["Gid"].split()) == (["6101"] * 4, ["6101"] * 4)
     assert {status[f"Cap{kind}"] for kind in ("Prm", "Eff", "Amb")} == {"0" * 16}
     assert status["Groups"].split() == ["6101", str(TEAM)]
+
+
+def test_the_same_on_another_python_of_the_node(make_node: Callable[..., PeopleNode]) -> None:
+    node = make_node(python=PYPY)
+    link = node.up()
+    for person, launch_id in ((ALICE, "t1"), (BOB, "t2"), (ALICE, "t3")):
+        assert node.run_as(link, person, launch_id, "id -un; exit 4")["code"] == 4
+        assert node.said(person, launch_id) == [person.name]
+    assert "there is no account dave" in node.run_as(link, "dave", "t4", "true")["error"]
+    assert link.probe(["/usr/bin/id", "-un"], run_as="bob")["output"] == "bob\n"
 
 
 def test_its_log_lies_in_a_folder_of_its_owners_and_a_link_leads_there(node: PeopleNode) -> None:
