@@ -19,6 +19,7 @@ from tests.agent.people import ALICE, BOB, CAROL, LAB, TEAM, PeopleNode, Person
 from tests.agent.small_master import alive
 from tests.agent.test_pythons import PYPY
 from tests.hanging_share import Share
+from tests.testbed import processes
 from tests.waiting import until
 
 WHO = "id -u; id -g; id -G; umask; pwd; ls /proc/self/fd; exec cat /proc/self/status"
@@ -259,7 +260,7 @@ def test_a_log_in_is_asked_once(node: PeopleNode) -> None:
 
 
 def test_a_profile_that_sleeps_for_ever_keeps_nobody_else_waiting(node: PeopleNode) -> None:
-    node.profile(ALICE, "trap '' TERM; sleep 1000")
+    node.profile(ALICE, f"trap '' TERM; exec -a {node.folder} sleep 1000")
     link = node.up()
     node.launch_as(link, ALICE, "t1", "echo $HOME; exit 3")
     assert node.run_as(link, BOB, "t2", "exit 4")["code"] == 4
@@ -268,8 +269,7 @@ def test_a_profile_that_sleeps_for_ever_keeps_nobody_else_waiting(node: PeopleNo
     first, second = node.said(ALICE, "t1")
     assert first.startswith("muster: the log-in shell of alice timed out after 5 s")
     assert second == str(node.homes["alice"])
-    sleepers = [path for path in Path("/proc").glob("[0-9]*/cmdline") if path.read_bytes() == b"sleep\x001000\x00"]
-    assert [path for path in sleepers if path.stat().st_uid == ALICE.uid] == []
+    assert not processes.alive(lambda pid: processes.shown(pid).startswith(os.fsencode(node.folder) + b"\0"))
 
 
 def test_a_launch_that_waits_for_a_log_in_can_be_killed_and_sent_again(node: PeopleNode) -> None:
