@@ -142,11 +142,13 @@ class _Rows:
         self._pieces: list[bytes] = []
 
     def add(self, rows: Sequence[Task | SparseTask | TaskView]) -> None:
-        """Encode some more."""
+        """Encode some more: a list that has no end, which a comma continues."""
         if rows:
             _encoder.encode_into(rows, self._room)
-            self._pieces += (b",", bytes(memoryview(self._room)[1:-1]))
+            if self._pieces:
+                self._room[:1] = b","
+            self._pieces.append(bytes(memoryview(self._room)[:-1]))
 
     def answer(self, beside: dict[str, Any]) -> Pieces:
         """An object of `tasks` and what stands beside them."""
-        return Pieces([b'{"tasks":[', *self._pieces[1:], b"],", _encoder.encode(beside)[1:]])
+        return Pieces([b'{"tasks":', *(self._pieces or [b"["]), b"],", _encoder.encode(beside)[1:]])
