@@ -3,8 +3,7 @@
 Each part of a path is opened beneath the one before, so that whoever swaps a folder for a link meanwhile gains
 nothing. The kernel does it in one call (`openat2`, RESOLVE_BENEATH); where it cannot, and for links that lead from one
 visible folder into another, the parts are walked one by one without following links, and links are read and walked.
-Who may not see everything there (`owners`) is always led by the walk: at each step it is known where he is, and what he
-may not see is to him as if it were not there, wherever links lead. Owns which places may be reached; what is done there
+Who may not see everything there (`owners`) always walks (`walk`). Owns which places may be reached; what is done there
 is the jail's.
 """
 
@@ -13,23 +12,18 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from master.files.errors import about, shown
 from master.files.owners import Sight
+from master.files.walk import FOLDER, ITSELF, Found, OutsideError, Spot, Walk, is_link
 from master.visible_folders import plain_names
 from wire.errors import BadRequestError, ForbiddenError, NotFoundError
 from wire.message import Message
 from wire.names import to_bytes
 
-FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-ITSELF = b"."
-"""The name in `Found` when the folder itself is meant."""
-MAX_LINKS = 40
 MAX_PATH = 4096
 MAX_NAME = 255
 
@@ -38,41 +32,6 @@ _RESOLVE = 0x08 | 0x02  # RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS
 _AGAIN = 16
 _HERE = -100  # AT_FDCWD
 _libc = ctypes.CDLL(None, use_errno=True)
-
-
-class Spot(NamedTuple):
-    """A path, taken apart: the visible folder, and the names beneath it. `text` is the path in its plainest form."""
-
-    visible: str
-    names: tuple[bytes, ...]
-    text: str
-
-    @property
-    def place(self) -> tuple[bytes, ...]:
-        """All names, as they were asked for: links may lead elsewhere."""
-        return (*_split(self.visible), *self.names)
-
-
-class Found(NamedTuple):
-    """A place: an open folder and a name in it (ITSELF: the folder). The name may belong to nothing yet. `above`: the
-    names of the folder, from the visible one on, links followed; known where somebody may not see everything."""
-
-    folder: int
-    name: bytes
-    above: tuple[bytes, ...] = ()
-
-    @property
-    def place(self) -> tuple[bytes, ...]:
-        """All names, from the visible folder on."""
-        return self.above if self.name == ITSELF else (*self.above, self.name)
-
-    def inside(self, folder: int, name: bytes) -> Found:
-        """What has this name in this place, a folder that is open."""
-        return Found(folder, name, self.place)
-
-
-class _OutsideError(Exception):
-    """The way leads out of the visible folders."""
 
 
 class _How(ctypes.Structure):
@@ -149,8 +108,8 @@ class Beneath:
         with about(spot.text):
             try:
                 found = self._fast(spot, follow=follow) if self._by_kernel and self.sight is None else None
-                found = found or _Walk(self, spot).find(follow=follow)
-            except _OutsideError:
+                found = found or Walk(self, spot).find(follow=follow)
+            except OutsideError:
                 raise ForbiddenError(Message("link_leads_out", path=shown(spot.text))) from None
             try:
                 yield found
@@ -164,15 +123,19 @@ class Beneath:
         except (FileNotFoundError, NotADirectoryError):
             raise NotFoundError(Message("visible_folder_missing", path=shown(visible), root=str(self.root))) from None
 
+    def really(self, visible: str) -> list[bytes]:
+        """The real place of a visible folder, from the root on."""
+        return os.path.realpath(os.fsencode(self.root / visible)).strip(b"/").split(b"/")
+
     def enter(self, names: list[bytes]) -> tuple[str, list[bytes]]:
-        """The visible folder in which an absolute path (of a link) lies, and the rest. Raises _OutsideError."""
+        """The visible folder in which an absolute path (of a link) lies, and the rest. Raises OutsideError."""
         for visible in self.visible:
             configured = os.fsencode(self.root / visible)
             for place in (configured, os.path.realpath(configured)):
                 own = place.strip(b"/").split(b"/")
                 if names[: len(own)] == own:
                     return visible, names[len(own) :]
-        raise _OutsideError
+        raise OutsideError
 
     def _fast(self, spot: Spot, *, follow: bool) -> Found | None:
         """By the kernel; None when the walk has to decide."""
@@ -188,7 +151,7 @@ class Beneath:
             raise
         finally:
             os.close(base)
-        if follow and _is_link(folder, name):
+        if follow and is_link(folder, name):
             os.close(folder)
             return None
         return Found(folder, name)
@@ -199,99 +162,6 @@ class Beneath:
         return Message("not_visible", path=path, folders=tuple(map(shown, self.visible)))
 
 
-class _Walk:
-    """The way to one spot, step by step. `_folders`: where we are and all above it up to the visible folder; `_names`:
-    the same by name, but for the visible folder.
-
-    Through a folder that he may not see one comes only down and by its name, to what he may see in it: whatever else
-    happens there is told as if it did not exist.
-    """
-
-    def __init__(self, beneath: Beneath, spot: Spot) -> None:
-        self._beneath = beneath
-        self._sight = beneath.sight
-        self._visible = spot.visible
-        self._todo = list(reversed(spot.names))
-        self._links = 0
-        self._folders: list[int] = []
-        self._names: list[bytes] = []
-        self._step = ITSELF
-        """What is looked at where we are."""
-
-    def find(self, *, follow: bool) -> Found:
-        """Go. Raises OSError, _OutsideError."""
-        try:
-            self._folders.append(self._beneath.open_visible(self._visible))
-            try:
-                self._step = self._go(follow=follow)
-            except OSError:
-                self._check_seen()
-                raise
-            self._check_seen()
-            return Found(self._folders.pop(), self._step, self._here())
-        finally:
-            for folder in self._folders:
-                os.close(folder)
-
-    def _here(self) -> tuple[bytes, ...]:
-        return (*_split(self._visible), *self._names)
-
-    def _check_seen(self) -> None:
-        """Raise FileNotFoundError if what is looked at is nothing that he may see."""
-        if self._sight is not None and not self._sight.has(Found(-1, self._step, self._here()).place):
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-
-    def _go(self, *, follow: bool) -> bytes:
-        while self._todo:
-            name = self._todo.pop()
-            self._step = ITSELF if name == b".." else name
-            if name == b"..":
-                self._check_seen()
-                self._up()
-            elif not self._todo and not follow:
-                return name
-            elif _is_link(self._folders[-1], name):
-                self._check_seen()
-                self._take_link(name)
-            elif not self._todo:
-                return name
-            else:
-                self._folders.append(os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=self._folders[-1]))
-                self._names.append(name)
-        return ITSELF
-
-    def _up(self) -> None:
-        if len(self._folders) > 1:
-            os.close(self._folders.pop())
-            self._names.pop()
-            return
-        # Out of the visible folder: its real place says where that is. Allowed only if it ends in a visible one again.
-        here = os.path.realpath(os.fsencode(self._beneath.root / self._visible)).strip(b"/").split(b"/")[:-1]
-        while self._todo and self._todo[-1] == b"..":
-            self._todo.pop()
-            here = here[:-1]
-        self._jump([*here, *reversed(self._todo)])
-
-    def _take_link(self, name: bytes) -> None:
-        self._links += 1
-        if self._links > MAX_LINKS:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-        target = os.readlink(name, dir_fd=self._folders[-1])
-        names = [part for part in target.split(b"/") if part not in (b"", b".")]
-        if target.startswith(b"/"):
-            self._jump([*names, *reversed(self._todo)])
-        else:
-            self._todo += reversed(names)
-
-    def _jump(self, names: list[bytes]) -> None:
-        self._visible, rest = self._beneath.enter(names)
-        folder = self._beneath.open_visible(self._visible)
-        for old in self._folders:
-            os.close(old)
-        self._folders, self._names = [folder], []
-        self._todo = list(reversed(rest))
-
-
 def overlapping(root: Path, visible: tuple[str, ...]) -> tuple[str, str] | None:
     """Two visible folders of which one really is, or lies in, the other; None where there are none."""
     places = [(name, os.path.realpath(root / name)) for name in plain_names(visible)]
@@ -300,17 +170,6 @@ def overlapping(root: Path, visible: tuple[str, ...]) -> tuple[str, str] | None:
             if other != name and f"{place}/".startswith(f"{around.rstrip('/')}/"):
                 return name, other
     return None
-
-
-def _split(visible: str) -> list[bytes]:
-    return [os.fsencode(name) for name in visible.split("/")]
-
-
-def _is_link(folder: int, name: bytes) -> bool:
-    try:
-        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
-    except FileNotFoundError:
-        return False
 
 
 def _parts(path: str) -> list[str]:

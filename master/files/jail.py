@@ -20,12 +20,13 @@ from typing import Literal
 import msgspec
 
 from master.files import place, tree
-from master.files.beneath import ITSELF, Beneath, Found, Spot
+from master.files.beneath import Beneath
 from master.files.drafts import Drafts
 from master.files.errors import about, shown
 from master.files.needed import Needed, check_not_needed
 from master.files.owners import Sight
 from master.files.tree import Tally, Tick, TreeCopy, open_regular
+from master.files.walk import ITSELF, Found, Spot
 from wire.errors import BadRequestError, ConflictError, ForbiddenError, LimitError, MusterError, NotFoundError
 from wire.message import Message
 from wire.names import to_bytes, to_text

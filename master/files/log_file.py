@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 
-from master.files.beneath import Beneath, Spot
+from master.files.beneath import Beneath
 from master.files.owners import Sight
+from master.files.walk import Spot
 from wire.errors import ConflictError, ForbiddenError, MusterError, NotFoundError
 from wire.message import Message
 

@@ -12,8 +12,8 @@ import stat
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from master.files.beneath import MAX_LINKS, Spot
 from master.files.errors import shown
+from master.files.walk import MAX_LINKS, Spot
 from wire.errors import ConflictError
 from wire.message import Message
 

@@ -14,9 +14,9 @@ from contextlib import suppress
 
 import msgspec
 
-from master.files.beneath import Found
 from master.files.errors import about, shown
 from master.files.owners import Sight
+from master.files.walk import Found
 from wire.errors import BadRequestError, LimitError, NotFoundError
 from wire.message import Message
 from wire.names import to_text

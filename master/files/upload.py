@@ -13,11 +13,11 @@ import time
 import msgspec
 
 from master.files import place, tree
-from master.files.beneath import Found
 from master.files.drafts import ABANDONED_S, Draft, Drafts
 from master.files.errors import shown
 from master.files.jail import Entry, Jail, check_target
 from master.files.tree import NEW, open_regular, write_at
+from master.files.walk import Found
 from wire.errors import BadRequestError, ConflictError, LimitError, NotFoundError, StorageError
 from wire.message import Message
 

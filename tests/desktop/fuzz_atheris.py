@@ -22,7 +22,7 @@ from typing import Any
 atheris: Any = importlib.import_module("atheris")
 
 with atheris.instrument_imports(
-    include=["wire", "master.desktop", "master.verbs", "master.files.jail", "master.files.beneath"]
+    include=["wire", "master.desktop", "master.verbs", "master.files.jail", "master.files.beneath", "master.files.walk"]
 ):
     from master.core.task import ACTIVE
     from master.desktop import logs

@@ -11,10 +11,11 @@ from typing import Any
 
 import pytest
 
-from master.files import beneath
-from master.files.beneath import Beneath, Found, Spot, overlapping
+from master.files import walk
+from master.files.beneath import Beneath, overlapping
 from master.files.owners import Owners, Who
 from master.files.service import Files, Seen
+from master.files.walk import Found, Spot
 from wire.errors import ConflictError, ForbiddenError, MusterError, NotFoundError
 
 RULES: Any = {"data": "all", "data/{user}": "own", "data/{user}/public": "all", "data/groups/{group}": "group"}
@@ -297,7 +298,7 @@ def test_a_folder_that_is_swapped_for_a_link_between_the_check_and_the_use_gains
     before = {path: text for path, text in tree(root).items() if path.startswith("data/ann")}
     swapped: list[bool] = []
     if when == "as it is looked at":
-        real_look = beneath._is_link
+        real_look = walk.is_link
 
         def look(folder: int, name: bytes) -> bool:
             found = real_look(folder, name)
@@ -306,7 +307,7 @@ def test_a_folder_that_is_swapped_for_a_link_between_the_check_and_the_use_gains
                 swapped.append(True)
             return found
 
-        monkeypatch.setattr(beneath, "_is_link", look)
+        monkeypatch.setattr(walk, "is_link", look)
     else:
         real_find = Beneath.find
 
