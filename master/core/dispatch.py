@@ -188,16 +188,17 @@ class Dispatch:
 
     def log_grows(self, node: str, launch_id: str, size: int, limit: int) -> None:
         """The log of an attempt is near its limit; nothing where there is none."""
-        task = self.find(node, launch_id)
-        if limit and task is not None and self.large_logs.get(task.id) != (launch_id, size, limit):
+        task = self.find(node, launch_id) if limit else None
+        if task is not None and self.large_logs.get(task.id) != (launch_id, size, limit):
             self.large_logs[task.id] = (launch_id, size, limit)
             self._book.changed(task)
 
     def log_warning(self, task: Task) -> Message | None:
         """What to say of a log that is near its limit."""
-        launch_id, size, limit = self.large_logs.get(task.id, ("", 0, 0))
-        if sent_as(task.allocation, launch_id) is None:
+        large = self.large_logs.get(task.id)
+        if large is None or sent_as(task.allocation, large[0]) is None:
             return None
+        _, size, limit = large
         return Message("large_log", size=size, limit=limit)
 
     def exited(self, node: str, exit_: Exit, now: float) -> None:

@@ -27,7 +27,7 @@ from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, Patie
 from master.nodes.pacing import PacedReader
 from master.nodes.questions import Questions
 from wire import agent as wire
-from wire.framing import FrameError, encode
+from wire.framing import FrameError
 
 log = logging.getLogger("muster.link")
 
@@ -44,6 +44,14 @@ def pause_s(patience: Patience, failures: int, chance: float) -> float:
     first, longest = BACKOFF_S[patience]
     # Without the inner limit the power would be too large for a float, some hours after a node went away.
     return min(first * 2.0 ** min(failures - 1, 32), longest) * (1 + chance / 2)
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _encoded(message: Any) -> bytes:
+    """A message as a line."""
+    return _encode(message) + b"\n"
 
 
 class Identity(Protocol):
@@ -226,7 +234,7 @@ class Link:
             return False
         if not self._out:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._out.append(encode(message))
+        self._out.append(_encoded(message))
         return True
 
     def _flush(self) -> None:
@@ -244,7 +252,7 @@ class Link:
         self._out.clear()
         hello = self._identity.hello()
         hello["sampling"] = self.sampling
-        transport.write(encode(hello))
+        transport.write(_encoded(hello))
 
     def disconnected(self, error: Exception | None) -> None:
         """Wake `run`."""
@@ -374,7 +382,7 @@ class Link:
         self._adopting, self._inventories_to_skip = facts, 1
         entries = [_as_lost(one) for one in lost]
         if self._transport is not None:
-            self._transport.write(encode(wire.Adopt(op="adopt", attempts=entries)))
+            self._transport.write(_encoded(wire.Adopt(op="adopt", attempts=entries)))
 
     def _inventoried(self, seen: list[Seen]) -> None:
         facts = self._adopting
@@ -407,7 +415,7 @@ class Link:
         self._asked_to_retire = version
         self._retire_by = time.monotonic() + RETIRE_S
         if self._transport is not None:
-            self._transport.write(encode(wire.Retire(op="retire")))
+            self._transport.write(_encoded(wire.Retire(op="retire")))
 
 
 def _as_lost(seen: Seen) -> wire.Lost:
