@@ -1,4 +1,5 @@
-"""Where the master is: turns conf.json, `--master` or the environment into hosts and ports. Connects to nothing."""
+"""Where the master is: turns conf.json, `--master`, the environment or the last log-in into hosts and ports, and finds
+what a log-in there left. Connects to nothing."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from client.logins import Login, Logins
     from client.trust import Trust
 
 DEFAULT_DATA_PORT = 63005
@@ -15,6 +17,11 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 PLAIN = "plain://"
 """In front of HOST[:PORT]: the master there does not speak TLS (`tls: off` in its conf.json)."""
 _CONF = "conf.json"
+_NO_CONF = "there is no conf.json here or in a folder above"
+_NOWHERE = (
+    f"{_NO_CONF}: give --conf FILE or --master HOST[:PORT] (or set MUSTER_CONF or MUSTER_MASTER), log in with "
+    "`muster login HOST`, or make one with `muster init`"
+)
 _PORTS = ("data_port", "train_state_port", "monitor_port")
 
 
@@ -22,7 +29,8 @@ class Address:
     """A host and its ports. `train_state` and `monitor` are None where only the data port is known so far.
 
     `same_machine`: paths of ours mean the same to the master. `trust`: whom to take for the master; None where the
-    connection is not encrypted.
+    connection is not encrypted. `conf`: the conf.json that tells it, if one does. `proxy`: the SOCKS proxy on the way,
+    if there is one; `token`: what `muster login` keeps for this master.
     """
 
     def __init__(self, host: str, data: int, train_state: int | None = None, monitor: int | None = None) -> None:
@@ -32,23 +40,78 @@ class Address:
         self.monitor = monitor
         self.same_machine = host in LOOPBACK
         self.trust: Trust | None = None
+        self.conf: str | None = None
+        self.proxy = ""
+        self.token: str | None = None
+
+    @property
+    def name(self) -> str:
+        """By what a log-in there is kept: this machine has many names."""
+        return f"{LOOPBACK[0]}:{self.data}" if self.host in LOOPBACK else str(self)
+
+    @property
+    def is_here(self) -> bool:
+        """Is what is said to it heard on this machine only?"""
+        return self.host in LOOPBACK or self.host.startswith("127.")
 
     def __str__(self) -> str:
         return f"{self.host}:{self.data}"
 
 
-def find(conf: str | None = None, master: str | None = None) -> Address:
-    """The address that was asked for; else MUSTER_MASTER, MUSTER_CONF, conf.json here or above, in that order.
+def find(
+    conf: str | None = None, master: str | None = None, proxy: str | None = None, *, closed: bool = True
+) -> Address:
+    """The address that was asked for; else MUSTER_MASTER, MUSTER_CONF, conf.json here or above, where somebody logged
+    in last, in that order; with what a log-in there left, which must be `closed` to others. `proxy`: else
+    MUSTER_PROXY, else the log-in's.
 
     Raises ConfigError when none of them is there or the one that is makes no sense.
     """
-    if master:
-        return parse(master)
-    if conf:
-        return read_conf(conf)
-    if os.environ.get("MUSTER_MASTER"):
-        return parse(os.environ["MUSTER_MASTER"])
-    return read_conf(conf_path())
+    address = _find(conf, master)
+    logins = _logins()
+    kept = logins.of(address.name, closed=closed) if logins is not None else None
+    if kept is not None:
+        address.token = kept.token
+    if not address.is_here:
+        address.proxy = proxy or os.environ.get("MUSTER_PROXY") or (kept.proxy if kept is not None else "")
+    return address
+
+
+def _find(conf: str | None, master: str | None) -> Address:
+    path = conf_in_use(conf, master)
+    if path is not None:
+        return read_conf(path)
+    last = None if master or os.environ.get("MUSTER_MASTER") else _last()
+    return parse(master or os.environ.get("MUSTER_MASTER") or (last.master if last is not None else ""))
+
+
+def conf_in_use(conf: str | None = None, master: str | None = None) -> str | None:
+    """The conf.json that says where the master is; None where something else does. Raises ConfigError where nothing
+    says it, and for one that is found and not obeyed."""
+    if master or (not conf and os.environ.get("MUSTER_MASTER")):
+        return None
+    chosen = conf or os.environ.get("MUSTER_CONF") or _found()
+    if chosen is not None:
+        return chosen
+    last = _last()
+    if last is None:
+        raise _config_error(_NOWHERE)
+    return last.conf
+
+
+def _last() -> Login | None:
+    logins = _logins()
+    return logins.last() if logins is not None else None
+
+
+def _logins() -> Logins | None:
+    """What `muster login` keeps; None where nobody ever logged in."""
+    folder = logins_folder()
+    if not os.path.isdir(folder):
+        return None
+    from client.logins import Logins
+
+    return Logins(folder)
 
 
 def conf_path(conf: str | None = None) -> str:
@@ -57,19 +120,17 @@ def conf_path(conf: str | None = None) -> str:
     One that was named is obeyed whoever wrote it; one that was found only if nobody else can have written it. Raises
     ConfigError for one that is not obeyed, and where there is none.
     """
-    chosen = conf or os.environ.get("MUSTER_CONF")
-    if chosen:
-        return chosen
+    chosen = conf or os.environ.get("MUSTER_CONF") or _found()
+    if chosen is None:
+        raise _config_error(f"{_NO_CONF}: give --conf FILE (or set MUSTER_CONF), or make one with `muster init`")
+    return chosen
+
+
+def _found() -> str | None:
     if os.path.lexists(_CONF):
         _check_ours(_CONF)
         return _CONF
-    found = _above()
-    if found is not None:
-        return found
-    raise _config_error(
-        "there is no conf.json here or in a folder above: give --conf FILE or --master HOST[:PORT] "
-        "(or set MUSTER_CONF or MUSTER_MASTER), or make one with `muster init`"
-    )
+    return _above()
 
 
 def _above() -> str | None:
@@ -155,9 +216,15 @@ def parse(text: str) -> Address:
     return address
 
 
+def logins_folder() -> str:
+    """Where `muster login` keeps what it is to remember."""
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(home, "muster", "logins")
+
+
 def _encrypt(address: Address, lies_at: str | None = None, shown_at: str | None = None) -> None:
     """Demand TLS of a master that others can listen to us talking with."""
-    if address.host in LOOPBACK or address.host.startswith("127."):
+    if address.is_here:
         return
     from client.trust import Trust
 
@@ -188,6 +255,7 @@ def read_conf(path: str) -> Address:
         raise _config_error(f"{path}: bind: an address is expected, not {bind!r}")
     address = Address({"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(bind, bind), *ports)  # noqa: S104
     address.same_machine = True
+    address.conf = os.path.abspath(path)
     if conf.get("tls") != "off":
         kept = str(conf.get("task_info") or "task_info")
         folder = os.path.join(os.path.dirname(path), os.path.expanduser(kept), "tls")

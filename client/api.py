@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from client.address import find
+from client.caller import token_for
 from client.nodes import NodeVerbs
 from client.task_list import list_all
 
@@ -20,19 +21,25 @@ if TYPE_CHECKING:
     from client.address import Address
     from client.caller import What
     from client.files import Files
+    from client.people import People
     from client.session import Session
     from client.shapes import AuditPage, Cancelled, Task, TaskPage, Why
 
     OnWarning = Callable[[str | None], object]
 
 
-def connect(conf: str | None = None, master: str | None = None, token: str | None = None) -> Client:
+def connect(
+    conf: str | None = None, master: str | None = None, token: str | None = None, proxy: str | None = None
+) -> Client:
     """A client of the master that conf.json `conf` describes or that listens at `master` (HOST[:PORT]).
 
-    Without either: MUSTER_MASTER, MUSTER_CONF, the conf.json of this folder or of one above. Raises ConfigError,
-    UnreachableError.
+    Without either: MUSTER_MASTER, MUSTER_CONF, the conf.json of this folder or of one above, the master of the last
+    `muster login`. `token` shows who one is; without one MUSTER_TOKEN does, or what `muster login` keeps. `proxy`:
+    socks5://HOST:PORT on the way to another machine, else MUSTER_PROXY. Raises ConfigError, UnreachableError,
+    UnauthenticatedError.
     """
-    client = Client(find(conf, master), token or os.environ.get("MUSTER_TOKEN"))
+    address = find(conf, master, proxy)
+    client = Client(address, token_for(address, token))
     client.session.connect()
     return client
 
@@ -154,6 +161,13 @@ class Client(NodeVerbs):
     def stop_master(self) -> None:
         """End the master; tasks run on."""
         self.call("server.stop", {}, repeatable=False)
+
+    @property
+    def people(self) -> People:
+        """Who one is; users, groups and tokens."""
+        from client.people import People
+
+        return People(self)
 
     @property
     def files(self) -> Files:

@@ -3,6 +3,8 @@ parameters; those are what `client.api`, `client.nodes` and `client.files` add."
 
 from __future__ import annotations
 
+import os
+
 from client.session import CALL_TIMEOUT_S, Session
 
 TYPE_CHECKING = False
@@ -16,19 +18,30 @@ if TYPE_CHECKING:
 _PORTS = {"tasks": "train_state_port", "nodes": "monitor_port"}
 
 
+def token_for(address: Address, given: str | None) -> str | None:
+    """What is shown to this master: the token that was given, else MUSTER_TOKEN, else what a log-in there left. An
+    empty one is none; a wrong one is refused by the master, and no other is tried."""
+    said = (given or "").strip() or os.environ.get("MUSTER_TOKEN", "").strip()
+    return said or address.token
+
+
 class Caller:
     """Use it as a context manager, or `close()` it. Not for use by several threads at once."""
 
     def __init__(self, address: Address, token: str | None = None, session: Session | None = None) -> None:
         self.address = address
         self.token = token
-        self.session = session or Session(address.host, address.data, token, trust=address.trust)
+        self.session = session or Session(address.host, address.data, token, trust=address.trust, proxy=address.proxy)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def use_token(self, token: str) -> None:
+        """Show this token from now on, over each connection that is opened."""
+        self.token = self.session.token = token
 
     def close(self) -> None:
         """Close the connection."""

@@ -36,7 +36,8 @@ class ConnectionLostError(Exception):
 
 class Session:
     """A connection to HOST:PORT, opened at the first use. Not for use by several threads at once. `trust`: it is
-    encrypted, and only to the master whom that names."""
+    encrypted, and only to the master whom that names. `token`: shown over each connection, before anything is asked;
+    never in plain text to another machine. `proxy`: the SOCKS proxy on the way."""
 
     def __init__(
         self,
@@ -45,12 +46,15 @@ class Session:
         token: str | None = None,
         patience: float = PATIENCE_S,
         trust: Trust | None = None,
+        *,
+        proxy: str = "",
     ) -> None:
         self.host = host
         self.port = port
         self.token = token
         self.patience = patience
         self.trust = trust
+        self.proxy = proxy
         self.on_retry: Callable[[str], None] | None = None
         self._socket: socket.socket | None = None
         self._decoder = LineDecoder(REPLY_LIMIT)
@@ -131,6 +135,7 @@ class Session:
     def _log_in(self) -> None:
         from wire.errors import BadRequestError, MusterError
 
+        self._check_unheard()
         try:
             self._exchange("auth.token", {"token": self.token}, time.monotonic() + CONNECT_TIMEOUT_S)
         except MusterError as error:
@@ -139,7 +144,30 @@ class Session:
                 raise
             raise BadRequestError("this master knows no log-ins: leave --token and MUSTER_TOKEN away") from None
 
+    def check_unheard(self) -> None:
+        """Connect, and raise ForbiddenError where others could hear what we say; UnreachableError."""
+        self.connect()
+        self._check_unheard()
+
+    def _check_unheard(self) -> None:
+        if self.trust is not None or self._socket is None:
+            return
+        here, there = self._socket.getsockname()[0], self._socket.getpeername()[0]
+        if not self.proxy and (here == there or there.startswith("127.")):
+            return
+        self.close()
+        from wire.errors import ForbiddenError
+
+        raise ForbiddenError(
+            f"the connection to {self.host} is not encrypted, so neither password nor token is sent over it: leave "
+            "plain:// away, or take a way that is (ssh -L, a VPN's end on this machine)"
+        )
+
     def _dial(self) -> socket.socket:
+        if self.proxy:
+            from client.proxy import dial
+
+            return dial(self.proxy, self.host, self.port, CONNECT_TIMEOUT_S)
         # As bytes where that is possible: for a str the interpreter loads its idna codec, which is felt at each start.
         host: Any = self.host.encode() if self.host.isascii() else self.host
         sock = socket.create_connection((host, self.port), CONNECT_TIMEOUT_S)

@@ -279,3 +279,117 @@ class Cancelled(TypedDict):
     refused: dict[str, str]
     codes: dict[str, str]
     messages: dict[str, Message]
+
+
+class Who(TypedDict):
+    """Who one is to the master; `user` is None for nobody. `scopes`: what one may do, `via`: how one came in; `until`:
+    seconds since the epoch, None: no end. `is_shared`: whether users were ever added."""
+
+    user: str | None
+    display: str
+    role: str
+    scopes: list[str]
+    via: str
+    groups: list[str]
+    until: float | None
+    is_shared: bool
+
+
+class LoggedIn(TypedDict):
+    """The answer to a log-in: the `token` that stands for it, told this once, and when it ends (seconds since the
+    epoch)."""
+
+    user: str
+    role: str
+    id: str
+    token: str
+    until: float
+
+
+class User(TypedDict):
+    """A user, as admins see him. Times in seconds since the epoch; `disabled`: by whom, or None; `is_owner_only`:
+    nobody added him, he owned tasks before there were users."""
+
+    id: int
+    name: str
+    display: str
+    role: str
+    mail: str
+    language: str
+    groups: list[str]
+    mentors: list[str]
+    added_at: float
+    added_by: str
+    expires_at: float | None
+    disabled: str | None
+    has_password: bool
+    is_owner_only: bool
+    log_ins: int
+    tokens: int
+
+
+class Disabled(TypedDict):
+    """What became of a disabled user's tasks, by id."""
+
+    held: list[int]
+    running: list[int]
+    cancelled: list[int]
+
+
+class Link(TypedDict):
+    """A `link` with which the user chooses a password once, and until when (seconds since the epoch)."""
+
+    name: str
+    link: str
+    until: float
+
+
+class Claimed(TypedDict):
+    """How many tasks have another owner now."""
+
+    count: int
+
+
+class Group(TypedDict):
+    """A group: members, and the mentors who look after their tasks, by name."""
+
+    id: int
+    name: str
+    members: list[str]
+    mentors: list[str]
+
+
+Token = TypedDict(
+    "Token",
+    {
+        "id": str,
+        "user": str,
+        "kind": str,
+        "label": str,
+        "scopes": "list[str] | None",
+        "made_at": float,
+        "made_by": str,
+        "from": str,
+        "expires_at": "float | None",
+        "used_on": "float | None",
+        "is_this": bool,
+    },
+)
+"""A token, or a log-in (`kind` is `session`), without its secret. Times in seconds since the epoch; `scopes` is None
+where it is not confined."""
+
+
+class TokenMade(TypedDict):
+    """A new token, told this once."""
+
+    id: str
+    token: str
+    user: str
+    scopes: list[str] | None
+    expires_at: float | None
+
+
+class Revoked(TypedDict):
+    """The ids of what opens nothing any more."""
+
+    ids: list[str]

@@ -38,7 +38,8 @@ def wait(
     wanted = list(dict.fromkeys(ids))
     deadline = None if timeout is None else time.monotonic() + timeout
     where, asked = caller.address, caller.session
-    pushes = Session(where.host, caller.push_port("tasks"), caller.token, asked.patience, where.trust)
+    port = caller.push_port("tasks")
+    pushes = Session(where.host, port, caller.token, asked.patience, where.trust, proxy=where.proxy)
     pushes.on_retry = asked.on_retry
     wait = _Wait(caller, pushes, wanted, until, silence_s)
     try:

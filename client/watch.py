@@ -25,7 +25,8 @@ def watch(caller: Caller, what: What, silence_s: float = SILENCE_S) -> Iterator[
     Raises UnreachableError when the connection breaks: what changed meanwhile is in the next watch's snapshot.
     """
     where = caller.address
-    session = Session(where.host, caller.push_port(what), caller.token, patience=0, trust=where.trust)
+    port = caller.push_port(what)
+    session = Session(where.host, port, caller.token, patience=0, trust=where.trust, proxy=where.proxy)
     try:
         yield {"method": "snapshot", "params": session.call("subscribe", {}, repeatable=False)}
         yield from changes(session, silence_s)

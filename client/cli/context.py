@@ -6,11 +6,11 @@ stdout carries the answer and nothing else; whatever is said about it goes to st
 from __future__ import annotations
 
 import json
-import os
 import sys
 
 from client.address import Address, find
 from client.api import Client
+from client.caller import token_for
 from client.cli.terminal import note, said_yes
 from client.long_json import dumps
 
@@ -40,14 +40,20 @@ class Context:
     def client(self) -> Client:
         """The connection to the master; made here, opened by its first call."""
         if self._client is None:
-            token = self.options.token or os.environ.get("MUSTER_TOKEN")
-            where = find(self.options.conf, self.options.master)
-            if where.trust is not None:
-                where.trust.wanted = getattr(self.options, "ca_fingerprint", None) or where.trust.wanted
-                where.trust.ask = _ask_authority
-            self._client = Client(where, token)
+            where = self.find()
+            self._client = Client(where, token_for(where, self.options.token))
             self._client.session.on_retry = _RetryNotice()
         return self._client
+
+    def find(self, host: str | None = None, *, closed: bool = True) -> Address:
+        """Where the master is: at `host` (HOST[:PORT]), or where the options say; see `client.address.find`. An unknown
+        authority is asked about."""
+        options = self.options
+        where = find(None if host else options.conf, host or options.master, options.socks, closed=closed)
+        if where.trust is not None:
+            where.trust.wanted = options.ca_fingerprint or where.trust.wanted
+            where.trust.ask = _ask_authority
+        return where
 
     def close(self) -> None:
         """Close the connection, if one was made."""

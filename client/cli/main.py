@@ -38,7 +38,7 @@ RIGHT_WORDS = {
     "sacct": "`muster queue --all --since 1d` shows what ended",
 }
 """What people type who come from elsewhere, and what it is called here."""
-_GLOBAL_WITH_VALUE = ("--conf", "--master", "--token", "--ca-fingerprint")
+_GLOBAL_WITH_VALUE = ("--conf", "--master", "--token", "--ca-fingerprint", "--proxy")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -101,7 +101,8 @@ def _without_command(options: list[str]) -> int:
         return 0
     unknown = [option for option in options if option not in ("-h", "--help")]
     if unknown:
-        sys.stderr.write(f"error: usage: a command is missing after {unknown[0]}; see `muster --help`\n")
+        name = unknown[0].partition("=")[0]  # what follows may be a token
+        sys.stderr.write(f"error: usage: a command is missing after {name}; see `muster --help`\n")
         return 2
     print(_overview())
     return 0 if options else 2

@@ -27,9 +27,7 @@ STATUS = "influx.json"
 
 def conf_of(options: argparse.Namespace) -> str | None:
     """The conf.json of the master in use; None where it is named otherwise, so that its files may lie anywhere."""
-    if options.master or (not options.conf and os.environ.get("MUSTER_MASTER")):
-        return None
-    return address.conf_path(options.conf)
+    return address.conf_in_use(options.conf, options.master)
 
 
 def is_configured(conf: str) -> bool:

@@ -41,7 +41,7 @@ class EndableSession(Session):
     screen sees that it failed, and that is sooner than the patience of a script."""
 
     def __init__(self, address: Address, port: int, token: str | None, ended: threading.Event) -> None:
-        super().__init__(address.host, port, token, patience=0, trust=address.trust)
+        super().__init__(address.host, port, token, patience=0, trust=address.trust, proxy=address.proxy)
         self._ended = ended
 
     def break_off(self) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from client.cli.context import Context
 
-_NOT_IN_SCRIPTS = ("conf", "master", "token", "script", "batch", "request_id")
+_NOT_IN_SCRIPTS = ("conf", "master", "token", "proxy", "ca_fingerprint", "script", "batch", "request_id")
 
 
 def arguments(parser: argparse.ArgumentParser, *, batch: bool) -> None:

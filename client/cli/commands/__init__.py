@@ -51,7 +51,12 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Files": {"files": "look at, fetch, send and order files in the visible folders"},
     "Environments": {"env": "Python environments: which there are, and what they hold"},
-    "People": {"audit": "who changed what, and who was refused"},
+    "People": {
+        "login": "come in with a name and a password; from then on this PC finds the master",
+        "logout": "end that log-in",
+        "whoami": "who one is, and what one may do",
+        "audit": "who changed what, and who was refused",
+    },
     "For programs": {
         "api": "ask the master for any verb; what it can be asked, by whom, and what it answers",
         "completion": "print a completion script for bash or zsh",
@@ -91,7 +96,10 @@ def build_parser(name: str, prog: str = "muster") -> Parser:
         "--conf", metavar="FILE", help="the master's conf.json (default: MUSTER_CONF, conf.json here or above)"
     )
     shared.add_argument("--master", metavar="HOST[:PORT]", help="a master elsewhere (default: MUSTER_MASTER)")
-    shared.add_argument("--token", metavar="TOKEN", help="who you are (better: MUSTER_TOKEN)")
+    shared.add_argument("--token", metavar="TOKEN", help="who you are (better: MUSTER_TOKEN, or `muster login`)")
+    shared.add_argument(
+        "--proxy", dest="socks", metavar="URL", help="the way there: socks5://HOST:PORT (or MUSTER_PROXY)"
+    )
     shared.add_argument("--ca-fingerprint", metavar="sha256:…", help="at the first use: whose authority to pin")
     shared.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     return parser

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from importlib import import_module
+
+from client.cli.arguments import family
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,39 +33,14 @@ ACTIONS = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add the actions, each a command of its own."""
-    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION", title="actions")
-    for name, text in ACTIONS.items():
-        module = import_module(f"client.cli.commands.node.{name}")
-        action = actions.add_parser(
-            name,
-            help=text,
-            description=module.__doc__,
-            epilog=module.EXAMPLES,
-            formatter_class=parser.formatter_class,
-            allow_abbrev=False,
-        )
-        module.arguments(action)
-        _add_shared(action)
-
-
-def _add_shared(parser: argparse.ArgumentParser) -> None:
-    """What every command takes may stand behind the action, too. It has no defaults here: they would go before what
-    was said in front of it."""
-    for option in ("--conf", "--master", "--token", "--ca-fingerprint"):
-        parser.add_argument(option, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    family.add_actions(parser, __name__, ACTIONS)
 
 
 def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
     """Read the command line."""
-    options = parser.parse_args(argv)
-    module = import_module(f"client.cli.commands.node.{options.action}")
-    if hasattr(module, "check"):
-        module.check(parser, options)
-    return options
+    return family.parse(parser, argv, __name__)
 
 
 def run(context: Context) -> int:
     """Do it."""
-    code: int = import_module(f"client.cli.commands.node.{context.options.action}").run(context)
-    return code
+    return family.run(context, __name__)

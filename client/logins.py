@@ -1,0 +1,123 @@
+"""What `muster login` keeps: one file a master, mode 0600, with the token that stands for the log-in.
+
+Owns the files (`~/.config/muster/logins`) and who may have access to them. Asks no master.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_END = ".json"
+_MINE, _CLOSED, _UNCHANGED = 0o600, 0o077, 0o022
+
+
+class Login:
+    """A log-in. `name`: the master's, as `client.address.Address.name`; it is found again at `master`
+    (HOST:PORT, `plain://` included), or by the file `conf`. `until`: it ends then (seconds since the epoch). `proxy`:
+    the SOCKS proxy that it was made through, or empty."""
+
+    def __init__(
+        self, name: str, token: str, *, user: str, until: float, master: str, conf: str | None = None, proxy: str = ""
+    ) -> None:
+        self.name = name
+        self.token = token
+        self.user = user
+        self.until = until
+        self.master = master
+        self.conf = conf
+        self.proxy = proxy
+
+
+class Logins:
+    """Those of a folder; it need not be there yet."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def of(self, name: str, *, closed: bool = True) -> Login | None:
+        """The log-in at a master, if there is one. Raises ConfigError for a file that others can change, or read,
+        unless it need not be `closed` to them."""
+        return self._read(name, self._path(name), _CLOSED if closed else _UNCHANGED)
+
+    def last(self) -> Login | None:
+        """The newest log-in, to be found again: its token is not to be used, for others may have read it. Raises
+        ConfigError."""
+        from urllib.parse import unquote
+
+        try:
+            found = [entry for entry in os.scandir(self._folder) if entry.name.endswith(_END)]
+            newest = max(found, key=lambda entry: entry.stat().st_mtime_ns, default=None)
+        except OSError as error:
+            raise _fault(self._folder, error) from None
+        return None if newest is None else self._read(unquote(newest.name.removesuffix(_END)), newest.path, _UNCHANGED)
+
+    def keep(self, login: Login) -> None:
+        """Remember a log-in in the place of the one before at this master. Raises ConfigError."""
+        path = self._path(login.name)
+        draft = f"{path}.{os.getpid()}.new"
+        kept = {key: value for key, value in vars(login).items() if key != "name"}
+        try:
+            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            try:
+                with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MINE), "w", encoding="utf-8") as file:
+                    json.dump(kept, file)
+                os.replace(draft, path)
+            finally:
+                if os.path.exists(draft):
+                    os.unlink(draft)
+        except OSError as error:
+            raise _fault(error.filename or path, error) from None
+
+    def forget(self, name: str) -> bool:
+        """Remember the log-in at this master no more; whether there was one. Raises ConfigError."""
+        try:
+            os.unlink(self._path(name))
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise _fault(self._path(name), error) from None
+        return True
+
+    def _path(self, name: str) -> str:
+        from urllib.parse import quote
+
+        return os.path.join(self._folder, quote(name, safe="") + _END)
+
+    def _read(self, name: str, path: str, forbidden: int) -> Login | None:
+        try:
+            with open(path, encoding="utf-8") as file:
+                _check_closed(path, os.fstat(file.fileno()), forbidden)
+                kept: dict[str, Any] = json.load(file)
+            return Login(name, **kept)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _fault(path, error) from None
+        except (ValueError, TypeError):
+            raise _config_error(f"{path}: this is no log-in: remove it, and `muster login` again") from None
+
+
+def _check_closed(path: str, state: os.stat_result, forbidden: int) -> None:
+    """Raise ConfigError unless the file is the user's own and its mode gives others none of what is `forbidden`."""
+    if state.st_uid != os.geteuid():
+        raise _config_error(f"{path}: the log-in belongs to uid {state.st_uid}, not to you, and is not used")
+    if state.st_mode & forbidden:
+        raise _config_error(
+            f"{path}: others can read the log-in (mode {state.st_mode & 0o777:o}), so it is not used: `muster logout` "
+            "ends it, `muster login` makes another (or `chmod 600` the file, if nobody has read it)"
+        )
+
+
+def _fault(path: str, error: OSError) -> Exception:
+    return _config_error(f"{path}: the log-in cannot be kept or read: {error.strerror}")
+
+
+def _config_error(message: str) -> Exception:
+    from wire.errors import ConfigError
+
+    return ConfigError(message)
