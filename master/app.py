@@ -258,6 +258,7 @@ class Master:
             if self.directory is not None:
                 self.directory.close()
             executor.close()
+            self.audit.flush()  # whatever becomes of the rest
             await engine.close()
             news.close()
             self.audit.close()

@@ -30,13 +30,13 @@ from master.verbs.repeats import answered
 from master.verbs.surroundings import Surroundings
 from master.verbs.table import VERBS
 from master.verbs.turns import Job, Turns, Work
-from wire.errors import ForbiddenError, MusterError, UnauthenticatedError, UnknownMethodError
+from wire.errors import ForbiddenError, MusterError, UnknownMethodError
 from wire.message import Message
 
 log = logging.getLogger("muster.verbs")
 
 CHANGES = frozenset(name for name, verb in VERBS.items() if verb.is_audited)
-"""The verbs whose every call is written into the audit log; of others only who may not call them."""
+"""The verbs whose every call is written into the audit log; of others only whom we know and who may not call them."""
 
 OnResult = Callable[[Any, MusterError | None], None]
 """Told once what came of a call: the result, or the error."""
@@ -243,7 +243,7 @@ class Calls:
         done(result, None if error is None else self.told(error, name, params))
 
     def _note(self, name: str, params: dict[str, Any], result: Any, *, error: BaseException | None = None) -> None:
-        if name in CHANGES or (isinstance(error, ForbiddenError | UnauthenticatedError) and name in VERBS):
+        if name in CHANGES or (isinstance(error, ForbiddenError) and name in VERBS):
             note(self._door.master.audit, self.caller, name, params, result, error=error)
 
     async def _in_turns(self, work: Work) -> Any:

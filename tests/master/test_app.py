@@ -17,7 +17,7 @@ from master.durable.store import Store
 from master.ports.hub import Hub
 from master.tls.entrance import Listener
 from tests.conftest import LabMaker
-from tests.master.in_process import run
+from tests.master.in_process import Peer, run
 from tests.ports import free_ports
 from tests.waiting import run_story, settled
 from wire.errors import ConfigError, LockedError
@@ -93,6 +93,26 @@ def test_a_start_is_refused_where_what_belongs_to_somebody_has_two_names(make_la
     conf.write_text(json.dumps({**said, "visible_folders": ["data", "hers"], "files": {"data/{user}": "own"}}))
     with pytest.raises(ConfigError, match="could be got round"):
         asyncio.run(Master(load_config(conf)).run())
+
+
+def test_what_ends_a_master_is_the_last_line_of_its_audit_log(make_lab: LabMaker) -> None:
+    config = load_config(make_lab(nodes=[]))
+
+    async def story() -> None:
+        running = asyncio.create_task(Master(config).run())
+        while True:
+            try:
+                peer = Peer(*await asyncio.open_connection("127.0.0.1", config.ports.data_port))
+                break
+            except ConnectionRefusedError:
+                await asyncio.sleep(0)
+        await peer.call("server.stop")
+        peer.writer.close()
+        await running
+
+    run_story(story())
+    lines = (config.task_info / "audit" / "audit.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [(line["verb"], line["result"]) for line in map(json.loads, lines)] == [("server.stop", "ok")]
 
 
 def test_a_master_runs_until_it_is_stopped_and_its_epoch_is_durable(make_lab: LabMaker) -> None:

@@ -148,6 +148,7 @@ def test_who_is_refused_is_told_with_the_code_of_the_error(tmp_path: Path, monke
             await bob.refusal("task.move", id=1)
             nobody = await peer_as(master, Caller("127.0.0.1"), monkeypatch)
             await nobody.refusal("task.start", id=1)
+            await nobody.refusal("task.list")  # anybody may knock, as often as he likes
             assert told(master)[1:] == [
                 ("bob", "node.drain", "a", "forbidden"),
                 ("bob", "task.release", "1", "forbidden"),
