@@ -198,7 +198,6 @@ class Master:
         check_conf(self.config)
         self._check(nodes)
         self.directory = Directory.of(self.config)
-        self.services = _services(self.config.task_info)
         make_folders(self.config)
         give_folder_to_group(self.config)
         self._close_task_info()
@@ -211,6 +210,7 @@ class Master:
             witness=witness_path(self.config.server_log),
         )
         image = store.open()
+        self.services = _services(self.config.task_info)  # those of a master that runs there are its own
         failpoint.reach("start.loaded")
         for loss in store.damage:
             log.warning("not seen by anybody yet: %s", loss.what)

@@ -10,7 +10,7 @@ import pytest
 
 from client.api import Client, connect
 from tests.system.lab import Lab
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 from wire.errors import MusterError
 
 
@@ -76,3 +76,15 @@ def test_what_was_said_of_people_outlives_a_kill(lab: Lab) -> None:
     with connect(conf=str(lab.conf), token=token) as ann:
         assert ann.call("auth.whoami", {})["user"] == "ann"
         assert ann.show(task)["owner"] == "ann"
+
+
+def test_a_service_comes_in_from_the_first_start_on_and_a_start_that_is_refused_does_not_shut_it_out(lab: Lab) -> None:
+    def as_metrics() -> str | None:
+        token = (lab.task_info / "services" / "metrics").read_text(encoding="ascii").strip()
+        with connect(conf=str(lab.conf), token=token) as service:
+            via: str | None = service.call("auth.whoami", {})["via"]
+            return via
+
+    assert as_metrics() == "service"
+    assert lab.launch_master().wait(PATIENCE_S) != 0, "another master works on the folder"
+    assert as_metrics() == "service"
