@@ -35,6 +35,7 @@ def task_page(task: Task, now: float) -> list[tuple[str, str]]:
         ("log", harmless(task["log_path"])),
         ("needs", _needs(task)),
         ("runs on", "; ".join(_place(entry["node"], entry["gpus"]) for entry in task["allocation"])),
+        ("runs as", harmless(", ".join(dict.fromkeys(entry.get("run_as", "") for entry in task["allocation"])))),
         ("after", ", ".join(f"{entry['id']}:{entry['on']}" for entry in task["after"])),
         ("priority", _priority(task)),
         ("time limit", duration(limit) if limit else ""),

@@ -13,11 +13,11 @@ from typing import Literal
 import msgspec
 
 REACHABLE, HOST_KEY, LOG_IN = "reachable", "host_key", "log_in"
-PYTHON, AGENT, ENVIRONMENT, CLOCK = "python", "agent", "environment", "clock"
+PYTHON, AGENT, ACCOUNT, ENVIRONMENT, CLOCK = "python", "agent", "account", "environment", "clock"
 CONDA, SHARED_FOLDERS, DISK = "conda", "shared_folders", "disk"
 GPUS, START, TAKES_TASKS = "gpus", "start", "takes_tasks"
 CHECKS = (
-    *(REACHABLE, HOST_KEY, LOG_IN, PYTHON, AGENT, ENVIRONMENT, CLOCK, TAKES_TASKS),
+    *(REACHABLE, HOST_KEY, LOG_IN, PYTHON, AGENT, ACCOUNT, ENVIRONMENT, CLOCK, TAKES_TASKS),
     *(SHARED_FOLDERS, CONDA, DISK, GPUS, START),
 )  # fmt: skip
 """In the order in which they are told: what keeps one from the next comes first."""

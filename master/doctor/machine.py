@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from master.core.inventory import Facts
 from master.doctor.finding import (
+    ACCOUNT,
     AGENT,
     CLOCK,
     CONDA,
@@ -49,6 +51,18 @@ def agent(config: NodeConfig, version: str, ours: str, age_s: float | None) -> F
     if config.driver == "report":
         cure = "the agent's own log on the machine says why it could not take over the master's"
     return warning(AGENT, f"its version is {version}, the master's is {ours}{since}", cure)
+
+
+def account(facts: Facts) -> Finding:
+    """Whose rights tasks have there."""
+    if facts.can_run_as:
+        return ok(ACCOUNT, "tasks run as their owners, where these have an account there")
+    if not facts.account:
+        return skipped(ACCOUNT, "its agent does not say as whom it runs")
+    if facts.uid == 0:
+        cure = "in a container give it CAP_SETUID, CAP_SETGID, CAP_CHOWN and CAP_KILL"
+        return warning(ACCOUNT, "its agent is root and cannot run tasks as their owners", cure)
+    return ok(ACCOUNT, f"all tasks run as {facts.account}, which keeps nobody's apart from another's")
 
 
 def environment(config: NodeConfig, login_fault: str) -> Finding:
@@ -151,6 +165,11 @@ SIGNS_OF_CONDA = ("conda-meta", "bin/activate", "bin/conda", "condabin")
 def only_venvs(prefix: str) -> Finding:
     """A prefix may be a folder of virtual environments, each of which brings what it needs."""
     return skipped(CONDA, f"{prefix} holds no conda of its own; what lies in {prefix}/envs is used without one")
+
+
+def no_conda_as_root() -> Finding:
+    """What lies in a shared folder is whoever's may write there."""
+    return skipped(CONDA, "its agent is root, and you have no account there as which to activate it")
 
 
 def no_conda(prefix: str) -> Finding:

@@ -83,16 +83,18 @@ class Links(Protocol):
         env: Mapping[str, str] | None = None,
         stdin: str = "",
         timeout_s: float = ...,
+        run_as: str | None = ...,
     ) -> Probed:
         """Run a short command on a node. Raises NotFoundError, NodeUnreachableError."""
 
 
 class Lab(msgspec.Struct, frozen=True):
-    """What the doctor may look at."""
+    """What the doctor may look at. `account`: of who asks, on the nodes."""
 
     core: Core
     fleet: Links
     config: Config
+    account: str | None = None
 
 
 class Round(msgspec.Struct, frozen=True):
@@ -245,13 +247,14 @@ class Examination:
         stdin: str = "",
         cwd: str = "/",
         env: Mapping[str, str] | None = None,
+        run_as: str | None = None,
     ) -> Probed:
         """Raises NodeUnreachableError."""
         async with self._probes:
             try:
                 async with asyncio.timeout(limit_s + LATE_S):
                     return await self._fleet.probe(
-                        self._node.name, argv, cwd=cwd, env=env, stdin=stdin, timeout_s=limit_s
+                        self._node.name, argv, cwd=cwd, env=env, stdin=stdin, timeout_s=limit_s, run_as=run_as
                     )
             except TimeoutError:
                 raise NodeUnreachableError(f"its agent did not answer within {limit_s + LATE_S:.0f} s") from None
@@ -275,6 +278,7 @@ class Examination:
         return [
             machine.python(facts.python),
             self._agent(facts.version, told.age),
+            machine.account(facts),
             machine.environment(self._config, facts.login_fault),
             machine.clock(asked_at, told.now, answered_at),
             *machine.disks(told.disks),
@@ -290,8 +294,11 @@ class Examination:
             return [machine.no_conda(prefix)]
         if not await self._this.nonces.holds(prefix, machine.SIGNS_OF_CONDA):
             return [machine.only_venvs(prefix)]
+        account, facts = self._this.lab.account, self._node.facts
+        if account is None and facts is not None and facts.can_run_as:
+            return [machine.no_conda_as_root()]
         argv = environments.question(environments.BASE, "python", prefix)
-        probed = await self._ask(argv, CONDA_S, env=self._this.lab.config.task_env)
+        probed = await self._ask(argv, CONDA_S, env=self._this.lab.config.task_env, run_as=account)
         try:
             told = environments.read_answer(environments.BASE, self._node.name, probed, environments.Python)
         except (NotFoundError, ConflictError, NodeUnreachableError) as error:

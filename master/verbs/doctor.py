@@ -42,7 +42,7 @@ def doctor(context: Context, params: Names) -> Awaitable[list[Examined]]:
         context.core.node(name)
     from master.doctor.node import Lab  # noqa: PLC0415  (seldom asked for, and much to load)
 
-    lab = Lab(context.core, context.master.fleet, context.master.config)
+    lab = Lab(context.core, context.master.fleet, context.master.config, context.master.run_as(context.user))
     job = asyncio.get_running_loop().create_task(_examine(lab, names))
     _under_way.add(job)
     job.add_done_callback(_under_way.discard)

@@ -42,6 +42,8 @@ def test_only_the_ports_must_be_said_and_the_rest_has_the_documented_defaults(tm
     assert config.task_info == tmp_path / "task_info"
     assert config.conda == tmp_path / "envs/miniconda3"
     assert config.task_env == {"PYTHONUNBUFFERED": "1", "QT_QPA_PLATFORM": "offscreen"}
+    assert config.run_as_allowed == ()
+    assert load_config(conf(tmp_path, run_as_allowed=["svc", 998])).run_as_allowed == ("svc", 998)
     assert (config.scheduler.grace_s, config.scheduler.keep_history) == (10.0, 10_000)
     assert (config.limits.waiting_tasks, config.limits.connections_unidentified) == (200_000, 64)
     assert config.tls == "auto"
@@ -183,6 +185,9 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path: Path) -> None:
         ),
         ({"tls": "on"}, 'tls: found "on", expected "auto" or "off" or an object {…}'),
         ({"tls": {"cert": "a"}}, "tls: the key `key` is missing"),
+        ({"run_as_allowed": ["-svc"]}, "run_as_allowed[0]: found"),
+        ({"run_as_allowed": ["svc", -1]}, "run_as_allowed[1]: found -1"),
+        ({"run_as_allowed": "svc"}, "run_as_allowed: found"),
         ({"task_env": {"A": "1", "B": 2}}, "task_env.B: found 2, expected a text in quotes"),
         ({"task_env": {"A B": "1"}}, 'task_env: found "A B", expected names of letters, digits and _'),
         ({"scheduler": {"grace_s": -1}}, "scheduler.grace_s: found -1, expected a number >= 0.0"),

@@ -160,6 +160,27 @@ def test_what_is_asked_of_an_environment_runs_as_who_asks(root_lab: RootLab) -> 
     assert (lab.root / "asked").read_text(encoding="utf-8") == "carol\n"
 
 
+def test_the_doctor_activates_nothing_as_root(root_lab: RootLab) -> None:
+    lab = root_lab
+    first = lab.nodes[0]
+    conda = lab.root / "envs" / "miniconda3"
+    (conda / "bin").mkdir(parents=True)
+    (conda / "conda-meta").mkdir()
+    (conda / "bin" / "python").symlink_to("/usr/bin/python3")
+    (conda / "bin" / "conda").touch()
+    (conda / "bin" / "activate").write_text(f"id -un >> {lab.root}/asked; PATH={conda}/bin:$PATH\n", encoding="utf-8")
+    (lab.root / "asked").touch()
+    (lab.root / "asked").chmod(0o666)
+    lab.start_trusted()
+    told = lab.muster("node", "doctor", first, "--all").stdout
+    assert "you have no account there" in told
+    assert "tasks run as their owners" in told
+    assert (lab.root / "asked").read_text(encoding="utf-8") == ""
+    lab.be("carol")
+    lab.muster("node", "doctor", first)
+    assert (lab.root / "asked").read_text(encoding="utf-8") == "carol\n"
+
+
 def test_where_root_is_nobody_the_log_lies_where_all_logs_lie(root_lab: RootLab) -> None:
     """As over NFS, which takes root's rights from nodes; here it is the folder that takes nothing."""
     lab = root_lab

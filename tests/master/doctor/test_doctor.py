@@ -62,7 +62,7 @@ class Agent:
                 message = strict_loads(line.rstrip(b"\n"))
                 if message["op"] == "hello":
                     version, _ = archive.build()
-                    names = {"state_id": self.path, "hostname": self.path}  # machines of their own
+                    names = {"state_id": self.path, "hostname": self.path, "account": "lab"}  # machines of their own
                     welcome = {"op": "welcome", "version": version, **names, **FACTS}
                     writer.write(encode(welcome) + encode({"op": "inventory", "attempts": []}))
                 elif message["op"] == "probe":

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from master.core.inventory import NodeState
+from master.core.inventory import Facts, NodeState
 from master.doctor import folders, machine, way
 from master.doctor.finding import CHECKS, Finding, completed, fault, ok, skipped, warning, worst
 from master.doctor.folders import SILENT, Seen
@@ -143,6 +143,20 @@ def test_an_agent_of_another_version_is_told_with_both() -> None:
     assert (found.verdict, "a1" in found.told, "b2" in found.told) == ("warning", True, True)
     assert "`muster agents restart n`" in found.cure
     assert "the agent's own log" in machine.agent(ssh(driver="report"), "a1", "b2", None).cure
+
+
+@pytest.mark.parametrize(
+    ("told", "verdict", "words"),
+    [
+        ({"uid": 0, "account": "root", "can_run_as": True}, "ok", "as their owners"),
+        ({"uid": 1500, "account": "lab"}, "ok", "all tasks run as lab"),
+        ({"uid": 0, "account": "root"}, "warning", "cannot run tasks as their owners"),
+        ({"uid": 0}, "skipped", "does not say"),
+    ],
+)
+def test_it_is_told_whose_rights_tasks_have(told: dict[str, Any], verdict: str, words: str) -> None:
+    found = machine.account(Facts(boot_id="b", state_id="s", cpus=1, memory_mib=1, **told))
+    assert (found.verdict, words in found.told) == (verdict, True)
 
 
 def test_a_disk_is_told_once_with_all_its_folders() -> None:
