@@ -43,8 +43,9 @@ _TOO_LARGE = "log_too_large: "
 """How the reason of a task begins that was ended for its log, and has an exit code that says nothing."""
 
 
-Event: TypeAlias = tuple[str, int, Task | None, Callable[[Task], str]]
-"""What happened to a task, its id, the task where it is there still, and what says more of it, if it is told alone."""
+Event: TypeAlias = tuple[str, int, Task | None]
+"""What happened to a task, its id, and the task where it is there still."""
+_ADDED, _STARTED = "已添加", "开始运行"
 
 
 def news_path(server_log: Path) -> Path:
@@ -137,7 +138,7 @@ class News:
             self._look_at(task, events)
         for number in gone:
             self._states.pop(number, None)
-            events.append(("已删除", number, None, _nothing))
+            events.append(("已删除", number, None))
         if events:
             self._tell(events)
         for name in sorted(nodes):
@@ -190,19 +191,19 @@ class News:
         is_new = self._next_id <= number < FIRST_FOREIGN_ID
         if is_new:
             self._next_id = number + 1
-            events.append(("已添加", number, task, _asked))
+            events.append((_ADDED, number, task))
         elif before is None and state not in ENDED:  # it may be on its way to a node by now
-            events.append(("重新排队", number, task, _nothing))
+            events.append(("重新排队", number, task))
         if state is before:
             return
         if state in _LIVE and before not in _LIVE:
-            events.append(("开始运行", number, task, _place))
+            events.append((_STARTED, number, task))
         elif state in ENDED and (before is not None or is_new):
-            events.append((_ENDS[state], number, task, _why_ended))
+            events.append((_ENDS[state], number, task))
         elif state is TaskState.HELD:
-            events.append(("已暂缓，放行后才会运行", number, task, _nothing))
+            events.append(("已暂缓，放行后才会运行", number, task))
         elif before is TaskState.HELD and state is TaskState.WAITING:
-            events.append(("已放行", number, task, _nothing))
+            events.append(("已放行", number, task))
 
     def _of_node(self, name: str) -> None:
         node = self._core.inventory.nodes.get(name)
@@ -224,16 +225,13 @@ class News:
 
 
 def _line(event: Event) -> str:
-    what, number, task, more = event
-    return f"任务 {id_text(number)} {what}{'' if task is None else more(task)}"
+    what, number, task = event
+    more = _MORE.get(what)
+    return f"任务 {id_text(number)} {what}{'' if task is None or more is None else more(task)}"
 
 
 def _line_of_many(what: str, numbers: list[int]) -> str:
     return f"任务 {_ranges(numbers)} {what}，共 {len(numbers)} 个"
-
-
-def _nothing(_task: Task) -> str:
-    return ""
 
 
 def _asked(task: Task) -> str:
@@ -263,6 +261,14 @@ def _place(task: Task) -> str:
         for part in task.allocation
     )
     return f"：{'；'.join(parts)}"
+
+
+_MORE: dict[str, Callable[[Task], str]] = {
+    _ADDED: _asked,
+    _STARTED: _place,
+    **dict.fromkeys(_ENDS.values(), _why_ended),
+}
+"""What says more of an event that is told alone."""
 
 
 def _short(text: str) -> str:

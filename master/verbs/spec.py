@@ -165,6 +165,7 @@ def _check_variables(variables: dict[str, str]) -> None:
 
 
 def _check_texts(spec: Spec) -> None:
-    for field, text in zip(_TEXTS, _texts_of(spec), strict=True):
-        if "\0" in text:
-            raise BadRequestError(Message("field_with_nul", field=field))
+    texts = _texts_of(spec)
+    if "\0" in "".join(texts):
+        field = next(field for field, text in zip(_TEXTS, texts, strict=True) if "\0" in text)
+        raise BadRequestError(Message("field_with_nul", field=field))
