@@ -11,13 +11,11 @@ broken frame is told as such and dropped, and the next one is read.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 from wire.framing import FrameError, strict_loads
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
 
 TERMINATOR = b"_<END_SEND>_"
 CLOSE = b"CLIEND_CLOSE"
@@ -34,8 +32,7 @@ HEAD = 200
 _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """What the client asks. `ui` is repeated in the reply; `info` is None where the client left it out."""
 
     mode: str
@@ -43,13 +40,11 @@ class Request:
     info: Any = None
 
 
-@dataclass(frozen=True)
-class Closing:
+class Closing(msgspec.Struct, frozen=True):
     """The client's window is being closed."""
 
 
-@dataclass(frozen=True)
-class Broken:
+class Broken(msgspec.Struct, frozen=True):
     """A frame that is no request: how it began, and what is wrong with it."""
 
     head: bytes

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from master.core.task import Task
+
+if TYPE_CHECKING:
+    import sqlite3
 
 T = TypeVar("T")
 
@@ -112,6 +114,8 @@ class ArchiveIndex:
 
     def _retried(self, work: Callable[[], T]) -> T:
         """Whatever is wrong with the index: the files are the truth, and another one is made of them."""
+        import sqlite3  # noqa: PLC0415  (a start has no use for it)
+
         try:
             return work()
         except (sqlite3.DatabaseError, _StaleError):
@@ -122,6 +126,8 @@ class ArchiveIndex:
 
     def _connection(self) -> sqlite3.Connection:
         if self._made is None:
+            import sqlite3  # noqa: PLC0415
+
             made = self._made = sqlite3.connect(self._folder / FILE, isolation_level=None, check_same_thread=False)
             os.chmod(self._folder / FILE, 0o600)  # noqa: PTH101  (it tells commands, as the files do)
             if made.execute("PRAGMA user_version").fetchone()[0] != VERSION:
