@@ -8,9 +8,6 @@ from master.core.task import Task, TaskState, give_reason
 from wire.errors import ConflictError
 from wire.message import Message
 
-DISABLED = "owner_disabled"
-"""The reason of a task that is held for its owner's sake."""
-
 
 class Owners:
     """Users and their tasks, of those that are not in the monthly files yet."""
@@ -29,14 +26,14 @@ class Owners:
         self._people.end_tokens(self._people.find(name))
         for task in self._of(name, TaskState.WAITING):
             self._book.move(task, TaskState.HELD)
-            give_reason(task, Message(DISABLED, name=name, by=by))
+            give_reason(task, Message("owner_disabled", name=name, by=by))
         return self._of(name, TaskState.HELD, TaskState.STARTING, TaskState.RUNNING, TaskState.PAUSED)
 
     def enable(self, name: str) -> User:
         """He may come in again, and what was held for that waits again."""
         user = self._people.edit(name, disabled=None)
         for task in self._of(name, TaskState.HELD):
-            if task.reason_key == DISABLED:
+            if task.reason_key == "owner_disabled":
                 self._book.move(task, TaskState.WAITING)
         return user
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from master.ownership import make_private
-
 NAME = "audit.jsonl"
 BYTES = 10_000_000
 FILES = 10
@@ -57,7 +55,7 @@ class AuditFile:
         if self._fd is not None and not os.fstat(self._fd).st_nlink:
             self.close()
         if self._fd is None:
-            make_private(self.folder)
+            self.folder.mkdir(mode=0o700, exist_ok=True)  # not what it lies in, should that be elsewhere now
             path = self.folder / NAME
             fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, MODE)
             try:

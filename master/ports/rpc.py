@@ -109,10 +109,10 @@ class Connection(asyncio.Protocol):
         )
         self._calls.channel = self.outlet
         self._calls.on_known = self._became_known
-        if self._calls.caller.user is None:
-            self._unknown = asyncio.get_running_loop().call_later(self._patience_s, self._said_nothing_of_himself)
+        if self._calls.caller.user is not None:
+            self._await_end()
         else:
-            self._became_known()
+            self._unknown = asyncio.get_running_loop().call_later(self._patience_s, self._said_nothing_of_himself)
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Forget it; what it asked for still happens."""
@@ -158,6 +158,9 @@ class Connection(asyncio.Protocol):
     def _became_known(self) -> None:
         """He may send what others may, until what he came in with ends."""
         self._decoder.limit = self._known_limit
+        self._await_end()
+
+    def _await_end(self) -> None:
         if self._unknown is not None:
             self._unknown.cancel()
         until = self._calls.caller.until

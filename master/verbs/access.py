@@ -193,7 +193,7 @@ def _until(user: User | None) -> float:
 def check_known(caller: Caller, people: People) -> None:
     """Raise UnauthenticatedError if we do not know who it is."""
     if caller.user is None:
-        raise UnauthenticatedError(Message("log_in_first" if people.is_shared else "no_log_ins"))
+        raise UnauthenticatedError(Message("log_in_first") if people.is_shared else Message("no_log_ins"))
 
 
 def check_call(caller: Caller, verb: str, role: Least, scope: Scope) -> None:

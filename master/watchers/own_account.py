@@ -46,22 +46,22 @@ class OwnAccount:
     def look_again(self) -> None:
         """Something changed of the people that there are: in the same change nodes close to whom they should."""
         for node in self._ours:
-            self._engine.core.reserve(node, self._for_admins(node))
+            self._engine.core.reserve(node, self._for_admins())
 
     def _note(self, node: str, *, ours: bool) -> None:
         if ours:
             self._ours.add(node)
         else:
             self._ours.discard(node)
-        reserved = self._for_admins(node) if ours else None
+        reserved = self._for_admins() if ours else None
         self._engine.event(lambda: self._engine.core.reserve(node, reserved))
 
-    def _for_admins(self, node: str) -> Reserved | None:
+    def _for_admins(self) -> Reserved | None:
         people, now = self._engine.core.people, time.time()
         added = people.others_than(self._desktop_user, self._account, now=now)
         admins = {user.name for user in added if user.role == "admin"}
         first = min((user for user in added if user.role == "admin"), key=lambda user: user.id, default=None)
         if not any(user is not first for user in added):
             return None
-        why = Message("own_account_node", node=node, account=self._account)
+        why = Message("own_account_node", account=self._account)
         return Reserved(frozenset({*admins, self._account}), why)

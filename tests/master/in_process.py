@@ -168,7 +168,7 @@ class Place:
         self.passwords = Passwords(CHEAP)
         self.guesses = Guesses(self.config.limits)
         self.directory: Directory | None = None
-        self.services = Services.begin(folder)
+        self.services = Services()
         self.stopped = False
         self.run_as: RunAs = as_the_agent
 
@@ -270,6 +270,7 @@ class InProcess:
         self.engine = Engine(self.core, store, keep_history=1000)
         self.place = Place(self.folder)
         self.tls = Tls.of(self.place.config)
+        self.place.services = Services.begin(self.folder / "task_info")
         self.place.logs = LogReader(self.engine)
         self.place.reports = ReportServer(self.core, self.tls, build(), "c")
         self.hub = Hub(self.engine, self.place, self.limits, tls=self.tls, reports=self.place.reports)

@@ -297,7 +297,7 @@ def test_who_says_nothing_of_himself_is_cut_off_in_time(tmp_path: Path, monkeypa
 
 def test_a_program_around_the_master_looks_on_and_does_nothing_else(lab: Lab) -> None:
     async def story(here: People) -> None:
-        token = (here.master.folder / "services" / "metrics").read_text(encoding="ascii").strip()
+        token = (here.master.folder / "task_info" / "services" / "metrics").read_text(encoding="ascii").strip()
         listener, other = await here.master.peer(TASKS), await here.master.peer()
         for peer in (listener, other):
             assert (await peer.call("auth.token", token=token))["via"] == "service"
