@@ -136,7 +136,7 @@ def token(context: Context, params: Shown) -> Who:
 
 
 def redeem(context: Context, params: Redeem) -> Awaitable[LoggedIn]:
-    """Choose a password with a link that works once, and log in with it."""
+    """Choose a password with a link that works once, and log in with it; all log-ins from before end."""
     user = _of_link(context, params.link)
     check_password(params.password, user.name)
     return _redeemed(context, params, user)
@@ -146,7 +146,12 @@ async def _redeemed(context: Context, params: Redeem, user: User) -> LoggedIn:
     phc = await context.master.passwords.hash(params.password)
     if context.core.people.users.get(user.id) != user:  # somebody was quicker
         raise UnauthenticatedError(Message("no_such_link"))
-    context.change(lambda: context.core.people.edit(user.name, password=phc, link="", link_until=0.0))
+    people = context.core.people
+
+    def change() -> None:
+        people.end_tokens(people.edit(user.name, password=phc, link="", link_until=0.0), frozenset({"session"}))
+
+    context.change(change)
     return _begin_session(context, context.core.people.find(user.name), params.label)
 
 

@@ -170,6 +170,20 @@ def test_a_link_works_once_and_sets_the_password(lab: Lab) -> None:
     lab(story)
 
 
+def test_who_chooses_a_new_password_with_a_link_ends_the_log_ins_of_whoever_knew_the_old_one(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        await here.owner.call("user.add", name="ann", password=OTHER)
+        thief, ann = await here.stranger(), await here.stranger()
+        token = (await thief.call("auth.login", name="ann", password=OTHER))["token"]
+        link = (await here.owner.call("user.link", name="ann"))["link"]
+        await ann.call("auth.redeem", link=link, password=PASSWORD)
+        await cut_off(thief)
+        assert (await (await here.stranger()).refusal("auth.token", token=token))[0] == "unauthenticated"
+        assert (await ann.call("auth.whoami"))["user"] == "ann"
+
+    lab(story)
+
+
 def test_ones_own_password_asks_for_the_old_one_and_ends_the_other_log_ins(lab: Lab) -> None:
     async def story(here: People) -> None:
         await here.owner.call("user.add", name="ann", password=PASSWORD)
