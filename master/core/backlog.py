@@ -76,6 +76,11 @@ class Backlog:
         entry = self._entries.get(task_id)
         return entry[0].demand if entry else None
 
+    def order(self, task_id: int) -> Order | None:
+        """Where a task stands that is here."""
+        entry = self._entries.get(task_id)
+        return entry[1] if entry else None
+
     def alike(self, tasks: Iterable[Task]) -> dict[Demand | int, list[int]]:
         """The ids of the queued ones of these tasks, by their demands; of one that is not here, for it is not room on
         a node that it waits for, by its id."""

@@ -7,7 +7,7 @@ sorted into what is in order already. Which tasks belong into the queue is what 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from master.core.backlog import Order, order_of
 from master.core.task import QUEUED, Task
@@ -17,10 +17,11 @@ FEW = 64
 
 
 class Standing:
-    """The keys of all queued tasks (`order_of`), the next one first."""
+    """The keys of all queued tasks (`order_of`), the next one first. `known`: the key of a task, if somebody has it."""
 
-    def __init__(self, tasks: Mapping[int, Task]) -> None:
+    def __init__(self, tasks: Mapping[int, Task], known: Callable[[int], Order | None]) -> None:
         self._tasks = tasks
+        self._known = known
         self._keys: list[Order] = []
         self._filed: dict[int, Order] = {}
         self._changed: set[int] = set(tasks)
@@ -71,5 +72,8 @@ class Standing:
         self._keys.sort()
 
     def _key(self, task_id: int) -> Order | None:
+        known = self._known(task_id)
+        if known is not None:
+            return known
         task = self._tasks.get(task_id)
         return order_of(task) if task is not None and task.state in QUEUED else None

@@ -27,7 +27,7 @@ class Waiting:
 
     def __init__(self, book: Book, pending: Pending) -> None:
         self.backlog = Backlog()
-        self.standing = Standing(book.tasks)
+        self.standing = Standing(book.tasks, self.backlog.order)
         self._book = book
         self._pending = pending
         self._list: list[Task] = []
