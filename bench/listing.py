@@ -47,19 +47,20 @@ def _in_the_master(lab: Lab, scale: Scale, count: int) -> list[Figure]:
 def _through_the_cli(lab: Lab, scale: Scale, count: int) -> list[Figure]:
     bare = [sys.executable, "-c", "pass"]
     page = [*muster(), "queue", "--conf", str(lab.conf)]
-    whole = [*page, "--limit", "0"]
-    for command in (bare, page, whole):
+    commands = (bare, page, [*page, "--limit", "0"], [*page, "--json"])
+    for command in commands:
         _run(lab, command)  # what it reads is in the kernel's cache from then on, and compiled
     runs = []
     for _ in range(scale.runs):
-        times = [(_ms(lab, bare), _ms(lab, page), _ms(lab, whole)) for _ in range(REPEATS)]
+        times = [tuple(_ms(lab, command) for command in commands) for _ in range(REPEATS)]
         runs.append(tuple(statistics.median(column) for column in zip(*times, strict=True)))
-    bares, pages, wholes = zip(*runs, strict=True)
+    bares, pages, wholes, as_json = zip(*runs, strict=True)
     return [
         _ratio(f"muster queue, {ROWS} rows, to the bare start", pages, bares, at_most(3)),
         Figure(SUBJECT, f"muster queue, {ROWS} rows", "ms", pages),
         Figure(SUBJECT, f"muster queue --limit 0, all {count:,}", "ms", wholes, at_most(250)),
         _ratio("muster queue --limit 0, to the bare start", wholes, bares),
+        Figure(SUBJECT, f"muster queue --json, all {count:,}", "ms", as_json),
         Figure(SUBJECT, "the bare start, python -c pass", "ms", bares),
     ]
 
