@@ -67,7 +67,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 def chosen_password(options: Any, whose: str) -> str:
     """From `--password-file`, else asked for twice. Raises BadRequestError where there is nobody to ask, OSError."""
     if options.password_file is not None:
-        return _read(options.password_file)
+        return read_password(options.password_file)
     if not is_terminal():
         from wire.errors import BadRequestError
 
@@ -75,8 +75,8 @@ def chosen_password(options: Any, whose: str) -> str:
     return new_password(whose)
 
 
-def _read(path: str) -> str:
-    """The first line, without its end."""
+def read_password(path: str) -> str:
+    """The first line of a file (`-`: stdin), without its end. Raises BadRequestError, OSError."""
     with open(0 if path == "-" else path, "rb", closefd=path != "-") as file:
         line = file.readline(_MOST + 1)
     from wire.errors import BadRequestError

@@ -24,11 +24,16 @@ def folder() -> str:
     return os.path.dirname(os.path.dirname(os.path.abspath(client.__file__)))
 
 
+def environment() -> dict[str, str]:
+    """What it is started with: ours, without the token that says who we are, which is no business of a daemon's."""
+    return {name: value for name, value in os.environ.items() if name != "MUSTER_TOKEN"}
+
+
 def run(*words: str) -> int:
     """Run it to its end and give its exit code. Ctrl-C reaches it as well; its end is waited for."""
     sys.stdout.flush()
     with LeftToTheChild():
-        code = subprocess.Popen(command(*words), cwd=folder()).wait()
+        code = subprocess.Popen(command(*words), cwd=folder(), env=environment()).wait()
     return 128 - code if code < 0 else code
 
 
@@ -43,6 +48,7 @@ def start(log: str, *words: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command(*words),
             cwd=folder(),
+            env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

@@ -1,30 +1,15 @@
-"""One verb for several nodes: goes on after a refusal, says which were refused, and gives the exit code."""
+"""What the commands about nodes share: which nodes, which of their GPUs, and what runs there."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 
-from client.cli.terminal import note, said_yes
 from client.text.quantities import counted
-from wire.harmless import harmless
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from client.cli.context import Context
 
 
 def add(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
     """Add the positional argument `names`."""
     parser.add_argument("names", nargs=nargs, metavar="NAME", help="the nodes' names, see `muster nodes`")
-
-
-def add_yes(parser: argparse.ArgumentParser) -> None:
-    """Add --yes, for what is asked about first."""
-    parser.add_argument("--yes", "-y", action="store_true", help="do not ask; needed where nobody can be asked")
 
 
 def add_gpu(parser: argparse.ArgumentParser, text: str) -> None:
@@ -44,44 +29,6 @@ def gpus_named(gpus: list[int]) -> str:
     """`GPU 1`, `GPUs 0, 1`."""
     numbers = ", ".join(map(str, dict.fromkeys(gpus)))
     return f"GPU{'s' if ',' in numbers else ''} {numbers}"
-
-
-def each(context: Context, names: list[str], act: Callable[[str], Any]) -> int:
-    """Call `act` for each name, once. With --json the list of what it gave is printed; None is left out and counts as
-    not done. Gives 1 when one was refused or not done."""
-    from wire.errors import MusterError, UnreachableError
-
-    results: list[Any] = []
-    code = 0
-    for name in dict.fromkeys(names):
-        try:
-            result = act(name)
-        except UnreachableError:
-            raise
-        except MusterError as error:
-            context.note(f"error: {error.code}: {harmless(str(error))}")
-            code = 1
-        else:
-            results += [] if result is None else [result]
-            code = code if result is not None else 1
-    if context.json:
-        context.print_json(results)
-    return code
-
-
-def agreed(context: Context, question: str) -> bool:
-    """Whether to go on: with --yes, or when somebody at the terminal says so. Raises BadRequestError where nobody can
-    be asked."""
-    if context.options.yes:
-        return True
-    if not sys.stdin.isatty():
-        from wire.errors import BadRequestError
-
-        raise BadRequestError(f"{question} There is nobody to ask here: say --yes if so")
-    if said_yes(question):
-        return True
-    note("nothing was done")
-    return False
 
 
 def listed(task_ids: list[int]) -> str:

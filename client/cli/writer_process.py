@@ -46,6 +46,7 @@ def start(conf: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             [sys.executable, "-m", "monitor", "--conf", os.path.abspath(conf)],
             cwd=master_process.folder(),
+            env=master_process.environment(),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

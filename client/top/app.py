@@ -94,7 +94,7 @@ class Top(App[None]):
         self.state = State()
         self.view = View()
         self.lists = Lists(self.state, self.view, me)
-        self._address, self._token = address, token
+        self._address, self._token, self._me = address, token, me
         self._inbox: deque[dict[str, Any]] = deque()
         self._sources = sources(self.tell)
         self._asker = asker(self.tell) if asker else Asker(address, token, self.tell)
@@ -107,13 +107,13 @@ class Top(App[None]):
         self._filtering = "tasks"
 
     @classmethod
-    def of(cls, address: Address, token: str | None) -> Self:
-        """The program for a real master."""
+    def of(cls, address: Address, token: str | None, me: str = "") -> Self:
+        """The program for a real master. `me`: who we are there; unless said, who we are here."""
 
         def feeds(tell: Tell) -> list[Source]:
             return [Feed(what, address, token, tell) for what in FEEDS]
 
-        return cls(address, token, feeds, pwd.getpwuid(os.getuid()).pw_name)
+        return cls(address, token, feeds, me or pwd.getpwuid(os.getuid()).pw_name)
 
     # -- what textual calls -----------------------------------------------------------------------------------
 
@@ -121,9 +121,12 @@ class Top(App[None]):
         """Beneath all others."""
         return Base(id="_default")
 
+    def _headline(self, size: int) -> Line:
+        return frame.headline(self.state, str(self._address), size, time.time(), self._me)
+
     def compose(self) -> ComposeResult:
         """From top to bottom."""
-        yield OneLine(lambda size: frame.headline(self.state, str(self._address), size, time.time()), id="headline")
+        yield OneLine(self._headline, id="headline")
         yield self.lists
         yield OneLine(self._foot, id="foot")
         yield Input(id="filter", placeholder="words that must be there; Enter keeps them, Esc removes them")

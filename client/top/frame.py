@@ -22,12 +22,12 @@ _TASKS = 50
 _WITH_ADDRESS = 100
 
 
-def frame(state: State, address: str, size: int, now: float) -> list[Line]:
+def frame(state: State, address: str, size: int, now: float, me: str = "") -> list[Line]:
     """The whole screen, `size` columns wide and as long as it takes; `now`: seconds since the epoch."""
     view = View()
     rows = node_rows(state, view, _GPU_LINES)
     ids = task_rows(state, view)
-    lines = [headline(state, address, size, now), (), ((node_lines.head(state, size)[:size], "strong"),)]
+    lines = [headline(state, address, size, now, me), (), ((node_lines.head(state, size)[:size], "strong"),)]
     open_nodes = unpacked(rows)
     lines += [row_line(state, row, size, packed=row[0] not in open_nodes) for row in rows]
     lines += [(), ((task_lines.head(size), "strong"),)]
@@ -49,16 +49,16 @@ def row_line(state: State, row: NodeKey, size: int, *, packed: bool) -> Line:
     return node_lines.gpu_line(found, size) if found else cells.fit_line((("gone", "dim"),), size)
 
 
-def headline(state: State, address: str, size: int, now: float) -> Line:
-    """The cluster in a line: where, what is in use, how it goes, and whether what is shown is still true."""
+def headline(state: State, address: str, size: int, now: float, me: str = "") -> Line:
+    """The cluster in a line: where and as whom, what is in use, how it goes, and whether what is shown is still true.
+    Who one is goes first where there is no room."""
     gpus = [gpu for node in state.nodes.values() for gpu in gpus_of(node, state)]
     uses = Counter(gpu.use for gpu in gpus)
     ill = sum(node["state"] != "online" for node in state.nodes.values())
     states = Counter(task["state"] for task in state.tasks.values())
     nodes = counted(len(state.nodes), "node")
     wide = size >= _WITH_ADDRESS
-    parts: list[Part] = [("muster top  ", "strong"), (f"{address}  ", "dim")] if wide else []
-    parts.append((nodes, ""))
+    parts: list[Part] = [(nodes, "")]
     parts += [(f" ({ill} ill)", "bad")] if ill else []
     parts.append((f"  GPUs {uses[HELD]}/{len(gpus)} held", ""))
     parts += [(f", {uses[OTHERS]} others'", "warn")] if uses[OTHERS] else []
@@ -71,4 +71,9 @@ def headline(state: State, address: str, size: int, now: float) -> Line:
         since = min(at for _, at in state.lost.values())
         mark = (f"✗ NO MASTER for {duration(now - since)}, trying again", "alarm")
     room = size - len(mark[0]) - 1
+    who = f"{harmless(me)}  " if me else ""
+    if wide:
+        parts[:0] = [("muster top  ", "strong"), (f"{who.rstrip()} at {address}  " if me else f"{address}  ", "dim")]
+    elif cells.size_of((*parts, (who, ""))) <= room:
+        parts[:0] = [(who, "dim")]
     return (*cells.fit_line(tuple(parts), max(room, 0)), (" ", ""), mark)

@@ -20,7 +20,8 @@ from tests.waiting import until
 def conf(tmp_path: Path) -> Iterator[str]:
     """Of a master with a node and a task."""
     nodes, tasks = {"nodes": [node("alpha")]}, {"tasks": [task(1)]}
-    with FakeMaster({"subscribe": lambda _: nodes, "task.list": lambda _: tasks}) as master:
+    verbs = {"subscribe": lambda _: nodes, "task.list": lambda _: tasks, "server.info": lambda _: {"user": "ada"}}
+    with FakeMaster(verbs) as master:
         yield master.conf(tmp_path)
 
 

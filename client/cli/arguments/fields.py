@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _LONGEST_S = 1e10
 _BASE = 60
+_DAY_ONLY = len("2026-12-31")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 # Patterns, and not compiled here: most commands that load this read no time.
 _SPANS = r"(\d+(?:\.\d+)?)([smhd])"
@@ -72,6 +73,34 @@ def moment(text: str) -> float:
         raise argparse.ArgumentTypeError(
             f"{text!r} is neither a span of time (30m, 2h, 3d) nor a moment (2026-11-22, 2026-11-22T14:30)"
         ) from None
+
+
+def until(text: str) -> float | None:
+    """A time to come, as seconds since the epoch: so much from now (90d), a day of here, to its end, or a day and time
+    (ISO 8601); None for `never`. Raises ArgumentTypeError."""
+    import time
+
+    said = text.strip().lower()
+    if said == "never":
+        return None
+    span = _seconds(said)
+    if span is not None:
+        return time.time() + span
+    from datetime import datetime, timedelta
+
+    try:
+        at = datetime.fromisoformat(text.strip())
+        at += timedelta(days=1) if len(said) == _DAY_ONLY else timedelta(0)
+        return at.timestamp()
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a span of time (90d, 12h), nor a day (2026-12-31), nor `never`"
+        ) from None
+
+
+def words(text: str) -> list[str]:
+    """Words with commas."""
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def after(text: str) -> list[dict[str, Any]]:

@@ -55,6 +55,9 @@ GROUPS: dict[str, dict[str, str]] = {
         "login": "come in with a name and a password; from then on this PC finds the master",
         "logout": "end that log-in",
         "whoami": "who one is, and what one may do",
+        "users": "who may come in, as what, and how: list, add, edit, disable …",
+        "groups": "who belongs together, and who looks after whom",
+        "tokens": "what programs come in with: list, new, revoke",
         "audit": "who changed what, and who was refused",
     },
     "For programs": {

@@ -79,6 +79,6 @@ def _agreed(context: Context) -> bool:
     count = sum(counts.get(state, 0) for state in wanted)
     if not count:
         return True
-    from client.cli.node_each import agreed
+    from client.cli.by_name import agreed
 
     return agreed(context, f"This ends {counted(count, 'task')}, whoever submitted them. Go on?")

@@ -48,6 +48,8 @@ def run(context: Context) -> int:
         context.say(registry_fault(info["registry_fault"], colour=coloured()))
     since = duration(time.time() - info["started_at"])
     context.say(f"master   {context.address}, version {info['version']}, up for {since}, pid {info['pid']}")
+    if info.get("user"):
+        context.say(f"you      {harmless(info['user'])} (`muster whoami`)")
     for line in _certificate(info.get("tls") or {}):
         context.say(f"tls      {line}")
     if info.get("store_fault"):

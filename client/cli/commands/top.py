@@ -45,7 +45,7 @@ def run(context: Context) -> int:
     from client.top.app import Top
 
     gc.enable()
-    top = Top.of(client.address, client.token)
+    top = Top.of(client.address, client.token, client.info()["user"])
     # There is nothing to click: the mouse goes on selecting text for the terminal.
     top.run(mouse=False)
     return top.return_code or 0
@@ -76,6 +76,7 @@ def _once(context: Context) -> int:
     if context.json:
         context.print_json(document(state))
         return 0
-    lines = frame.frame(state, str(context.client.address), terminal_width() or _WIDTH, time.time())
+    me = context.client.info()["user"]
+    lines = frame.frame(state, str(context.client.address), terminal_width() or _WIDTH, time.time(), me)
     sys.stdout.write("".join(cells.text_of(line).rstrip() + "\n" for line in lines))
     return 0

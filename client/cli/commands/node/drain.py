@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from client.cli import node_each
+from client.cli import by_name, node_each
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ def run(context: Context) -> int:
         context.say(f"node {harmless(name)}: drained" + _then(running))
         return node
 
-    code = node_each.each(context, context.options.names, drain)
+    code = by_name.each(context, context.options.names, drain)
     if context.options.wait and code == 0:
         for name in context.options.names:
             _wait(context, name)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli import node_each
+from client.cli import by_name, node_each
 from client.text.quantities import counted
 from wire.harmless import harmless
 
@@ -25,7 +25,7 @@ EXAMPLES = """examples:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     node_each.add(parser)
-    node_each.add_yes(parser)
+    by_name.add_yes(parser)
 
 
 def run(context: Context) -> int:
@@ -38,10 +38,10 @@ def run(context: Context) -> int:
         if node["state"] != "online":
             context.say(f"node {shown} is {node['state']}: {harmless(node['reason'] or 'no reason is known')}")
             context.say(f"{running}; they would end as lost, for good, even if they still run on the machine")
-            if not node_each.agreed(context, f"Give up node {shown}?"):
+            if not by_name.agreed(context, f"Give up node {shown}?"):
                 return None
         lost = context.client.give_up_node(name)
         context.say(f"node {shown}: given up; {counted(len(lost), 'task')} lost")
         return {"name": name, "lost": lost}
 
-    return node_each.each(context, context.options.names, give_up)
+    return by_name.each(context, context.options.names, give_up)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli import node_each
+from client.cli import by_name, node_each
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -39,4 +39,4 @@ def run(context: Context) -> int:
         context.say(f"node {harmless(name)}: {done}{still}")
         return node
 
-    return node_each.each(context, context.options.names, resume)
+    return by_name.each(context, context.options.names, resume)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli import node_each
+from client.cli import by_name, node_each
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ EXAMPLES = """examples:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     node_each.add(parser)
-    node_each.add_yes(parser)
+    by_name.add_yes(parser)
 
 
 def run(context: Context) -> int:
@@ -29,11 +29,11 @@ def run(context: Context) -> int:
     def remove(name: str) -> NodeRemoved | None:
         shown = harmless(name)
         tasks = node_each.listed(context.client.node(name)["tasks"])
-        if not node_each.agreed(context, f"{tasks}. Remove node {shown}?" if tasks else f"Remove node {shown}?"):
+        if not by_name.agreed(context, f"{tasks}. Remove node {shown}?" if tasks else f"Remove node {shown}?"):
             return None
         removed = context.client.remove_node(name)
         left = node_each.listed(removed["tasks"])
         context.say(f"node {shown}: removed" + (f"; it is gone when its last task has ended: {left}" if left else ""))
         return removed
 
-    return node_each.each(context, context.options.names, remove)
+    return by_name.each(context, context.options.names, remove)

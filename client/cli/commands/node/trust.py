@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli import node_each
+from client.cli import by_name, node_each
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     node_each.add(parser, "*")
     parser.add_argument("--all", action="store_true", help="every ssh node whose key is not known yet")
     parser.add_argument("--fingerprint", metavar="SHA256:…", help="pin it if it is this one, without asking")
-    node_each.add_yes(parser)
+    by_name.add_yes(parser)
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
@@ -43,7 +43,7 @@ def run(context: Context) -> int:
     names = options.names or [node["name"] for node in context.client.nodes() if node["driver"] == "ssh"]
     if not names:
         context.note("no node is reached by ssh")
-    return node_each.each(context, names, lambda name: _trust(context, name))
+    return by_name.each(context, names, lambda name: _trust(context, name))
 
 
 def _trust(context: Context, name: str) -> Trust | None:
@@ -66,7 +66,7 @@ def _trust(context: Context, name: str) -> Trust | None:
     else:
         context.say(f"node {shown} shows a key that is not known yet:")
     context.say(f"  shown  {offered}")
-    if not node_each.agreed(context, f"Trust node {shown} with the key {told['offered']['fingerprint']}?"):
+    if not by_name.agreed(context, f"Trust node {shown} with the key {told['offered']['fingerprint']}?"):
         return None
     pinned = context.client.trust(name, told["offered"]["fingerprint"])
     context.say(f"node {shown}: pinned")

@@ -1,0 +1,42 @@
+"""Change what is known of a user. An empty value takes it away; `expires=never` is no end."""
+
+from __future__ import annotations
+
+import argparse
+
+from client.cli.arguments import fields
+from wire.harmless import harmless
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from client.cli.context import Context
+
+EXAMPLES = """examples:
+  muster users edit wang role=viewer
+  muster users edit wang display=王伟 mail=wang@lab.example expires=2027-07-31"""
+_KEYS = ("role", "display", "mail", "language", "expires")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("name", metavar="NAME", help="who")
+    parser.add_argument("changes", nargs="+", type=_change, metavar="KEY=VALUE", help=f"keys: {', '.join(_KEYS)}")
+
+
+def _change(text: str) -> tuple[str, Any]:
+    key, equals, value = text.partition("=")
+    if not equals or key not in _KEYS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE; keys are {', '.join(_KEYS)}")
+    return ("expires_at", fields.until(value or "never")) if key == "expires" else (key, value)
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    changes = dict(context.options.changes)
+    user = context.client.people.edit(context.options.name, **changes)
+    if context.json:
+        context.print_json(user)
+    context.say(f"user {harmless(context.options.name)}: changed {', '.join(changes)}")
+    return 0

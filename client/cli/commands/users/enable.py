@@ -1,0 +1,33 @@
+"""Let users in again who were disabled. What was held for it waits again; log-ins and tokens have ended for good."""
+
+from __future__ import annotations
+
+import argparse
+
+from client.cli import by_name
+from wire.harmless import harmless
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from client.cli.context import Context
+
+EXAMPLES = """examples:
+  muster users enable wang"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("names", nargs="+", metavar="NAME", help="who")
+
+
+def run(context: Context) -> int:
+    """Do it."""
+
+    def enable(name: str) -> Any:
+        user = context.client.people.enable(name)
+        context.say(f"user {harmless(name)}: enabled")
+        return user
+
+    return by_name.each(context, context.options.names, enable)
