@@ -26,12 +26,14 @@ class Process(NamedTuple):
 class Trace(NamedTuple):
     """By what the tree of an attempt is known without its shim: the command's pid, which is its session's number too,
     and its start; the processes, by pid and start, that were seen to belong to it. A variable alone would not do: a
-    program may clean its environment."""
+    program may clean its environment, and others may set it. `uid`: whose processes are believed in what they carry;
+    None: everybody's."""
 
     launch_id: str
     pid: Optional[int]
     start: Optional[int]
     members: Set[Tuple[int, int]]
+    uid: Optional[int] = None
 
 
 def look(pid: int) -> Optional[Process]:
@@ -79,10 +81,11 @@ def descendants(roots: Iterable[int], processes: Dict[int, Process]) -> List[Pro
 def trees(traces: Iterable[Trace]) -> Dict[str, List[Process]]:
     """By launch id the living processes of each attempt: those that carry its mark, are of its session or were seen to
     belong to it, and all that descend from them."""
-    processes = everyone()
-    marks = {process.pid: _mark(process) for process in processes.values()}
+    processes, known_traces = everyone(), list(traces)
+    uids = {trace.launch_id: trace.uid for trace in known_traces}
+    marks = {process.pid: _credible_mark(process, uids) for process in processes.values()}
     found: Dict[str, List[Process]] = {}
-    for trace in traces:
+    for trace in known_traces:
         roots = [process for process in processes.values() if _belongs(process, trace, marks, processes)]
         known = {process.pid for process in roots}
         below = (process for process in descendants(known, processes) if process.pid not in known)
@@ -185,6 +188,25 @@ def _mark(process: Process) -> str:
     environ = b"" if process.state in "ZX" else _environ(process.pid)
     _, is_there, rest = environ.partition(b"\0%s=" % MARK.encode())
     return os.fsdecode(rest.partition(b"\0")[0]) if is_there else ""
+
+
+def _credible_mark(process: Process, uids: Dict[str, Optional[int]]) -> str:
+    """The same, unless somebody else poses as part of an attempt; `uids`: whose attempts are, where that is known."""
+    mark = _mark(process)
+    uid = uids.get(mark)
+    return mark if uid is None or real_uid(process.pid) in (uid, None) else ""
+
+
+def real_uid(pid: int) -> Optional[int]:
+    """Whose it is: the folder in /proc is root's where a program protects itself from being traced."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"Uid:"):
+                    return int(line.split()[1])
+    except OSError:
+        return None
+    return None
 
 
 def _command_line(pid: int) -> bytes:

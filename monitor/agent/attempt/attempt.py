@@ -40,6 +40,7 @@ class Attempt:
         "shim_start",
         "started_at",
         "state",
+        "uid",
     )  # fmt: skip
 
     def __init__(self, launch_id: str) -> None:
@@ -67,6 +68,7 @@ class Attempt:
         self.log_bytes = self.log_limit = 0
         """Of a log that is near its limit."""
         self.run_as = self.log_path = ""
+        self.uid: Optional[int] = None
         """Of one that runs as its owner."""
         self.members: Set[Tuple[int, int]] = set()
         """Pid and start of the processes that were seen to be of its tree."""
@@ -85,6 +87,7 @@ class Attempt:
             self.state, self.started_at = RUNNING, line["at"]
             self.pid, self.pid_start = line["pid"], line["pid_start"]
             self.run_as, self.log_path = line.get("run_as", ""), line.get("log_path", "")
+            self.uid = line.get("uid")
             return True
         elif kind == "log" and self.state == RUNNING and line["bytes"] != self.log_bytes:
             self.log_bytes, self.log_limit = line["bytes"], line["limit"]
@@ -107,7 +110,7 @@ class Attempt:
 
     def trace(self) -> Trace:
         """By what its tree is known."""
-        return Trace(self.launch_id, self.pid, self.pid_start, self.members)
+        return Trace(self.launch_id, self.pid, self.pid_start, self.members, self.uid)
 
     def entry(self) -> Dict[str, Any]:
         """Its entry in an inventory."""

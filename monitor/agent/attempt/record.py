@@ -82,6 +82,18 @@ def size(folder: Folder, launch_id: str) -> int:
         return 0
 
 
+def uid_of(attempts: str, launch_id: str) -> Optional[int]:
+    """Whose the processes of an attempt are that runs as its owner; `attempts`: the folder of claims. None where that
+    is not said."""
+    try:
+        with open(f"{attempts}/{launch_id}/record", "rb", buffering=0) as file:
+            data = file.read() or b""
+    except OSError:
+        return None
+    found = (_parse(line) for line in data.split(b"\n")[:-1])
+    return next((line.get("uid") for line in found if line is not None and line.get("is") == "start"), None)
+
+
 def encode(line: Line) -> bytes:
     """A line as it stands in the record."""
     return json.dumps(line, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"

@@ -11,6 +11,7 @@ import pwd
 from typing import Any, Dict, NamedTuple, Optional, Set
 
 from .. import tree
+from ..attempt import record
 
 NAME_PATIENCE_S = 0.5
 """So long a directory service has to tell a user's name; after that it goes out as a number, until the answer comes."""
@@ -53,7 +54,7 @@ class Holders:
             # Whom a process belongs to may not be readable in the moment in which it starts a program.
             again = known is not None and known.start == found.start
             launch_id = self._launch_id(pid)
-            known = self._known[pid] = _Known(found.start, _owner(pid), launch_id, sure=again or bool(launch_id))
+            known = self._known[pid] = _Known(found.start, tree.real_uid(pid), launch_id, sure=again or bool(launch_id))
         if known is None:
             return {"pid": pid, "user": "", "memory_mib": memory_mib, "launch_id": ""}
         user = "" if known.uid is None else self._names.of(known.uid)
@@ -78,7 +79,8 @@ class Holders:
         return ""
 
     def _carried(self, pid: int) -> str:
-        """The launch id in the environment of a process; that of another Muster, or an invented one, is nothing."""
+        """The launch id in the environment of a process; that of another Muster, an invented one, or one of somebody
+        else's, is nothing."""
         try:
             with open(f"/proc/{pid}/environ", "rb") as file:
                 environ = b"\0" + file.read()
@@ -86,7 +88,8 @@ class Holders:
             return ""  # gone, or another user's
         launch_id = os.fsdecode(environ.partition(_MARK)[2].partition(b"\0")[0])
         is_name = launch_id not in {"", ".", ".."} and "/" not in launch_id
-        return launch_id if is_name and os.path.isdir(os.path.join(self._attempts, launch_id)) else ""
+        is_ours = is_name and os.path.isdir(os.path.join(self._attempts, launch_id))
+        return launch_id if is_ours and record.uid_of(self._attempts, launch_id) in (None, tree.real_uid(pid)) else ""
 
 
 class _Names:
@@ -114,18 +117,6 @@ class _Names:
             self._found[uid] = str(uid)
         finally:
             self._asking.discard(uid)
-
-
-def _owner(pid: int) -> Optional[int]:
-    """The real user: the folder in /proc is root's where a program protects itself from being traced."""
-    try:
-        with open(f"/proc/{pid}/status", "rb") as file:
-            for line in file:
-                if line.startswith(b"Uid:"):
-                    return int(line.split()[1])
-    except OSError:
-        return None
-    return None
 
 
 def _exists(pid: int) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.people import ALICE, BOB, CAROL, LAB, TEAM, PeopleNode, Person
-from tests.agent.small_master import alive
+from tests.agent.small_master import alive, known
 from tests.agent.test_pythons import PYPY
 from tests.hanging_share import Share
 from tests.testbed import processes
@@ -152,6 +152,24 @@ def test_a_shim_that_dies_leaves_its_owners_processes_to_the_agent(node: PeopleN
     link.kill("t1", grace_s=0.2)
     assert link.wait_for("exit", "t1")["cause"] == "killed"
     assert not alive(pid)
+
+
+def test_who_poses_as_part_of_anothers_task_neither_keeps_it_nor_is_ended_with_it(node: PeopleNode) -> None:
+    link = node.up()
+    node.launch_as(link, ALICE, "t1", "sleep 1000")
+    link.wait_for("started", "t1")
+    node.launch_as(link, BOB, "t2", ["/usr/bin/env", f"MUSTER_LAUNCH_ID={known('t1')}", "sleep", "1000"])
+    posing = link.wait_for("started", "t2")["pid"]
+    until("it poses", lambda: posing in node.carriers("t1"))
+    shim = node.shim_of("t1")
+    os.kill(shim, signal.SIGKILL)
+    until("the shim's end", lambda: not alive(shim))
+    link.kill("t1", grace_s=0.2)
+    assert link.wait_for("exit", "t1")["cause"] == "killed"
+    assert alive(posing)
+    assert node.carriers("t1") == [posing]
+    link.kill("t2", grace_s=0.2)
+    link.wait_for("exit", "t2")
 
 
 def test_an_agent_that_lost_its_folder_adopts_an_owners_task(node: PeopleNode) -> None:

@@ -140,3 +140,14 @@ def test_a_directory_service_that_is_away_delays_nobody(crowd: Crowd, monkeypatc
     assert (crowd.told(pid) or {})["user"] == str(os.getuid())
     back.set()
     until("the name", lambda: (crowd.told(pid) or {})["user"] == ME)
+
+
+def test_who_poses_as_part_of_somebodys_attempt_is_foreign(crowd: Crowd) -> None:
+    crowd.claim("7.1.a")
+    pid = crowd.start("7.1.a")
+    other = os.getuid() + 1
+    record = crowd.claims / "7.1.a" / "record"
+    record.write_text(f'{{"is":"claim"}}\n{{"is":"start","pid":1,"uid":{other}}}\n', encoding="ascii")
+    assert crowd.launch_id(pid) == ""
+    record.write_text(f'{{"is":"claim"}}\n{{"is":"start","pid":1,"uid":{os.getuid()}}}\n', encoding="ascii")
+    assert crowd.launch_id(crowd.start("7.1.a")) == "7.1.a"
