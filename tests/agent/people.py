@@ -29,8 +29,10 @@ class Person(NamedTuple):
     uid: int
 
 
+ROOT = Person("root", 0)
 ALICE, BOB, CAROL = (Person(name, 6101 + place) for place, name in enumerate(("alice", "bob", "carol")))
 PEOPLE = (ALICE, BOB, CAROL)
+"""Those who are no system's."""
 
 
 class PeopleNode(Node):
@@ -41,9 +43,11 @@ class PeopleNode(Node):
         super().__init__(folder, python)
         self.folder = folder
         self.account = account
-        self.homes = {one.name: folder / "home" / one.name for one in PEOPLE}
+        self.homes = {one.name: folder / "home" / one.name for one in (ROOT, *PEOPLE)}
         lines = [f"{one.name}:x:{one.uid}:{one.uid}::{self.homes[one.name]}:/bin/bash\n" for one in PEOPLE]
-        system = "root:x:0:0::/root:/bin/bash\ndaemon:x:1:1::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n"
+        system = (
+            f"root:x:0:0::{self.homes['root']}:/bin/bash\ndaemon:x:1:1::/:/bin/sh\nnobody:x:65534:65534::/:/bin/sh\n"
+        )
         (folder / "passwd").write_text(system + "".join(lines), encoding="ascii")
         own = [f"{one.name}:x:{one.uid}:\n" for one in PEOPLE]
         shared = f"root:x:0:\nteam:x:{TEAM}:alice,bob\nlab:x:{LAB}:\n"
@@ -51,7 +55,7 @@ class PeopleNode(Node):
         self.logs.mkdir()
         os.chown(self.logs, 0, LAB)
         self.logs.chmod(0o2755)
-        for one in PEOPLE:
+        for one in (ROOT, *PEOPLE):
             self.homes[one.name].mkdir(parents=True)
             os.chown(self.homes[one.name], one.uid, one.uid)
         if account is not None:

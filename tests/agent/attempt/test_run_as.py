@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.people import ALICE, BOB, CAROL, LAB, TEAM, PeopleNode, Person
+from tests.agent.people import ALICE, BOB, CAROL, LAB, ROOT, TEAM, PeopleNode, Person
 from tests.agent.small_master import alive, known
 from tests.agent.test_pythons import PYPY
 from tests.hanging_share import Share
@@ -247,6 +247,7 @@ def variables(node: PeopleNode, person: Person, launch_id: str) -> dict[str, str
 def test_each_owner_finds_what_his_own_log_in_gives(node: PeopleNode) -> None:
     node.profile(ALICE, "export PROXY=of-alice PATH=/opt/alice/bin:$PATH; umask 027")
     node.profile(BOB, "export PROXY=of-bob")
+    node.profile(ROOT, "export OF_ROOT=secret")
     link = node.up(OF_SOMEBODY="not yours", HOME="/root")
     for person, launch_id in ((ALICE, "t1"), (BOB, "t2")):
         assert node.run_as(link, person, launch_id, ["/usr/bin/env", "-0"], env={"ASKED": "yes"})["code"] == 0
@@ -260,11 +261,13 @@ def test_each_owner_finds_what_his_own_log_in_gives(node: PeopleNode) -> None:
             f"of-{person.name}",
             "yes",
         )
-        assert "OF_SOMEBODY" not in found
+        assert {"OF_SOMEBODY", "OF_ROOT"} & set(found) == set()
+    assert node.run(link, "r1", "[ $OF_ROOT = secret ]")["code"] == 0
     assert variables(node, ALICE, "t1")["PATH"].startswith("/opt/alice/bin:/")
     node.run_as(link, ALICE, "t3", "umask; echo $PROXY")
     assert node.said(ALICE, "t3") == ["0027", "of-alice"]
     probed = link.probe(["/bin/bash", "-c", "id -un; echo $PROXY $HOME; umask; pwd"], run_as="bob")
+    assert "OF_ROOT" not in link.probe(["/usr/bin/env"], run_as="bob")["output"]
     assert probed["output"].split("\n") == ["bob", f"of-bob {node.homes['bob']}", "0022", "/", ""]
 
 

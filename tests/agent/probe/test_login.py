@@ -117,7 +117,12 @@ def _leaves_a_daemon(home: Homely) -> None:
     home.profile("(setsid sleep 1000 &); sleep 1000 & export FROM_PROFILE=1")
 
 
-@pytest.mark.parametrize("does", [_prints, _leaves_a_daemon])
+def _upsets_the_loader(home: Homely) -> None:
+    """Which then complains at the start of every program."""
+    home.profile("export LD_PRELOAD=/no/such.so FROM_PROFILE=1")
+
+
+@pytest.mark.parametrize("does", [_prints, _leaves_a_daemon, _upsets_the_loader])
 def test_a_shell_that_prints_or_leaves_something_behind_is_understood(
     home: Homely, does: Callable[[Homely], None]
 ) -> None:
