@@ -189,12 +189,14 @@ class Connection(asyncio.Protocol):
         self._next_turn = None
         end = time.monotonic() + TURN_S
         self.outlet.gather()
-        while self._waiting and not self._is_full():
-            self._handle(self._waiting.popleft())
-            if self._waiting and time.monotonic() > end:
-                self._take_turn_soon()
-                break
-        self.outlet.flush()
+        try:
+            while self._waiting and not self._is_full():
+                self._handle(self._waiting.popleft())
+                if self._waiting and time.monotonic() > end:
+                    self._take_turn_soon()
+                    break
+        finally:
+            self.outlet.flush()
         if self._waiting or self.outlet.is_paused:
             self.transport.pause_reading()
         else:
