@@ -63,8 +63,8 @@ class Engine:
         self.archive = Archive(store.folder, store.disk)
         self.observers: list[Observer] = []
         self.let_out: list[Callable[[], None]] = []
-        """Whoever sends, called when all answers and news of a commit were given: no other turn of the loop is waited
-        for."""
+        """Whoever sends, called when the answers of a commit were given, and when its news were: no other turn of the
+        loop is waited for."""
         self.perform: Callable[[list[Effect]], None] = _nobody
         self._keep_history = keep_history
         self._replies: list[Reply] = []
@@ -167,8 +167,7 @@ class Engine:
         def publish(_error: MusterError | None) -> None:
             for observer in self.observers:
                 observer.published(tasks, [], set())
-            for send in self.let_out:
-                send()
+            self._send()
 
         self.reply(publish)
 
@@ -282,12 +281,17 @@ class Engine:
         self.lets_out = True
         for reply in replies:
             reply(None)
+        if replies:  # somebody waits for these, while the news have time
+            self._send()
         if effects:
             self._do(effects)
         for change, nodes in published:
             for observer in self.observers:
                 observer.published(change.tasks, change.gone, nodes)
         self.lets_out = False
+        self._send()
+
+    def _send(self) -> None:
         for send in self.let_out:
             send()
 
