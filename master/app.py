@@ -25,7 +25,7 @@ from master import failpoint
 from master.config import Config, make_folders
 from master.core.core import Core
 from master.core.launching import LaunchSettings
-from master.core.run_as import RunAs, as_the_agent
+from master.core.run_as import RunAs, as_the_agent, as_their_owners
 from master.core.task import Change
 from master.desktop.news import News, news_path
 from master.drivers.choice import Drivers
@@ -49,7 +49,7 @@ from master.nodes.fleet import Fleet
 from master.nodes.leaving import LeavingNodes
 from master.nodes.registry import NodeConfig, load_registry
 from master.nodes.same_account import check_company, company_of, keys_in_reach
-from master.ownership import close_to_others
+from master.ownership import close_to_others, user_name
 from master.people.audit import AuditLog
 from master.people.directory import Directory
 from master.people.guesses import Guesses
@@ -131,11 +131,10 @@ class Master:
     logs: LogReader
     directory: Directory | None = None
     services = Services()
+    run_as: RunAs = staticmethod(as_the_agent)
 
-    def __init__(self, config: Config, permit: Permit | None = None, run_as: RunAs = as_the_agent) -> None:
-        """`run_as`: which account the owner of a task has on the nodes."""
+    def __init__(self, config: Config, permit: Permit | None = None) -> None:
         self.config = config
-        self.run_as = run_as
         self._permit = permit or Permit()
         self.root = str(config.root)
         self.conda = str(config.conda)
@@ -190,6 +189,10 @@ class Master:
         """End soon; tasks run on."""
         self._stopping.set()
 
+    def accounts(self, core: Core) -> RunAs:
+        """Which account the owner of a task has on the nodes."""
+        return as_their_owners(core.people, user_name(os.geteuid()))
+
     # -- life -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -216,6 +219,7 @@ class Master:
             log.warning("not seen by anybody yet: %s", loss.what)
         core = Core(tuple(node.spec() for node in nodes), _launch_id, waiting_limit=self.config.limits.waiting_tasks)
         core.load(image.tasks, image.answered, image.next_id, image.state)
+        self.run_as = self.accounts(core)
         # What was loaded stays, and is no garbage: looking through it, now or at each collection, would only cost.
         gc.freeze()
         gc.enable()

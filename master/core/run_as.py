@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 
 from master.core.node import Facts
+from master.core.people import People
 from master.core.task import Task
 from wire.agent import RUNS_AS
 from wire.message import Message
@@ -26,6 +27,16 @@ class WouldBeRootError(Exception):
     def __init__(self, why: Message) -> None:
         super().__init__(str(why))
         self.why = why
+
+
+def as_their_owners(people: People, ours: str) -> RunAs:
+    """Once there are users, each has the account of his name; but for whoever runs the master (`ours`), whose tasks run
+    as the agents' account, as they did when he was alone."""
+
+    def run_as(owner: str) -> str | None:
+        return owner if people.is_shared and owner != ours else None
+
+    return run_as
 
 
 def as_the_agent(_owner: str) -> str | None:

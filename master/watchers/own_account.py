@@ -38,7 +38,9 @@ class OwnAccount:
     def link_up(self, link: Link, config: NodeConfig) -> None:
         """As `LinkWatcher`: the agent has said who it is, and where."""
         facts = self._engine.core.node(link.node).facts
-        self._note(link.node, ours=config.driver == "local" or (facts is not None and runs_as_us(facts)))
+        is_owners = facts is not None and facts.can_run_as
+        is_here = config.driver == "local" or (facts is not None and runs_as_us(facts))
+        self._note(link.node, ours=is_here and not is_owners)
 
     def link_gone(self, link: Link) -> None:
         """As `LinkWatcher`: what is known stays so until another one says something else."""

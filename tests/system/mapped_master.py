@@ -10,8 +10,8 @@ import sys
 from contextlib import suppress
 
 import master.app
-from master.config import Config
-from master.durable.store import Permit
+from master.core.core import Core
+from master.core.run_as import RunAs
 
 FILE = "account"
 
@@ -19,8 +19,9 @@ FILE = "account"
 class MappedMaster(master.app.Master):
     """Asks the file."""
 
-    def __init__(self, config: Config, permit: Permit | None = None) -> None:
-        super().__init__(config, permit, self._account)
+    def accounts(self, core: Core) -> RunAs:  # noqa: ARG002
+        """Whatever users there are."""
+        return self._account
 
     def _account(self, _owner: str) -> str | None:
         with suppress(FileNotFoundError):
@@ -31,5 +32,5 @@ class MappedMaster(master.app.Master):
 if __name__ == "__main__":
     from master.command_line import main
 
-    master.app.Master = MappedMaster  # type: ignore[misc,assignment]
+    master.app.Master = MappedMaster  # type: ignore[misc]
     sys.exit(main(sys.argv[sys.argv.index("--conf") :]))

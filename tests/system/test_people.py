@@ -10,8 +10,10 @@ import pytest
 
 from client.api import Client, connect
 from tests.system.lab import Lab
+from tests.system.root_lab import RootLab
+from tests.testbed.bed import Testbed
 from tests.waiting import PATIENCE_S, until
-from wire.errors import MusterError
+from wire.errors import ForbiddenError, MusterError
 
 
 @pytest.fixture
@@ -36,23 +38,6 @@ def user(lab: Lab, name: str, **fields: Any) -> Client:
 def state(client: Client, task: int) -> str:
     """How it stands with it."""
     return client.show(task)["state"]
-
-
-def test_from_the_second_user_on_only_admins_tasks_run_as_the_masters_own_account(lab: Lab) -> None:
-    with user(lab, "ann", role="admin") as ann:
-        first = ann.submit("true")
-        until("the only user's task runs", lambda: state(ann, first) == "succeeded")
-        with user(lab, "bob") as bob:
-            bobs, anns = bob.submit("true"), ann.submit("true")
-            until("the admin's task runs", lambda: state(ann, anns) == "succeeded")
-            why = str(bob.call("task.why", {"id": bobs}))
-            assert "the account of the master itself" in why
-            assert "docs/deployment.md" in why
-            assert state(bob, bobs) == "waiting"
-            with pytest.raises(MusterError, match="the account of the master itself"):
-                bob.call("env.python", {"env": "base"})
-            ann.call("user.edit", {"name": "bob", "changes": {"role": "admin"}})
-            until("what he is an admin for", lambda: state(bob, bobs) == "succeeded")
 
 
 def test_who_is_disabled_is_cut_off_and_his_tasks_wait_for_him(lab: Lab) -> None:
@@ -88,3 +73,50 @@ def test_a_service_comes_in_from_the_first_start_on_and_a_start_that_is_refused_
     assert as_metrics() == "service"
     assert lab.launch_master().wait(PATIENCE_S) != 0, "another master works on the folder"
     assert as_metrics() == "service"
+
+
+@pytest.fixture
+def rooted(testbed: Testbed, tmp_path: Path) -> Iterator[RootLab]:
+    """A host whose agent is root and where people have accounts, and one whose agent is of a shared account."""
+    one, other = testbed.hosts[:2]
+    lab = RootLab(tmp_path / "lab", testbed, hosts=[one, other], shared=[other])
+    lab.before = []  # its master asks its own users
+    yield lab
+    left = lab.close()
+    testbed.renew()
+    assert left == []
+
+
+def test_a_users_task_has_his_rights_where_the_agent_is_root_and_commands_nobody(rooted: RootLab) -> None:
+    lab = rooted
+    first, shared = lab.nodes
+    lab.start_trusted()
+    with lab.client() as owner:
+        before = owner.submit("id -un", node=first)
+        until("as ever, while nobody was added", lambda: state(owner, before) == "succeeded")
+        assert said(owner, before) == "root"
+        for name in ("alice", "bob", "dave"):
+            owner.call("user.add", {"name": name}, repeatable=False)
+        tokens = {
+            name: owner.call("token.new", {"name": name}, repeatable=False)["token"]
+            for name in ("alice", "bob", "dave")
+        }
+        with connect(conf=str(lab.conf), token=tokens["alice"]) as alice:
+            numbers = [alice.submit("id -un", node=node) for node in (first, shared)]
+            until("hers ran", lambda: {state(alice, number) for number in numbers} == {"succeeded"})
+            assert [said(alice, number) for number in numbers] == ["alice", "lab"]
+            with connect(conf=str(lab.conf), token=tokens["bob"]) as bob, pytest.raises(ForbiddenError):
+                bob.read_log(numbers[0], 0)
+        with connect(conf=str(lab.conf), token=tokens["dave"]) as dave:
+            number = dave.submit("true", node=first)
+            until("he has no account there", lambda: state(dave, number) == "failed")
+            assert f"there is no account dave on {first}" in str(dave.show(number)["reason"])
+        after = owner.submit("id -un", node=first)
+        until("the owner's tasks run as they did", lambda: state(owner, after) == "succeeded")
+        assert said(owner, after) == "root"
+        assert [user["name"] for user in owner.call("user.list", {})][:3] == ["alice", "bob", "dave"]
+
+
+def said(client: Client, task: int) -> str:
+    """The first word of its log."""
+    return client.read_log(task, 0)[0].split()[0].decode()

@@ -61,7 +61,7 @@ def test_a_task_its_log_and_its_processes_are_its_owners(root_lab: RootLab) -> N
         launch_id = task["allocation"][0]["launch_id"]
         alive = [one.pid for one in lab.hosts[first].attempts() if one.launch_id == launch_id]
         assert alive
-        assert {processes.owner(pid) for pid in alive} == {uid}
+        assert {processes.owner(pid) for pid in alive} - {None} == {uid}  # one may be gone by now
         assert (lab.hosts[first].disk / "home" / name / "mine").stat().st_uid == uid
     assert "tasks run:  as their owner" in lab.muster("node", "show", first).stdout
     assert "tasks run:  as the account lab" in lab.muster("node", "show", shared).stdout
