@@ -82,7 +82,9 @@ class Pending:
         """All of it, or None if there is nothing; from then on it begins anew."""
         if not self.has_outcome():
             return None
-        gone = [task_id for task_id in self._gone if task_id not in self.tasks]  # less those that were taken back since
+        gone = self._gone
+        if gone and self.tasks:
+            gone = [task_id for task_id in gone if task_id not in self.tasks]  # others were taken back since
         change = Change(list(self.tasks.values()), gone, self._pieces, self._answers)
         outcome = Outcome(change, self._effects, self._nodes)
         self.tasks, self._gone, self._pieces, self._answers = {}, [], {}, {}

@@ -179,8 +179,11 @@ class OsDisk:
 
     def length_at(self, fd: int, path: Path) -> int | None:
         """Compare what stat says of both."""
-        found = _stat(path)
-        if found is None or (found.st_dev, found.st_ino) != (self._identities.get(fd) or self._identity_of(fd)):
+        try:
+            found = os.stat(str(path))  # noqa: PTH116  (asked at every commit, and a Path is taken slower)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if (found.st_dev, found.st_ino) != (self._identities.get(fd) or self._identity_of(fd)):
             return None
         return found.st_size
 
@@ -265,7 +268,7 @@ class OsDisk:
 def _stat(path: Path) -> os.stat_result | None:
     """None: nothing is there."""
     try:
-        return os.stat(str(path))  # noqa: PTH116  (asked at every commit, and a Path is taken slower)
+        return path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
 

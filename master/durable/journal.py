@@ -233,7 +233,8 @@ class Journal:
             if self._dirty:
                 self._cut_back()
             self._dirty = True
-            write_all(self.disk, self._fd, data)
+            if (written := self.disk.write(self._fd, data)) < len(data):
+                write_all(self.disk, self._fd, data[written:])
         except OSError as error:
             self._refused(error)
         self.disk.sync(self._fd)

@@ -59,7 +59,8 @@ class Outlet:
         self._out: list[bytes] = []
         self._held: list[tuple[list[bytes], Request | None]] = []
         """What leaves with the next commit, in order, each with the request that it answers."""
-        self._gathers = False
+        self.gathers = False
+        """Nothing leaves before `flush`, which is to come in this turn of the loop."""
         self._only: frozenset[int] | None = None
         self._paused_at: float | None = None
         self._missed: dict[int | str, None] = {}
@@ -198,18 +199,14 @@ class Outlet:
                 for frame in self._instead(asked, failed):
                     self.send(frame)
 
-    def gather(self) -> None:
-        """From now on nothing leaves before `flush`, which is to come in this turn of the loop."""
-        self._gathers = True
-
     def _put(self, frames: list[bytes]) -> None:
-        if not (self._out or self._gathers):
+        if not (self._out or self.gathers):
             self._streams.send_soon(self)
         self._out += frames
 
     def flush(self) -> None:
         """Send it now, or as much of it as the buffer takes: the rest goes as the peer reads."""
-        self._gathers = False
+        self.gathers = False
         if not self._out:
             return
         if self._transport.is_closing():

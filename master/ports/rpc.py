@@ -188,7 +188,7 @@ class Connection(asyncio.Protocol):
         once is sent at the end of the turn."""
         self._next_turn = None
         end = time.monotonic() + TURN_S
-        self.outlet.gather()
+        self.outlet.gathers = True
         try:
             while self._waiting and not self._is_full():
                 self._handle(self._waiting.popleft())
