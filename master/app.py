@@ -58,6 +58,7 @@ from master.people.services import Services
 from master.ports.arrival import Speaks
 from master.ports.hub import Hub, PortLimits
 from master.ports.places import PlaceLimits
+from master.privacy import check_private
 from master.tls.entrance import Listener
 from master.tls.policy import Tls, listens_outside
 from master.tls.watch import CertificateWatch
@@ -203,6 +204,7 @@ class Master:
         self.directory = Directory.of(self.config)
         make_folders(self.config)
         give_folder_to_group(self.config)
+        check_private(self.config)
         self._close_task_info()
         _raise_descriptor_limit()
         store = Store(
@@ -233,7 +235,7 @@ class Master:
         self.reports = drivers.reports
         self.logs = LogReader(engine)
         hub = Hub(engine, self, self._limits(), self.config.desktop_client, tls=tls, reports=drivers.reports)
-        news = News(engine, Path(self.news_log), group_of(self.config))
+        news = News(engine, Path(self.news_log), group_of(self.config), hides=self.config.privacy == "own")
         hub.desktop.news = news
         idle_after_s = self.config.scheduler.idle_after_s
         samples = IdleWatcher(engine, hub, idle_after_s) if idle_after_s else hub

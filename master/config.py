@@ -25,6 +25,8 @@ Port = Annotated[int, msgspec.Meta(ge=1, le=MOST_PORT)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
+Privacy = Literal["open", "own"]
+"""What people see of others' tasks: all but variables, or that they are there."""
 FileOwner = Literal["all", "own", "group"]
 """Whose the files beneath a folder are: everybody's, those of the user that its path names, or of the group."""
 AccountName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}$")]
@@ -184,6 +186,7 @@ class ConfFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     desktop_client: DesktopClient = DesktopClient()
     local_users: Literal["same name"] | None = None
     local_admin: Literal["owner", "root"] = "owner"
+    privacy: Privacy = "open"
     tls: Literal["auto", "off"] | TlsFiles = "auto"
     scheduler: Scheduler = Scheduler()
     limits: Limits = Limits()
@@ -216,6 +219,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     desktop_client: DesktopClient
     local_users: Literal["same name"] | None = None
     local_admin: Literal["owner", "root"] = "owner"
+    privacy: Privacy = "open"
     tls: Literal["auto", "off"] | TlsFiles
     influx: Influx | None
     notify: Notify | None
@@ -270,6 +274,7 @@ def load_config(path: Path) -> Config:
         desktop_client=conf.desktop_client,
         local_users=conf.local_users,
         local_admin=conf.local_admin,
+        privacy=conf.privacy,
         tls=conf.tls,
         influx=conf.influx,
         notify=conf.notify,
@@ -305,7 +310,8 @@ def make_folders(config: Config) -> None:
             if key == "task_info":
                 make_private(folder)
             else:
-                folder.mkdir(parents=True, exist_ok=True)
+                private = config.privacy == "own" and key == "train_log_path"
+                folder.mkdir(0o751 if private else 0o777, parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigError(f"{config.path}: {key}: the folder {folder} cannot be made: {error.strerror}") from None
     # Whose conf.json it is decides what runs anyway.

@@ -95,9 +95,9 @@ class Collector:
     """Takes the messages of both streams, one after the other, and hands their points to the buffer; and tells `muster
     status` what became of them."""
 
-    def __init__(self, buffer: Buffer, tally: Callable[[], Tally], told: StatusFile) -> None:
+    def __init__(self, buffer: Buffer, tally: Callable[[], Tally], told: StatusFile, *, hides: bool = False) -> None:
         self.messages: queue.Queue[tuple[What, dict[str, Any] | None]] = queue.Queue(PENDING)
-        self._recorder = Recorder()
+        self._recorder = Recorder(hides=hides)
         self._buffer = buffer
         self._tally = tally
         self._told = told
@@ -165,7 +165,9 @@ def _work(conf: Path, settings: Settings) -> None:
         signal.signal(number, lambda *_: stopping.set())
     buffer = Buffer()
     writer = Writer(buffer, lambda: connect_influx(load_settings(conf)))
-    collector = Collector(buffer, writer.tally, StatusFile(lock_file(conf).with_name(STATUS_FILE)))
+    collector = Collector(
+        buffer, writer.tally, StatusFile(lock_file(conf).with_name(STATUS_FILE)), hides=settings.hides
+    )
     writer.start()
     streams: tuple[What, What] = ("tasks", "nodes")
     for what in streams:

@@ -24,14 +24,18 @@ from monitor.influx import (
 )
 
 Message = Mapping[str, Any]
+HIDDEN = frozenset({"user", "task"})
+"""Tags that tell whose a task is, and which."""
 REMEMBERED = 3600 * SECOND
 """How long a user without tasks is told as zero, in nanoseconds: without an end, everybody who ever came would be."""
 
 
 class Recorder:
-    """Both streams. Until a snapshot of one came, and after it broke, nothing is told of what it is about."""
+    """Both streams. Until a snapshot of one came, and after it broke, nothing is told of what it is about. `hides`:
+    no point tells whose a task is, nor which; what is told by user is told of all together."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, hides: bool = False) -> None:
+        self._hides = hides
         self._tasks: dict[int, Message] | None = None
         self._nodes: dict[str, Message] | None = None
         self._users: dict[str, int] = {}
@@ -49,6 +53,9 @@ class Recorder:
     def handle(self, message: Message, at: int | None = None) -> list[Point]:
         """The points that one message of `Client.watch` makes. `history` is one more message, with ended tasks. `at`:
         when it came, in nanoseconds of our clock."""
+        return self._told(self._handle(_nobodys(message) if self._hides else message, at))
+
+    def _handle(self, message: Message, at: int | None) -> list[Point]:
         params = message["params"]
         method = message["method"]
         if method == "node.sample":
@@ -78,7 +85,12 @@ class Recorder:
             points += queue_points(self._tasks.values(), self._users, at)
         if self._nodes is not None:
             points += [node_point(node, at, self._silent_s(node["name"], at)) for node in self._nodes.values()]
-        return points
+        return self._told(points)
+
+    def _told(self, points: list[Point]) -> list[Point]:
+        if not self._hides:
+            return points
+        return [point._replace(tags={k: v for k, v in point.tags.items() if k not in HIDDEN}) for point in points]
 
     def _silent_s(self, node: str, at: int) -> float | None:
         """How long ago a sample of the node came, by our clock; None where none ever did."""
@@ -134,6 +146,16 @@ class Recorder:
                 held.pop(task_id, None)
                 if not held:
                     self._holders.pop((part["node"], gpu), None)
+
+
+def _nobodys(message: Message) -> Message:
+    """The message with tasks of which nobody is told whose they are."""
+    params = dict(message["params"])
+    if "task" in params:
+        params["task"] = {**params["task"], "owner": ""}
+    if "tasks" in params:
+        params["tasks"] = [{**task, "owner": ""} for task in params["tasks"]]
+    return {**message, "params": params}
 
 
 def _told_again(tasks: Iterable[Message]) -> list[Point]:

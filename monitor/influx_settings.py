@@ -20,18 +20,21 @@ _OTHERS = 0o077
 
 
 class Settings(NamedTuple):
-    """Where points go. `token`: of InfluxDB 2; USER:PASSWORD for InfluxDB 1."""
+    """Where points go. `token`: of InfluxDB 2; USER:PASSWORD for InfluxDB 1. `hides`: no point tells whose a task is,
+    nor which (`privacy` of conf.json is `own`)."""
 
     url: str
     version: int
     token: str
     org: str
     bucket: str
+    hides: bool = False
 
 
 def load_settings(conf: Path) -> Settings:
     """Read them from conf.json. Raises ConfigError with the file, the key and the cure."""
-    section = _read(conf).get("influx")
+    whole = _read(conf)
+    section = whole.get("influx")
     if section is None:
         raise ConfigError(f'{conf}: influx: missing; {{"url": "http://HOST:8086"}} is the least that it needs')
     if not isinstance(section, dict):
@@ -47,7 +50,9 @@ def load_settings(conf: Path) -> Settings:
     if not token.isprintable() or (version != 1 and not token.isascii()):
         # It could not be sent, and whoever tells that would show it.
         raise ConfigError(f"{conf}: influx.token: one line is expected, of ASCII alone for InfluxDB 2")
-    return Settings(texts["url"].rstrip("/"), version, token, texts["org"], texts["bucket"])
+    return Settings(
+        texts["url"].rstrip("/"), version, token, texts["org"], texts["bucket"], whole.get("privacy", "open") != "open"
+    )
 
 
 def lock_file(conf: Path) -> Path:

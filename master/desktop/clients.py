@@ -127,7 +127,7 @@ class DesktopClients:
         if pushes is None:
             return None
         calls.check("subscribe")
-        return Subscription(pushes, Reader(outbox), arrived_at + FIRST_S)
+        return Subscription(pushes, Reader(outbox, lambda: calls.sight), arrived_at + FIRST_S)
 
     def sample(self, node: str, sample: EncodedSample) -> None:
         """The newest sample of a node."""

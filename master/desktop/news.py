@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +20,7 @@ from master.desktop.chinese import words_in_chinese
 from master.desktop.news_file import NewsFile
 from master.desktop.task_rows import command_text, id_text
 from master.engine import Engine
+from master.views.sight import HIDDEN
 from wire.errors import ConfigError
 
 SHOWN_COMMAND = 200
@@ -54,10 +55,17 @@ def news_path(server_log: Path) -> Path:
 
 
 class News:
-    """Told by the engine what has become durable, and by the sessions who is there. `clock`: monotonic seconds."""
+    """Told by the engine what has become durable, and by the sessions who is there. `hides`: nothing is told of what a
+    task does, but whose it is and where; `clock`: monotonic seconds."""
 
     def __init__(
-        self, engine: Engine, path: Path, group: int | None, *, clock: Callable[[], float] = time.monotonic
+        self,
+        engine: Engine,
+        path: Path,
+        group: int | None,
+        *,
+        hides: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.path = path
         self._core = engine.core
@@ -65,6 +73,7 @@ class News:
             self._file = NewsFile(path, group)
         except OSError as error:
             raise ConfigError(f"server_log_path: {path} beside it cannot be written: {error.strerror}") from None
+        self._hides = hides
         self._clock = clock
         self._next_id = engine.core.next_id
         self._states = {task.id: task.state for task in self._core.tasks.values() if task.state not in ENDED}
@@ -170,7 +179,7 @@ class News:
         what, number = event[:2]
         self._told[what] += 1
         if self._told[what] <= TOGETHER:
-            self._lines.append(_line(event))
+            self._lines.append(_line(event, _LITTLE if self._hides else _MORE))
         else:
             self._more.setdefault(what, []).append(number)
 
@@ -218,20 +227,26 @@ class News:
         sick = note.sick if note is not None else None
         if sick is not None and name not in self._aside:
             self._aside.add(name)
-            self._lines.append(f"节点 {name} 无法启动任务，已停止分配（{_short(sick)}）；任务会在其他节点运行")
+            why = HIDDEN if self._hides else _short(sick)
+            self._lines.append(f"节点 {name} 无法启动任务，已停止分配（{why}）；任务会在其他节点运行")
         elif sick is None and name in self._aside:
             self._aside.discard(name)
             self._lines.append(f"节点 {name} 已恢复分配任务")
 
 
-def _line(event: Event) -> str:
+def _line(event: Event, told: Mapping[str, Callable[[Task], str]]) -> str:
     what, number, task = event
-    more = _MORE.get(what)
+    more = told.get(what)
     return f"任务 {id_text(number)} {what}{'' if task is None or more is None else more(task)}"
 
 
 def _line_of_many(what: str, numbers: list[int]) -> str:
     return f"任务 {_ranges(numbers)} {what}，共 {len(numbers)} 个"
+
+
+def _wished(task: Task) -> str:
+    wanted = f"GPU {task.gpus} 块" if task.gpus else "不用 GPU"
+    return f"（用户 {_short(task.owner)}，{wanted}）"
 
 
 def _asked(task: Task) -> str:
@@ -269,6 +284,8 @@ _MORE: dict[str, Callable[[Task], str]] = {
     **dict.fromkeys(_ENDS.values(), _why_ended),
 }
 """What says more of an event that is told alone."""
+_LITTLE: dict[str, Callable[[Task], str]] = {_ADDED: _wished, _STARTED: _place}
+"""Likewise, where nothing is told of what a task does."""
 
 
 def _short(text: str) -> str:

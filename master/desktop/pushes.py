@@ -7,6 +7,7 @@ whole truth of its kind, and is made when its turn comes.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from master.core.agent_messages import EncodedSample
 from master.core.inventory import NodeState
@@ -15,8 +16,10 @@ from master.desktop.ended import NewestEnded
 from master.desktop.node_rows import gone_row
 from master.desktop.node_rows import row as node_row
 from master.desktop.outbox import Outbox
+from master.desktop.task_rows import bare_row
 from master.desktop.task_rows import row as task_row
 from master.engine import Engine
+from master.views.sight import EVERYTHING, Sight
 from wire.desktop import encode, frame_of, json_of
 
 EVERY_S = 2.0
@@ -32,10 +35,12 @@ MOST_WAITING = 1000
 
 
 class Reader:
-    """One client on a push port. `shown`: the nodes that it has been told are online."""
+    """One client on a push port. `sight`: what its user sees of others' tasks; `shown`: the nodes that it has been told
+    are online."""
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, sight: Callable[[], Sight] = lambda: EVERYTHING) -> None:
         self.outbox = outbox
+        self.sight = sight
         self.shown: tuple[str, ...] = ()
 
 
@@ -50,14 +55,16 @@ class TaskPushes:
         self._readers: dict[Reader, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._rows: dict[int, tuple[TaskState, bytes]] = {}
-        self._frame: bytes | None = None
-        self._stale = True
-        self._encoded_at = float("-inf")
+        self._bare_rows: dict[int, tuple[TaskState, bytes]] = {}
+        self._version = 0
+        """Grows with each change."""
+        self._frames: dict[Sight, tuple[int, float, bytes]] = {}
+        """For who sees the same: of which version, when it was encoded (the loop's time), and the frame."""
 
     def join(self, reader: Reader) -> None:
         """A reader that may be told from now on."""
         self._readers[reader] = None
-        self._engine.reply(lambda _error: reader.outbox.push("task_mon", self.frame))
+        self._engine.reply(lambda _error: self._push(reader))
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(EVERY_S, self._round)
 
@@ -68,39 +75,63 @@ class TaskPushes:
     def note(self, tasks: list[Task], gone: list[int]) -> None:
         """These tasks changed, these are gone; or others moved in the queue."""
         self._ended.note(tasks, gone)
-        if self._rows:
+        if self._rows or self._bare_rows:
             for task in tasks:
                 self._rows.pop(task.id, None)
-        self._stale = True
+                self._bare_rows.pop(task.id, None)
+        self._version += 1
 
-    def frame(self) -> bytes | None:
-        """The frame of now, encoded anew if something changed since it was; None while there is none to be told yet.
-        Its tables have no way to mark what a crash could still take back, so that is not shown before it is durable."""
+    def frame(self, sight: Sight = EVERYTHING) -> bytes | None:
+        """The frame of now for who sees this, encoded anew if something changed since it was; None while there is none
+        to be told yet. Its tables have no way to mark what a crash could still take back, so that is not shown before
+        it is durable."""
+        sight = sight if sight.hides_others else EVERYTHING  # its rows show no variables
         now = asyncio.get_running_loop().time()
-        if self._stale and now - self._encoded_at >= EVERY_S / ENCODINGS and self._engine.is_saved:
-            self._frame = self._encoded()
-            self._encoded_at = now
-            self._stale = False
-        return self._frame
+        version, encoded_at, frame = self._frames.get(sight, (-1, float("-inf"), None))
+        if version != self._version and now - encoded_at >= EVERY_S / ENCODINGS and self._engine.is_saved:
+            frame = self._encoded(sight)
+            self._frames[sight] = (self._version, now, frame)
+        return frame
 
     def tables(self) -> dict[str, list[Task]]:
         """What the three tables of the client show."""
         waiting = self._core.queued(0, MOST_WAITING)
         return {"wait": waiting, "exec": self._core.active(), "hist": self._ended.list()}
 
-    def _encoded(self) -> bytes:
-        """The frame. Most rows are as they were the last time, so each is encoded once for all times."""
-        before, self._rows = self._rows, {}
-        tables = [b'"%b":[%b]' % (name.encode(), self._rows_of(tasks, before)) for name, tasks in self.tables().items()]
-        return frame_of("task_mon", b"{%b}" % b",".join(tables))
+    def _encoded(self, sight: Sight) -> bytes:
+        """The frame. Most rows are as they were the last time, so each is encoded once for all times, and once more as
+        those see it to whom it is another's."""
+        known: dict[int, tuple[TaskState, bytes]] = {}
+        bare: dict[int, tuple[TaskState, bytes]] = {}
+        tables = self.tables()
+        shown = [
+            b'"%b":[%b]' % (name.encode(), self._rows_of(tasks, sight, known, bare)) for name, tasks in tables.items()
+        ]
+        if not sight.hides_others:
+            self._rows = known
+        else:  # others see the rest of the rows
+            there = {task.id for tasks in tables.values() for task in tasks}
+            self._rows = {task_id: row for task_id, row in {**self._rows, **known}.items() if task_id in there}
+            self._bare_rows = {task_id: row for task_id, row in {**self._bare_rows, **bare}.items() if task_id in there}
+        return frame_of("task_mon", b"{%b}" % b",".join(shown))
 
-    def _rows_of(self, tasks: list[Task], before: dict[int, tuple[TaskState, bytes]]) -> bytes:
+    def _rows_of(
+        self,
+        tasks: list[Task],
+        sight: Sight,
+        known: dict[int, tuple[TaskState, bytes]],
+        bare: dict[int, tuple[TaskState, bytes]],
+    ) -> bytes:
+        rows = []
         for task in tasks:
-            known = before.get(task.id)
-            if known is None or known[0] is not task.state:
-                known = (task.state, json_of(task_row(task, self._home)))
-            self._rows[task.id] = known
-        return b",".join([self._rows[task.id][1] for task in tasks])
+            is_known = sight.knows(task.owner)
+            before = (self._rows if is_known else self._bare_rows).get(task.id)
+            if before is None or before[0] is not task.state:
+                told = task_row(task, self._home) if is_known else bare_row(task)
+                before = (task.state, json_of(told))
+            (known if is_known else bare)[task.id] = before
+            rows.append(before[1])
+        return b",".join(rows)
 
     def close(self) -> None:
         """Nobody is told any more."""
@@ -113,8 +144,13 @@ class TaskPushes:
         each, whole = SPREAD_S
         step = min(each, whole / max(len(self._readers), 1))
         for place, reader in enumerate(self._readers):
-            loop.call_later(place * step, reader.outbox.push, "task_mon", self.frame)
+            loop.call_later(place * step, self._push, reader)
+        seen = {reader.sight() for reader in self._readers}
+        self._frames = {sight: frame for sight, frame in self._frames.items() if sight in seen or sight is EVERYTHING}
         self._timer = loop.call_later(EVERY_S, self._round) if self._readers else None
+
+    def _push(self, reader: Reader) -> None:
+        reader.outbox.push("task_mon", lambda: self.frame(reader.sight()))
 
 
 class NodePushes:

@@ -11,11 +11,14 @@ import shlex
 from typing import Any
 
 from master.core.task import QUEUED, Task, TaskState
+from master.views.sight import Depth, at_depth
 from wire.errors import BadRequestError
 
 ANY_NODE = "<默认>"
 NO_TASK = "(无)"
 NOTHING = frozenset({"", ANY_NODE, NO_TASK})
+ANOTHERS = "（他人的任务）"
+"""What stands for a command that is not told."""
 STATES = {
     TaskState.WAITING: "wait",
     TaskState.HELD: "wait",
@@ -48,6 +51,11 @@ def row(task: Task, home: str) -> dict[str, Any]:
         "is_reuse_gpu": int(task.share),
         "state": STATES[task.state],
     }
+
+
+def bare_row(task: Task) -> dict[str, Any]:
+    """Likewise for who is told only that it is there."""
+    return row(at_depth(task, Depth.BARE), "/") | {"path": "/", "exec": ANOTHERS}
 
 
 def id_text(task_id: int) -> str:

@@ -52,11 +52,13 @@ class Line(msgspec.Struct):
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Which archived tasks, and which part of them, the newest end first; as in `task.list`."""
+    """Which archived tasks, and which part of them, the newest end first; as in `task.list`. `known`: of whom the text
+    is searched, of others the id alone; None: of all."""
 
     states: tuple[str, ...]
     owners: tuple[str, ...] = ()
     search: str = ""
+    known: tuple[str, ...] | None = None
     since: float | None = None
     sort: str | None = None
     reverse: bool = False
@@ -202,8 +204,12 @@ class ArchiveIndex:
         values: list[Any] = [*wanted.states, *wanted.owners]
         if wanted.since is not None:
             where, values = f"{where} AND ended>=?", [*values, wanted.since]
-        if wanted.search:
+        if wanted.search and wanted.known is None:
             where, values = f"{where} AND instr(text, ?)>0", [*values, wanted.search.casefold()]
+        elif wanted.search:
+            owners = ",".join("?" * len(wanted.known or ()))
+            where += f" AND instr(CASE WHEN owner IN ({owners}) THEN text ELSE CAST(id AS TEXT) END, ?)>0"
+            values += [*(wanted.known or ()), wanted.search.casefold()]
         total = base.execute(f"SELECT count(*) FROM tasks WHERE {where}", values).fetchone()[0]  # noqa: S608  (all of it is ours)
         # Unsorted, the newest end comes first; sorted, the least.
         way = "DESC" if wanted.reverse == (wanted.sort is not None) else "ASC"

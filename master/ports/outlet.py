@@ -18,6 +18,7 @@ from itertools import islice
 from master.ports.streams import SLICE, TELLS, Streams
 from master.verbs.base import Told
 from master.verbs.turns import Job, Work
+from master.views.sight import Sight
 from wire.client import Request
 from wire.errors import MusterError
 
@@ -33,8 +34,8 @@ Instead = Callable[[Request, MusterError], list[bytes]]
 
 
 class Outlet:
-    """Of one connection, to `address`. `room`: bytes that may wait to be sent. `freed` is called when some of them
-    were."""
+    """Of one connection, to `address`. `room`: bytes that may wait to be sent. `sight`: what its user sees. `freed` is
+    called when some of them were."""
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Outlet:
         port: str,
         address: str,
         room: int,
+        sight: Callable[[], Sight],
         freed: Callable[[], None],
         instead: Instead,
     ) -> None:
@@ -54,6 +56,7 @@ class Outlet:
         self._port = port
         self._address = address
         self._room = room
+        self._sight = sight
         self._freed = freed
         self._instead = instead
         self._out: list[bytes] = []
@@ -130,6 +133,11 @@ class Outlet:
         self._catch_up()
 
     @property
+    def sight(self) -> Sight:
+        """What its user sees of others' tasks, now."""
+        return self._sight()
+
+    @property
     def lags(self) -> bool:
         """Does it have updates to come that must go first?"""
         return self._in_snapshot or self._paused_at is not None or bool(self._missed)
@@ -157,7 +165,7 @@ class Outlet:
         while self._missed and self._paused_at is None:
             for key in list(islice(self._missed, SLICE)):
                 del self._missed[key]
-                self._out.append(self._streams.update(key))
+                self._out.append(self._streams.update(key, self._sight()))
                 self.unsent += len(self._out[-1])
             self.flush()
             yield

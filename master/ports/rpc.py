@@ -104,6 +104,7 @@ class Connection(asyncio.Protocol):
             port=port,
             address=address,
             room=self._room,
+            sight=lambda: self._calls.sight,
             freed=self._freed,
             instead=self._instead,
         )

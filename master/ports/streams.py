@@ -7,7 +7,7 @@ for all who hear it, and all that one turn of the loop has to say to a session g
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Protocol, TypeVar
 
 from master.core.agent_messages import EncodedSample
@@ -17,7 +17,8 @@ from master.ports.rpc_frames import notification
 from master.verbs.base import Told
 from master.verbs.surroundings import Surroundings
 from master.verbs.turns import Job, Turns, Work
-from master.views.nodes import node_view
+from master.views.nodes import node_view, without_people
+from master.views.sight import Sight
 from master.views.tasks import task_view
 
 K = TypeVar("K", int, str)
@@ -32,6 +33,10 @@ SLICE = 20
 
 class Subscriber(Protocol):
     """A session, as far as it is told things."""
+
+    @property
+    def sight(self) -> Sight:
+        """What its user sees of others' tasks."""
 
     @property
     def lags(self) -> bool:
@@ -67,28 +72,33 @@ class Streams:
         engine.let_out.append(self.let_out)
 
     def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
-        """Tell the subscribers what has become durable. Each update is encoded once for all."""
+        """Tell the subscribers what has become durable. Each update is encoded once for all who are told the same."""
         if self.subscribers[TASKS]:
             task_ids = [*gone, *[task.id for task in tasks]]
             if len(task_ids) <= SLICE and not self.turns.busy:  # else it would overtake others
                 for task_id in task_ids:
-                    self._tell(self.subscribers[TASKS], task_id, self.task_update)
+                    self._tell_task(task_id)
             else:
                 news = self._tell_tasks(task_ids)
                 self.turns.begin(Job(news, _told, is_wanted=lambda: bool(self.subscribers[TASKS])))
         watchers = self.subscribers[NODES]
         if watchers:
             for name in nodes:
-                self._tell(watchers, name, self.node_update)
+                self._tell(watchers, name, _of_node, self.node_update)
 
     def _tell_tasks(self, task_ids: list[int]) -> Work:
         """A batch of ten thousand is told in slices: each task as it is then, once that is durable."""
         for place, task_id in enumerate(task_ids, 1):
-            self._tell(self.subscribers[TASKS], task_id, self.task_update)
+            self._tell_task(task_id)
             if place % SLICE == 0:
                 yield
                 while not self.engine.is_settled:
                     yield
+
+    def _tell_task(self, task_id: int) -> None:
+        task = self.engine.core.tasks.get(task_id)
+        kind: Callable[[Sight], Hashable] = _gone if task is None else lambda sight: sight.key(task)
+        self._tell(self.subscribers[TASKS], task_id, kind, self.task_update)
 
     def send_soon(self, session: Subscriber) -> None:
         """Send what a session has to say at the end of this turn of the loop, all its frames together."""
@@ -107,30 +117,36 @@ class Streams:
 
     def sample(self, node: str, sample: EncodedSample) -> None:
         """Pass a sample on; who cannot take it now misses it."""
-        if self.subscribers[NODES]:
-            frame = notification("node.sample", {**sample.told(), "node": node})
-            for session in self.subscribers[NODES]:
-                session.send_if_free(frame)
+        watchers = self.subscribers[NODES]
+        frames: dict[bool, bytes] = {}
+        for session in watchers:
+            hides = session.sight.hides_others
+            frame = frames.get(hides)
+            if frame is None:
+                told = sample.told()
+                frames[hides] = frame = notification(
+                    "node.sample", {**(without_people(told) if hides else told), "node": node}
+                )
+            session.send_if_free(frame)
 
-    def task_update(self, task_id: int) -> bytes:
+    def task_update(self, task_id: int, sight: Sight) -> bytes:
         """The newest word on a task."""
         task = self.engine.core.tasks.get(task_id)
         if task is None:
             return notification("task.changed", {"id": task_id, "gone": True})
-        return notification("task.changed", {"task": task_view(self.engine.core, task)})
+        return notification("task.changed", {"task": task_view(self.engine.core, task, sight)})
 
-    def node_update(self, name: str) -> bytes:
+    def node_update(self, name: str, sight: Sight) -> bytes:
         """The newest word on a node."""
         node = self.engine.core.inventory.nodes.get(name)
         if node is None:
             return notification("node.changed", {"name": name, "gone": True})
-        return notification(
-            "node.changed", {"node": node_view(self.engine.core, node, self.master.fleet.configs.get(name))}
-        )
+        view = node_view(self.engine.core, node, self.master.fleet.configs.get(name), sight)
+        return notification("node.changed", {"node": view})
 
-    def update(self, key: int | str) -> bytes:
+    def update(self, key: int | str, sight: Sight) -> bytes:
         """The newest word on what a subscriber was told of by this key."""
-        return self.task_update(key) if isinstance(key, int) else self.node_update(key)
+        return self.task_update(key, sight) if isinstance(key, int) else self.node_update(key, sight)
 
     def forget(self, session: Subscriber) -> None:
         """A session is over."""
@@ -138,15 +154,33 @@ class Streams:
             watchers.pop(session, None)
 
     @staticmethod
-    def _tell(watchers: Iterable[Subscriber], key: K, encode: Callable[[K], bytes]) -> None:
-        frame: bytes | None = None
+    def _tell(
+        watchers: Iterable[Subscriber],
+        key: K,
+        kind: Callable[[Sight], Hashable],
+        encode: Callable[[K, Sight], bytes],
+    ) -> None:
+        """`kind`: for whom it is the same is told the same."""
+        frames: dict[Hashable, bytes] = {}
         for session in watchers:
             if session.wants(key):
                 if session.lags:
                     session.remember(key)
                 else:
-                    frame = frame or encode(key)
+                    sight = session.sight
+                    alike = kind(sight)
+                    frame = frames.get(alike)
+                    if frame is None:
+                        frame = frames[alike] = encode(key, sight)
                     session.send(frame)
+
+
+def _of_node(sight: Sight) -> Hashable:
+    return sight.hides_others
+
+
+def _gone(_sight: Sight) -> Hashable:
+    return None
 
 
 def _told(_result: object, error: Exception | None) -> None:

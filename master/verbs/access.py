@@ -13,11 +13,13 @@ from typing import Literal
 
 import msgspec
 
+from master.config import Privacy
 from master.core.people import Kind, People, Role, Scope, Token, User
 from master.core.task import Task
 from master.files.owners import Who
 from master.netlink import origin
 from master.peer import Peer, person
+from master.views.sight import EVERYTHING, Sight
 from wire.errors import ForbiddenError, UnauthenticatedError
 from wire.message import Message
 
@@ -188,6 +190,13 @@ def _as_user(people: People, user: User, address: str, via: Via, token: Token | 
 
 def _until(user: User | None) -> float:
     return inf if user is None or user.expires_at is None else user.expires_at
+
+
+def sight_of(caller: Caller, people: People, privacy: Privacy) -> Sight:
+    """What he is shown of others' tasks."""
+    if not people.is_shared:
+        return EVERYTHING
+    return Sight(caller.user, caller.mentored, is_admin=caller.owns_all, is_own=privacy == "own")
 
 
 def check_known(caller: Caller, people: People) -> None:

@@ -22,7 +22,7 @@ from master.verbs.base import Context
 from master.verbs.spec import Spec
 from master.verbs.task_list import SortKey
 from master.verbs.tasks import Cancel, Cancelled, Edit, Remove, Removed, Why, cancel, edit, remove
-from master.views.tasks import task_page, task_view
+from master.views.tasks import task_page
 from wire.errors import ConflictError, MusterError, NotFoundError, StoreUnavailableError
 from wire.message import Message
 
@@ -74,6 +74,7 @@ async def list_archived(context: Context, params: ListArchived) -> ArchivedTasks
         states=tuple(state.value for state in sorted(states)),
         owners=tuple(owners),
         search=params.search or "",
+        known=_known(context),
         since=params.since,
         sort=params.sort,
         reverse=params.reverse,
@@ -84,7 +85,13 @@ async def list_archived(context: Context, params: ListArchived) -> ArchivedTasks
     # A kill just after archiving, or after a retry, leaves a task in both; the one in memory is the newer.
     tasks = [task for task in page.tasks if task.id not in context.core.tasks]
     total = page.total - (len(page.tasks) - len(tasks))
-    return ArchivedTasks([task_view(context.core, task) for task in tasks], total, page.unreadable)
+    return ArchivedTasks([context.view(task) for task in tasks], total, page.unreadable)
+
+
+def _known(context: Context) -> tuple[str, ...] | None:
+    """Whose tasks a search may look into, of the others it sees the ids; None: everybody's."""
+    sight = context.sight
+    return tuple(sorted({sight.user or "", *sight.mentored})) if sight.hides_others else None
 
 
 async def find(context: Context, task_id: int) -> Task:
@@ -107,11 +114,12 @@ def or_read(handle: Callable[[Context, P], Any], told: Callable[[Context, Task],
 
 def told_whole(context: Context, task: Task) -> TaskPage:
     """task.show of one that has ended long ago."""
-    return task_page(context.core, task)
+    return task_page(context.core, task, context.sight)
 
 
-def told_why(_context: Context, task: Task) -> Why:
+def told_why(context: Context, task: Task) -> Why:
     """task.why of one that has ended long ago."""
+    task = context.sight.veiled(task)
     return Why(
         id=task.id,
         state=task.state,

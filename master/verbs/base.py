@@ -15,11 +15,13 @@ import msgspec
 
 from master.core.core import Core
 from master.core.people import Scope
-from master.core.task import TaskState
+from master.core.task import Task, TaskState, TaskView
 from master.engine import Engine
 from master.verbs.access import Caller, Identify, Least, Whose
 from master.verbs.repeats import answer_to
 from master.verbs.surroundings import Surroundings
+from master.views.sight import Sight
+from master.views.tasks import task_view
 
 T = TypeVar("T")
 
@@ -43,15 +45,17 @@ class PushChannel(Protocol):
 class Context(msgspec.Struct, frozen=True):
     """One call: who calls, and what may be used to answer.
 
-    `now`: seconds since the epoch. `past`: how tasks ended that the call names and the core does not hold any more.
-    `channel`: the connection that `subscribe` begins to tell. `once`: the request's id and parameters, where it may be
-    sent again under this id. `become`: the caller has shown who he is, and is that one from now on.
+    `now`: seconds since the epoch. `sight`: what the caller sees of others' tasks. `past`: how tasks ended that the
+    call names and the core does not hold any more. `channel`: the connection that `subscribe` begins to tell. `once`:
+    the request's id and parameters, where it may be sent again under this id. `become`: the caller has shown who he is,
+    and is that one from now on.
     """
 
     engine: Engine
     master: Surroundings
     caller: Caller
     now: float
+    sight: Sight
     past: Mapping[int, TaskState] = MappingProxyType({})
     channel: PushChannel | None = None
     once: tuple[str, msgspec.Struct] | None = None
@@ -70,6 +74,10 @@ class Context(msgspec.Struct, frozen=True):
             return result
 
         return self.engine.client_change(remembered, grows=grows)
+
+    def view(self, task: Task) -> TaskView:
+        """The task as the caller sees it."""
+        return task_view(self.engine.core, task, self.sight)
 
     @property
     def core(self) -> Core:

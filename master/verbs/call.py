@@ -22,7 +22,7 @@ from master.core.core import Core
 from master.core.task import Task
 from master.engine import Engine
 from master.rates import Rates
-from master.verbs.access import Caller, Identify, check_call, check_known, check_owner
+from master.verbs.access import Caller, Identify, check_call, check_known, check_owner, sight_of
 from master.verbs.audited import note
 from master.verbs.base import Context, PushChannel, Verb
 from master.verbs.convert import convert
@@ -30,6 +30,7 @@ from master.verbs.repeats import answered
 from master.verbs.surroundings import Surroundings
 from master.verbs.table import VERBS
 from master.verbs.turns import Job, Turns, Work
+from master.views.sight import Sight
 from wire.errors import ForbiddenError, MusterError, UnknownMethodError
 from wire.message import Message
 
@@ -60,9 +61,10 @@ class Door:
 
 class Calls:
     """The calls over one connection. `channel`: the connection, if it can be told things without asking. `on_known` is
-    called when the caller has shown who he is."""
+    called when the caller has shown who he is. `sight`: what he sees of others' tasks."""
 
     caller: Caller
+    sight: Sight
 
     def __init__(self, door: Door, identify: Identify) -> None:
         self.channel: PushChannel | None = None
@@ -82,6 +84,7 @@ class Calls:
         somebody."""
         people = self.core.people
         self.caller = self._identify(people, time.time())
+        self.sight = sight_of(self.caller, people, self._door.master.config.privacy)
         self._people_seen = people.version
         self._admitted.clear()
         return self.caller.user is not None
@@ -100,7 +103,16 @@ class Calls:
         """What a verb is given, now."""
         door = self._door
         now = time.time()
-        return Context(door.engine, door.master, self.caller, now, channel=self.channel, once=once, become=self._show)
+        return Context(
+            door.engine,
+            door.master,
+            self.caller,
+            now,
+            sight=self.sight,
+            channel=self.channel,
+            once=once,
+            become=self._show,
+        )
 
     def _show(self, identify: Identify) -> Caller:
         """He has shown who he is, or says good-bye."""

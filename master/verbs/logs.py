@@ -13,7 +13,7 @@ from master.verbs.access import who
 from master.verbs.archived import find
 from master.verbs.base import Context
 from master.verbs.tasks import TaskId
-from wire.errors import BadRequestError
+from wire.errors import BadRequestError, ForbiddenError
 from wire.message import Message
 
 MAX_READ = 1 << 20
@@ -22,8 +22,8 @@ Offset = Annotated[int, Meta(ge=-(1 << 62), le=1 << 62)]
 
 
 class Read(msgspec.Struct, forbid_unknown_fields=True):
-    """log.read: that of the task `id`, or the master's own (`server`). A negative `offset` counts from the end; `limit`
-    is at most 1 MiB; sizes are bytes.
+    """log.read: that of the task `id`, or the master's own (`server`), which is for admins once there are users. A
+    negative `offset` counts from the end; `limit` is at most 1 MiB; sizes are bytes.
 
     `collapse`: of each line only what its last carriage return left; `limit` is then how much is enough. `wait_s`, up
     to 30 seconds: if there is nothing to read, wait so long for it, and answer as soon as there is more; collapsed,
@@ -78,6 +78,8 @@ async def read(context: Context, params: Read) -> LogPiece:
 
 async def _read(context: Context, logs: LogReader, params: Read) -> tuple[str, bool, Piece]:
     if params.server:
+        if context.core.people.is_shared and context.caller.role != "admin":
+            raise ForbiddenError(Message("server_log_for_admins"))
         path, ended = context.master.server_log, False
     elif params.id is None:
         raise BadRequestError(Message("which_log"))

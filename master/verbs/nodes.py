@@ -115,7 +115,7 @@ def show(context: Context, params: OneNode) -> NodePage:
 
 
 def _view(context: Context, name: str) -> NodeView:
-    return node_view(context.core, context.core.node(name), context.master.fleet.configs.get(name))
+    return node_view(context.core, context.core.node(name), context.master.fleet.configs.get(name), context.sight)
 
 
 # -- the registry ---------------------------------------------------------------------------------------------

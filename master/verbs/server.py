@@ -43,11 +43,17 @@ def info(context: Context, _params: Nothing) -> Info:
         store_fault=store.fault,
         compaction_fault=context.engine.compaction_fault,
         damage=store.damage,
-        unsaved=sorted(core.unsaved),
+        unsaved=_known(context, sorted(core.unsaved)),
         tasks={state: core.counts[state] for state in TaskState},
-        warned=core.warned(),
+        warned=_known(context, core.warned()),
         nodes=Counter(node.state for node in core.inventory.nodes.values()),
     )
+
+
+def _known(context: Context, ids: list[int]) -> list[int]:
+    """Those of which the caller may know more than that they are there."""
+    tasks, sight = context.core.tasks, context.sight
+    return [one for one in ids if one in tasks and sight.knows(tasks[one].owner)] if sight.hides_others else ids
 
 
 def seen(context: Context, _params: Nothing) -> Done:

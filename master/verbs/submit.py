@@ -109,7 +109,8 @@ def preview(context: Context, draft: Task) -> Preview:
     draft.waits_for = [a for a in draft.after if (past.get(a.id) or context.core.find(a.id).state) not in ENDED]
     if allocation is not None and not draft.waits_for:
         return _preview(None, placement=allocation)
-    return _preview(context.core.why_it_waits(draft))
+    waits = context.core.why_it_waits(draft)
+    return _preview(None if waits is None else context.sight.said(waits))
 
 
 def _preview(why: Message | None, *, possible: bool = True, placement: Allocation | None = None) -> Preview:

@@ -21,6 +21,7 @@ from master.durable.archive_index import text_of
 from master.verbs.base import Context, Pieces
 from master.verbs.task_rows import SparseRows, WholeRows
 from master.views.messages import MessageView
+from master.views.sight import Sight
 
 SLICE = 400
 """Tasks that are looked at, or encoded, between two chances for others: about 1 ms of them."""
@@ -95,7 +96,7 @@ def _made(context: Context, params: ListTasks, then: int, candidates: list[list[
 
 def _shown(context: Context, params: ListTasks, then: int, tasks: list[Task], total: int) -> Slices:
     core, states = context.core, _states(params)
-    answer = SparseRows(core) if params.sparse else WholeRows(core)
+    answer = (SparseRows if params.sparse else WholeRows)(core, context.sight)
     for part in _parts(tasks):
         there = part
         if core.touched != then:  # between two slices one may have gone, or become what was not asked for
@@ -133,7 +134,7 @@ def _found(context: Context, params: ListTasks, candidates: list[list[Task]]) ->
     total, end = sum(map(len, groups)), None if params.limit is None else params.offset + params.limit
     ahead, rest, reverse = [*chain(*groups[:-1])], groups[-1], params.reverse
     if params.sort is not None:
-        ordered = yield from _in_order(ahead + rest, _SORTS[params.sort], end, reverse=reverse)
+        ordered = yield from _in_order(ahead + rest, _key(params.sort, context.sight), end, reverse=reverse)
         return ordered[params.offset : end], total
     # The ended ones, newest first; or those that were named, of any state.
     key, newest_first = (_place, False) if params.ids is not None else (_end, True)
@@ -157,6 +158,7 @@ def _candidates(context: Context, params: ListTasks) -> list[list[Task]]:
 def _wanted(context: Context, params: ListTasks) -> Callable[[list[Task]], list[Task]]:
     """Gives those of some tasks that are like what was asked for."""
     states, since, needle = _states(params), params.since, (params.search or "").casefold()
+    sight = context.sight
     owners = {owner for owner in (params.user, context.user if params.mine else None) if owner is not None}
 
     def wanted(tasks: list[Task]) -> list[Task]:
@@ -167,7 +169,7 @@ def _wanted(context: Context, params: ListTasks) -> Callable[[list[Task]], list[
             found = [task for task in found if task.owner == owner]
         if since is not None:
             found = [task for task in found if task.state not in ENDED or (task.ended_at or 0.0) >= since]
-        return [task for task in found if needle in text_of(task)] if needle else found
+        return [task for task in found if needle in text_of(sight.searched(task))] if needle else found
 
     return wanted
 
@@ -238,6 +240,14 @@ _SORTS: dict[str, Key] = {
     # What goes on has no end: of such, the later its beginning the shorter it took so far.
     "time": lambda task: (0, _took(task.ended_at, task)) if task.ended_at else (1, _took(0.0, task)),
 }
+
+
+def _key(sort: SortKey, sight: Sight) -> Key:
+    """Of what is not told of a task its place must tell nothing either."""
+    key = _SORTS[sort]
+    if not sight.hides_others:
+        return key
+    return lambda task: key(sight.searched(task))
 
 
 def _parts(tasks: list[Task]) -> Iterator[list[Task]]:

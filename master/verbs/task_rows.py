@@ -16,7 +16,9 @@ from master.core.request import Demand
 from master.core.task import SparseTask, Task, TaskView
 from master.verbs.base import Pieces
 from master.views.messages import MessageView, Shown, message_view, shown
+from master.views.sight import Sight
 from master.views.tasks import as_filed
+from wire.message import Message
 
 T = TypeVar("T")
 
@@ -33,15 +35,17 @@ _encoder = msgspec.json.Encoder()
 class WholeRows:
     """Each task with every key."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, sight: Sight) -> None:
         self._core = core
+        self._sight = sight
         self._alike = _Alike(core, self._why)
         self._rows = _Rows()
 
     def add(self, tasks: Sequence[Task]) -> None:
         """Some more."""
         core = self._core
-        views = {task.id: as_filed(task) for task in tasks}
+        views = {task.id: as_filed(task) for task in self._sight.all_veiled(tasks)}
+        tasks = _known(tasks, self._sight)
         for why, ids in self._alike.among(tasks):
             for task_id in ids:
                 seen = views[task_id]
@@ -50,8 +54,9 @@ class WholeRows:
             for task in tasks:
                 seen = views[task.id]
                 seen.warning, seen.warning_key, seen.warning_args = shown(core.what_looks_wrong(task))
-        for task_id in core.unsaved & views.keys():
-            views[task_id].unsaved = True
+        if core.unsaved:
+            for task in tasks:
+                views[task.id].unsaved = task.id in core.unsaved
         self._rows.add(list(views.values()))
 
     def result(self, total: int) -> Pieces:
@@ -59,15 +64,16 @@ class WholeRows:
         return self._rows.answer({"total": total})
 
     def _why(self, task: Task) -> Shown:
-        text, key, args = shown(self._core.why_it_waits(task))
+        text, key, args = shown(_said(self._core.why_it_waits(task), self._sight))
         return text, key, cast("dict[str, Any]", msgspec.Raw(_encoder.encode(args)))
 
 
 class SparseRows:
     """Each task with what is not as in `DEFAULTS`; reasons and warnings beside them, by their text."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, sight: Sight) -> None:
         self._core = core
+        self._sight = sight
         self._alike = _Alike(core, self._waiting)
         self._rows = _Rows()
         self._reasons: dict[str, list[int]] = {}
@@ -79,6 +85,7 @@ class SparseRows:
     def add(self, tasks: Sequence[Task]) -> None:
         """Some more."""
         core = self._core
+        rows, tasks = self._sight.all_veiled(tasks), _known(tasks, self._sight)
         for waiting, ids in self._alike.among(tasks):
             waiting.extend(ids)
         if core.warnings or core.large_logs:
@@ -87,7 +94,7 @@ class SparseRows:
         if core.unsaved:
             self._unsaved += [task.id for task in tasks if task.id in core.unsaved]
         # Mostly it is as on disk.
-        self._rows.add([task if task.asked_end is None and not task.earlier else _sparse(task) for task in tasks])
+        self._rows.add([task if task.asked_end is None and not task.earlier else _sparse(task) for task in rows])
 
     def result(self, total: int) -> Pieces:
         """The answer."""
@@ -97,7 +104,7 @@ class SparseRows:
 
     def _waiting(self, task: Task) -> list[int]:
         """The ids of those that wait for the same reason as this one."""
-        why = self._core.why_it_waits(task)
+        why = _said(self._core.why_it_waits(task), self._sight)
         if why is None:
             return []
         text = str(why)
@@ -111,6 +118,15 @@ class SparseRows:
             text = str(wrong)
             self._warnings.setdefault(text, []).append(task.id)
             self._warning_messages[text] = message_view(wrong)
+
+
+def _known(tasks: Sequence[Task], sight: Sight) -> Sequence[Task]:
+    """Those of which more may be told than that they are there."""
+    return [task for task in tasks if sight.knows(task.owner)] if sight.hides_others else tasks
+
+
+def _said(message: Message | None, sight: Sight) -> Message | None:
+    return None if message is None else sight.said(message)
 
 
 def _sparse(task: Task) -> SparseTask:

@@ -12,10 +12,11 @@ from master.core.scheduler import explain
 from master.core.task import ACTIVE, QUEUED, Task, TaskPage, TaskState, TaskView
 from master.verbs.access import check_owner
 from master.verbs.base import Context
+from master.verbs.edit_rights import OWNER, check_edit, check_new_owner
 from master.verbs.spec import edited_copy
 from master.verbs.whose_turn import check_ahead, check_wish, who_may_be_passed
 from master.views.messages import MessageView, message_view
-from master.views.tasks import task_page, task_view
+from master.views.tasks import task_page
 from wire.errors import BadRequestError, MusterError
 from wire.message import Message
 
@@ -41,7 +42,8 @@ class Move(OneTask, forbid_unknown_fields=True):
 
 
 class Edit(msgspec.Struct, forbid_unknown_fields=True):
-    """task.edit: `changes` are fields of a submit with their new values."""
+    """task.edit: `changes` are fields of a submit with their new values; admins may also say whose the task is
+    (`owner`). Of a task that is not his a mentor may change `priority`, `project` and `urgent`."""
 
     id: TaskId
     changes: Annotated[dict[str, Any], Meta(examples=[{"priority": 5}])]
@@ -103,21 +105,23 @@ class Removed(msgspec.Struct, frozen=True):
 
 def show(context: Context, params: OneTask) -> TaskPage:
     """Everything about one task."""
-    return task_page(context.core, context.core.find(params.id))
+    return task_page(context.core, context.core.find(params.id), context.sight)
 
 
 def why(context: Context, params: OneTask) -> Why:
-    """What a task waits for, by name, and what stands in the way, nodes alike told together."""
+    """What a task waits for, by name, and what stands in the way, nodes alike told together. Of a task of which the
+    caller may not know more, its state."""
     core = context.core
     task = core.find(params.id)
     lines: list[Message] = []
-    seen = task_view(core, task)
+    seen, said = context.view(task), context.sight.said
     brief = seen.reason
-    if task.state is TaskState.WAITING and not task.waits_for:
+    if task.state is TaskState.WAITING and context.sight.knows(task.owner) and not task.waits_for:
         wait = explain(demand_of(task), core.inventory)
-        brief, lines = str(wait.brief), [*wait.obstacles, Message("ahead", count=core.standing.before(task))]
-    elif task.waits_for:
-        lines = [Message("predecessor_is", id=after.id, state=core.find(after.id).state) for after in task.waits_for]
+        brief = str(said(wait.brief))
+        lines = [*map(said, wait.obstacles), Message("ahead", count=core.standing.before(task))]
+    elif seen.waits_for:
+        lines = [Message("predecessor_is", id=after.id, state=core.find(after.id).state) for after in seen.waits_for]
     return Why(
         id=task.id,
         state=task.state,
@@ -128,7 +132,7 @@ def why(context: Context, params: OneTask) -> Why:
         warning=seen.warning,
         warning_key=seen.warning_key,
         warning_args=seen.warning_args,
-        blocked_by=[after.id for after in task.waits_for],
+        blocked_by=[after.id for after in seen.waits_for],
         details=list(map(str, lines)),
         detail_messages=list(map(message_view, lines)),
     )
@@ -167,41 +171,51 @@ def cancel(context: Context, params: Cancel) -> Cancelled:
 
 
 def edit(context: Context, params: Edit) -> TaskView:
-    """Change a waiting task; an ended one queues again."""
-    task = context.core.find(params.id)
-    edited = edited_copy(task, params.changes, context)
-    check_wish(context, edited, task)
-    return task_view(context.core, context.change(lambda: context.core.edit(edited, context.past)))
+    """Change a waiting task; an ended one queues again. Whose it is, too: that alone queues nothing."""
+    core, task, changes = context.core, context.core.find(params.id), dict(params.changes)
+    check_edit(context, task, changes)
+    owner = check_new_owner(context, task, changes) if OWNER in changes else task.owner
+    changes.pop(OWNER, None)
+    edited = edited_copy(task, changes, context) if changes or not params.changes else None
+    if edited is not None:
+        check_wish(context, edited, task)
+
+    def change() -> Task:
+        if edited is not None:
+            core.edit(edited, context.past)
+        return task if owner == task.owner else core.give_to(task.id, owner)
+
+    return context.view(context.change(change))
 
 
 def hold(context: Context, params: OneTask) -> TaskView:
     """Keep a waiting task from starting."""
-    return task_view(context.core, context.change(lambda: context.core.hold(params.id)))
+    return context.view(context.change(lambda: context.core.hold(params.id)))
 
 
 def release(context: Context, params: OneTask) -> TaskView:
     """Let a held task wait again."""
-    return task_view(context.core, context.change(lambda: context.core.release(params.id)))
+    return context.view(context.change(lambda: context.core.release(params.id)))
 
 
 def move(context: Context, params: Move) -> TaskView:
     """Give a waiting task another place in the queue."""
     core = context.core
     passes = who_may_be_passed(context, core.find(params.id), params.position)
-    return task_view(core, context.change(lambda: core.move(params.id, params.position, passes)))
+    return context.view(context.change(lambda: core.move(params.id, params.position, passes)))
 
 
 def start(context: Context, params: OneTask) -> TaskView:
     """Start a waiting task as soon as it fits, before all others."""
     check_ahead(context, context.core.find(params.id).owner, Message("start_said"))
-    return task_view(context.core, context.change(lambda: context.core.force(params.id)))
+    return context.view(context.change(lambda: context.core.force(params.id)))
 
 
 def retry(context: Context, params: OneTask) -> TaskView:
     """Queue an ended task again."""
     task = context.core.find(params.id)
     check_wish(context, task, task)
-    return task_view(context.core, context.change(lambda: context.core.retry(params.id)))
+    return context.view(context.change(lambda: context.core.retry(params.id)))
 
 
 def remove(context: Context, params: Remove) -> Removed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -13,6 +13,7 @@ from master.core.inventory import Node, NodeState
 from master.core.notes import Note
 from master.nodes.registry import NodeConfig
 from master.views.messages import MessageView, message_view
+from master.views.sight import HIDDEN, Sight
 from wire.message import Message
 
 
@@ -94,22 +95,23 @@ class NodePage(NodeView, frozen=True, kw_only=True):
     drained_at: float | None
 
 
-def node_view(core: Core, node: Node, config: NodeConfig | None) -> NodeView:
-    """The node as clients see it. `config`: its entry in the registry; None if it has left it."""
+def node_view(core: Core, node: Node, config: NodeConfig | None, sight: Sight) -> NodeView:
+    """The node as a client sees it. `config`: its entry in the registry; None if it has left it."""
     facts = node.facts
     note = core.notes.get(node.name, Note())
+    closed = tuple(map(sight.said, node.why_not_open))
     return NodeView(
         name=node.name,
         driver=config.driver if config else None,
         address=config.ip if config else node.spec.address,
         state=node.state,
         schedulable=node.takes_tasks,
-        reason=_reason(node),
-        reason_messages=_messages(node),
+        reason=_reason(node, closed),
+        reason_messages=_messages(node, closed),
         drained=note.drained,
-        sick=note.sick,
+        sick=HIDDEN if note.sick and sight.hides_others else note.sick,
         registry=_registry(node),
-        gpus=_gpus(node),
+        gpus=_gpus(node, sight),
         mismatch=mismatch(node.spec.gpu_models, node.watch.newest),
         cpus=node.cpus,
         cpus_held=node.held["cpus"],
@@ -125,21 +127,34 @@ def node_view(core: Core, node: Node, config: NodeConfig | None) -> NodeView:
     )
 
 
+def without_people(sample: dict[str, Any]) -> dict[str, Any]:
+    """What a sample tells, without which processes there are and whose."""
+    gpus = [
+        {
+            **gpu,
+            "processes": [{**one, "pid": 0, "user": ""} for one in gpu.get("processes") or () if one.get("launch_id")],
+        }
+        for gpu in sample.get("gpus") or ()
+    ]
+    return {**sample, "gpus": gpus}
+
+
 def one_line(text: str) -> str:
     """The text without line breaks and other blanks in a row."""
     return " ".join(text.split())
 
 
-def _messages(node: Node) -> list[MessageView]:
+def _messages(node: Node, closed: tuple[Message, ...]) -> list[MessageView]:
     """What `reason` says, for programs: of the link, then what keeps tasks away."""
     of_link = () if node.reason is None else (Message("link_said", said=node.reason),)
-    return [message_view(one) for one in (*of_link, *node.why_not_open)]
+    return [message_view(one) for one in (*of_link, *closed)]
 
 
-def _reason(node: Node) -> str | None:
-    told = node.closed_because if node.reason is None else node.reason
-    if node.reason is not None and node.closed_because is not None and node.closed_because not in node.reason:
-        told = f"{node.reason}; {node.closed_because}"
+def _reason(node: Node, closed: tuple[Message, ...]) -> str | None:
+    because = "; ".join(map(str, closed))
+    told = because if node.reason is None else node.reason
+    if node.reason is not None and because and because not in node.reason:
+        told = f"{node.reason}; {because}"
     return one_line(told) if told else None
 
 
@@ -147,18 +162,20 @@ def _registry(node: Node) -> Literal["ok", "leaving", "changing"]:
     return "leaving" if "leaving" in node.cordons else "changing" if "changing" in node.cordons else "ok"
 
 
-def _gpus(node: Node) -> list[GpuView]:
+def _gpus(node: Node, sight: Sight) -> list[GpuView]:
     """Those that the registry counts, and those that it no longer does and that are held until a task's end."""
     count = len(node.spec.gpu_models)
     surplus = sorted(gpu for gpu in node.gpu_holder if gpu >= count)
-    return [_gpu(node, index) for index in (*range(count), *surplus)]
+    return [_gpu(node, index, sight) for index in (*range(count), *surplus)]
 
 
-def _gpu(node: Node, index: int) -> GpuView:
+def _gpu(node: Node, index: int, sight: Sight) -> GpuView:
     models, memory = node.spec.gpu_models, node.spec.gpu_memory_mib
     report = node.watch.newest.get(index)
     counted = index < len(models)
     closed = node.why_closed(index) if counted else Message("gpu_not_registered")
+    closed = None if closed is None else sight.said(closed)
+    foreign = report.foreign if report and not sight.hides_others else ()
     return GpuView(
         index=index,
         model=models[index] if counted else None,
@@ -169,5 +186,5 @@ def _gpu(node: Node, index: int) -> GpuView:
         health="ok" if closed is None else str(closed),
         health_message=None if closed is None else message_view(closed),
         held_by=[node.gpu_holder[index]] if index in node.gpu_holder else [],
-        foreign=[Foreign(holder.pid, holder.user, holder.memory_mib) for holder in (report.foreign if report else ())],
+        foreign=[Foreign(holder.pid, holder.user, holder.memory_mib) for holder in foreign],
     )

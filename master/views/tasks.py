@@ -10,6 +10,7 @@ from msgspec.structs import astuple
 from master.core.core import Core
 from master.core.task import Task, TaskPage, TaskView
 from master.views.messages import shown
+from master.views.sight import Sight
 
 V = TypeVar("V", bound=TaskView)
 
@@ -17,16 +18,16 @@ _CANCEL, _LAUNCH, _EARLIER = map(Task.__struct_fields__.index, ("former_cancel",
 """Where a task, which has the fields of its view in the same order, has others in between, or instead."""
 
 
-def task_view(core: Core, task: Task) -> TaskView:
-    """The task as clients see it."""
-    return _told(core, task, as_filed(task))
+def task_view(core: Core, task: Task, sight: Sight) -> TaskView:
+    """The task as a client sees it."""
+    return _told(core, task, as_filed(sight.veiled(task)), sight)
 
 
-def task_page(core: Core, task: Task) -> TaskPage:
+def task_page(core: Core, task: Task, sight: Sight) -> TaskPage:
     """All about the task, for who asks for it alone."""
-    page = _filed(task, TaskPage)
-    page.attempts = task.attempts
-    return _told(core, task, page)
+    page = _filed(sight.veiled(task), TaskPage)
+    page.attempts = task.attempts if sight.knows(task.owner) else []
+    return _told(core, task, page, sight)
 
 
 def as_filed(task: Task) -> TaskView:
@@ -43,10 +44,12 @@ def _filed(task: Task, kind: type[V]) -> V:
     return make(*has[:_CANCEL], cancelled, *has[_CANCEL + 1 : _LAUNCH], *has[_LAUNCH + 1 : _EARLIER])
 
 
-def _told(core: Core, task: Task, seen: V) -> V:
+def _told(core: Core, task: Task, seen: V, sight: Sight) -> V:
+    if not sight.knows(task.owner):
+        return seen
     waits = core.why_it_waits(task)
     if waits is not None:
-        seen.reason, seen.reason_key, seen.reason_args = shown(waits)
+        seen.reason, seen.reason_key, seen.reason_args = shown(sight.said(waits))
     seen.warning, seen.warning_key, seen.warning_args = shown(core.what_looks_wrong(task))
     seen.unsaved = task.id in core.unsaved
     return seen

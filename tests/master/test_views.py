@@ -6,6 +6,7 @@ from typing import Any
 
 from master.core.attempt import AskedEnd
 from master.core.task import Task, TaskFields
+from master.views.sight import EVERYTHING
 from master.views.tasks import as_filed, task_page
 from tests.master.core.small_core import core_with, submit
 
@@ -24,7 +25,7 @@ def test_a_page_is_the_view_with_the_attempts() -> None:
     core = core_with()
     task = submit(core, gpus=1, name="digits")
     core.plan()
-    page = task_page(core, task)
+    page = task_page(core, task, EVERYTHING)
     assert (page.id, page.name, page.state, page.gpus) == (1, "digits", "starting", 1)
     assert page.attempts == task.attempts
     assert [part.node for attempt in page.attempts for part in attempt.parts] == ["a"]

@@ -151,3 +151,22 @@ def test_a_node_tells_how_long_it_has_been_silent_by_our_clock_whatever_its_own_
     recorder.handle({"method": "node.changed", "params": {"name": "node1", "gone": True}})
     recorder.handle({"method": "node.changed", "params": {"node": NODE}})
     assert recorder.tick(33 * SECOND)[0].fields["silent_s"] is None
+
+
+def test_where_tasks_are_their_owners_no_point_tells_whose_one_is_nor_which() -> None:
+    open_, closed = Recorder(), Recorder(hides=True)
+    told: dict[bool, list[Point]] = {}
+    for recorder in (open_, closed):
+        hides = recorder is closed
+        other = {**TASK, "id": 8, "owner": "bob", "command": "secret", "allocation": []}
+        points = recorder.handle(snapshot(tasks=[TASK, other]))
+        points += recorder.handle({"method": "node.sample", "params": SAMPLE})
+        points += recorder.handle({"method": "history", "params": {"tasks": [{**ENDED, "id": 9}]}})
+        points += [*recorder.handle(changed(ENDED)), *recorder.tick(1)]
+        told[hides] = points
+    assert any({"user", "task"} <= point.tags.keys() for point in told[False])
+    assert not any({"user", "task"} & point.tags.keys() for point in told[True])
+    assert not any("secret" in str(point) or "ada" in str(point) or "bob" in str(point) for point in told[True])
+    [whole] = [point for point in told[True] if "waiting" in point.fields and point.measurement == "task"]
+    assert whole.fields["running"] == 1
+    assert {point.measurement for point in told[True]} == {point.measurement for point in told[False]}

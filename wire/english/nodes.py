@@ -44,6 +44,7 @@ NODES: dict[str, str] = {
     "gpu_returned": "it was returned, and the next sample tells whether it is well",
     "gpu_missing": "the machine shows {shown} GPUs and the registry counts {count}",
     "gpu_used": "used by {users:, }{more:and more}",
+    "gpu_used_by_others": "used by others",
     "process": "{user} (pid {pid})",
     "gpu_strays": "used by {tasks:, }, which {tasks:was|were} not given it",
     "task_process": "task {task} (pid {pid})",

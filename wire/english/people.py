@@ -19,6 +19,12 @@ PEOPLE: dict[str, str] = {
     "urgent_said": "`urgent`",
     "start_said": "`start`",
     "place_said": "place {position}, before task {id},",
+    "server_log_for_admins": "the master's own log is for admins: it tells of everybody",
+    "edit_of_another": "of a task of {owner}'s a mentor may change {allowed:, }; {keys:, } {keys:is|are} for {owner} "
+    "and for admins",
+    "edit_would_run_as": "task {id} runs as {owner}: what it does there ({keys:, }) is for {owner} alone to change",
+    "would_run_as": "task {id} would run as {owner}, who has not said what it does: give it to him when it has ended",
+    "owner_for_admins": "whose a task is, is for admins to say",
     "no_user": "there is no user {name!r}; `muster users list` lists all",
     "no_group": "there is no group {name!r}; `muster groups list` lists all",
     "user_is_there": "there is a user {name!r} already: change him with `muster users edit {name}`",

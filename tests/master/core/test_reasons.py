@@ -7,12 +7,13 @@ import msgspec
 from master.core.core import Core
 from master.core.exits import Exit
 from master.core.task import Task, TaskState, TaskView
+from master.views.sight import EVERYTHING
 from master.views.tasks import task_view
 from tests.master.core.small_core import core_with, submit
 
 
 def seen(core: Core, task: Task) -> tuple[str | None, str | None, object]:
-    view = task_view(core, task)
+    view = task_view(core, task, EVERYTHING)
     return view.reason, view.reason_key, view.reason_args
 
 

@@ -1,0 +1,63 @@
+"""Who may change what of a task that is another's: a mentor where it stands in the queue, an admin all but who it is
+that acts. Whose turn it is then is `whose_turn`'s."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from master.core.law import Event, check
+from master.core.task import ACTIVE, QUEUED, Task
+from master.verbs.base import Context
+from wire.errors import BadRequestError, ConflictError, ForbiddenError
+from wire.message import Message
+
+OF_MENTORS = ("priority", "project", "urgent")
+"""What a mentor may change of a task that is not his."""
+ACTS = ("command", "cwd", "env", "log", "setup", "variables")
+"""What a task does on a node. Where that happens with its owner's rights, another who changes it would act as him."""
+OWNER = "owner"
+
+
+def runs_as_owner(context: Context, owner: str) -> bool:
+    """Do tasks of this owner run, on the nodes, with the rights of an account of his?"""
+    return context.master.run_as(owner) is not None
+
+
+def check_edit(context: Context, task: Task, changes: Mapping[str, Any]) -> None:
+    """Raise ForbiddenError unless the caller may change these fields of the task."""
+    caller = context.caller
+    if task.owner == caller.user and OWNER not in changes:
+        return
+    if not caller.owns_all:
+        if OWNER in changes:
+            raise ForbiddenError(Message("owner_for_admins"))
+        if others := sorted(changes.keys() - set(OF_MENTORS)):
+            raise ForbiddenError(
+                Message("edit_of_another", owner=task.owner, allowed=OF_MENTORS, keys=tuple(map(_key, others)))
+            )
+    elif (
+        (acts := sorted(changes.keys() & set(ACTS)))
+        and task.owner != caller.user
+        and runs_as_owner(context, task.owner)
+    ):
+        raise ForbiddenError(Message("edit_would_run_as", id=task.id, owner=task.owner, keys=tuple(acts)))
+
+
+def check_new_owner(context: Context, task: Task, changes: Mapping[str, Any]) -> str:
+    """The user whose the task shall be from now on. Raises NotFoundError, BadRequestError, and ConflictError for a task
+    that is alive, or that would do with its new owner's rights what another has said."""
+    name = changes[OWNER]
+    if not isinstance(name, str):
+        raise BadRequestError(Message("wrong_value", where=OWNER, found=repr(name)[:40], expected="the name of a user"))
+    if task.state in ACTIVE:
+        check(Event.EDIT, task.id, task.state)
+    owner = context.core.people.find(name).name
+    waits = task.state in QUEUED or len(changes) > 1
+    if waits and owner != task.owner and runs_as_owner(context, owner):
+        raise ConflictError(Message("would_run_as", id=task.id, owner=owner))
+    return owner
+
+
+def _key(name: str) -> str:
+    return name[:40]

@@ -1,0 +1,124 @@
+"""Whose eyes look: what somebody is shown of tasks that are not his, and of the people on nodes.
+
+Until somebody was added all see everything. From then on the values of a task's variables are for its owner alone;
+admins, and mentors of his, see which there are. Where conf.json's `privacy` is `own`, everybody else is shown of a task
+only `BARE`: that it is there, whose, in which state, on which GPUs and since when; and of a node not who computes there
+besides. Nothing else of what is hidden goes into a list, an order, a search or a count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from enum import Enum, auto
+from typing import Any
+
+import msgspec
+
+from master.core.attempt import Part
+from master.core.task import QUEUED, Task
+from wire.message import Message
+
+HIDDEN = "…"
+"""What stands for what is not told."""
+BARE = (
+    "id", "owner", "state", "gpus", "gpu_ids", "submitted_at", "started_at", "ended_at", "allocation",
+)  # fmt: skip
+"""What is told of a task of which nothing else is; of its allocation nodes and GPUs."""
+
+
+class Depth(Enum):
+    """How much of a task is told: all; of its variables the names; none of them; only what is in `BARE`."""
+
+    WHOLE = auto()
+    NAMES = auto()
+    PLAIN = auto()
+    BARE = auto()
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """What one user sees. `mentored`: whom he looks after; `is_admin`: he looks after all; `sees_all`: nothing is
+    hidden; `is_own`: `privacy` is `own`."""
+
+    user: str | None = None
+    mentored: frozenset[str] = frozenset()
+    is_admin: bool = False
+    sees_all: bool = False
+    is_own: bool = False
+
+    @property
+    def hides_others(self) -> bool:
+        """Are there tasks of which he is told only what is in `BARE`?"""
+        return self.is_own and not self.is_admin and not self.sees_all
+
+    def knows(self, owner: str) -> bool:
+        """Is he told what the tasks of this owner are?"""
+        return not self.hides_others or owner == self.user or owner in self.mentored
+
+    def depth(self, task: Task) -> Depth:
+        """How much of the task he is told."""
+        if self.sees_all or task.owner == self.user:
+            return Depth.WHOLE
+        if self.hides_others and task.owner not in self.mentored:
+            return Depth.BARE
+        if not task.variables:
+            return Depth.WHOLE
+        return Depth.NAMES if self.is_admin or task.owner in self.mentored else Depth.PLAIN
+
+    def veiled(self, task: Task) -> Task:
+        """The task as he is told of it: the same one, or a copy."""
+        return at_depth(task, self.depth(task))
+
+    def searched(self, task: Task) -> Task:
+        """The task with what a search and an order may go by: what he does not see must not show in them either."""
+        return task if self.knows(task.owner) else at_depth(task, Depth.BARE)
+
+    def all_veiled(self, tasks: Sequence[Task]) -> Sequence[Task]:
+        """Likewise of many. Mostly there is nothing to hide, and that is seen at once."""
+        if self.sees_all or not (self.hides_others or any(task.variables for task in tasks)):
+            return tasks
+        return [at_depth(task, self.depth(task)) for task in tasks]
+
+    def said(self, message: Message) -> Message:
+        """The message as he is told it: who computes on a GPU, and what a task met that could not be started, is not
+        for him where others' tasks are hidden."""
+        return _without_people(message) if self.hides_others else message
+
+    def key(self, task: Task) -> tuple[Depth, bool]:
+        """Of which tasks told to different people the words are the same."""
+        return self.depth(task), self.hides_others and task.state in QUEUED
+
+
+EVERYTHING = Sight(sees_all=True)
+"""Of who is alone."""
+
+
+def at_depth(task: Task, depth: Depth) -> Task:
+    """The task, or a copy of it with so much of it."""
+    if depth is Depth.WHOLE:
+        return task
+    if depth is Depth.BARE:
+        told = {name: getattr(task, name) for name in BARE}
+        told["allocation"] = [Part(part.node, part.gpus) for part in task.allocation]
+        return Task(command="", **told)
+    veiled = copy(task)
+    veiled.variables = dict.fromkeys(task.variables, HIDDEN) if depth is Depth.NAMES else {}
+    return veiled
+
+
+def _without_people(message: Message) -> Message:
+    """The message without what names processes, their users, and what others' commands have said."""
+    if message.key == "gpu_used":
+        return Message("gpu_used_by_others")
+    if message.key == "task_process":
+        return Message("one_task", id=message.args["task"])
+    if message.key in ("resting", "sick", "set_aside"):
+        return message.but(said=HIDDEN)
+    args = {name: _value(value) for name, value in message.args.items()}
+    return message if args == message.args else message.but(**args)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Message):
+        return _without_people(value)
+    return tuple(map(_value, value)) if isinstance(value, tuple) else value
