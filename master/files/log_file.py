@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from master.files.beneath import Beneath
 from master.files.owners import Sight
@@ -23,11 +24,20 @@ LOOK = os.O_PATH | os.O_CLOEXEC
 READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
+class Own(NamedTuple):
+    """What somebody's own log is called in the log folder `folder` (absolute), where others' lie, too."""
+
+    folder: str
+    name: str
+
+
 @contextmanager
-def opened(path: str, within: tuple[str, ...] | None, sight: Sight | None = None) -> Iterator[int | None]:
+def opened(
+    path: str, within: tuple[str, ...] | None, sight: Sight | None = None, own: Own | None = None
+) -> Iterator[int | None]:
     """A log, open to be read; None if there is none. `within`: the folders (absolute) that it must lie in, wherever
-    links lead; None: anywhere. `sight`: what of these somebody may see, by names from `/`; None: all. Raises
-    ConflictError, ForbiddenError, StorageError."""
+    links lead; None: anywhere. `sight`: what of these somebody may see, by names from `/`; None: all. `own`: which of
+    the logs in the log folder it may be; None: any. Raises ConflictError, ForbiddenError, StorageError."""
     try:
         look = os.open(path, LOOK) if within is None else _look_within(path, within, sight)
     except (FileNotFoundError, NotFoundError):
@@ -36,6 +46,7 @@ def opened(path: str, within: tuple[str, ...] | None, sight: Sight | None = None
     except OSError as error:
         raise ConflictError(Message("log_unreadable", path=path, said=error.strerror)) from None
     try:
+        _check_own(path, look, own)
         fd = _reopen(path, look)
     finally:
         os.close(look)
@@ -66,6 +77,15 @@ def _beneath(within: tuple[str, ...]) -> Beneath:
 
 def _outside(path: str) -> MusterError:
     return ForbiddenError(Message("log_not_visible", path=path))
+
+
+def _check_own(path: str, look: int, own: Own | None) -> None:
+    """Where it really lies decides: it may have been named, or a link to it made, by who may not read it."""
+    if own is None:
+        return
+    place = Path(f"/proc/self/fd/{look}").readlink()
+    if place.name != own.name and place.is_relative_to(Path(own.folder).resolve()):
+        raise ForbiddenError(Message("log_of_others", path=path, name=own.name))
 
 
 def _reopen(path: str, look: int) -> int:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from master.core.task import ENDED, Task
 from master.engine import Engine
 from master.files.log_collapse import collapse
-from master.files.log_file import opened
+from master.files.log_file import Own, opened
 from master.files.owners import Sight
 from master.files.threads import Threads
 from wire.errors import MusterError
@@ -25,7 +25,7 @@ BLOCK = 1 << 20
 MAX_SCAN = 8 << 20
 """Bytes of a log that one answer looks through at most when it collapses: of progress bars little is left."""
 LOOK_EVERY_S = 0.2
-_Where = tuple[tuple[str, ...] | None, Sight | None]
+_Where = tuple[tuple[str, ...] | None, Sight | None, Own | None]
 
 
 class Piece(NamedTuple):
@@ -65,11 +65,12 @@ class LogReader:
         collapsed: bool = False,
         within: tuple[str, ...] | None = None,
         sight: Sight | None = None,
+        own: Own | None = None,
     ) -> Piece:
-        """Read from `offset` (negative: from the end). A log that is not there yet is empty. `within`, `sight`: see
-        `log_file.opened`. Raises ConflictError, ForbiddenError, StorageError."""
+        """Read from `offset` (negative: from the end). A log that is not there yet is empty. `within`, `sight`, `own`:
+        see `log_file.opened`. Raises ConflictError, ForbiddenError, StorageError."""
         work = _read_collapsed if collapsed else _read
-        return await self.threads.call(_storage(path), lambda _tick: work(path, (within, sight), offset, limit))
+        return await self.threads.call(_storage(path), lambda _tick: work(path, (within, sight, own), offset, limit))
 
     async def grown(self, path: str, size: int, task_id: int | None, wait_s: float) -> None:
         """Wait until the log has another size than `size`, or the task has ended, or `wait_s` seconds are over."""

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from master.core.task import ENDED
+from master.files.log_file import Own
 from master.files.log_reader import LogReader, Piece
 from master.verbs.access import who
 from master.verbs.archived import find
@@ -91,11 +92,11 @@ async def _read(context: Context, logs: LogReader, params: Read) -> tuple[str, b
     sight = None if within is None else context.master.files.owners.sight(who(context.caller))
     if sight is not None:
         sight = sight.from_slash(str(context.master.files.root))
-    return (
-        path,
-        ended,
-        await logs.read(path, params.offset, params.limit, collapsed=params.collapse, within=within, sight=sight),
+    own = None if context.caller.owns_all or params.server else Own(context.master.log_folder, f"{params.id}.log")
+    piece = await logs.read(
+        path, params.offset, params.limit, collapsed=params.collapse, within=within, sight=sight, own=own
     )
+    return path, ended, piece
 
 
 def _folders(context: Context) -> tuple[str, ...]:

@@ -34,6 +34,10 @@ FILES: dict[str, str] = {
         "the log {path} lies neither in the log folder nor in a visible folder (`muster files roots`): read it on a "
         "machine that has it"
     ),
+    "log_of_others": (
+        "{path} leads into the log folder, where others' logs lie, too: of these you are shown {name} only; place the "
+        "task's log elsewhere (--log), or not at all"
+    ),
     "log_no_file": "the log {path} is not a regular file",
     "replaces_no_folder": "{path} is no folder, so no folder can take its place; delete it first",
     "replaces_not_empty": "{path} is not empty, so nothing can take its place; delete it first",

@@ -113,3 +113,31 @@ def test_only_who_runs_the_master_reads_logs_that_lie_anywhere(tmp_path: Path) -
             assert base64.b64decode((await ann.call("log.read", server=True))["data"]) == b"told"
 
     run(story())
+
+
+def test_nobody_reads_anothers_log_by_calling_it_his_own(tmp_path: Path) -> None:
+    """Neither by naming it nor by a link to it; the folder that an agent makes for his own is no hindrance."""
+
+    async def story() -> None:
+        logs = tmp_path / "logs"
+        for name, text in (("logs/1.log", SECRET), ("logs/ann/4.log", b"mine"), ("logs/bob/9.log", SECRET)):
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_bytes(text)
+        (tmp_path / "data").mkdir()
+        (tmp_path / "data/link").symlink_to(logs / "1.log")
+        (logs / "4.log").symlink_to("ann/4.log")
+        (logs / "6.log").symlink_to("1.log")
+        async with InProcess(tmp_path) as master:
+            ours = await master.peer()
+            with comes_as("ann", master.core):
+                ann = await master.peer()
+                await ann.call("server.info")
+            await ours.call("task.submit", command="x", hold=True)
+            for log in ("logs/1.log", "data/link", None, "logs/bob/9.log", None):
+                await ann.call("task.submit", command="x", hold=True, **({"log": log} if log else {}))
+            for task_id in (2, 3, 5, 6):
+                assert (await ann.refusal("log.read", id=task_id))[0] == "forbidden", task_id
+            assert base64.b64decode((await ann.call("log.read", id=4))["data"]) == b"mine"
+            assert base64.b64decode((await ours.call("log.read", id=2))["data"]) == SECRET
+
+    run(story())
