@@ -27,7 +27,10 @@ TYPED_S = 100
 
 
 class FarLab(SshLab):
-    """The host is behind its firewall and runs no sshd; the master runs, and nobody has dialled yet."""
+    """The host is behind its firewall and runs no sshd; the master runs, and nobody has dialled yet. `user`: who types
+    there what is printed."""
+
+    user = Host.user
 
     def __init__(self, folder: Path, bed: Testbed, host: Host) -> None:
         super().__init__(folder, bed, hosts=[host])
@@ -70,7 +73,7 @@ class FarLab(SshLab):
     def typed(self, line: str, said: str = "", host: Host | None = None) -> tuple[int, str]:
         """Type a line at home, as the account, and answer what it asks; status and what it says on both streams."""
         bounded = f"cd; timeout {TYPED_S} sh -c {shlex.quote(line)} 2>&1; echo $?"
-        told = (host or self.host).run("sh", "-c", bounded, user=Host.user, said=said)
+        told = (host or self.host).run("sh", "-c", bounded, user=self.user, said=said)
         text, _, status = told.rstrip("\n").rpartition("\n")
         return int(status), text
 
@@ -89,7 +92,7 @@ class FarLab(SshLab):
     @property
     def base(self) -> Path:
         """Where the agent keeps its things."""
-        return self.host.home / STATE
+        return (self.host.disk / "root" if self.user == "root" else self.host.home) / STATE
 
     @property
     def said(self) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.system.root_lab import LAB, RootLab
+from tests.system.root_lab import LAB, RootFarLab, RootLab
 from tests.system.ssh_asking import NOTICED_S, Door, ended, node_of, submit, task_of, until_running
 from tests.testbed import processes
 from tests.testbed.accounts import PEOPLE
@@ -24,6 +24,16 @@ def root_lab(testbed: Testbed, tmp_path: Path) -> Iterator[RootLab]:
     """Two hosts whose agents are root, and one with the shared account."""
     *rooted, shared = testbed.hosts[:3]
     lab = RootLab(tmp_path / "lab", testbed, hosts=[*rooted, shared], shared=[shared])
+    yield lab
+    left = lab.close()
+    testbed.renew()
+    assert left == []
+
+
+@pytest.fixture
+def root_far_lab(testbed: Testbed, tmp_path: Path) -> Iterator[RootFarLab]:
+    """A host to which nobody can open a connection; root there has not dialled yet."""
+    lab = RootFarLab(tmp_path / "lab", testbed, testbed.hosts[0])
     yield lab
     left = lab.close()
     testbed.renew()
@@ -75,6 +85,20 @@ def test_a_task_its_log_and_its_processes_are_its_owners(root_lab: RootLab) -> N
         assert ended(lab, numbers[name]) == ("failed", 5 + place)
         assert f"out\n\nProgram Exit With Code {5 + place}\n" in lab.muster("logs", str(numbers[name])).stdout
     until("nothing of them lives", lambda: not lab.strays(), NOTICED_S, seen=lab.strays)
+
+
+def test_where_root_dialled_in_tasks_are_their_owners_too(root_far_lab: RootFarLab) -> None:
+    lab = root_far_lab
+    lab.install()
+    lab.await_online()
+    for name, uid in PEOPLE.items():
+        lab.be(name)
+        number = submit(lab, "id -un; exit 3", lab.name, gpus=1)
+        assert ended(lab, number) == ("failed", 3)
+        log = Path(task_of(lab, number)["log_path"])
+        assert (log.parent.name, log.stat().st_uid) == (name, uid)
+        assert log.read_text(encoding="utf-8").startswith(f"{name}\n")
+    assert "tasks run:  as their owner" in lab.muster("node", "show", lab.name).stdout
 
 
 def test_one_cannot_read_end_or_pose_as_another(root_lab: RootLab) -> None:
