@@ -6,6 +6,7 @@ knows them may hang; what a fork has become is for good.
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import re
@@ -111,7 +112,8 @@ def become(account: Account) -> None:
         os.setresuid(account.uid, account.uid, account.uid)
     except OSError as error:
         text = f"nothing can become {account.name} (uid {account.uid}) on {socket.gethostname()}: {error.strerror}"
-        raise AccountError(text, is_nodes=True) from None
+        is_unknown = error.errno == errno.EINVAL  # this very number, in a container that has some only
+        raise AccountError(text, is_nodes=not is_unknown) from None
     _verify(account, groups)
 
 

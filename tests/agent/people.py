@@ -43,6 +43,8 @@ class PeopleNode(Node):
         super().__init__(folder, python)
         self.folder = folder
         self.account = account
+        self.before: list[str] = []
+        """What the agent's command line begins with."""
         self.homes = {one.name: folder / "home" / one.name for one in (ROOT, *PEOPLE)}
         lines = [f"{one.name}:x:{one.uid}:{one.uid}::{self.homes[one.name]}:/bin/bash\n" for one in PEOPLE]
         system = (
@@ -77,7 +79,7 @@ class PeopleNode(Node):
         words = [self.python, "-I", "-S", str(self.archive), "serve", "--state", str(self.state)]
         if self.account is not None:
             words = ["setpriv", *(word.format(self.account.uid) for word in _NO_USER), *words]
-        inside = ["unshare", "--mount", "sh", "-c", _INSIDE, "sh", str(self.folder), *words]
+        inside = ["unshare", "--mount", "sh", "-c", _INSIDE, "sh", str(self.folder), *self.before, *words]
         whole = {**self.env, **env}
         done = subprocess.run(inside, env=whole, capture_output=True, text=True, check=False, timeout=60)
         if done.returncode == 0:

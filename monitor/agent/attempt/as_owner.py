@@ -31,7 +31,7 @@ def take_on(launch: Dict[str, Any], roots: List[str], orders: socket.socket) -> 
     own = None if place.top is None else log_place.open_own(place.top, owner)
     if own is not None:
         path = os.path.join(launch["log_folder"], owner.name, os.path.basename(path))
-        log_open.open_log_in(own, path, new=launch["log_new"], said=said)
+        log_open.open_log_in(own, path, roots, new=launch["log_new"], said=said)
     else:
         is_in_reach = is_labs and os.access(launch["log_folder"], os.X_OK)
         log_open.open_log(path, roots if is_in_reach else [], new=launch["log_new"] and is_labs, said=said)

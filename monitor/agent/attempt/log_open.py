@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import stat
@@ -14,6 +15,8 @@ from .log_place import free_name
 
 MODE = 0o640
 """Its group is the folder's, where the master has set that up."""
+_OF_ALL = (errno.ENOSPC, errno.EROFS, errno.EIO)
+"""What befalls a disk for everybody; its owner's quota, and what he may, is his own matter."""
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY
 
 
@@ -33,8 +36,8 @@ def open_log(path: str, roots: List[str], *, new: bool = False, said: str = "") 
     _take(log, said)
 
 
-def open_log_in(folder: int, path: str, *, new: bool, said: str) -> None:
-    """The same of the log at `path` in an open folder, of which no link is followed. Raises StartError."""
+def open_log_in(folder: int, path: str, roots: List[str], *, new: bool, said: str) -> None:
+    """The same of the log at `path` in its owner's folder, which is open: no link is followed. Raises StartError."""
     name = os.path.basename(path)
     try:
         said += _move_aside(path, folder) if new else ""
@@ -43,7 +46,7 @@ def open_log_in(folder: int, path: str, *, new: bool, said: str) -> None:
         except FileExistsError:
             log = os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder)
     except OSError as error:
-        raise _cannot(path, error, []) from None
+        raise _cannot(path, error, roots if error.errno in _OF_ALL else []) from None
     if not stat.S_ISREG(os.fstat(log).st_mode):
         raise StartError(f"the log {path} is no file on {socket.gethostname()}: remove it")
     with suppress(OSError):

@@ -43,6 +43,7 @@ def stand_by(orders: socket.socket, errors: int, env: Dict[str, str]) -> NoRetur
         launch = json.loads(order)
         roots = launch.get("roots", [])
         if "login" in launch:
+            _check_processes()  # what root cannot have, nobody can
             env = as_owner.take_on(launch, roots, orders)
             has_own_log = True
         else:
@@ -53,10 +54,11 @@ def stand_by(orders: socket.socket, errors: int, env: Dict[str, str]) -> NoRetur
     except StartError as error:
         if has_own_log:  # nobody but the owner could write it there later
             os.write(1, f"muster: {error}\n".encode("utf-8", "replace"))
-        _give_up(str(error), error.fault, errors)
+        _give_up(str(error), blame.TASK if has_own_log else error.fault, errors)
     except BaseException as error:  # noqa: BLE001  (this is a fork: nothing may return into the code above)
         exhausted = isinstance(error, MemoryError) or getattr(error, "errno", None) in blame.EXHAUSTED
-        fault = blame.NODE if exhausted else blame.TASK
+        # What an account has used up is its own matter: nobody may set a node aside for all by that.
+        fault = blame.NODE if exhausted and not has_own_log else blame.TASK
         _give_up(f"{str(error) or type(error).__name__} on {socket.gethostname()}", fault, errors)
 
 

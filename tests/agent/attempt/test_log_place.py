@@ -31,7 +31,7 @@ os.setgroups([]), os.setresgid(owner.gid, owner.gid, owner.gid), os.setresuid(ow
 own = None if place.top is None else log_place.open_own(place.top, owner)
 os.write(1, b"own" if own is not None else b"none")
 if own is not None:
-    log_open.open_log_in(own, sys.argv[1] + "/alice/t1.log", new=True, said=place.said)
+    log_open.open_log_in(own, sys.argv[1] + "/alice/t1.log", [], new=True, said=place.said)
     os.write(1, b"said\\n")
 """
 

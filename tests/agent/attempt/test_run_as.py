@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -472,6 +473,30 @@ def test_a_folder_that_its_owner_may_not_enter_is_his_tasks_matter(node: PeopleN
     assert end["code"] == 127
     end = node.run_as(link, ALICE, "t5", ["/no/such/program"], cwd="/", roots=roots)
     assert end["error"] in node.said(ALICE, "t5")[0]
+
+
+def test_a_full_disk_is_the_nodes_fault_also_in_the_owners_folder(node: PeopleNode) -> None:
+    keys = {"roots": [str(node.logs)]}
+    mount = ["mount", "-t", "tmpfs", "-o", f"nr_inodes=4,mode=2755,gid={LAB}", "muster-test", str(node.logs)]
+    subprocess.run(mount, check=True)
+    try:
+        link = node.up()
+        assert node.run_as(link, ALICE, "t1", "true", **keys)["code"] == 0
+        end = node.run_as(link, ALICE, "t2", "true", **keys)
+        assert (end["cause"], end["fault"]) == ("not_started", "node")
+        assert "No space left on device" in end["error"]
+    finally:
+        subprocess.run(["umount", "--lazy", str(node.logs)], check=True)
+
+
+def test_who_has_used_up_his_processes_sets_no_node_aside(node: PeopleNode) -> None:
+    """Root is not held to the limit that those whom it starts have."""
+    node.before = ["prlimit", "--nproc=1"]
+    link = node.up()
+    end = node.run_as(link, ALICE, "t1", "true")
+    assert (end["cause"], end["fault"]) == ("not_started", "task")
+    assert "no process could be made for the command" in end["error"]
+    assert node.run(link, "t2", "/bin/true; exit 5")["code"] == 5
 
 
 def test_a_log_folder_where_nobody_can_make_anything_is_the_nodes_fault(node: PeopleNode) -> None:
