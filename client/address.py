@@ -47,7 +47,7 @@ class Address:
     @property
     def name(self) -> str:
         """By what a log-in there is kept: this machine has many names."""
-        return f"{LOOPBACK[0]}:{self.data}" if self.host in LOOPBACK else str(self)
+        return f"{LOOPBACK[0]}:{self.data}" if self.host in LOOPBACK else str(self).lower()
 
     @property
     def is_here(self) -> bool:

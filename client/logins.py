@@ -42,30 +42,27 @@ class Logins:
     def of(self, name: str, *, closed: bool = True) -> Login | None:
         """The log-in at a master, if there is one. Raises ConfigError for a file that others can change, or read,
         unless it need not be `closed` to them."""
-        return self._read(name, self._path(name), _CLOSED if closed else _UNCHANGED)
+        return self._read(self._path(name), _CLOSED if closed else _UNCHANGED)
 
     def last(self) -> Login | None:
         """The newest log-in, to be found again: its token is not to be used, for others may have read it. Raises
         ConfigError."""
-        from urllib.parse import unquote
-
         try:
             found = [entry for entry in os.scandir(self._folder) if entry.name.endswith(_END)]
             newest = max(found, key=lambda entry: entry.stat().st_mtime_ns, default=None)
         except OSError as error:
             raise _fault(self._folder, error) from None
-        return None if newest is None else self._read(unquote(newest.name.removesuffix(_END)), newest.path, _UNCHANGED)
+        return None if newest is None else self._read(newest.path, _UNCHANGED)
 
     def keep(self, login: Login) -> None:
         """Remember a log-in in the place of the one before at this master. Raises ConfigError."""
         path = self._path(login.name)
         draft = f"{path}.{os.getpid()}.new"
-        kept = {key: value for key, value in vars(login).items() if key != "name"}
         try:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             try:
                 with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MINE), "w", encoding="utf-8") as file:
-                    json.dump(kept, file)
+                    json.dump(vars(login), file)
                 os.replace(draft, path)
             finally:
                 if os.path.exists(draft):
@@ -84,16 +81,14 @@ class Logins:
         return True
 
     def _path(self, name: str) -> str:
-        from urllib.parse import quote
+        return os.path.join(self._folder, name.replace("/", "%2F") + _END)
 
-        return os.path.join(self._folder, quote(name, safe="") + _END)
-
-    def _read(self, name: str, path: str, forbidden: int) -> Login | None:
+    def _read(self, path: str, forbidden: int) -> Login | None:
         try:
             with open(path, encoding="utf-8") as file:
                 _check_closed(path, os.fstat(file.fileno()), forbidden)
                 kept: dict[str, Any] = json.load(file)
-            return Login(name, **kept)
+            return Login(**kept)
         except FileNotFoundError:
             return None
         except OSError as error:

@@ -222,7 +222,8 @@ def test_a_quick_command_imports_nothing_slow(master: FakeMaster) -> None:
     master.verbs["task.list"] = lambda _: {"tasks": [task(1)], "total": 1}
     code = (
         "import sys; from client.cli.main import main; main(['queue']); "
-        "print(sorted({'msgspec', 'rich', 'asyncio', 'dataclasses', 'inspect', 'shtab', 'subprocess', 'shlex'} "
+        "print(sorted({'msgspec', 'rich', 'asyncio', 'dataclasses', 'inspect', 'shtab', 'subprocess', 'shlex', 'ssl', "
+        "'urllib.parse', 'client.logins', 'client.people', 'client.proxy', 'client.trust'} "
         "& set(sys.modules)), file=sys.stderr)"
     )
     done = subprocess.run(

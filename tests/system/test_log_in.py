@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from client.api import connect
+from client.live.state import FEEDS
 from tests.ports import free_ports
 from tests.system.lab import ROOT, Lab
 from tests.system.pc import Pc
@@ -151,7 +152,9 @@ def test_a_link_that_an_admin_made_lets_somebody_choose_a_password(lab: Lab, pc:
         terminal.types(f"{PASSWORD}\n")
         code, said = terminal.ends()
         assert (code, b"not the same" in said) == (1, True)
-    with pc.terminal("login", here(lab), "--link", link) as terminal:
+    with pc.terminal("login", here(lab), "--link", "-") as terminal:
+        terminal.shows(b"Link: ")
+        terminal.types(f"{link}\n")
         terminal.shows(b"New password")
         terminal.types(f"{OTHER}\n")
         terminal.shows(b"once more")
@@ -186,6 +189,7 @@ def test_a_log_in_outranks_the_kernels_word_and_so_does_a_token(lab: Lab, pc: Pc
     pc.log_in("ann", PASSWORD, *conf)
     assert json.loads(pc.muster("whoami", "--json", *conf, MUSTER_TOKEN="").stdout)["user"] == "ann"
     assert json.loads(pc.muster("whoami", "--json", "--master", here(lab)).stdout)["user"] == "ann", "by any name of it"
+    assert json.loads(pc.muster("whoami", "--json", *conf, MUSTER_TOKEN=token).stdout)["user"] == "root2"
     with connect(conf=str(lab.conf), token=token) as client:
         assert client.people.whoami()["user"] == "root2"
 
@@ -265,10 +269,50 @@ def test_python_shows_a_token_on_every_connection(lab: Lab) -> None:
         assert [task["id"] for task in ann.tasks(mine=True)][-1] == mine
         with pytest.raises(ForbiddenError):
             ann.hold(theirs)
-        for what in ("tasks", "nodes"):
+        for what in FEEDS:
             assert next(ann.watch(what))["method"] == "snapshot"
         assert token not in repr(ann) + repr(ann.session) + repr(ann.address)
+        ann.use_token("mst_0a0b0c0d_" + "x" * 43)  # the connection that is open stays hers
+        for what in FEEDS:
+            with pytest.raises(UnauthenticatedError):
+                next(ann.watch(what))
+        with pytest.raises(UnauthenticatedError):
+            ann.wait([mine], timeout=10)
         with lab.client() as owner:
             owner.people.revoke_tokens([token.split("_")[1]])
         with pytest.raises(UnauthenticatedError):
             ann.info()
+
+
+def test_before_there_are_users_nobody_is_asked_for_a_password(tmp_path: Path) -> None:
+    lab = Lab(tmp_path / "lab", nodes=1)
+    lab.start()
+    with Pc(tmp_path / "pc").terminal("login", here(lab)) as terminal:
+        code, said = terminal.ends()
+        assert (code, b"muster users add" in said) == (1, True), said
+    assert lab.close() == []
+
+
+def test_who_logs_out_of_a_master_that_is_away_is_told_that_it_goes_on_there(tmp_path: Path) -> None:
+    lab, pc = Lab(tmp_path / "lab", nodes=1), Pc(tmp_path / "pc")
+    lab.start()
+    with lab.client() as owner:
+        owner.people.add("ann", password=PASSWORD)
+    pc.log_in("ann", PASSWORD, here(lab))
+    assert lab.close() == []
+    done = pc.muster("logout")
+    assert (done.returncode, "there it goes on" in done.stderr, pc.logins) == (3, True, [])
+
+
+def test_a_master_that_is_started_knows_no_token_of_whoever_typed_it(tmp_path: Path) -> None:
+    lab, pc = Lab(tmp_path / "lab", nodes=1), Pc(tmp_path / "pc")
+    up = ("up", "--detach", "--conf", str(lab.conf))
+    more = {"MUSTER_TOKEN": "mst_0a0b0c0d_x", "XDG_STATE_HOME": str(lab.state)}
+    assert pc.muster(*up, **more).returncode == 0
+    try:
+        with lab.client() as owner:
+            environment = Path(f"/proc/{owner.info()['pid']}/environ").read_bytes()
+            assert (b"HOME=" in environment, b"MUSTER_TOKEN" in environment) == (True, False)
+            owner.stop_master()
+    finally:
+        assert lab.close() == []

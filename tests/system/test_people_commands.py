@@ -53,10 +53,14 @@ def test_a_user_is_added_changed_kept_out_and_removed(admin: Pc) -> None:
     assert added.returncode == 0, added.stderr
     user = json.loads(added.stdout)
     assert (user["display"], user["role"], user["has_password"]) == ("王伟", "user", False)
+    narrow = admin.muster("users", "list", COLUMNS="60").stdout
+    assert "王伟" in narrow
+    assert all(width(line) <= 60 for line in narrow.splitlines())
     assert admin.muster("users", "edit", "wang", "role=admin", "display=", "expires=never").returncode == 0
     [found] = [one for one in json.loads(admin.muster("users", "list", "--json").stdout) if one["name"] == "wang"]
     assert (found["role"], found["display"], found["expires_at"]) == ("admin", "", None)
-    assert "wang" in admin.muster("users", "list").stdout
+    listed = admin.muster("users", "list").stdout
+    assert "wang" in listed
     assert admin.muster("users", "disable", "wang", "nobody").returncode == 1
     assert "disabled by" in admin.muster("users", "list").stdout
     assert admin.muster("users", "enable", "wang").returncode == 0

@@ -36,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("host", nargs="?", metavar="HOST[:PORT]", help="where the master is")
     parser.add_argument("--user", metavar="NAME", help="as whom (asked for otherwise)")
     parser.add_argument("--label", metavar="TEXT", help="what the log-in is called in `muster tokens list`")
-    parser.add_argument("--link", metavar="LINK", help="choose a password with a link that works once")
+    parser.add_argument("--link", metavar="LINK", help="choose a password with a link that works once (`-`: asked for)")
 
 
 def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
@@ -64,6 +64,12 @@ def run(context: Context) -> int:
     before, where.token = where.token, None
     with Client(where) as client:
         client.session.check_unheard()
+        if not client.people.whoami()["is_shared"]:
+            from wire.errors import ConflictError
+
+            raise ConflictError(
+                f"nobody was added as a user at {where} yet: who runs the master does that there (`muster users add`)"
+            )
         came = _redeem(context, client) if context.options.link else _log_in(context, client)
         _keep(where, came)
         if before is not None:
@@ -89,8 +95,9 @@ def _log_in(context: Context, client: Client) -> dict[str, Any]:
 
 
 def _redeem(context: Context, client: Client) -> dict[str, Any]:
-    """Whoever has only part of what an admin sent gets told before he thinks of a password."""
-    secret = str(context.options.link).rpartition("#")[2].strip()
+    """Of an address that an admin sent, the secret is what stands behind the `#`."""
+    link = asking.ask_password("Link") if context.options.link == "-" else str(context.options.link)
+    secret = link.rpartition("#")[2].strip()
     return dict(client.people.redeem(secret, asking.new_password("your log-in"), _label(context)))
 
 

@@ -25,7 +25,7 @@ def run(context: Context) -> int:
     from client.address import logins_folder
     from client.api import Client
     from client.logins import Logins
-    from wire.errors import ConflictError, UnauthenticatedError
+    from wire.errors import ConflictError, UnauthenticatedError, UnreachableError
 
     where = context.find(context.options.host, closed=False)
     if where.token is None:
@@ -37,6 +37,9 @@ def run(context: Context) -> int:
             client.people.log_out()
     except UnauthenticatedError:
         context.note("the master had ended this log-in before")
+    except UnreachableError:
+        context.note("forgotten here; there it goes on until it ends by itself, or `muster tokens revoke` ends it")
+        raise
     finally:  # nobody wants it any more, whatever the master says
         Logins(logins_folder()).forget(where.name)
     if os.environ.get("MUSTER_TOKEN"):
