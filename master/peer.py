@@ -15,9 +15,13 @@ import msgspec
 from master.netlink import is_here, owner
 from master.ownership import user_name
 
+NOBODYS = frozenset({65534, 65535})
+"""`nobody`; and whoever has no number here, as accounts of other user namespaces, is told as that one, too."""
 FIRST_PERSON = 1000
 """Accounts with smaller numbers are the system's (`UID_MIN` in login.defs)."""
-ROOTS = frozenset({"root", "sudo", "wheel", "admin", "docker", "lxd", "incus", "libvirt"})
+ROOTS = frozenset(
+    {"root", "sudo", "wheel", "admin", "docker", "lxd", "incus", "incus-admin", "libvirt", "disk", "kmem", "shadow"}
+)
 """Whoever is in one of these groups can become root without anybody noticing."""
 
 
@@ -48,7 +52,7 @@ def identify(sock: socket.socket) -> Peer:
 def person(uid: int | None) -> str:
     """The account with this number, if it is a person's and no way to become root: who is in the group of sudo, docker
     or lxd could speak as anybody. "" if not, and for the master's own."""
-    if uid is None or uid < FIRST_PERSON or uid == os.geteuid():
+    if uid is None or uid < FIRST_PERSON or uid in NOBODYS or uid == os.geteuid():
         return ""
     try:
         account = pwd.getpwuid(uid)

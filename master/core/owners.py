@@ -22,7 +22,7 @@ class Owners:
 
     def disable(self, name: str, by: str) -> list[Task]:
         """He may not come in, and nothing of his begins; what runs runs on. Gives his tasks that are not over."""
-        self._people.edit(name, disabled=by)
+        self._people.edit(name, disabled=by, link="", link_until=0.0)
         self._people.end_tokens(self._people.find(name))
         for task in self._of(name, TaskState.WAITING):
             self._book.move(task, TaskState.HELD)

@@ -88,6 +88,7 @@ class DesktopSession(asyncio.Protocol):
         # The client says nothing for days; one whose machine was switched off should not be kept for ever.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         self._outbox = Outbox(transport, limit=self._clients.outbox, changed=self._hold)
+        self._calls.watch(self.look_again)
         try:
             self._subscription = self._clients.join(self._entrance.port, self._calls, self._outbox, self._entrance.at)
         except ForbiddenError as error:
@@ -99,6 +100,7 @@ class DesktopSession(asyncio.Protocol):
         if self._subscription is not None:
             self._subscription.end()
         self._outbox.close()
+        self._calls.close()
         if self._asks:
             self._clients.went(self.peer)
         self._entrance.left(self)
@@ -128,6 +130,8 @@ class DesktopSession(asyncio.Protocol):
 
     def look_again(self) -> None:
         """Something changed of the people that there are."""
+        if self._gone or self.transport.is_closing():
+            return
         if not self._calls.look_again():
             self._entrance.cut("its user may not come in any more")
 

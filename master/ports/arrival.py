@@ -230,13 +230,17 @@ class Arrival(asyncio.Protocol):
             hub.connections.discard(self)
             self._is_over = True
             hub.reports.receive(self.transport, self._head, self.peer.address, is_plain=self._is_plain)
-        elif (why := hub.places.settle(self)) is not None:
-            self._answer_and_close(refusal(LimitError(why)), why)
         else:
             limits = hub.limits
+            calls = Calls(hub.door, hub.identify(self.peer))
+            # Who has not said who he is holds a place of those that have not.
+            why = None if calls.caller.user is None else self.settle()
+            if why is not None:
+                self._answer_and_close(refusal(LimitError(why)), why)
+                return
             session = Connection(
                 self,
-                Calls(hub.door, hub.identify(self.peer)),
+                calls,
                 hub.streams,
                 limit=self._limit,
                 known_limit=limits.frame,
@@ -280,6 +284,10 @@ class Arrival(asyncio.Protocol):
         self.give_up(why)
 
     # -- the entrance of a session ----------------------------------------------------------------------------
+
+    def settle(self) -> str | None:
+        """We know who is there; why he cannot stay, if he cannot."""
+        return self._hub.places.settle(self)
 
     def hold(self, size: int) -> bool:
         """So many bytes are kept for it. False: that is too much, and it was given up."""

@@ -123,6 +123,11 @@ class Outlet:
         self._in_snapshot = in_slices
         self._streams.subscribers[self._port][self] = None
 
+    def end(self) -> None:
+        """Tell nothing more without being asked."""
+        self._streams.forget(self)
+        self._missed.clear()
+
     def snapshot_made(self) -> None:
         """The snapshot's answer was given: once it has left, what changed meanwhile follows."""
         if self._in_snapshot:

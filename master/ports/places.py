@@ -72,7 +72,7 @@ class Places:
         self._account_of[guest] = account
         account.silent[guest] = None
         if len(account.silent) > self.limits.silent and account is not self._ours:
-            why = f"more than {self.limits.silent} connections of {peer.address} that said nothing"
+            why = f"more than {self.limits.silent} connections of {peer.address} that have not said who they are"
             self._give_up(next(iter(account.silent)), f"{why} (conf.json: limits.connections_unidentified)")
         return self._make_room(guest)
 

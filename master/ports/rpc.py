@@ -14,7 +14,6 @@ import asyncio
 import time
 from collections import deque
 from functools import partial
-from math import inf
 from typing import Any, Protocol
 
 from master.ports import rpc_frames
@@ -22,7 +21,7 @@ from master.ports.outlet import Outlet
 from master.ports.streams import Streams
 from master.verbs.call import Calls
 from wire.client import Request
-from wire.errors import MusterError, ProtocolError, UnauthenticatedError
+from wire.errors import LimitError, MusterError, ProtocolError, UnauthenticatedError
 from wire.framing import FrameError, LineDecoder
 from wire.message import Message
 
@@ -42,6 +41,9 @@ class Entrance(Protocol):
 
     def hold(self, size: int) -> bool:
         """So many bytes are kept for it. False: that is too much, and it was closed."""
+
+    def settle(self) -> str | None:
+        """We know who is there; why he cannot stay, if he cannot."""
 
     def left(self, session: Connection) -> None:
         """It is gone."""
@@ -72,7 +74,8 @@ class Connection(asyncio.Protocol):
         self._known_limit = known_limit
         self._patience_s = patience_s
         self._unknown: asyncio.TimerHandle | None = None
-        """Until when he may be nobody; then, until when he is somebody."""
+        """Until when he may be nobody."""
+        self._is_known = False
         self._room = room
         self._kept: int | None = None
         """Bytes that are kept for it by the last word; what its arrival kept is not known here."""
@@ -111,7 +114,8 @@ class Connection(asyncio.Protocol):
         self._calls.channel = self.outlet
         self._calls.on_known = self._became_known
         if self._calls.caller.user is not None:
-            self._await_end()
+            self._is_known = True
+            self._calls.watch(self.look_again)
         else:
             self._unknown = asyncio.get_running_loop().call_later(self._patience_s, self._said_nothing_of_himself)
 
@@ -119,6 +123,7 @@ class Connection(asyncio.Protocol):
         """Forget it; what it asked for still happens."""
         if self._unknown is not None:
             self._unknown.cancel()
+        self._calls.close()
         for job in self._jobs:
             job.cancel()
         self.outlet.close()
@@ -157,23 +162,26 @@ class Connection(asyncio.Protocol):
     # -- who is there -----------------------------------------------------------------------------------------
 
     def _became_known(self) -> None:
-        """He may send what others may, until what he came in with ends."""
-        self._decoder.limit = self._known_limit
-        self._await_end()
-
-    def _await_end(self) -> None:
+        """He may send what others may, until what he came in with ends; if there is a place for him."""
+        if self._is_known or self._is_over:
+            return
         if self._unknown is not None:
             self._unknown.cancel()
-        until = self._calls.caller.until
-        self._unknown = None
-        if until != inf:
-            left_s = max(0.0, until - time.time())
-            self._unknown = asyncio.get_running_loop().call_later(left_s, self.look_again)
+            self._unknown = None
+        why = self._entrance.settle()
+        if why is not None:
+            self._end(LimitError(why))
+            return
+        self._is_known = True
+        self._decoder.limit = self._known_limit
+        self._calls.watch(self.look_again)
 
     def look_again(self) -> None:
-        """Something changed of the people that there are: whoever is nobody any more is told nothing more."""
-        was_known = self._calls.caller.user is not None
-        if not self._calls.look_again() and was_known and not self._is_over:
+        """Something changed of the people that there are, or his time is over: whoever is nobody any more is told
+        nothing more."""
+        if self._is_over or not self._is_known:
+            return
+        if not self._calls.look_again():
             self._end(UnauthenticatedError(Message("not_known_any_more")))
 
     def _said_nothing_of_himself(self) -> None:
@@ -276,6 +284,8 @@ class Connection(asyncio.Protocol):
         """Tell what is wrong, and close; nothing more is heard."""
         self._is_over = True
         self._waiting.clear()
+        self._calls.close()
+        self.outlet.end()
 
         def leave(_failed: MusterError | None) -> None:
             self.outlet.send(rpc_frames.refusal(error))

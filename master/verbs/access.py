@@ -7,6 +7,7 @@ compared, and a refusal gets its words. Nothing that is not allowed is possible.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from math import inf
 from typing import Literal
@@ -49,8 +50,9 @@ class Caller(msgspec.Struct, frozen=True):
     `scopes`: what he is confined to; `nouns`: the first parts of the names of the verbs that he is confined to besides
     (None: all). `all_tasks`: everybody's tasks are his, as they are an admin's. `counted_as`: as whom the rates of
     `limits` count him. `user_id`: of the user that he is, 0 for who is none; `token`: the id of what he came in with;
-    `until`: he is nobody from then on (seconds since the epoch). `groups`: the names of his groups; `mentored`: the
-    names of those whose mentor he is.
+    `is_kept`: that is confined to nothing and ends with his wish only, or is a log-in. `until`: he is nobody from then
+    on (seconds since the epoch). `groups`: the names of his groups; `mentored`: the names of those whose mentor he is.
+    `whence`: whose failures to show who he is are counted together: the address's, on this machine the account's.
     """
 
     address: str
@@ -66,6 +68,8 @@ class Caller(msgspec.Struct, frozen=True):
     until: float = inf
     groups: frozenset[str] = frozenset()
     mentored: frozenset[str] = frozenset()
+    is_kept: bool = True
+    whence: str = ""
 
     @property
     def is_ours(self) -> bool:
@@ -105,32 +109,48 @@ def by_kernel(peer: Peer, *, local_users: bool = False, local_admin: Literal["ow
     and without a log-in. `local_users`: its other users are the users of the same name. `local_admin`: root, where the
     master's account is shared: then who has that account is nobody in particular."""
     account = person(peer.uid) if local_users else ""
+    whence = whence_of(peer)
 
     def identify(people: People, now: float) -> Caller:
-        nobody = Caller(peer.address, counted_as=origin(peer.address))
+        nobody = Caller(peer.address, counted_as=whence, whence=whence)
         if peer.is_ours and (local_admin == "owner" or peer.uid == 0):
             user = people.named(peer.user or "")
             number = 0 if user is None else user.id
             return Caller(
-                peer.address, peer.user, "admin", ALL_SCOPES, "owner", counted_as=peer.user or "", user_id=number
+                peer.address,
+                peer.user,
+                "admin",
+                ALL_SCOPES,
+                "owner",
+                counted_as=peer.user or "",
+                user_id=number,
+                whence=whence,
             )
         user = people.named(account) if account else None
         if user is None or not user.is_enabled(now) or user.is_owner_only:
             return nobody
-        return _as_user(people, user, peer.address, "local")
+        return _as_user(people, user, peer.address, "local", whence=whence)
 
     return identify
 
 
-def by_token(token_id: str, address: str) -> Identify:
+def whence_of(peer: Peer) -> str:
+    """Whose failures to show who he is are counted together. Any account of this machine has all of 127.0.0.0/8 to come
+    from, and shares it with the others: so the kernel says which one it is. Who runs the master need not guess."""
+    if not peer.is_here or peer.is_ours:
+        return origin(peer.address)
+    return "here" if peer.uid is None else f"account {peer.uid} here"
+
+
+def by_token(token_id: str, address: str, whence: str = "") -> Identify:
     """Who showed a token, which was looked at then: as long as it is there he is its user."""
 
     def identify(people: People, now: float) -> Caller:
         token = people.tokens.get(token_id)
         user = None if token is None else people.users.get(token.user)
         if token is None or user is None or not token.opens(now) or not user.is_enabled(now):
-            return Caller(address, counted_as=origin(address))
-        return _as_user(people, user, address, _VIA[token.kind], token)
+            return Caller(address, counted_as=whence or origin(address), whence=whence)
+        return _as_user(people, user, address, _VIA[token.kind], token, whence=whence)
 
     return identify
 
@@ -167,7 +187,9 @@ def by_desktop_client(address: str, name: str) -> Identify:
     return identify
 
 
-def _as_user(people: People, user: User, address: str, via: Via, token: Token | None = None) -> Caller:
+def _as_user(
+    people: People, user: User, address: str, via: Via, token: Token | None = None, *, whence: str = ""
+) -> Caller:
     scopes = ALL_SCOPES if user.role == "admin" else USER_SCOPES
     until = _until(user)
     if token is not None:
@@ -185,6 +207,8 @@ def _as_user(people: People, user: User, address: str, via: Via, token: Token | 
         until=until,
         groups=people.groups_of(user),
         mentored=people.mentored_by(user),
+        is_kept=token is None or token.kind == "session" or (token.scopes is None and token.expires_at is None),
+        whence=whence,
     )
 
 
@@ -203,6 +227,15 @@ def check_known(caller: Caller, people: People) -> None:
     """Raise UnauthenticatedError if we do not know who it is."""
     if caller.user is None:
         raise UnauthenticatedError(Message("log_in_first") if people.is_shared else Message("no_log_ins"))
+
+
+def check_still(identify: Identify, people: People, verb: str, role: Least, scope: Scope) -> Caller:
+    """Who he is now, for a call that had to wait: people may have changed since. Raises what `check_known` and
+    `check_call` do."""
+    caller = identify(people, time.time())
+    check_known(caller, people)
+    check_call(caller, verb, role, scope)
+    return caller
 
 
 def check_call(caller: Caller, verb: str, role: Least, scope: Scope) -> None:

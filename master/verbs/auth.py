@@ -84,14 +84,14 @@ async def login(context: Context, params: LogIn) -> LoggedIn:
     """Show a password, and get a token for it. One message for all that can be wrong: nobody learns whether there is
     such a user."""
     user = context.core.people.named(params.name)
-    await _check_password(context, params.name, params.password, user)
+    await confirm_password(context, params.name, params.password, user)
     return _begin_session(context, context.core.people.find(params.name), params.label)
 
 
-async def _check_password(context: Context, name: str, password: str, user: User | None) -> None:
+async def confirm_password(context: Context, name: str, password: str, user: User | None) -> None:
     """Raises UnauthenticatedError, and LimitError for who guesses; keeps a dearer hash where the one kept is cheap. Who
     has no password here is looked for in the lab's directory, if there is one; names that nobody has are, too."""
-    people, guesses, address = context.core.people, context.master.guesses, context.caller.address
+    people, guesses, address = context.core.people, context.master.guesses, _whence(context)
     guesses.check(name, address, time.monotonic())
     kept = user.password if user is not None and user.is_enabled(context.now) else ""
     try:
@@ -121,13 +121,14 @@ def token(context: Context, params: Shown) -> Who:
     service = context.master.services.of(parsed)
     if service is not None and context.become is not None:
         return who(context, context.become(by_service(service, address)))
-    name, now = f"mst_{parsed.id}", time.monotonic()
-    guesses.check(name, address, now)
     found = people.tokens.get(parsed.id)
+    # What is right comes in, however many have failed from there: nobody guesses 256 bits, and nobody shall keep the
+    # programs of others out.
     if found is None or not tokens.is_it(parsed.secret, found.sha256):
-        guesses.failed(name, address, now)
+        name, whence, now = f"mst_{parsed.id}", _whence(context), time.monotonic()
+        guesses.check(name, whence, now)
+        guesses.failed(name, whence, now)
         raise UnauthenticatedError(Message("no_such_token"))
-    guesses.came_in(name, address, now)
     caller = _become(context, found)
     day = int(context.now // DAY_S)
     if found.used_on != day:
@@ -224,7 +225,11 @@ def _become(context: Context, kept: Token) -> Caller:
     user = context.core.people.users[kept.user]
     if not kept.opens(context.now) or not user.is_enabled(context.now):
         raise UnauthenticatedError(Message("no_such_token"))
-    return context.become(by_token(kept.id, context.caller.address))
+    return context.become(by_token(kept.id, context.caller.address, context.caller.whence))
+
+
+def _whence(context: Context) -> str:
+    return context.caller.whence or context.caller.address
 
 
 def _of_link(context: Context, link: str) -> User:
@@ -234,6 +239,7 @@ def _of_link(context: Context, link: str) -> User:
             if not user.is_enabled(context.now):
                 break
             return user
-    context.master.guesses.check("link", context.caller.address, time.monotonic())
-    context.master.guesses.failed("link", context.caller.address, time.monotonic())
+    name, whence, now = "\0link", _whence(context), time.monotonic()  # a name that no user can have
+    context.master.guesses.check(name, whence, now)
+    context.master.guesses.failed(name, whence, now)
     raise UnauthenticatedError(Message("no_such_link"))

@@ -41,6 +41,9 @@ class PushChannel(Protocol):
         """Tell what changes from now on, of these tasks or of all. `in_slices`: the call's answer is made in slices,
         and goes first."""
 
+    def end(self) -> None:
+        """Tell nothing more: who it was told to is another one now, or nobody."""
+
 
 class Context(msgspec.Struct, frozen=True):
     """One call: who calls, and what may be used to answer.
@@ -48,7 +51,8 @@ class Context(msgspec.Struct, frozen=True):
     `now`: seconds since the epoch. `sight`: what the caller sees of others' tasks. `past`: how tasks ended that the
     call names and the core does not hold any more. `channel`: the connection that `subscribe` begins to tell. `once`:
     the request's id and parameters, where it may be sent again under this id. `become`: the caller has shown who he is,
-    and is that one from now on.
+    and is that one from now on. `still`: who he is now, or raises if he may not call this verb any more; asked where
+    people changed since `seen`, their version.
     """
 
     engine: Engine
@@ -60,11 +64,15 @@ class Context(msgspec.Struct, frozen=True):
     channel: PushChannel | None = None
     once: tuple[str, msgspec.Struct] | None = None
     become: Callable[[Identify], Caller] | None = None
+    still: Callable[[], Caller] | None = None
+    seen: int = 0
 
     def change(self, change: Callable[[], T], *, grows: bool = True) -> T:
         """Let the core change something, see `Engine.client_change`; `change` gives the answer, which is remembered
-        with what changed if the request has an id. Raises StoreUnavailableError while the disk takes no writes."""
+        with what changed if the request has an id. Raises StoreUnavailableError while the disk takes no writes, and
+        what the door raises for whoever lost his right while the call waited for something."""
         once, core = self.once, self.engine.core
+        self.caller_now()
         if once is None:
             return self.engine.client_change(change, grows=grows)
 
@@ -78,6 +86,12 @@ class Context(msgspec.Struct, frozen=True):
     def view(self, task: Task) -> TaskView:
         """The task as the caller sees it."""
         return task_view(self.engine.core, task, self.sight)
+
+    def caller_now(self) -> Caller:
+        """The caller as he is now, for a verb that waited. Raises what the door does where he may not call it."""
+        if self.still is None or self.seen == self.engine.core.people.version:
+            return self.caller
+        return self.still()
 
     @property
     def core(self) -> Core:

@@ -13,8 +13,9 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
+from math import inf
 from types import GeneratorType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -22,16 +23,16 @@ from master.core.core import Core
 from master.core.task import Task
 from master.engine import Engine
 from master.rates import Rates
-from master.verbs.access import Caller, Identify, check_call, check_known, check_owner, sight_of
+from master.verbs.access import Caller, Identify, check_call, check_known, check_owner, check_still, sight_of
 from master.verbs.audited import note
 from master.verbs.base import Context, PushChannel, Verb
-from master.verbs.convert import convert
+from master.verbs.convert import convert, without_secrets
 from master.verbs.repeats import answered
 from master.verbs.surroundings import Surroundings
 from master.verbs.table import VERBS
 from master.verbs.turns import Job, Turns, Work
 from master.views.sight import Sight
-from wire.errors import ForbiddenError, MusterError, UnknownMethodError
+from wire.errors import ForbiddenError, MusterError, UnauthenticatedError, UnknownMethodError
 from wire.message import Message
 
 log = logging.getLogger("muster.verbs")
@@ -46,7 +47,14 @@ Running = Job | asyncio.Task[None]
 
 
 _SOMEBODYS = frozenset({"own", "group"})
-_SECRETS = frozenset({"password", "old", "token", "link"})
+
+
+class _Asked(NamedTuple):
+    """A call that takes long, and who began it."""
+
+    name: str
+    params: dict[str, Any]
+    identify: Identify
 
 
 class Door:
@@ -61,7 +69,8 @@ class Door:
 
 class Calls:
     """The calls over one connection. `channel`: the connection, if it can be told things without asking. `on_known` is
-    called when the caller has shown who he is. `sight`: what he sees of others' tasks."""
+    called when the caller has shown who he is, `on_over` when he may be nobody any more. `sight`: what he sees of
+    others' tasks."""
 
     caller: Caller
     sight: Sight
@@ -69,6 +78,8 @@ class Calls:
     def __init__(self, door: Door, identify: Identify) -> None:
         self.channel: PushChannel | None = None
         self.on_known: Callable[[], None] = lambda: None
+        self.on_over: Callable[[], object] | None = None
+        self._over: asyncio.Handle | None = None
         self._door = door
         self._admitted: dict[str, Verb] = {}
         """Verbs that he may call, as far as he has."""
@@ -87,7 +98,26 @@ class Calls:
         self.sight = sight_of(self.caller, people, self._door.master.config.privacy)
         self._people_seen = people.version
         self._admitted.clear()
+        if self.on_over is not None:
+            self.watch(self.on_over)
         return self.caller.user is not None
+
+    def watch(self, on_over: Callable[[], object]) -> None:
+        """From now on `on_over` is called when his time is over, and when he turns out to be nobody. The clock of the
+        loop is not the one by which his time ends: where it is early it is set again."""
+        self.on_over = on_over
+        self.close()
+        loop = asyncio.get_running_loop()
+        if self.caller.user is None:
+            self._over = loop.call_soon(on_over)
+        elif self.caller.until != inf:
+            self._over = loop.call_later(max(0.0, self.caller.until - time.time()), on_over)
+
+    def close(self) -> None:
+        """His connection is gone."""
+        if self._over is not None:
+            self._over.cancel()
+            self._over = None
 
     @property
     def core(self) -> Core:
@@ -99,23 +129,31 @@ class Calls:
         """The parts of the running master around the verbs."""
         return self._door.master
 
-    def context(self, once: tuple[str, msgspec.Struct] | None = None) -> Context:
+    def context(
+        self, once: tuple[str, msgspec.Struct] | None = None, *, name: str = "", verb: Verb | None = None
+    ) -> Context:
         """What a verb is given, now."""
         door = self._door
-        now = time.time()
+        still = None
+        if verb is not None and verb.role != "anyone":
+            still = partial(check_still, self._identify, self.core.people, name, verb.role, verb.scope)
         return Context(
             door.engine,
             door.master,
             self.caller,
-            now,
+            time.time(),
             sight=self.sight,
             channel=self.channel,
             once=once,
             become=self._show,
+            still=still,
+            seen=self._people_seen,
         )
 
     def _show(self, identify: Identify) -> Caller:
-        """He has shown who he is, or says good-bye."""
+        """He has shown who he is. What was told to who he was before is not told on: that one's right may end."""
+        if self.channel is not None:
+            self.channel.end()
         self.become(identify)
         if self.caller.user is not None:
             self.on_known()
@@ -150,11 +188,11 @@ class Calls:
             done(None, self.told(error, name, params))
             return None
         if isinstance(result, GeneratorType):
-            job = Job(result, partial(self._made, name, params, done), is_wanted)
+            job = Job(result, partial(self._made, _Asked(name, params, self._identify), done), is_wanted)
             return None if self._door.turns.begin(job) else job
         # What is done at once gives a Struct, mostly; to ask whether something can be awaited costs more.
         if not isinstance(result, msgspec.Struct) and isinstance(result, Awaitable):
-            return asyncio.ensure_future(self._awaited(name, params, result, done))
+            return asyncio.ensure_future(self._awaited(_Asked(name, params, self._identify), result, done))
         self._note(name, params, result)
         done(result, None)
         return None
@@ -215,7 +253,7 @@ class Calls:
             known = answered(self._door.engine, request_id, wanted, verb.result)
             if known is not None:
                 return known
-        context = self.context(None if request_id is None else (request_id, wanted))
+        context = self.context(None if request_id is None else (request_id, wanted), name=name, verb=verb)
         if verb.whose in _SOMEBODYS and not self.caller.owns_all:
             return self._on_own(context, name, verb, wanted)
         return verb.handle(context, wanted)
@@ -237,7 +275,16 @@ class Calls:
         result = verb.handle(context, wanted)
         return await result if isinstance(result, Awaitable) else result
 
-    async def _awaited(self, name: str, params: dict[str, Any], result: Awaitable[Any], done: OnResult) -> None:
+    def _tell(self, asked: _Asked, result: Any, done: OnResult) -> None:
+        """What took long is not told to whoever is nobody any more; that it was done is in the audit log."""
+        self._note(asked.name, asked.params, result)
+        if VERBS[asked.name].role != "anyone" and asked.identify(self.core.people, time.time()).user is None:
+            done(None, UnauthenticatedError(Message("not_known_any_more")))
+        else:
+            done(result, None)
+
+    async def _awaited(self, asked: _Asked, result: Awaitable[Any], done: OnResult) -> None:
+        name, params, _ = asked
         try:
             value = await result
         except asyncio.CancelledError as left:
@@ -247,12 +294,16 @@ class Calls:
             self._note(name, params, None, error=error)
             done(None, self.told(error, name, params))
         else:
-            self._note(name, params, value)
-            done(value, None)
+            self._tell(asked, value, done)
 
-    def _made(self, name: str, params: dict[str, Any], done: OnResult, result: Any, error: Exception | None) -> None:
-        self._note(name, params, result, error=error)
-        done(result, None if error is None else self.told(error, name, params))
+    def _made(self, asked: _Asked, done: OnResult, result: Any, error: Exception | None) -> None:
+        if error is not None:
+            self._note(asked.name, asked.params, None, error=error)
+            done(None, self.told(error, asked.name, asked.params))
+        elif result is not None:
+            self._tell(asked, result, done)
+        else:
+            done(None, None)  # it was not wanted any more
 
     def _note(self, name: str, params: dict[str, Any], result: Any, *, error: BaseException | None = None) -> None:
         if name in CHANGES or (isinstance(error, ForbiddenError) and name in VERBS):
@@ -269,10 +320,3 @@ class Calls:
 
         self._door.turns.begin(Job(work, settle, lambda: not made.done()))
         return await made
-
-
-def without_secrets(asked: Any) -> Any:
-    """What was asked for, without what nobody may read in a log."""
-    return (
-        {key: "…" if key in _SECRETS else value for key, value in asked.items()} if isinstance(asked, dict) else asked
-    )

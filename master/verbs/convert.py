@@ -10,6 +10,7 @@ from master.mismatch import explain
 from wire.errors import BadRequestError
 
 T = TypeVar("T")
+_SECRETS = frozenset({"password", "old", "token", "link"})
 
 
 def convert(value: Any, kind: type[T], about: str = "") -> T:
@@ -17,5 +18,12 @@ def convert(value: Any, kind: type[T], about: str = "") -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        wrong = explain(str(error), value, kind)
+        wrong = explain(str(error), without_secrets(value), kind)
         raise BadRequestError(f"{about}{wrong}" if about else wrong) from None
+
+
+def without_secrets(asked: Any) -> Any:
+    """What was asked for, without what nobody may read in a log or in an error."""
+    return (
+        {key: "…" if key in _SECRETS else value for key, value in asked.items()} if isinstance(asked, dict) else asked
+    )

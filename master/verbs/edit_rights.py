@@ -36,6 +36,8 @@ def check_edit(context: Context, task: Task, changes: Mapping[str, Any]) -> None
             raise ForbiddenError(
                 Message("edit_of_another", owner=task.owner, allowed=OF_MENTORS, keys=tuple(map(_key, others)))
             )
+        if task.state not in QUEUED:  # it would be done again, which is for its owner to say
+            raise ForbiddenError(Message("queued_by_owner", id=task.id, owner=task.owner))
     elif (
         (acts := sorted(changes.keys() & set(ACTS)))
         and task.owner != caller.user

@@ -12,9 +12,10 @@ from msgspec import Meta
 
 from master.core.people import Language, Role, User
 from master.core.task import TaskState
-from master.verbs.auth import LINK_S, Secret, UserName, _check_password, check_password, sha256
+from master.verbs.access import Caller
+from master.verbs.auth import LINK_S, Secret, UserName, check_password, confirm_password, sha256
 from master.verbs.base import Context, Done, Nothing
-from wire.errors import BadRequestError, ForbiddenError
+from wire.errors import BadRequestError, ConflictError, ForbiddenError
 from wire.message import Message
 
 Said = Annotated[str, Meta(max_length=200)]
@@ -194,8 +195,9 @@ def password(context: Context, params: SetPassword) -> Awaitable[Done]:
     name = params.name or context.user
     user = context.core.people.find(name)
     is_own = user.id == context.caller.user_id and context.caller.via != "owner"
-    if not is_own and context.caller.role != "admin":
-        raise ForbiddenError(Message("password_of_another", name=name))
+    _check_whose_password(context.caller, user, is_own=is_own)
+    if not context.caller.is_kept or context.caller.via == "task":
+        raise ForbiddenError(Message("token_sets_no_password"))
     if params.password is not None:
         check_password(params.password, name)
     elif is_own and context.caller.role != "admin":
@@ -203,13 +205,23 @@ def password(context: Context, params: SetPassword) -> Awaitable[Done]:
     return _password_set(context, params, user, is_own=is_own)
 
 
+def _check_whose_password(caller: Caller, user: User, *, is_own: bool) -> None:
+    if not is_own and (caller.role != "admin" or "admin" not in caller.scopes):
+        raise ForbiddenError(Message("password_of_another", name=user.name))
+
+
 async def _password_set(context: Context, params: SetPassword, user: User, *, is_own: bool) -> Done:
-    if is_own and user.password:
-        await _check_password(context, user.name, params.old or "", user)
+    if is_own and (user.password or context.master.directory is not None):
+        await confirm_password(context, user.name, params.old or "", user)
+        user = context.core.people.find(user.name)  # its hash may have been made anew
     phc = "" if params.password is None else await context.master.passwords.hash(params.password)
     people = context.core.people
 
     def change() -> None:
+        _check_whose_password(context.caller_now(), user, is_own=is_own)
+        now = people.named(user.name)
+        if now is None or now.id != user.id or (is_own and now.password != user.password):
+            raise ConflictError(Message("password_set_meanwhile", name=user.name))
         people.edit(user.name, password=phc, link="", link_until=0.0)
         people.end_tokens(user, frozenset({"session"}), but=context.caller.token)
 

@@ -49,6 +49,10 @@ PEOPLE: dict[str, str] = {
     "password_needed": "say a new password: only an admin can take it away",
     "tokens_of_another": "tokens of {name} are for him, and for admins",
     "token_makes_no_token": "a token that is confined, or ends, makes no others: `muster login` first",
+    "token_sets_no_password": "a token that is confined, or ends, sets no password: `muster login` first",
+    "password_set_meanwhile": "somebody else changed the password of {name} meanwhile: this one was not set",
+    "queued_by_owner": "task {id} is {owner}'s: while it does not wait, to change it would be to queue it again, which "
+    "is for {owner} and for admins",
     "token_would_be_over": "a token that has ended already would open nothing: choose a later expires_at",
     "user_is_disabled": "{name} may not come in: `muster users enable {name}` first",
     "no_token_id": "there is no token {id!r}; `muster tokens list` lists yours",

@@ -60,7 +60,7 @@ def test_of_one_address_the_oldest_silent_one_makes_room_and_others_do_not() -> 
     other, ours = hall.comes("10.0.0.2"), hall.comes(OURS)
     flood = [hall.comes("10.0.0.1") for _ in range(100)]
     assert [guest.why is None for guest in flood] == [False] * 92 + [True] * 8
-    assert "more than 8 connections of 10.0.0.1 that said nothing" in (flood[0].why or "")
+    assert "more than 8 connections of 10.0.0.1 that have not said who they are" in (flood[0].why or "")
     assert other.why is ours.why is None
 
 
