@@ -170,6 +170,17 @@ def test_a_link_works_once_and_sets_the_password(lab: Lab) -> None:
     lab(story)
 
 
+def test_a_link_can_stand_on_a_command_line_as_it_is(lab: Lab) -> None:
+    """One that begins with a dash would be taken for an option."""
+
+    async def story(here: People) -> None:
+        await here.owner.call("user.add", name="ann")
+        links = [(await here.owner.call("user.link", name="ann"))["link"] for _ in range(20)]
+        assert [link for link in links if not link.isalnum()] == []
+
+    lab(story)
+
+
 def test_who_chooses_a_new_password_with_a_link_ends_the_log_ins_of_whoever_knew_the_old_one(lab: Lab) -> None:
     async def story(here: People) -> None:
         await here.owner.call("user.add", name="ann", password=OTHER)
