@@ -71,6 +71,24 @@ def test_a_user_is_added_changed_kept_out_and_removed(admin: Pc) -> None:
     assert (wrong.returncode, "keys are role" in wrong.stderr) == (2, True)
 
 
+def test_tasks_from_before_there_were_users_are_claimed_for_one(tmp_path: Path) -> None:
+    lab, pc = Lab(tmp_path / "lab", nodes=1), Pc(tmp_path / "pc")
+    lab.start()
+    try:
+        conf = ("--conf", str(lab.conf))
+        with lab.client() as owner:
+            tasks = [owner.submit(["true"], hold=True) for _ in range(2)]
+            me = owner.people.whoami()["user"]
+        assert me is not None
+        assert pc.muster("users", "add", "wang", *conf).returncode == 0
+        done = pc.muster("users", "claim", me, "wang", *conf)
+        assert (done.returncode, done.stdout) == (0, f"2 tasks of {me}: wang's from now on\n"), done.stderr
+        found = json.loads(pc.muster("queue", "--user", "wang", "--json", *conf).stdout)
+        assert [task["id"] for task in found] == tasks
+    finally:
+        assert lab.close() == []
+
+
 def test_a_file_of_users_is_added_whole_with_a_link_for_each(lab: Lab, admin: Pc, tmp_path: Path) -> None:
     assert admin.muster("groups", "add", "nlp", "vision").returncode == 0
     people = tmp_path / "people.csv"
