@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from bench import (
+    connections,
     database,
     desktop_clients,
     idle,
     latency,
     listing,
+    logins,
     over_ssh,
     readers,
     report_agents,
@@ -45,6 +47,8 @@ SUBJECTS: dict[str, Callable[[Path, Scale], list[Figure]]] = {
     "report": report_agents.measure,
     "desktop": desktop_clients.measure,
     "influx": database.measure,
+    "logins": logins.measure,
+    "connections": connections.measure,
 }
 NEEDS = {"ssh": ("sshd", "ip"), "influx": ("influxd",)}
 """Programs of the system's without which a subject cannot be measured; `make programs` installs them."""

@@ -226,10 +226,9 @@ class Master:
         gc.freeze()
         gc.enable()
         lineage = _begin_epoch(store, image.state)
-        for note in store.notes:
-            log.info("%s", note)
         failpoint.reach("start.numbered")
         engine = Engine(core, store, keep_history=self.config.scheduler.keep_history)
+        await _end_what_was_put_back(engine, store)
         tls = self._tls()
         drivers = Drivers(self.config, lineage.cluster, core, tls)
         self.reports = drivers.reports
@@ -418,6 +417,20 @@ def _launch_id(task_id: int, attempt: int) -> str:
     return f"{task_id}.{attempt}.{secrets.token_hex(4)}"
 
 
+async def _end_what_was_put_back(engine: Engine, store: Store) -> None:
+    """A backup holds tokens, log-ins and links that were ended since it was taken. Raises StoreUnavailableError."""
+    if not store.is_older_copy:
+        return
+    engine.event(engine.core.people.end_all)
+    await engine.settled()
+    store.take_as_it_is()
+    log.warning(
+        "%s was put back from a backup: all log-ins, tokens and links have ended, for some may have been revoked "
+        "since; people log in again",
+        store.folder,
+    )
+
+
 def _begin_epoch(store: Store, state: dict[str, msgspec.Raw]) -> Lineage:
     """Number this start, durably. No agent is contacted before."""
     piece = state.get("lineage")
@@ -435,6 +448,8 @@ def _begin_epoch(store: Store, state: dict[str, msgspec.Raw]) -> Lineage:
     # Under another cluster's name agents would be left behind, with what runs there; so would they by an epoch that is
     # begun a second time.
     store.anchor(pieces, anew=is_over)
+    for note in store.notes:
+        log.info("%s", note)
     return lineage
 
 

@@ -271,6 +271,14 @@ class People:
             self.end_token(token_id)
         return len(doomed)
 
+    def end_all(self) -> None:
+        """Nothing opens the door any more but passwords: what was ended may be there again, from a backup."""
+        for token_id in list(self.tokens):
+            self.end_token(token_id)
+        for user in list(self.users.values()):
+            if user.link:
+                self.edit(user.name, link="", link_until=0.0)
+
     # -- writing ----------------------------------------------------------------------------------------------
 
     def _new_id(self) -> int:

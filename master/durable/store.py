@@ -64,7 +64,9 @@ class Store:
     `witness`: the file outside of the folder that tells of it.
 
     `fault` says why growth (new submits) must be refused now, None if it need not be: either nothing can be written,
-    or only because the reserve was given up. `notes` are sentences for the log about what `open` found and did.
+    or only because the reserve was given up. `is_older_copy`: as far as the witness knows the folder had been written
+    further than it is now, so it was put back from a backup; until `take_as_it_is`. `notes` are sentences for the log
+    about what `open` found and did.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Store:
         self._promised = Promised(disk, folder, self._witness)
         self.disk = disk
         self.fault: str | None = None
+        self.is_older_copy = False
         self.notes: list[str] = []
         self._lock: tuple[int, ...] = ()
         self._journal: Journal | None = None
@@ -116,6 +119,8 @@ class Store:
     def close(self) -> None:
         """Give up the files and the lock. What was not committed is gone."""
         if self._journal is not None:
+            if not self.is_older_copy:
+                self._witness.stood(self._journal.synced)
             self._journal.close()
             self._journal = None
         try:
@@ -131,6 +136,8 @@ class Store:
         disk that refuses is told in `notes`."""
         settled, self._settled = self._settled, None
         self._witness.keep(pieces)
+        if not self.is_older_copy:
+            self._witness.stood(self.journal.synced)
         if settled is None or (not anew and pieces.keys() <= settled.state.keys()):
             return
         answers = snapshot.encode_answered(settled.answered.items())
@@ -141,6 +148,11 @@ class Store:
             self.disk.sync_folder(self.folder)
         except OSError as error:
             self.notes.append(f"state.json cannot be written, which a start without the journal needs: {error}")
+
+    def take_as_it_is(self) -> None:
+        """All was done that is to be done with an older copy."""
+        self.is_older_copy = False
+        self._witness.stood(self.journal.synced)
 
     # Recording.
 
@@ -315,6 +327,7 @@ class Store:
         image = recovery.run()
         self.notes = recovery.notes
         self._journal = recovery.journal
+        self.is_older_copy = self._witness.is_there and self._witness.seq > image.seq
         self._state = dict(image.state)
         self._settled = recovery.settled
         self._plan_compaction(recovery.snapshot_bytes)

@@ -1,9 +1,10 @@
 """What stands outside of the queue's folder and says what was in it: a file beside the server log.
 
 Who loses the whole folder, or puts an older copy of it back, loses all that the folder says of itself with it. This
-file names the folder, the last id that was promised in it, and the pieces of state by which nodes know their master: so
-an empty queue is not begun in silence where there was one, no id is given again, and agents obey who goes on. That it
-cannot be written holds nothing up, and of a folder by another name it says nothing.
+file names the folder, the last id that was promised in it, how far it was written, and the pieces of state by which
+nodes know their master: so an empty queue is not begun in silence where there was one, no id is given again, agents
+obey who goes on, and what was revoked since a copy was taken opens nothing when the copy is put back. That it cannot be
+written holds nothing up, and of a folder by another name it says nothing.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ if TYPE_CHECKING:
 
 
 class Told(msgspec.Struct):
-    """What the file says. `ids`: the last id that was promised."""
+    """What the file says. `ids`: the last id that was promised; `seq`: the last record that was on the disk at a
+    start, or an end."""
 
     folder: str
     ids: int = 0
+    seq: int = 0
     pieces: dict[str, msgspec.Raw] = {}
 
 
@@ -44,6 +47,11 @@ class Witness:
         return self._told.ids
 
     @property
+    def seq(self) -> int:
+        """The folder was written so far, at least."""
+        return self._told.seq
+
+    @property
     def pieces(self) -> dict[str, msgspec.Raw]:
         """The pieces of state that it keeps."""
         return self._told.pieces
@@ -60,6 +68,11 @@ class Witness:
     def keep(self, pieces: Mapping[str, msgspec.Raw]) -> None:
         """Keep these pieces of state."""
         self._told.pieces = dict(pieces)
+        self._write()
+
+    def stood(self, seq: int) -> None:
+        """Keep that the folder is written up to this record."""
+        self._told.seq = seq
         self._write()
 
     def promise(self, ids: int) -> None:

@@ -245,7 +245,9 @@ class Calls:
         if verb.scope == "read" and is_wanted is not None and not is_wanted():
             return None
         if verb.rate:
-            self._door.rates.check(verb.rate, self.caller.counted_as)
+            # Who shows who he is, is not yet the one whom he would be counted as.
+            whence = self.caller.whence if verb.role == "anyone" else ""
+            self._door.rates.check(verb.rate, whence or self.caller.counted_as)
         wanted: Any = convert(params, verb.params)
         request_id: str | None = getattr(wanted, "request_id", None)
         if request_id is not None:
