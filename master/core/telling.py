@@ -36,6 +36,9 @@ class Telling:
     def why_it_waits(self, task: Task) -> Message | None:
         """Why it does not start now, or is held; None for one that is not in the queue."""
         if task.state is TaskState.HELD:
+            if task.reason_key == "owner_disabled":  # it is not released, but goes on with him
+                args = task.reason_args or {}
+                return Message("owner_disabled", name=args.get("name", task.owner), by=args.get("by", ""))
             if task.reason:
                 return Message("held_because", id=task.id, why=task.reason)
             return Message("held", id=task.id)
