@@ -56,7 +56,8 @@ class Client(NodeVerbs):
         """Queue a command (an argument list, or a string for bash) and give its id; it is on disk by then.
 
         `spec`: name, project, cwd, env, setup, variables, gpus, gpu_ids, cpus, node, after, priority, urgent,
-        time_limit_s, log, hold; and `request_id`: two submits with the same one are one submit.
+        time_limit_s, log, hold; `as`, in whose name (for root on the master's machine); and `request_id`: two submits
+        with the same one are one submit.
         """
         spec.setdefault("request_id", new_request_id())
         return int(self.call("task.submit", {"command": command, **spec})["id"])
@@ -116,7 +117,7 @@ class Client(NodeVerbs):
         return done
 
     def edit(self, task_id: int, **changes: Any) -> Task:
-        """Change fields of a task; the names are those of `submit`."""
+        """Change fields of a task; the names are those of `submit`, and `owner` for admins."""
         return self._task("task.edit", {"id": task_id, "changes": changes})
 
     def hold(self, task_id: int) -> Task:

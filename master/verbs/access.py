@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from math import inf
+from os import geteuid
 from typing import Literal
 
 import msgspec
@@ -53,6 +54,7 @@ class Caller(msgspec.Struct, frozen=True):
     `is_kept`: that is confined to nothing and ends with his wish only, or is a log-in. `until`: he is nobody from then
     on (seconds since the epoch). `groups`: the names of his groups; `mentored`: the names of those whose mentor he is.
     `whence`: whose failures to show who he is are counted together: the address's, on this machine the account's.
+    `is_root`: he is root, beside a master that is not: whoever may use sudo.
     """
 
     address: str
@@ -70,6 +72,7 @@ class Caller(msgspec.Struct, frozen=True):
     mentored: frozenset[str] = frozenset()
     is_kept: bool = True
     whence: str = ""
+    is_root: bool = False
 
     @property
     def is_ours(self) -> bool:
@@ -125,6 +128,7 @@ def by_kernel(peer: Peer, *, local_users: bool = False, local_admin: Literal["ow
                 counted_as=peer.user or "",
                 user_id=number,
                 whence=whence,
+                is_root=peer.uid == 0 and geteuid() != 0,
             )
         user = people.named(account) if account else None
         if user is None or not user.is_enabled(now) or user.is_owner_only:

@@ -35,6 +35,10 @@ def note(
     defect."""
     if error is not None:
         audit.record(caller.user, caller.address, caller.via, name, about(name, params, None), result=code_of(error))
+    elif caller.is_root and isinstance(result, Submitted | Batch) and params.get("as") is not None:
+        filed = result.id if isinstance(result, Submitted) else about(name, params, result)
+        told = f"{filed} as {params['as']}"
+        audit.record(caller.user, caller.address, caller.via, name, told)
     elif isinstance(result, Submitted):  # by far the most
         audit.record(caller.user, caller.address, caller.via, name, result.id)
     elif isinstance(result, Cancelled):

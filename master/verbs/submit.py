@@ -16,23 +16,27 @@ from master.verbs.base import Context
 from master.verbs.spec import Spec, check_command, draft_of, log_path_of
 from master.verbs.whose_turn import check_wish
 from master.views.messages import shown
-from wire.errors import BadRequestError
+from wire.errors import BadRequestError, ConflictError, ForbiddenError
 from wire.message import Message
 
 
 class Submit(Spec, kw_only=True, omit_defaults=True):
     """task.submit: what a task may ask for, and its `command`: a list of words, or a text for bash. `request_id`: two
-    submits with the same one are one submit. `dry_run`: nothing is filed; it is told where the task would go."""
+    submits with the same one are one submit. `dry_run`: nothing is filed; it is told where the task would go. `as`:
+    in whose name, of root on the master's machine alone, who must say so once there are users."""
 
     command: Annotated[list[str] | str, Meta(examples=[["python3", "train.py"]])]
+    as_user: str | None = msgspec.field(default=None, name="as")
     request_id: str | None = None
     dry_run: bool = False
 
 
 class SubmitBatch(Spec, kw_only=True, omit_defaults=True):
-    """task.submit_batch: the `commands` are texts for bash; all else is alike. `request_id` as for one task."""
+    """task.submit_batch: the `commands` are texts for bash; all else is alike. `request_id` and `as` as for one
+    task."""
 
     commands: Annotated[list[str], Meta(examples=[["python3 a.py", "python3 b.py"]])]
+    as_user: str | None = msgspec.field(default=None, name="as")
     request_id: str | None = None
 
 
@@ -63,6 +67,7 @@ class Preview(msgspec.Struct, frozen=True):
 def submit(context: Context, params: Submit) -> Submitted | Preview:
     """File a task. The answer means that it is on the disk."""
     draft = draft_of(params, params.command, context)
+    draft.owner = _owner(context, params.as_user)
     check_wish(context, draft)
     if params.dry_run:
         return preview(context, draft)
@@ -84,6 +89,7 @@ def submit_batch(context: Context, params: SubmitBatch) -> Batch:
     for command in params.commands:
         check_command(command, params.setup)
     draft = draft_of(params, params.commands[0], context)
+    draft.owner = _owner(context, params.as_user)
     check_wish(context, draft)
     folder = context.master.log_folder
 
@@ -95,6 +101,21 @@ def submit_batch(context: Context, params: SubmitBatch) -> Batch:
         return Batch(tasks[0].id, len(tasks))
 
     return context.change(change)
+
+
+def _owner(context: Context, name: str | None) -> str:
+    """Whose the task will be. Raises ForbiddenError, BadRequestError, NotFoundError, ConflictError."""
+    caller, everybody = context.caller, context.core.people
+    if name is None:
+        if caller.is_root and everybody.is_shared:
+            raise BadRequestError(Message("root_needs_a_name"))
+        return context.user
+    if not caller.is_root:
+        raise ForbiddenError(Message("name_for_root"))
+    user = everybody.find(name)
+    if not user.is_enabled(context.now):
+        raise ConflictError(Message("user_is_disabled", name=name))
+    return user.name
 
 
 def preview(context: Context, draft: Task) -> Preview:

@@ -24,6 +24,10 @@ PEOPLE: dict[str, str] = {
     "and for admins",
     "edit_would_run_as": "task {id} runs as {owner}: what it does there ({keys:, }) is for {owner} alone to change",
     "would_run_as": "task {id} would run as {owner}, who has not said what it does: give it to him when it has ended",
+    "root_needs_a_name": "root submits in somebody's name, for whoever may use sudo is root: `--as NAME` (`muster "
+    "users list`); the account that runs the master needs none",
+    "name_for_root": "in another's name only root on the master's machine submits, and only where the master runs as "
+    "another account: leave `as` out",
     "owner_for_admins": "whose a task is, is for admins to say",
     "no_user": "there is no user {name!r}; `muster users list` lists all",
     "no_group": "there is no group {name!r}; `muster groups list` lists all",

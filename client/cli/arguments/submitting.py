@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from client.cli.context import Context
 
-_NOT_IN_SCRIPTS = ("conf", "master", "token", "proxy", "ca_fingerprint", "script", "batch", "request_id")
+_NOT_IN_SCRIPTS = ("conf", "master", "token", "proxy", "ca_fingerprint", "script", "batch", "request_id", "as")
 
 
 def arguments(parser: argparse.ArgumentParser, *, batch: bool) -> None:
@@ -30,6 +30,9 @@ def arguments(parser: argparse.ArgumentParser, *, batch: bool) -> None:
     )
     parser.add_argument(
         "--request-id", metavar="ID", help="submits with the same id are one submit, however often sent"
+    )
+    parser.add_argument(
+        "--as", dest="as_user", metavar="NAME", help="in whose name (root on the master's machine only)"
     )
     fields.add(parser)
 
@@ -69,6 +72,8 @@ def complete_spec(context: Context) -> dict[str, Any]:
         spec["cwd"] = cwd
     if context.options.request_id:
         spec["request_id"] = context.options.request_id
+    if context.options.as_user:
+        spec["as"] = context.options.as_user
     _tell_missing(context, spec)
     return spec
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from client.cli.context import Context
 
 EXAMPLES = f"""keys: {", ".join(fields.VALUES)},
-      command (a bash line), urgent (yes or no), var.NAME (all variables are set anew)
+      command (a bash line), urgent (yes or no), var.NAME (all variables are set anew),
+      owner (whose it is: for admins)
 
 examples:
   muster edit 7 gpus=2 priority=5
@@ -38,6 +39,8 @@ def change(text: str) -> tuple[str, Any]:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
     if key.startswith("var."):
         return "variables", dict([fields.variable(f"{text.partition('.')[2]}")])
+    if key == "owner":
+        return "owner", value
     if key == "urgent":
         return "urgent", fields.yes(value)
     if key == "command":
@@ -46,7 +49,7 @@ def change(text: str) -> tuple[str, Any]:
         return "command", value
     if key not in fields.VALUES:
         raise argparse.ArgumentTypeError(
-            f"there is no key {key!r}; there are {', '.join(fields.VALUES)}, command, urgent"
+            f"there is no key {key!r}; there are {', '.join(fields.VALUES)}, command, urgent, owner"
         )
     field, read, *_ = fields.VALUES[key]
     return field, read(value) if value else _EMPTY.get(key)
