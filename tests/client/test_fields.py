@@ -6,7 +6,7 @@ import argparse
 
 import pytest
 
-from client.cli.arguments import fields, ids
+from client.cli.arguments import fields, ids, submitting
 from client.cli.commands.edit import change
 
 
@@ -57,3 +57,11 @@ def test_edits_speak_like_submit_and_an_empty_value_takes_back() -> None:
     assert change("var.A=x=y") == ("variables", {"A": "x=y"})
     with pytest.raises(argparse.ArgumentTypeError, match="no key 'gpu'"):
         change("gpu=1")
+
+
+def test_whose_a_task_is_can_be_said_in_an_edit_and_at_a_submit() -> None:
+    assert change("owner=bob") == ("owner", "bob")
+    parser = argparse.ArgumentParser(prog="muster submit")
+    submitting.arguments(parser, batch=True)
+    assert submitting.parse(parser, ["--as", "bob", "--", "true"]).as_user == "bob"
+    assert submitting.parse(parser, ["--", "true"]).as_user is None
