@@ -155,6 +155,7 @@ class Master:
         self.guesses = Guesses(config.limits)
         self._started_at = time.time()
         self._stopping = asyncio.Event()
+        self._core: Core | None = None
         self._in_reach: Message | None = None
         self._settings = LaunchSettings(
             conda=self.conda,
@@ -221,7 +222,7 @@ class Master:
             log.warning("not seen by anybody yet: %s", loss.what)
         core = Core(tuple(node.spec() for node in nodes), _launch_id, waiting_limit=self.config.limits.waiting_tasks)
         core.load(image.tasks, image.answered, image.next_id, image.state)
-        self.run_as = self.accounts(core)
+        self._know(core, nodes)
         # What was loaded stays, and is no garbage: looking through it, now or at each collection, would only cost.
         gc.freeze()
         gc.enable()
@@ -306,9 +307,18 @@ class Master:
     def _check(self, nodes: tuple[NodeConfig, ...]) -> None:
         """Raises ConfigError for a registry that is right in itself and must not be used here."""
         check_company(nodes, self.config.desktop_client, self.config.path)
-        check_not_visible(self.config, nodes)
+        check_not_visible(self.config, nodes, users=self._is_shared())
         _check_owned(self.config)
         check_registry(nodes, self.config.registry)
+
+    def _know(self, core: Core, nodes: tuple[NodeConfig, ...]) -> None:
+        """The people that there are. Raises ConfigError for what must not be beside them."""
+        self._core = core
+        self.run_as = self.accounts(core)
+        check_not_visible(self.config, nodes, users=self._is_shared())
+
+    def _is_shared(self) -> bool:
+        return self._core is not None and self._core.people.is_shared
 
     def _close_task_info(self) -> None:
         """Earlier versions left it open to all."""

@@ -17,20 +17,23 @@ from master.nodes.registry import NodeConfig
 from master.nodes.same_account import let_in_from_outside
 from wire.errors import ConfigError
 
+_OR_ALONE = ", or leave only this machine in `desktop_client.networks`"
 
-def check_not_visible(config: Config, nodes: Iterable[NodeConfig]) -> None:
-    """Refuse visible folders that hold what only the master may touch, where desktop clients of other machines come in.
-    Raises ConfigError with the ways out."""
+
+def check_not_visible(config: Config, nodes: Iterable[NodeConfig], *, users: bool = False) -> None:
+    """Refuse visible folders that hold what only the master may touch, where desktop clients of other machines come in,
+    or where there are `users`. Raises ConfigError with the ways out."""
     outside = let_in_from_outside(config.desktop_client)
-    visible = {name: _spellings(config.root / name) for name in config.visible_folders if outside}
+    visible = {name: _spellings(config.root / name) for name in config.visible_folders if outside or users}
+    let_in = f"desktop_client.networks lets in {', '.join(outside)}, who show no password"
+    whose, way = ("there are other users", "") if users else (let_in, _OR_ALONE)
     for key, path in _own(config, nodes) if visible else ():
         holders = [name for name, folders in visible.items() if _meet(folders, path)]
         if holders:
             raise ConfigError(
-                f"{config.path}: visible_folders: {holders[0]} and {path} ({key}) lie one in the other, and "
-                f"desktop_client.networks lets in {', '.join(outside)}, who show no password: they could read and "
-                f"change what is the master's. Move {path} out of {config.root / holders[0]}, or name folders that do "
-                "not hold it, or leave only this machine in `desktop_client.networks`"
+                f"{config.path}: visible_folders: {holders[0]} and {path} ({key}) lie one in the other, and {whose}: "
+                f"they could read and change what is the master's. Move {path} out of {config.root / holders[0]}, or "
+                f"name folders that do not hold it{way}"
             )
 
 

@@ -155,11 +155,11 @@ async def _change(context: Context, change: Callable[..., tuple[NodeConfig, ...]
     def told(nodes: tuple[NodeConfig, ...]) -> None:
         loop.call_soon_threadsafe(fleet.apply, nodes)
 
-    config = context.master.config
+    config, is_shared = context.master.config, context.core.people.is_shared
 
     def check(nodes: tuple[NodeConfig, ...]) -> None:
         check_company(nodes, config.desktop_client, config.path)
-        check_not_visible(config, nodes)
+        check_not_visible(config, nodes, users=is_shared)
         check_registry(nodes, config.registry)
 
     return await asyncio.to_thread(change, config.registry, *words, check=check, told=told)

@@ -3,6 +3,7 @@ password."""
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Awaitable
 from typing import Annotated, Any, Literal
@@ -12,9 +13,11 @@ from msgspec import Meta
 
 from master.core.people import Language, Role, User
 from master.core.task import TaskState
+from master.ownership import user_name
 from master.verbs.access import Caller
 from master.verbs.auth import LINK_S, Secret, UserName, check_password, confirm_password, sha256
 from master.verbs.base import Context, Done, Nothing
+from master.visible_secrets import check_not_visible
 from wire.errors import BadRequestError, ConflictError, ForbiddenError
 from wire.message import Message
 
@@ -130,9 +133,19 @@ def list_users(context: Context, _params: Nothing) -> list[UserView]:
 def add(context: Context, params: AddUser) -> Awaitable[UserView]:
     """Add a user of the lab. From the first one on the queue is a lab's: whoever has shown nothing is nobody, and
     everybody's tasks are his own."""
+    master = context.master
+    check_not_visible(master.config, tuple(master.fleet.configs.values()), users=True)
+    _check_own_account(params.name, params.role)
     if params.password is not None:
         check_password(params.password, params.name)
     return _added(context, params)
+
+
+def _check_own_account(name: str, role: Role) -> None:
+    """Raise BadRequestError for a user who is called like whoever runs the master, and is no admin: what the one has by
+    the kernel's word, the other would have by his name."""
+    if role != "admin" and name == user_name(os.geteuid()):
+        raise BadRequestError(Message("own_account_is_admins", name=name))
 
 
 async def _added(context: Context, params: AddUser) -> UserView:
@@ -155,6 +168,7 @@ def edit(context: Context, params: EditUser) -> UserView:
     except msgspec.ValidationError as error:
         raise BadRequestError(Message("bad_user_change", said=str(error))) from None
     changes = {key: value for key, value in msgspec.structs.asdict(said).items() if value is not msgspec.UNSET}
+    _check_own_account(params.name, changes.get("role", "admin"))
     return user_view(context, context.change(lambda: context.core.people.edit(params.name, **changes)))
 
 

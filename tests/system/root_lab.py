@@ -25,6 +25,8 @@ class MappedLab(SshLab):
     """`be` says whose account everybody's tasks have. `shared`: the names of hosts whose agent is not root."""
 
     shared: frozenset[str] = frozenset()
+    is_mapped = True
+    """Else it has users, and each the account of his name."""
 
     def be(self, account: str) -> None:
         """From now on tasks are of somebody with that account."""
@@ -32,7 +34,7 @@ class MappedLab(SshLab):
 
     def launch_master(self, failpoint: str = "") -> subprocess.Popen[bytes]:
         """Start one that asks whose."""
-        self.before = [sys.executable, "-m", "tests.system.mapped_master"]
+        self.before = [sys.executable, "-m", "tests.system.mapped_master"] if self.is_mapped else []
         return super().launch_master(failpoint)
 
     def _make_shared(self) -> None:

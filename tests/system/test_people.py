@@ -80,7 +80,7 @@ def rooted(testbed: Testbed, tmp_path: Path) -> Iterator[RootLab]:
     """A host whose agent is root and where people have accounts, and one whose agent is of a shared account."""
     one, other = testbed.hosts[:2]
     lab = RootLab(tmp_path / "lab", testbed, hosts=[one, other], shared=[other])
-    lab.before = []  # its master asks its own users
+    lab.is_mapped = False
     yield lab
     left = lab.close()
     testbed.renew()
@@ -120,3 +120,31 @@ def test_a_users_task_has_his_rights_where_the_agent_is_root_and_commands_nobody
 def said(client: Client, task: int) -> str:
     """The first word of its log."""
     return client.read_log(task, 0)[0].split()[0].decode()
+
+
+def test_what_is_the_masters_own_lies_in_no_folder_that_users_may_see(lab: Lab) -> None:
+    lab.stop_master()
+    lab.write_conf(root=str(lab.folder.parent), visible_folders=[lab.folder.name])
+    lab.start()
+    with lab.client() as owner, pytest.raises(MusterError, match="there are other users"):
+        owner.call("user.add", {"name": "ann"}, repeatable=False)
+    lab.stop_master()
+    lab.write_conf(visible_folders=[])
+    lab.start()
+    with user(lab, "ann"):
+        pass
+    lab.stop_master()
+    lab.write_conf(visible_folders=[lab.folder.name])
+    refused = lab.muster("up", "--detach")
+    assert refused.returncode == 1
+    assert "there are other users: they could read and change what is the master's" in refused.stderr
+
+
+def test_who_is_called_like_whoever_runs_the_master_is_an_admin(lab: Lab) -> None:
+    with lab.client() as owner:
+        ours = owner.call("auth.whoami", {})["user"]
+        with pytest.raises(MusterError, match="is an admin, too"):
+            owner.call("user.add", {"name": ours}, repeatable=False)
+        owner.call("user.add", {"name": ours, "role": "admin"}, repeatable=False)
+        with pytest.raises(MusterError, match="is an admin, too"):
+            owner.call("user.edit", {"name": ours, "changes": {"role": "user"}})

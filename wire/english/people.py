@@ -10,6 +10,8 @@ PEOPLE: dict[str, str] = {
         '"ip": "127.0.0.1", "user_name": OTHER`), or as their owners (an agent that is root, '
         "docs/deployment.md)"
     ),
+    "own_account_is_admins": "{name} runs the master and is its admin on its machine: who has this name here is an "
+    "admin, too (--admin), or is called otherwise",
     "owner_disabled": "its owner {name} was disabled by {by}: it waits again when he is enabled",
     "ahead_for_admins": "{what} would put it before the tasks of others: only an admin can do that (you may lower its "
     "priority, and reorder what is yours)",
