@@ -8,7 +8,7 @@ PEOPLE: dict[str, str] = {
         "tasks there run as {account}, the account of the master itself, who commands the queue: since there are other "
         'users only admins\' tasks may. Let its tasks run as another account (in the registry `"driver": "ssh", '
         '"ip": "127.0.0.1", "user_name": OTHER`), or as their owners (an agent that is root, '
-        "docs/deployment.md)"
+        "docs/run-as.md)"
     ),
     "own_account_is_admins": "{name} runs the master and is its admin on its machine: who has this name here is an "
     "admin, too (--admin), or is called otherwise",
