@@ -252,7 +252,9 @@ def test_status_tells_of_the_writer_and_up_starts_one_that_was_killed(lab: Lab, 
     assert metrics()["pid"] == pid
     until("points are written", lambda: metrics().get("written"))
     assert time.time() - metrics()["last_write"] < 60
-    assert re.search(rf"\nmetrics  pid {pid}; [\d,]+ points written, the last \d+s ago; ", lab.muster("status").stdout)
+    assert re.search(
+        rf"\nmetrics  pid {pid}; [\d,]+ points written, the last \d+s ago[,;] ", lab.muster("status").stdout
+    )
     again = lab.muster("up", "--detach")
     assert (again.returncode, again.stderr.partition(" a master runs")[0]) == (1, "error: conflict:")
     os.kill(pid, signal.SIGKILL)

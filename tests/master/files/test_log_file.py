@@ -110,7 +110,8 @@ def test_only_who_runs_the_master_reads_logs_that_lie_anywhere(tmp_path: Path) -
                     piece = await ann.call("log.read", id=task_id, collapse=collapse)
                     assert base64.b64decode(piece["data"] or piece["rest"]) == expected
             (tmp_path / "server.log").write_bytes(b"told")
-            assert base64.b64decode((await ann.call("log.read", server=True))["data"]) == b"told"
+            assert (await ann.refusal("log.read", server=True))[0] == "forbidden"
+            assert base64.b64decode((await ours.call("log.read", server=True))["data"]) == b"told"
 
     run(story())
 
