@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tests.rights import need_real_root
 from tests.system.far_lab import FarLab
 from tests.system.mapped_master import FILE
 from tests.system.ssh_lab import SshLab
@@ -54,6 +55,7 @@ class RootLab(MappedLab):
     """Over SSH. `shared`: hosts whose agent runs as the shared account all the same."""
 
     def __init__(self, folder: Path, bed: Testbed, *, hosts: Iterable[Host], shared: Iterable[Host] = ()) -> None:
+        need_real_root()  # to log in as root asks for a home that is root's own
         self.shared = frozenset(host.name for host in shared)
         super().__init__(folder, bed, hosts=list(hosts))
 

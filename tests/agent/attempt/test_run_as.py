@@ -20,6 +20,7 @@ from tests.agent.people import ALICE, BOB, CAROL, LAB, ROOT, TEAM, PeopleNode, P
 from tests.agent.small_master import alive, known
 from tests.agent.test_pythons import PYPY
 from tests.hanging_share import Share
+from tests.rights import need_real_root
 from tests.testbed import processes
 from tests.waiting import until
 
@@ -490,7 +491,8 @@ def test_a_full_disk_is_the_nodes_fault_also_in_the_owners_folder(node: PeopleNo
 
 
 def test_who_has_used_up_his_processes_sets_no_node_aside(node: PeopleNode) -> None:
-    """Root is not held to the limit that those whom it starts have."""
+    """Root is not held to the limit that those whom it starts have; that of a namespace is."""
+    need_real_root()
     node.before = ["prlimit", "--nproc=1"]
     link = node.up()
     end = node.run_as(link, ALICE, "t1", "true")
