@@ -236,6 +236,7 @@ class People:
         """From now on this one opens the door. Of a user's log-ins the oldest ends where they become too many. Raises
         ConflictError for too many tokens."""
         user = self.users[token.user]
+        self.end_expired(token.at)  # no list shows them, so nobody could make room by ending them
         alike = [one for one in self.tokens_of(user) if one.kind == token.kind]
         if token.kind == "token" and len(alike) >= TOKENS_KEPT:
             raise ConflictError(Message("too_many_tokens", name=user.name, most=TOKENS_KEPT))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Awaitable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
@@ -22,7 +22,6 @@ from wire.errors import BadRequestError, ConflictError, ForbiddenError
 from wire.message import Message
 
 Said = Annotated[str, Meta(max_length=200)]
-Way = Literal["password", "link", "none"]
 
 
 class OneUser(msgspec.Struct, forbid_unknown_fields=True):

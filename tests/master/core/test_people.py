@@ -152,6 +152,15 @@ def test_the_oldest_log_ins_end_and_tokens_beyond_the_most_are_refused() -> None
         token(core, "bob", 999)
 
 
+def test_what_has_ended_takes_nobodys_place() -> None:
+    core = lab()
+    for number in range(TOKENS_KEPT):
+        token(core, "bob", number, expires_at=500.0)
+    token(core, "bob", 501)
+    assert list(core.people.tokens) == ["t501"]
+    assert [name for name in written(core) if name.startswith("token/")] == ["token/t501"]
+
+
 def test_the_desktop_client_has_all_tasks_until_there_are_users_and_then_its_own() -> None:
     core = core_with()
     desktop = by_desktop_client("10.0.0.1", "desktop")
