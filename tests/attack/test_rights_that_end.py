@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -58,16 +57,21 @@ class Gate:
         self._open.set()
 
 
-def slow_hashes(here: People, patched: pytest.MonkeyPatch) -> Callable[[], None]:
-    """Passwords are hashed when what is given is called."""
-    gate, real = asyncio.Event(), here.master.place.passwords.hash
+class SlowHashes:
+    """Passwords are hashed when this is called. `asked`: how many are to be."""
 
-    async def hash_later(password: str) -> str:
-        await gate.wait()
-        return await real(password)
+    def __init__(self, here: People, patched: pytest.MonkeyPatch) -> None:
+        self._gate, self._real = asyncio.Event(), here.master.place.passwords.hash
+        self.asked = 0
+        patched.setattr(here.master.place.passwords, "hash", self._later)
 
-    patched.setattr(here.master.place.passwords, "hash", hash_later)
-    return gate.set
+    def __call__(self) -> None:
+        self._gate.set()
+
+    async def _later(self, password: str) -> str:
+        self.asked += 1
+        await self._gate.wait()
+        return await self._real(password)
 
 
 def test_an_expiry_that_is_brought_forward_ends_a_stream_that_is_open(lab: Lab) -> None:
@@ -177,7 +181,7 @@ def test_what_an_admin_began_does_not_happen_once_he_is_none(
 ) -> None:
     async def story(here: People) -> None:
         amy, _bob = await here.user("amy", "admin"), await here.user("bob")
-        go_on = slow_hashes(here, monkeypatch)
+        go_on = SlowHashes(here, monkeypatch)
         number = amy.ask(verb, **params)
         await settled(lambda: bool(jobs(here)))
         await here.owner.call("user.edit", name="amy", changes={"role": "viewer"})
@@ -200,7 +204,7 @@ def test_a_password_is_not_set_for_who_got_the_name_meanwhile(lab: Lab, monkeypa
         await here.owner.call("user.add", name="ann")
         amy = await here.user("amy", "admin")
         with monkeypatch.context() as patched:
-            go_on = slow_hashes(here, patched)
+            go_on = SlowHashes(here, patched)
             number = amy.ask("user.password", name="ann", password=PASSWORD)
             await settled(lambda: bool(jobs(here)))
             await here.owner.call("user.remove", name="ann")
@@ -218,10 +222,9 @@ def test_a_thief_does_not_set_the_password_anew_behind_an_admin_who_sets_it(
     async def story(here: People) -> None:
         thief = await here.user("ann")
         with monkeypatch.context() as patched:
-            go_on = slow_hashes(here, patched)
+            go_on = SlowHashes(here, patched)
             number = thief.ask("user.password", password="eels under tin roofs", old=PASSWORD)  # noqa: S106
-            await settled(lambda: bool(jobs(here)))
-            await asyncio.sleep(0.05)
+            await settled(lambda: go_on.asked == 1)
             here.master.engine.client_change(lambda: here.master.core.people.edit("ann", password="set"))  # noqa: S106
             go_on()
             assert (await thief.answer(number))["error"]["data"]["code"] == "conflict"
