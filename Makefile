@@ -1,14 +1,18 @@
-# make demo | test | check | bench | soak; each sets up what it needs in .venv first. Only test and soak, which run real
-# machines with their servers, bring programs of the system's as well, and say which before they do.
+# make demo | test | check | bench | soak; each sets up what it needs in .venv first. Only test, soak and screenshots, which run
+# real machines with their servers or Chromium, bring programs of the system's as well, and say which before they do.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup programs demo test check format documents bench soak clean
+.PHONY: help setup programs demo test check format documents bench bench-peers screenshots soak clean
 
 PYTHON ?=
 export PYTHON
+# Of the thousands of processes that tests start each would compile all its modules anew, which no user's does.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
-NODE_FILES := monitor/agent wire/framing.py wire/agent.py wire/pinning.py
+PYTEST := $(BIN)/python -m pytest -m "not soak" --maxfail 50 --dist worksteal
+IN_BROWSER = $(shell grep -rlE "playwright|tests\.web\.browser" tests/attack tests/system --include='test_*.py')
+NODE_FILES := monitor/agent wire/account.py wire/framing.py wire/agent.py wire/pinning.py
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 10
@@ -19,15 +23,21 @@ setup: ## make .venv with Muster and all that is needed to work on it
 programs: setup ## install the servers and tools that tests of real machines start (Debian, Ubuntu; root)
 	@.ci/setup programs
 
-demo: setup ## train a small model through the queue, in front of your eyes
-	@$(BIN)/python -m demo
+demo: setup ## train a small model through the queue, in front of your eyes (ARGS=--web: and let the console stay)
+	@$(BIN)/python -m demo $(ARGS)
 
-# Most tests of real processes wait, and wait together side by side.
+# Most tests of real processes wait, and wait together side by side. Those in a browser, wherever they lie, run beside
+# them in a network of their own: when an address comes or goes, as with each testbed, Chromium gives up whatever it is
+# just fetching. Whoever has none left takes over half of another's, for the slow ones lie side by side.
 test: programs ## run every test (make test ARGS="-k store" for some)
 ifdef ARGS
 	@sh tests/as_root.sh $(BIN)/python -m pytest $(ARGS)
 else
-	@sh tests/as_root.sh $(BIN)/python -m pytest --numprocesses 3
+	@status=0; report=$$(mktemp); trap 'rm -f "$$report"' EXIT; \
+	sh tests/as_root.sh --own-network $(PYTEST) --numprocesses 2 tests/web $(IN_BROWSER) >"$$report" 2>&1 & browser=$$!; \
+	sh tests/as_root.sh $(PYTEST) --numprocesses 4 --ignore tests/web $(addprefix --ignore ,$(IN_BROWSER)) || status=$$?; \
+	wait $$browser || status=$$?; cat "$$report"; \
+	exit $$status
 endif
 
 check: setup ## lint, format, types, what the nodes may have
@@ -35,6 +45,8 @@ check: setup ## lint, format, types, what the nodes may have
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/vermin --quiet --no-tips --target=3.8- --violations $(NODE_FILES)
+	@if command -v npm >/dev/null; then npm --prefix .ci/pages ci --silent --no-audit --no-fund && npm --prefix .ci/pages run --silent check; \
+	else echo "check: no npm here, so the types of the console's pages (web/static) are not checked" >&2; fi
 
 format: setup ## let ruff lay out the code
 	@$(BIN)/ruff check --fix
@@ -45,6 +57,12 @@ documents: setup ## write anew what is made from the table of verbs: docs/wire.m
 
 bench: setup ## measure, beside the targets
 	@$(BIN)/python -m bench $(ARGS)
+
+bench-peers: setup ## measure beside HyperQueue, task-spooler and Slurm, which it gets from PyPI and the distribution
+	@$(BIN)/python -m bench.peers $(ARGS)
+
+screenshots: programs ## make the pictures of docs/web.md anew (docs/web)
+	@sh tests/as_root.sh $(BIN)/python -m tests.web.pictures $(ARGS)
 
 soak: programs ## the chaos run: kills everywhere, then checks the books
 	@$(BIN)/python -m bench.soak $(ARGS)

@@ -16,13 +16,17 @@ from typing import Any
 
 from bench import (
     connections,
+    console,
     database,
     desktop_clients,
+    growth,
     idle,
+    large,
     latency,
     listing,
     logins,
     over_ssh,
+    planner,
     readers,
     report_agents,
     restart,
@@ -34,23 +38,27 @@ from bench.report import Figure, table, verdict
 from tests.testbed.errors import TestbedError
 from wire.errors import MusterError
 
-FULL, QUICK = Scale(runs=3), Scale(runs=1, share=0.05)
+RUNS, QUICK = 3, Scale(runs=1, share=0.05)
 SUBJECTS: dict[str, Callable[[Path, Scale], list[Figure]]] = {
     "submits": submits.measure,
     "latency": latency.measure,
     "throughput": throughput.measure,
     "listing": listing.measure,
+    "planner": planner.measure,
     "readers": readers.measure,
     "restart": restart.measure,
     "idle": idle.measure,
     "ssh": over_ssh.measure,
     "report": report_agents.measure,
+    "console": console.measure,
     "desktop": desktop_clients.measure,
     "influx": database.measure,
     "logins": logins.measure,
     "connections": connections.measure,
+    "growth": growth.measure,
+    "scale": large.measure,
 }
-NEEDS = {"ssh": ("sshd", "ip"), "influx": ("influxd",)}
+NEEDS = {"ssh": ("sshd", "ip"), "influx": ("influxd",), "console": ("chromium",)}
 """Programs of the system's without which a subject cannot be measured; `make programs` installs them."""
 
 
@@ -58,7 +66,7 @@ def main(arguments: list[str]) -> int:
     """Run the command; give the exit code."""
     options = _parser().parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    scale = QUICK if options.quick else FULL
+    scale = QUICK if options.quick else Scale(options.runs, options.share)
     try:
         with workshop() as folder:
             machine = _machine(folder, any_disk=options.quick)
@@ -81,6 +89,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Muster beside its targets.")
     parser.add_argument("names", nargs="*", metavar="NAME", type=_subject, help=", ".join(SUBJECTS))
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
+    parser.add_argument("--runs", type=int, default=RUNS, metavar="N", help=f"the median is of so many ({RUNS})")
+    parser.add_argument("--share", type=float, default=1.0, metavar="X", help="of the full sizes (1)")
     parser.add_argument("--quick", action="store_true", help="a twentieth of the tasks, once: to see that it works")
     return parser
 

@@ -8,14 +8,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from bench import loop_times
 from bench.lab import DEADLINE_S, ROOT, BenchError, Lab, RawConnection, Scale, request, resident_mib
+from bench.loop_times import LoopTimes, watched
 from bench.report import Figure, at_most, percentile
 
 SUBJECT = "others, among many connections"
+FLOOD = "with the usual limits, and a flood of new ones"
 CONNECTIONS, ASKED = 10_000, 300
 _MS = 1000
 _CROWD = """
@@ -62,6 +65,33 @@ while True:
     at += 1
 """
 
+_FLOOD = """
+import os, resource, socket, sys
+from collections import deque
+port, count = int(sys.argv[1]), int(sys.argv[2])
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+if os.geteuid() == 0:
+    os.setuid(65534)
+held, number = deque(), 0
+while True:
+    sock = socket.socket()
+    sock.bind((f"127.1.{number // 250 % 250}.{1 + number % 250}", 0))
+    sock.settimeout(0.2)
+    try:
+        sock.connect(("127.0.0.1", port))
+        if number % 2:
+            sock.send(b"{")
+    except OSError:
+        pass
+    held.append(sock)
+    if len(held) > count:
+        held.popleft().close()
+    number += 1
+    if number == count:
+        print("there", flush=True)
+"""
+
 
 class CrowdedLab(Lab):
     """One whose conf.json lets so many in."""
@@ -78,35 +108,69 @@ def measure(workshop: Path, scale: Scale) -> list[Figure]:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < count + 1000:
         raise BenchError(f"a process may open {hard} files here (ulimit -Hn): {count + 1000} are needed")
-    alone, crowd, worst, memory = zip(*[_one(workshop, count, scale) for _ in range(scale.runs)], strict=True)
+    runs = [_one(workshop, count, scale) for _ in range(scale.runs)]
+    floods = [_flooded(workshop, count, scale) for _ in range(scale.runs)]
+    alone, crowd, worst, memory = zip(*[run.waits for run in runs], strict=True)
     return [
         Figure(SUBJECT, "server.info without them, p95", "ms", alone),
         Figure(SUBJECT, f"server.info among {count:,}, p95", "ms", crowd, at_most(100)),
         Figure(SUBJECT, f"server.info among {count:,}, worst", "ms", worst),
         Figure(SUBJECT, "memory of the master a connection", "KiB", memory),
+        *loop_times.figures("the loop, while they come", [run.coming for run in runs], at_most(50)),
+        *loop_times.figures("the loop, while they are there", [run.there for run in runs], at_most(50)),
+        Figure(FLOOD, "a submit of the owner, p95", "ms", tuple(flood.p95 for flood in floods), at_most(100)),
+        Figure(FLOOD, "a submit of the owner, worst", "ms", tuple(flood.worst for flood in floods)),
+        *loop_times.figures(FLOOD, [flood.loop for flood in floods], at_most(50)),
     ]
 
 
-def _one(workshop: Path, count: int, scale: Scale) -> tuple[float, float, float, float]:
+class _Run(NamedTuple):
+    """`waits`: milliseconds alone and among many (p95), and the worst; KiB a connection."""
+
+    waits: tuple[float, float, float, float]
+    coming: LoopTimes
+    there: LoopTimes
+
+
+def _one(workshop: Path, count: int, scale: Scale) -> _Run:
     with CrowdedLab(workshop) as lab:
         with lab.client() as client:
             client.call("user.add", {"name": "crowd"})
             token = client.call("token.new", {"name": "crowd"})["token"]
         alone = _waits(lab.data_port, scale.of(ASKED))
         before = resident_mib(lab.pid)
-        with _crowd(lab.data_port, count, token):
-            among = _waits(lab.data_port, scale.of(ASKED))
+        with ExitStack() as stack:
+            with watched(lab) as coming:
+                stack.enter_context(_beside(_CROWD, lab.data_port, count, token))
+            with watched(lab) as there:
+                among = _waits(lab.data_port, scale.of(ASKED))
             more = resident_mib(lab.pid) - before
-    return percentile(alone, 0.95), percentile(among, 0.95), max(among), more * 1024 / count
+    waits = percentile(alone, 0.95), percentile(among, 0.95), max(among), more * 1024 / count
+    return _Run(waits, coming, there)
 
 
-def _waits(port: int, count: int) -> list[float]:
+class _Flooded(NamedTuple):
+    """Milliseconds that a submit took, over a connection of its own each."""
+
+    p95: float
+    worst: float
+    loop: LoopTimes
+
+
+def _flooded(workshop: Path, count: int, scale: Scale) -> _Flooded:
+    """Somebody of this machine connects again and again, and holds so many of what he is left."""
+    with Lab(workshop) as lab, _beside(_FLOOD, lab.data_port, count), watched(lab) as loop:
+        waits = _waits(lab.data_port, scale.of(ASKED), "task.submit", {"command": "true", "hold": True})
+    return _Flooded(percentile(waits, 0.95), max(waits), loop)
+
+
+def _waits(port: int, count: int, method: str = "server.info", params: dict[str, Any] | None = None) -> list[float]:
     """Milliseconds that an answer takes, each over a connection of its own."""
     times = []
     for _ in range(count):
         begun = time.perf_counter()
         with RawConnection(port) as connection:
-            [answer] = connection.exchange(request(1, "server.info", {}))
+            [answer] = connection.exchange(request(1, method, params or {}))
         times.append((time.perf_counter() - begun) * _MS)
         if "result" not in json.loads(answer):
             raise BenchError(f"the owner was answered {answer[:200]!r}")
@@ -115,10 +179,10 @@ def _waits(port: int, count: int) -> list[float]:
 
 
 @contextmanager
-def _crowd(port: int, count: int, token: str) -> Iterator[None]:
-    """So many connections, half of which have said who they are; all go on to send a byte now and then."""
+def _beside(script: str, *words: object) -> Iterator[None]:
+    """The script, which says "there" when it is as it should be, and goes on."""
     crowd = subprocess.Popen(
-        [sys.executable, "-c", _CROWD, str(port), str(count), token], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", script, *map(str, words)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     try:
         if crowd.stdout is None or crowd.stdout.readline() != "there\n":

@@ -21,7 +21,7 @@ def measure(workshop: Path, scale: Scale) -> list[Figure]:
     memory, per_task, master, node = zip(*runs, strict=True)
     return [
         Figure(SUBJECT, f"memory of the master, {count:,} waiting", "MiB", memory, at_most(70)),
-        Figure(SUBJECT, "memory per waiting task", "KiB", per_task),
+        Figure(SUBJECT, "memory per waiting task", "KiB", per_task, at_most(1)),
         Figure(SUBJECT, "the master's share of one CPU", "%", master),
         Figure(SUBJECT, "the agent's, with its sampler and a shim", "%", node),
     ]

@@ -32,6 +32,9 @@ IN_MEMORY = frozenset({"tmpfs", "ramfs"})
 PORTS = ("monitor_port", "data_port", "train_state_port")
 ROOT = Path(__file__).parent.parent
 _POLL_S = 0.002
+_ROOM = 1 << 16
+"""What is received at once. More than 128 KiB of room the C library would ask the kernel for each time, which the floor
+is not to pay for."""
 _MIB = 1 << 20
 
 
@@ -162,12 +165,18 @@ class Lab:
         with self.client() as client:
             blocker = client.submit(["sleep", "1000000"], gpus=self._gpus)
             client.wait([blocker], DEADLINE_S, until="started")
-            for part in range(8):
-                commands = [f"python train.py --fold {part} --seed {seed}" for seed in range(part, count, 8)]
-                client.submit_batch(commands, gpus=1 + part, name=f"sweep-{part}", priority=part % 3)
+        self.add(count)
+        with self.client() as client:
             waiting = client.info()["tasks"]["waiting"]
         if waiting != count:
             raise BenchError(f"{waiting} tasks wait instead of {count}")
+
+    def add(self, count: int) -> None:
+        """Submit `count` tasks more of the eight shapes."""
+        with self.client() as client:
+            for part in range(8):
+                commands = [f"python train.py --fold {part} --seed {seed}" for seed in range(part, count, 8)]
+                client.submit_batch(commands, gpus=1 + part, name=f"sweep-{part}", priority=part % 3)
 
     def _answers(self) -> bool:
         if self._master is not None and self._master.poll() is not None:
@@ -264,7 +273,7 @@ class RawConnection:
         self._socket.sendall(frames)
         pieces = []
         while answers > 0:
-            piece = self._socket.recv(1 << 20)
+            piece = self._socket.recv(_ROOM)
             if not piece:
                 raise BenchError("the master closed the connection")
             pieces.append(piece)

@@ -1,4 +1,5 @@
-"""What it costs to list 10,000 waiting tasks: in the master, and for a person who types `muster queue`."""
+"""What it costs to list 10,000 waiting tasks: in the master, and for a person who types `muster queue`; 50 rows of
+100,000; and what it costs him to type `muster submit`."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from bench.lab import ROOT, Lab, RawConnection, Scale, request
 from bench.report import Figure, Target, at_most
 
 SUBJECT = "listing"
-WAITING = 10_000
+WAITING, MANY = 10_000, 100_000
 ROWS = 50
 REPEATS = 7
 _MS = 1000
@@ -25,7 +26,9 @@ def measure(workshop: Path, scale: Scale) -> list[Figure]:
     count = scale.of(WAITING)
     with Lab(workshop, gpus=8) as lab:
         lab.fill(count)
-        return [*_in_the_master(lab, scale, count), *_through_the_cli(lab, scale, count)]
+        figures = [*_in_the_master(lab, scale, count), *_through_the_cli(lab, scale, count)]
+        lab.add(scale.of(MANY) - count)
+        return [*figures, *_of_many(lab, scale, scale.of(MANY))]
 
 
 def _in_the_master(lab: Lab, scale: Scale, count: int) -> list[Figure]:
@@ -45,17 +48,17 @@ def _in_the_master(lab: Lab, scale: Scale, count: int) -> list[Figure]:
 
 
 def _through_the_cli(lab: Lab, scale: Scale, count: int) -> list[Figure]:
-    bare = [sys.executable, "-c", "pass"]
+    bare, submit = (
+        [sys.executable, "-c", "pass"],
+        [*muster(), "submit", "--conf", str(lab.conf), "--hold", "--", "true"],
+    )
     page = [*muster(), "queue", "--conf", str(lab.conf)]
-    commands = (bare, page, [*page, "--limit", "0"], [*page, "--json"])
-    for command in commands:
-        _run(lab, command)  # what it reads is in the kernel's cache from then on, and compiled
-    runs = []
-    for _ in range(scale.runs):
-        times = [tuple(_ms(lab, command) for command in commands) for _ in range(REPEATS)]
-        runs.append(tuple(statistics.median(column) for column in zip(*times, strict=True)))
-    bares, pages, wholes, as_json = zip(*runs, strict=True)
+    bares, pages, wholes, as_json, submits = _side_by_side(
+        lab, scale, [bare, page, [*page, "--limit", "0"], [*page, "--json"], submit]
+    )
     return [
+        _ratio("muster submit, to the bare start", submits, bares, at_most(3)),
+        Figure(SUBJECT, "muster submit", "ms", submits),
         _ratio(f"muster queue, {ROWS} rows, to the bare start", pages, bares, at_most(3)),
         Figure(SUBJECT, f"muster queue, {ROWS} rows", "ms", pages),
         Figure(SUBJECT, f"muster queue --limit 0, all {count:,}", "ms", wholes, at_most(250)),
@@ -63,6 +66,26 @@ def _through_the_cli(lab: Lab, scale: Scale, count: int) -> list[Figure]:
         Figure(SUBJECT, f"muster queue --json, all {count:,}", "ms", as_json),
         Figure(SUBJECT, "the bare start, python -c pass", "ms", bares),
     ]
+
+
+def _of_many(lab: Lab, scale: Scale, count: int) -> list[Figure]:
+    bare = [sys.executable, "-c", "pass"]
+    bares, pages = _side_by_side(lab, scale, [bare, [*muster(), "queue", "--conf", str(lab.conf)]])
+    return [
+        _ratio(f"muster queue, {ROWS} rows of {count:,}, to the bare start", pages, bares, at_most(3)),
+        Figure(SUBJECT, f"muster queue, {ROWS} rows of {count:,}", "ms", pages),
+    ]
+
+
+def _side_by_side(lab: Lab, scale: Scale, commands: list[list[str]]) -> list[tuple[float, ...]]:
+    """Milliseconds that each command takes, run by run, one after the other in turn."""
+    for command in commands:
+        _run(lab, command)  # what it reads is in the kernel's cache from then on, and compiled
+    runs = []
+    for _ in range(scale.runs):
+        times = [tuple(_ms(lab, command) for command in commands) for _ in range(REPEATS)]
+        runs.append(tuple(statistics.median(column) for column in zip(*times, strict=True)))
+    return list(zip(*runs, strict=True))
 
 
 def muster() -> list[str]:

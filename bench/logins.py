@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench import loop_times
 from bench.lab import BenchError, Lab, Scale, request
+from bench.loop_times import LoopTimes, watched
 from bench.report import Figure, at_least, at_most, percentile
 
 SUBJECT = "log-ins, 1,000 a minute"
@@ -33,6 +35,7 @@ class Heard:
     refused: int = 0
     waits: list[float] = field(default_factory=list)
     stalls: list[float] = field(default_factory=list)
+    loop: LoopTimes = field(default_factory=LoopTimes)
 
 
 def measure(workshop: Path, scale: Scale) -> list[Figure]:
@@ -47,6 +50,7 @@ def measure(workshop: Path, scale: Scale) -> list[Figure]:
         Figure(SUBJECT, "a log-in, p95", "ms", tuple(percentile(run.waits, 0.95) * _MS for run in runs)),
         Figure(SUBJECT, "server.info of the owner meanwhile, p99", "ms", _p99(runs), at_most(100)),
         Figure(SUBJECT, "server.info of the owner meanwhile, worst", "ms", longest),
+        *loop_times.figures("the loop, log-ins", [run.loop for run in runs], at_most(50)),
     ]
 
 
@@ -64,15 +68,16 @@ async def _one(workshop: Path, scale: Scale) -> Heard:
         with lab.client() as client:
             for number in range(scale.of(NAMES)):
                 client.call("user.add", {"name": f"user{number}", "password": PASSWORD})
-        over = asyncio.Event()
-        sampling = asyncio.create_task(_sample(lab.data_port, heard, over))
-        begun, attempts = time.monotonic(), []
-        for number in range(count):
-            await asyncio.sleep(max(0.0, begun + number * MINUTE_S / ATTEMPTS - time.monotonic()))
-            attempts.append(asyncio.create_task(_attempt(lab.data_port, number, scale.of(NAMES), heard)))
-        await asyncio.gather(*attempts)
-        over.set()
-        await sampling
+        with watched(lab) as heard.loop:
+            over = asyncio.Event()
+            sampling = asyncio.create_task(_sample(lab.data_port, heard, over))
+            begun, attempts = time.monotonic(), []
+            for number in range(count):
+                await asyncio.sleep(max(0.0, begun + number * MINUTE_S / ATTEMPTS - time.monotonic()))
+                attempts.append(asyncio.create_task(_attempt(lab.data_port, number, scale.of(NAMES), heard)))
+            await asyncio.gather(*attempts)
+            over.set()
+            await sampling
     return heard
 
 

@@ -40,13 +40,15 @@ def at_least(bound: float) -> Target:
 
 @dataclass(frozen=True)
 class Figure:
-    """One thing measured: the value of each run, all in `unit`. Without a target it is there to explain another."""
+    """One thing measured: the value of each run, all in `unit`. Without a target it is there to explain another. `at`:
+    of what grows, how large it was."""
 
     subject: str
     name: str
     unit: str
     runs: tuple[float, ...]
     target: Target | None = None
+    at: int | None = None
 
     @property
     def median(self) -> float:
@@ -63,6 +65,7 @@ class Figure:
         return {
             "subject": self.subject,
             "name": self.name,
+            "at": self.at,
             "unit": self.unit,
             "median": self.median,
             "runs": list(self.runs),
@@ -109,7 +112,8 @@ def _cells(figure: Figure) -> tuple[str, ...]:
     met = {None: "", True: "met", False: "missed"}[figure.met]
     target = "" if figure.target is None else str(figure.target)
     spread = f"{number(min(figure.runs))} … {number(max(figure.runs))}" if len(figure.runs) > 1 else ""
-    return ("  " + figure.name, number(figure.median), figure.unit, target, met, spread)
+    name = figure.name if figure.at is None else f"{figure.at:>9,}: {figure.name}"
+    return ("  " + name, number(figure.median), figure.unit, target, met, spread)
 
 
 def _row(cells: tuple[str, ...]) -> str:

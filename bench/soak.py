@@ -20,6 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,11 @@ from tests.system import chaos, ssh_chaos
 
 OUTAGES = ("cut:20", "power:10", "sshd:30", "frozen:8", "deaf:20", "mute:20")
 """What machines go through with --ssh, each once, and for so many seconds."""
+WALKS = tuple(
+    f"tests/master/core/test_{name}.py" for name in ("mixed_walk", "same_decisions", "why_names", "fair_play")
+)
+LONGEST_S = 3 * 3600
+"""So many cases take longer than what a test that hangs is given."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -50,10 +56,22 @@ def main(arguments: list[str] | None = None) -> int:
         shutil.rmtree(folder)
     figures = _figures(report)
     print(json.dumps(figures) if options.json else _table(figures))
-    problems = [*report.problems, *_fuzz(options.fuzz)]
+    parts: list[Callable[[], list[str]]] = [
+        lambda: report.problems,
+        lambda: _families() if options.families else [],
+        lambda: _cases("broken requests", "MUSTER_FUZZ", options.fuzz, "tests/desktop/test_fuzz.py"),
+        *(partial(_cases, "walks through the core", "MUSTER_WALKS", options.walks, tests) for tests in WALKS),
+    ]
+    found = [_tell(part()) for part in parts]  # each at once: the next part takes minutes
+    return 1 if any(found) else 0
+
+
+def _tell(problems: list[str]) -> int:
+    """How many there are."""
+    sys.stdout.flush()
     for problem in problems:
         print(f"PROBLEM: {problem}", file=sys.stderr)
-    return 1 if problems else 0
+    return len(problems)
 
 
 def _full(options: argparse.Namespace, seed: int) -> int:
@@ -85,14 +103,23 @@ def _speaker() -> Callable[[str], None]:
     return say
 
 
-def _fuzz(cases: int) -> list[str]:
-    """Broken requests to the three ports, many more of them than `make test` sends; what came of it."""
+def _cases(what: str, variable: str, cases: int, tests: str) -> list[str]:
+    """Many more cases than `make test` tries, which read from this variable how many; what came of it."""
     if not cases:
         return []
-    print(f"{cases:,} broken requests", file=sys.stderr)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/desktop/test_fuzz.py"]
-    done = subprocess.run(command, env={**os.environ, "MUSTER_FUZZ": str(cases)}, check=False, stdout=sys.stderr)
-    return [] if done.returncode == 0 else [f"{' '.join(command[1:])} with MUSTER_FUZZ={cases} failed"]
+    print(f"{cases:,} {what}", file=sys.stderr)
+    patience = f"faulthandler_timeout={LONGEST_S}"
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-o", patience, tests]
+    done = subprocess.run(command, env={**os.environ, variable: str(cases)}, check=False, stdout=sys.stderr)
+    return [] if done.returncode == 0 else [f"{' '.join(command[1:])} with {variable}={cases} failed"]
+
+
+def _families() -> list[str]:
+    """The cases of which `make test` tries some of each kind; what came of them."""
+    print("all cases of the families in tests/soak.py", file=sys.stderr)
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "soak", "--numprocesses", "3", "tests"]
+    done = subprocess.run(["sh", "tests/as_root.sh", *command], check=False, stdout=sys.stderr)
+    return [] if done.returncode == 0 else [f"{' '.join(command[1:])} failed"]
 
 
 def _plan(options: argparse.Namespace, seed: int) -> chaos.Plan:
@@ -116,6 +143,13 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="repeat the run of this seed")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     parser.add_argument("--fuzz", type=int, default=50_000, help="afterwards, so many broken requests (50000; 0: none)")
+    parser.add_argument("--walks", type=int, default=20_000, help="and so many walks through the core (20000; 0: none)")
+    parser.add_argument(
+        "--families",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="and all cases of tests/soak.py",
+    )
     return parser.parse_args(arguments)
 
 
@@ -126,7 +160,10 @@ def _figures(report: chaos.Report) -> dict[str, Any]:
         "tasks": report.plan.tasks,
         "strikes": dict(report.strikes),
         "states": report.states,
+        "tasks filed": report.filed,
         "submits asked again": report.repeated,
+        "times that the books were read": report.looks,
+        "seen at such a moment, at most": report.most,
         "recovery of the master, median s": round(statistics.median(recovery), 3),
         "recovery of the master, longest s": round(recovery[-1], 3),
         "not ended at the last fault": report.backlog,

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
-from bench.lab import BenchError, Lab, RawConnection, Scale, request
+from bench.bare_server import RECORD
+from bench.lab import ROOT, BenchError, Lab, RawConnection, Scale, request
 from bench.report import Figure, at_least
-from client.api import new_request_id
+from client.caller import new_request_id
 
 SUBJECT = "durable submits"
 ONE_BY_ONE, PIPELINED, BATCH = 3_000, 10_000, 30_000
-RECORD = 300
-"""Bytes: about what the journal gets for one submit."""
 
 
 def measure(workshop: Path, scale: Scale) -> list[Figure]:
@@ -22,10 +23,14 @@ def measure(workshop: Path, scale: Scale) -> list[Figure]:
     for _ in range(scale.runs):
         with Lab(workshop) as lab:
             rates = _one_by_one(lab, scale), _pipelined(lab, scale), _batch(lab, scale)
-            runs.append((*rates, _disk_alone(lab.folder, scale), _talk_alone(lab, scale)))
-    one, pipelined, batch, disk, talk = zip(*runs, strict=True)
+            bare = _floor(lab.folder, scale)
+            runs.append((*rates, _disk_alone(lab.folder, scale), _talk_alone(lab, scale), bare))
+    one, pipelined, batch, disk, talk, floor = zip(*runs, strict=True)
+    of_floor = tuple(rate / most for rate, most in zip(one, floor, strict=True))
     return [
         Figure(SUBJECT, "one at a time, one connection", "/s", one, at_least(4_000)),
+        Figure(SUBJECT, "one at a time, to the floor", "×", of_floor, at_least(0.75)),
+        Figure(SUBJECT, "the floor: read JSON, append, sync, answer", "/s", floor),
         Figure(SUBJECT, "pipelined, one connection", "/s", pipelined, at_least(25_000)),
         Figure(SUBJECT, f"one batch of {scale.of(BATCH):,}", "/s", batch, at_least(120_000)),
         Figure(SUBJECT, f"the disk alone: {RECORD} bytes and a sync", "/s", disk),
@@ -63,6 +68,22 @@ def _batch(lab: Lab, scale: Scale) -> float:
         begun = time.perf_counter()
         client.submit_batch(commands, hold=True)
         return len(commands) / (time.perf_counter() - begun)
+
+
+def _floor(folder: Path, scale: Scale) -> float:
+    """What a process gets done that does nothing but what must be (`bare_server`), right after the master."""
+    count = scale.of(ONE_BY_ONE)
+    command = [sys.executable, "-m", "bench.bare_server", str(folder / "bare")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as server:
+        if server.stdout is None:
+            raise BenchError("the bare server has no stdout")
+        frames = [request(i, "task.submit", {"command": "true", "hold": True}) for i in range(count)]
+        with RawConnection(int(server.stdout.readline())) as connection:
+            connection.exchange(request(0, "server.info", {}))
+            begun = time.perf_counter()
+            for frame in frames:
+                connection.exchange(frame)
+            return count / (time.perf_counter() - begun)
 
 
 def _disk_alone(folder: Path, scale: Scale) -> float:

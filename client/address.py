@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from client.trust import Trust
 
 DEFAULT_DATA_PORT = 63005
+CONSOLE_PORT = 8443
 MAX_PORT = 65535
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 PLAIN = "plain://"
@@ -30,7 +31,8 @@ class Address:
 
     `same_machine`: paths of ours mean the same to the master. `trust`: whom to take for the master; None where the
     connection is not encrypted. `conf`: the conf.json that tells it, if one does. `proxy`: the SOCKS proxy on the way,
-    if there is one; `token`: what `muster login` keeps for this master.
+    if there is one; `token`: what `muster login` keeps for this master. `account`: the uid as which it runs, where it
+    is on this machine and we know that.
     """
 
     def __init__(self, host: str, data: int, train_state: int | None = None, monitor: int | None = None) -> None:
@@ -43,6 +45,7 @@ class Address:
         self.conf: str | None = None
         self.proxy = ""
         self.token: str | None = None
+        self.account: int | None = None
 
     @property
     def name(self) -> str:
@@ -71,10 +74,21 @@ def find(
     logins = _logins()
     kept = logins.of(address.name, closed=closed) if logins is not None else None
     if kept is not None:
-        address.token = kept.token
+        address.token, address.account = kept.token, kept.account
+    if address.is_here and os.environ.get("MUSTER_MASTER_UID"):
+        _note_account(address)
     if not address.is_here:
         address.proxy = proxy or os.environ.get("MUSTER_PROXY") or (kept.proxy if kept is not None else "")
     return address
+
+
+def _note_account(address: Address) -> None:
+    """What a task on the master's machine is told of the one at MUSTER_MASTER."""
+    from client.port_holder import said
+
+    there = os.environ.get("MUSTER_MASTER")
+    if there and parse(there).name == address.name:
+        address.account = said()
 
 
 def _find(conf: str | None, master: str | None) -> Address:
@@ -222,13 +236,15 @@ def logins_folder() -> str:
     return os.path.join(home, "muster", "logins")
 
 
-def _encrypt(address: Address, lies_at: str | None = None, shown_at: str | None = None) -> None:
+def _encrypt(
+    address: Address, lies_at: str | None = None, shown_at: str | None = None, *, is_brought: bool = False
+) -> None:
     """Demand TLS of a master that others can listen to us talking with."""
     if address.is_here:
         return
     from client.trust import Trust
 
-    address.trust = Trust(str(address), lies_at, shown_at)
+    address.trust = Trust(str(address), lies_at, shown_at, is_brought=is_brought)
 
 
 def _parse(text: str) -> Address:
@@ -259,11 +275,15 @@ def read_conf(path: str) -> Address:
     if conf.get("tls") != "off":
         kept = str(conf.get("task_info") or "task_info")
         folder = os.path.join(os.path.dirname(path), os.path.expanduser(kept), "tls")
-        if isinstance(conf.get("tls"), dict):
-            _encrypt(address, shown_at=os.path.join(folder, "brought.pem"))
-        else:
-            _encrypt(address, os.path.join(folder, "ca.pem"))
+        own, brought = os.path.join(folder, "ca.pem"), os.path.join(folder, "brought.pem")
+        _encrypt(address, own, brought, is_brought=isinstance(conf.get("tls"), dict))
     return address
+
+
+def console_authority(path: str) -> str:
+    """Where the console of this lab keeps the root that browsers are to believe."""
+    kept = str(load(path).get("task_info") or "task_info")
+    return os.path.join(os.path.dirname(os.path.abspath(path)), os.path.expanduser(kept), "web", "authority.pem")
 
 
 def load(path: str) -> dict[str, object]:

@@ -6,10 +6,8 @@ more than one call is in files of its own, which are loaded when it is asked for
 
 from __future__ import annotations
 
-import os
-
 from client.address import find
-from client.caller import token_for
+from client.caller import new_request_id, token_for
 from client.nodes import NodeVerbs
 from client.task_list import list_all
 
@@ -19,13 +17,20 @@ if TYPE_CHECKING:
     from typing import Any
 
     from client.address import Address
+    from client.allocations import Allocations
     from client.caller import What
+    from client.conf_files import ConfFiles
     from client.files import Files
     from client.people import People
     from client.session import Session
-    from client.shapes import AuditPage, Cancelled, Task, TaskPage, Why
+    from client.settings import Settings
+    from client.shapes import Array, AuditPage, Cancelled, Diff, Note, Task, TaskPage, Why
 
     OnWarning = Callable[[str | None], object]
+
+
+_OF_A_SUBMIT = {"request_id", "as", "strict", "dry_run"}
+"""What says how to submit, and nothing of a task."""
 
 
 def connect(
@@ -34,9 +39,9 @@ def connect(
     """A client of the master that conf.json `conf` describes or that listens at `master` (HOST[:PORT]).
 
     Without either: MUSTER_MASTER, MUSTER_CONF, the conf.json of this folder or of one above, the master of the last
-    `muster login`. `token` shows who one is; without one MUSTER_TOKEN does, or what `muster login` keeps. `proxy`:
-    socks5://HOST:PORT on the way to another machine, else MUSTER_PROXY. Raises ConfigError, UnreachableError,
-    UnauthenticatedError.
+    `muster login`. `token` shows who one is; without one MUSTER_TOKEN does, MUSTER_TOKEN_FILE (in a task that was
+    submitted with `token="submit"`), or what `muster login` keeps. `proxy`: socks5://HOST:PORT on the way to another
+    machine, else MUSTER_PROXY. Raises ConfigError, UnreachableError, UnauthenticatedError.
     """
     address = find(conf, master, proxy)
     client = Client(address, token_for(address, token))
@@ -55,23 +60,59 @@ class Client(NodeVerbs):
     def submit(self, command: list[str] | str, **spec: Any) -> int:
         """Queue a command (an argument list, or a string for bash) and give its id; it is on disk by then.
 
-        `spec`: name, project, cwd, env, setup, variables, gpus, gpu_ids, cpus, node, after, priority, urgent,
-        time_limit_s, log, hold; `as`, in whose name (for root on the master's machine); and `request_id`: two submits
-        with the same one are one submit.
-        """
+        `spec`: name, project, cwd, env, setup, variables, gpus, gpus_max, gpu_ids, gpu_memory_mib, gpu_models, share,
+        min_free_util, cpus, memory_mib, licences, nodes, node, node_list, gpus_on (`{"gpu1": [0, 1]}`), exclude, after,
+        priority, urgent, time_limit_s, on_timeout (`fail` or `requeue`), signal, begin_at (seconds since the epoch),
+        max_retries, retry_on (of `fail oom lost`), elastic, checkpoint, log, hold, token (`submit`: the task gets one
+        of its owner's, to submit others with); `**muster.snapshot(folder)`: to run in a copy of that folder's code;
+        `as`, in whose name (for root on the master's machine); and `request_id`: two submits with the same one are one
+        submit; `strict`: what `preflight` would tell is refused (ConflictError)."""
         spec.setdefault("request_id", new_request_id())
         return int(self.call("task.submit", {"command": command, **spec})["id"])
 
     def missing_places(self, cwd: str = "", env: str = "") -> list[str]:
         """Which of these a task would not find, as far as the master can see it; a line each."""
-        missing: list[str] = self.call("task.places", {"cwd": cwd, "env": env})["missing"]
-        return missing
+        return [str(note["text"]) for note in self.preflight(cwd=cwd, env=env)]
+
+    def preflight(self, command: list[str] | str | None = None, **spec: Any) -> list[Note]:
+        """What would keep such a task from starting well, were it to start now, as far as the master can see it within
+        a moment: `spec` as for `submit`, or `commands` as for `submit_batch`. Nothing is queued."""
+        said = spec if command is None else {"command": command, **spec}
+        asked = {name: value for name, value in said.items() if name not in _OF_A_SUBMIT}
+        found: dict[str, Any] = self.call("task.places", asked, repeatable=False)
+        said_and_keys = zip(found["missing"], found["missing_messages"], strict=True)
+        return [{"key": note["key"], "args": note["args"], "text": text} for text, note in said_and_keys]
 
     def submit_batch(self, commands: list[str], **spec: Any) -> list[int]:
         """Queue many bash lines with the same `spec`, all of them or none; the ids are consecutive."""
         spec.setdefault("request_id", new_request_id())
         result = self.call("task.submit_batch", {"commands": commands, **spec})
         return list(range(result["first"], result["first"] + result["count"]))
+
+    def submit_array(
+        self,
+        command: list[str] | str,
+        array: str | None = None,
+        *,
+        sweep: dict[str, list[str]] | None = None,
+        cap: int | None = None,
+        max_fails: int | None = None,
+        **spec: Any,
+    ) -> list[int]:
+        """Queue a command for each index of `array` (`0-9:2`), or for each combination of the values in `sweep`, all of
+        them or none; gives the ids, which are consecutive. `{index}`, or `{NAME}` of a sweep, in the command (and in
+        `name`) becomes the task's own. `cap`: so many run at once; `max_fails`: after so many failures the rest is
+        held. `spec`: as for `submit`."""
+        spec.setdefault("request_id", new_request_id())
+        said = {"array": array, "sweep": sweep, "cap": cap, "max_fails": max_fails}
+        params = {name: value for name, value in said.items() if value is not None}
+        result = self.call("task.submit_array", {"command": command, **params, **spec})
+        return list(range(result["first"], result["first"] + result["count"]))
+
+    def edit_array(self, array: int, **changes: int | None) -> Array:
+        """Give an array (by its first task's id) another `cap`, or other `max_fails`; None: no such bound."""
+        page: Array = self.call("task.edit_array", {"id": array, **changes})
+        return page
 
     def check(self, command: list[str] | str, **spec: Any) -> dict[str, Any]:
         """Where the command would run now (`placement`), or why it would wait (`reason`); nothing is queued."""
@@ -81,8 +122,9 @@ class Client(NodeVerbs):
         """Tasks in the queue's order, and how many there are without `limit` and `offset`.
 
         `filters`: states, active (True unless said), ended, mine, user, search, since (seconds since the epoch: of
-        the ended only what ended then or later), ids, sort (see `muster queue --help`), reverse, limit, offset;
-        `history=False` leaves out ended tasks that the master reads from its monthly files. Sorted, those come last.
+        the ended only what ended then or later), ids, array (those of the array whose first task has this id), sort
+        (see `muster queue --help`), reverse, limit, offset; `history=False` leaves out ended tasks that the master
+        reads from its monthly files. Sorted, those come last.
         """
         return list_all(self, filters)
 
@@ -100,6 +142,13 @@ class Client(NodeVerbs):
         why: Why = self.call("task.why", {"id": task_id})
         return why
 
+    def diff(self, task_id: int, other: int | None = None) -> Diff:
+        """In what two tasks differ, what was asked for first; without `other` the nearest of the same array, one that
+        succeeded if there is one."""
+        params = {"id": task_id} if other is None else {"id": task_id, "other": other}
+        found: Diff = self.call("task.diff", params)
+        return found
+
     def cancel(
         self,
         ids: Iterable[int] = (),
@@ -116,9 +165,11 @@ class Client(NodeVerbs):
         done: Cancelled = self.call("task.cancel", which)
         return done
 
-    def edit(self, task_id: int, **changes: Any) -> Task:
-        """Change fields of a task; the names are those of `submit`, and `owner` for admins."""
-        return self._task("task.edit", {"id": task_id, "changes": changes})
+    def edit(self, task_id: int, *, if_seq: int | None = None, **changes: Any) -> Task:
+        """Change fields of a task; the names are those of `submit`, and `owner` for admins. `if_seq`: only while the
+        task's `seq` is this one. Raises ConflictError where it was changed meanwhile."""
+        only = {} if if_seq is None else {"if_seq": if_seq}
+        return self._task("task.edit", {"id": task_id, "changes": changes, **only})
 
     def hold(self, task_id: int) -> Task:
         """Keep a waiting task from starting until it is released."""
@@ -128,12 +179,21 @@ class Client(NodeVerbs):
         """Let a held task wait again."""
         return self._task("task.release", {"id": task_id})
 
+    def pause(self, task_id: int) -> Task:
+        """Have a task that runs stand still, with all that it holds; its time limit goes on. It is `paused` once its
+        node says so."""
+        return self._task("task.pause", {"id": task_id})
+
+    def resume(self, task_id: int) -> Task:
+        """Let a paused task go on."""
+        return self._task("task.resume", {"id": task_id})
+
     def move(self, task_id: int, position: int) -> Task:
         """Put a waiting task at a place in the queue; 1 is the next one."""
         return self._task("task.move", {"id": task_id, "position": position})
 
     def start(self, task_id: int) -> Task:
-        """Start a task as soon as its GPUs are free, whatever its priority, predecessors and hold say."""
+        """Start a task as soon as its GPUs are free, whatever its priority, predecessors, time and hold say."""
         return self._task("task.start", {"id": task_id}, repeatable=False)
 
     def retry(self, task_id: int) -> Task:
@@ -171,6 +231,27 @@ class Client(NodeVerbs):
         return People(self)
 
     @property
+    def allocations(self) -> Allocations:
+        """GPUs that are held under a name, for tasks to run on."""
+        from client.allocations import Allocations
+
+        return Allocations(self)
+
+    @property
+    def settings(self) -> Settings:
+        """What is set, and what admins can set, while the master runs."""
+        from client.settings import Settings
+
+        return Settings(self)
+
+    @property
+    def conf(self) -> ConfFiles:
+        """conf.json and the registry, as admins change them from afar."""
+        from client.conf_files import ConfFiles
+
+        return ConfFiles(self)
+
+    @property
     def files(self) -> Files:
         """The files beneath the visible folders."""
         from client.files import Files
@@ -191,23 +272,60 @@ class Client(NodeVerbs):
         return logs.read(self, task_id, offset, limit, **how)
 
     def logs(
-        self, task_id: int | None, *, follow: bool = False, offset: int = 0, on_warning: OnWarning | None = None
+        self,
+        task_id: int | None,
+        *,
+        follow: bool = False,
+        offset: int = 0,
+        on_warning: OnWarning | None = None,
+        rank: int = 0,
     ) -> Iterator[bytes]:
-        """The log in pieces from `offset` (bytes); with `follow` until the task has ended and all was read.
+        """The log in pieces from `offset` (bytes), of several parts that of `rank`; with `follow` until the task has
+        ended and all was read.
 
         `on_warning` gets, with each answer before the end, what looks wrong with the task, or None."""
         from client import logs
 
-        return logs.pieces(self, task_id, follow=follow, offset=offset, on_warning=on_warning)
+        return logs.pieces(self, task_id, follow=follow, offset=offset, on_warning=on_warning, rank=rank)
 
     def collapsed_logs(
-        self, task_id: int | None, *, follow: bool = False, offset: int = 0, on_warning: OnWarning | None = None
+        self,
+        task_id: int | None,
+        *,
+        follow: bool = False,
+        offset: int = 0,
+        on_warning: OnWarning | None = None,
+        rank: int = 0,
     ) -> Iterator[tuple[bytes, bytes]]:
         """The log with each line in its last state, as a terminal shows it after a progress bar: whole lines, and the
         state of the line that has no end yet. `offset` must be where a line begins."""
         from client import logs
 
-        return logs.collapsed(self, task_id, follow=follow, offset=offset, on_warning=on_warning)
+        return logs.collapsed(self, task_id, follow=follow, offset=offset, on_warning=on_warning, rank=rank)
+
+    def search_log(
+        self,
+        task_id: int | None,
+        pattern: str,
+        *,
+        regex: bool = False,
+        ignore_case: bool = False,
+        backwards: bool = False,
+        offset: int | None = None,
+        most: int | None = None,
+        rank: int = 0,
+    ) -> Iterator[dict[str, Any]]:
+        """The lines of a log with `pattern`, at most `most`, from `offset` (bytes; default: the beginning) on or, if
+        `backwards`, from there (default: the end) to the beginning: {offset, text, begin, end, cut}, the match standing
+        from character `begin` to `end` of `text`. None is the master's own log.
+
+        Searched at 64 MB a second at most. Raises BadRequestError for a pattern that is none (`regex`: of Python's) and
+        LimitError for one that takes too long.
+        """
+        from client import logs
+
+        how: dict[str, Any] = {"regex": regex, "ignore_case": ignore_case, "backwards": backwards, "offset": offset}
+        return logs.search(self, task_id, pattern, most=most, **how, **logs.of_rank(rank))
 
     def wait(
         self,
@@ -239,8 +357,3 @@ class Client(NodeVerbs):
     def _task(self, method: str, params: dict[str, Any], *, repeatable: bool = True) -> Task:
         task: Task = self.call(method, params, repeatable=repeatable)
         return task
-
-
-def new_request_id() -> str:
-    """A name for one submit, so that sending it again after a broken connection is not a second task."""
-    return os.urandom(16).hex()

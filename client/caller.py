@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 
+from client.address import parse
 from client.session import CALL_TIMEOUT_S, Session
 
 TYPE_CHECKING = False
@@ -15,14 +16,48 @@ if TYPE_CHECKING:
 
     What: TypeAlias = Literal["tasks", "nodes"]
 
+TOKEN_FILE = "MUSTER_TOKEN_FILE"  # noqa: S105  (the name of a variable)
 _PORTS = {"tasks": "train_state_port", "nodes": "monitor_port"}
 
 
+_MOST = 4096
+
+
 def token_for(address: Address, given: str | None) -> str | None:
-    """What is shown to this master: the token that was given, else MUSTER_TOKEN, else what a log-in there left. An
-    empty one is none; a wrong one is refused by the master, and no other is tried."""
+    """What is shown to this master: the token that was given, else MUSTER_TOKEN, else what stands in MUSTER_TOKEN_FILE,
+    else what a log-in there left. An empty one is none; a wrong one is refused by the master, and no other is tried.
+    The file is a task's, for the master at MUSTER_MASTER, and shown to no other. Raises ConfigError for one that cannot
+    be read."""
     said = (given or "").strip() or os.environ.get("MUSTER_TOKEN", "").strip()
+    if not said and (path := os.environ.get(TOKEN_FILE)) and _is_for(address):
+        return _in_file(path)
     return said or address.token
+
+
+def new_request_id() -> str:
+    """A name for one submit, so that sending it again after a broken connection is not a second task."""
+    return os.urandom(16).hex()
+
+
+def _is_for(address: Address) -> bool:
+    said = os.environ.get("MUSTER_MASTER")
+    return not said or parse(said).name == address.name
+
+
+def _in_file(path: str) -> str:
+    """Whoever is to be somebody by this file is nobody else without it."""
+    try:
+        with open(path, encoding="ascii") as file:
+            text = file.read(_MOST).strip()
+    except (OSError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or "this is no token"
+    else:
+        if text:
+            return text
+        why = "it is empty"
+    from wire.errors import ConfigError
+
+    raise ConfigError(f"{TOKEN_FILE}: {path}: {why}; a task's token goes with its attempt") from None
 
 
 class Caller:
@@ -31,7 +66,9 @@ class Caller:
     def __init__(self, address: Address, token: str | None = None, session: Session | None = None) -> None:
         self.address = address
         self.token = token
-        self.session = session or Session(address.host, address.data, token, trust=address.trust, proxy=address.proxy)
+        self.session = session or Session(
+            address.host, address.data, token, trust=address.trust, proxy=address.proxy, account=address.account
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -19,10 +19,19 @@ _MINE, _CLOSED, _UNCHANGED = 0o600, 0o077, 0o022
 class Login:
     """A log-in. `name`: the master's, as `client.address.Address.name`; it is found again at `master`
     (HOST:PORT, `plain://` included), or by the file `conf`. `until`: it ends then (seconds since the epoch). `proxy`:
-    the SOCKS proxy that it was made through, or empty."""
+    the SOCKS proxy that it was made through, or empty; `account`: the uid that held the port on this machine then."""
 
     def __init__(
-        self, name: str, token: str, *, user: str, until: float, master: str, conf: str | None = None, proxy: str = ""
+        self,
+        name: str,
+        token: str,
+        *,
+        user: str,
+        until: float,
+        master: str,
+        conf: str | None = None,
+        proxy: str = "",
+        account: int | None = None,
     ) -> None:
         self.name = name
         self.token = token
@@ -31,6 +40,7 @@ class Login:
         self.master = master
         self.conf = conf
         self.proxy = proxy
+        self.account = account
 
 
 class Logins:
@@ -62,7 +72,7 @@ class Logins:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             try:
                 with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MINE), "w", encoding="utf-8") as file:
-                    json.dump(vars(login), file)
+                    json.dump({key: value for key, value in vars(login).items() if value is not None}, file)
                 os.replace(draft, path)
             finally:
                 if os.path.exists(draft):

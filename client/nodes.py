@@ -70,9 +70,11 @@ class NodeVerbs(Caller):
         told: dict[str, Any] = self.call("node.token", {"name": name, "action": action}, repeatable=False)
         return told
 
-    def give_up_node(self, name: str) -> list[int]:
-        """End as lost what runs on a node that will not come back; the ids."""
-        return list(self.call("node.lost", {"name": name}, repeatable=False)["lost"])
+    def give_up_node(self, name: str, *, account: str | None = None) -> list[int]:
+        """End as lost what runs on a node that will not come back, or over one SSH account of it, by its name there;
+        the ids."""
+        only = {} if account is None else {"account": account}
+        return list(self.call("node.lost", {"name": name, **only}, repeatable=False)["lost"])
 
     def stop_agents(self, nodes: Iterable[str] = ()) -> AgentsDone:
         """End the agents of these nodes, or of all, and let them stay away; tasks run on."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         Group,
         Link,
         LoggedIn,
+        Project,
         Revoked,
         Token,
         TokenMade,
@@ -62,12 +63,14 @@ class People:
         return users
 
     def add(self, name: str, **fields: Any) -> User:
-        """Add a user. `fields`: role, display, mail, language, expires_at (seconds since the epoch), password."""
+        """Add a user. `fields`: role, display, mail, language, expires_at (seconds since the epoch), password;
+        again: he is the one of this name who was removed."""
         user: User = self.call("user.add", {"name": name, **fields}, repeatable=False)
         return user
 
     def edit(self, name: str, **changes: Any) -> User:
-        """Change role, display, mail, language or expires_at of a user."""
+        """Change role, display, mail, language or expires_at of a user, or what his tasks may have at a time:
+        max_total_gpus, max_manual_gpus, max_gpus_per_task, max_running; None: no bound."""
         user: User = self.call("user.edit", {"name": name, "changes": changes})
         return user
 
@@ -121,16 +124,31 @@ class People:
         remove: Iterable[str] = (),
         add_mentors: Iterable[str] = (),
         remove_mentors: Iterable[str] = (),
+        **quota: int | None,
     ) -> Group:
-        """Say who belongs to a group, and who looks after its members."""
+        """Say who belongs to a group, who looks after its members, and what their tasks may have at a time. `quota`:
+        max_total_gpus, max_manual_gpus, max_gpus_per_task, max_running; None: no bound."""
         named = {"add": add, "remove": remove, "add_mentors": add_mentors, "remove_mentors": remove_mentors}
         changes = {key: list(names) for key, names in named.items()}
-        group: Group = self.call("group.edit", {"name": name, **changes})
+        group: Group = self.call("group.edit", {"name": name, **changes, "changes": quota})
         return group
 
     def remove_group(self, name: str) -> None:
         """Remove a group; its users stay."""
         self.call("group.remove", {"name": name}, repeatable=False)
+
+    # -- projects ---------------------------------------------------------------------------------------------
+
+    def projects(self) -> list[Project]:
+        """Projects, with their groups and quotas, and what is in use."""
+        projects: list[Project] = self.call("project.list", {})
+        return projects
+
+    def edit_project(self, name: str, **changes: Any) -> Project:
+        """Say to which `group` a project belongs (None: to none), and what its tasks may have at a time:
+        max_total_gpus, max_manual_gpus, max_gpus_per_task, max_running; None: no bound."""
+        project: Project = self.call("project.edit", {"name": name, "changes": changes})
+        return project
 
     # -- tokens -----------------------------------------------------------------------------------------------
 

@@ -27,7 +27,9 @@ CONNECT_TIMEOUT_S = 5.0
 CALL_TIMEOUT_S = 60.0
 PATIENCE_S = 15.0
 """How long a call that may be repeated is tried again after its connection broke (a master being restarted)."""
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
+"""Room for what is received at once. From 128 KiB on the C library asks the kernel for it each time, and gives it back,
+which takes as long as all else that is done for a short answer."""
 
 
 class ConnectionLostError(Exception):
@@ -37,7 +39,8 @@ class ConnectionLostError(Exception):
 class Session:
     """A connection to HOST:PORT, opened at the first use. Not for use by several threads at once. `trust`: it is
     encrypted, and only to the master whom that names. `token`: shown over each connection, before anything is asked;
-    never in plain text to another machine. `proxy`: the SOCKS proxy on the way."""
+    never in plain text to another machine, nor within this one to another account than `account` (a uid, where it is
+    known), root and our own. `proxy`: the SOCKS proxy on the way."""
 
     def __init__(
         self,
@@ -48,6 +51,7 @@ class Session:
         trust: Trust | None = None,
         *,
         proxy: str = "",
+        account: int | None = None,
     ) -> None:
         self.host = host
         self.port = port
@@ -55,6 +59,7 @@ class Session:
         self.patience = patience
         self.trust = trust
         self.proxy = proxy
+        self.account = account
         self.on_retry: Callable[[str], None] | None = None
         self._socket: socket.socket | None = None
         self._decoder = LineDecoder(REPLY_LIMIT)
@@ -144,16 +149,23 @@ class Session:
                 raise
             raise BadRequestError("this master knows no log-ins: leave --token and MUSTER_TOKEN away") from None
 
-    def check_unheard(self) -> None:
-        """Connect, and raise ForbiddenError where others could hear what we say; UnreachableError."""
+    def check_unheard(self) -> int | None:
+        """Connect, and raise ForbiddenError where others could hear what we say; UnreachableError. Gives the account
+        that holds the port, where that is on this machine and neither root's nor ours."""
         self.connect()
         self._check_unheard()
+        if self.trust is not None or self._socket is None:
+            return None
+        from client.port_holder import account_of
+
+        return account_of(self._socket)
 
     def _check_unheard(self) -> None:
         if self.trust is not None or self._socket is None:
             return
         here, there = self._socket.getsockname()[0], self._socket.getpeername()[0]
         if not self.proxy and (here == there or there.startswith("127.")):
+            self._check_holder(self._socket)
             return
         self.close()
         from wire.errors import ForbiddenError
@@ -161,6 +173,23 @@ class Session:
         raise ForbiddenError(
             f"the connection to {self.host} is not encrypted, so neither password nor token is sent over it: leave "
             "plain:// away, or take a way that is (ssh -L, a VPN's end on this machine)"
+        )
+
+    def _check_holder(self, sock: socket.socket) -> None:
+        if self.account is None:
+            return
+        from client.port_holder import strangers
+
+        others = strangers(sock, self.account)
+        if not others:
+            return
+        self.close()
+        from wire.errors import ForbiddenError
+
+        raise ForbiddenError(
+            f"port {self.port} of this machine is held by uid {min(others)}, and not by the master's account (uid "
+            f"{self.account}), so neither password nor token is sent there: is the master down? If it runs as another "
+            "account by now, `muster logout`, and log in anew"
         )
 
     def _dial(self) -> socket.socket:

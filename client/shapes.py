@@ -6,33 +6,85 @@ from typing import Any, NotRequired, TypedDict
 
 
 class After(TypedDict):
-    """A predecessor: `on` is `ok`, `fail` or `any`."""
+    """A predecessor: `on` is `ok`, `fail` or `any`; `array`: it is all of the array whose first task has this id."""
 
     id: int
     on: str
+    array: NotRequired[bool]
 
 
 class Allocation(TypedDict):
-    """The GPU indices that an attempt holds on one node."""
+    """What an attempt would get on one node: GPU indices; `gpu_mib`: MiB of each where others share it,
+    None for all."""
 
     node: str
     gpus: list[int]
+    gpu_mib: int | None
 
 
-class Part(Allocation):
+class Part(TypedDict):
     """What an attempt holds on one node, and under which id it was started there, unless an old system did that.
-    `run_as`: the account as which it runs, or ran, where that is not the agent's."""
+    `run_as`: the account as which it runs, or ran, where that is not the agent's, `account`; `login`: the SSH account
+    to whose agent it was sent, where that is not the node's own. `gpu_mib`: MiB that it may use of each GPU, unless it
+    has them to itself. Of an attempt of several parts, each has its own end: `ended_at`, `exit_code`; `is_free`: what
+    it held was given back, while others go on."""
 
+    node: str
+    gpus: list[int]
+    gpu_mib: NotRequired[int | None]
+    ended_at: NotRequired[float | None]
+    exit_code: NotRequired[int | None]
+    is_free: NotRequired[bool]
     launch_id: NotRequired[str]
     run_as: NotRequired[str]
+    account: NotRequired[str]
+    login: NotRequired[str]
+
+
+class FirstEnd(TypedDict):
+    """Which part of an attempt of several ended first otherwise than well, and so ended the others: its `rank`, where
+    it ran, in which state a task of it alone would have ended, its code. `unbegun`: its node could not begin it."""
+
+    rank: int
+    node: str
+    state: str
+    code: int | None
+    unbegun: bool
 
 
 class AskedEnd(TypedDict):
-    """Why an attempt was to end before it had done what it was for (`cancel`, `limit`, `node_lost`), and by whom, or
-    an empty text."""
+    """Why an attempt was to end before it had done what it was for (`cancel`, `limit`, `node_lost`, `release`,
+    `allocation`: that in which it ran was to end; `resize`: it is to go on with other GPUs), and by whom, or an empty
+    text."""
 
     why: str
     by: str
+
+
+class EarlySignal(TypedDict):
+    """What its processes get so many seconds before the time limit ends a task; `main_only`: only the command
+    itself."""
+
+    name: str
+    before_s: float
+    main_only: bool
+
+
+class Resizing(TypedDict):
+    """That a task is being ended to go on with so many `gpus`, which had `was`: fewer, for the task `waiter`, or more.
+    `at`: since when, in seconds since the epoch."""
+
+    gpus: int
+    was: int
+    waiter: int | None
+    at: float
+
+
+class PauseAsked(TypedDict):
+    """That a task is to stand still: by whom, and since when, in seconds since the epoch."""
+
+    by: str
+    at: float
 
 
 class Attempt(TypedDict):
@@ -48,13 +100,15 @@ class Attempt(TypedDict):
     reason: str | None
     reason_key: str | None
     reason_args: dict[str, Any] | None
+    last_line: str | None
 
 
 class Unstarted(TypedDict):
-    """A node that could not start a task, and what it said."""
+    """A node that could not start a task, and what it said; or, `ran`, on which it did run, and should not again."""
 
     node: str
     why: str
+    ran: NotRequired[bool]
 
 
 class Message(TypedDict):
@@ -64,12 +118,55 @@ class Message(TypedDict):
     args: dict[str, Any]
 
 
+class Note(Message):
+    """The same with its sentence in English, `text`."""
+
+    text: str
+
+
+class ArrayPlace(TypedDict):
+    """Which of an array's tasks it is; `id`: that of the array's first task."""
+
+    id: int
+    index: int
+
+
+class Array(TypedDict):
+    """What holds for an array: so many run at once (`cap`), after so many failures the rest is held (`max_fails`);
+    None: no such bound; `failed`: the tasks that count as failures."""
+
+    id: int
+    count: int
+    cap: int | None
+    max_fails: int | None
+    failed: list[int]
+
+
+class Snapshot(TypedDict):
+    """A copy of the code of a folder (`of`), as it was: its `digest`, how many `files` and `bytes`; `commit`: git's
+    then, "" for none, and `changed`: something was not as in it."""
+
+    of: str
+    digest: str
+    files: int
+    bytes: int
+    commit: str
+    changed: bool
+
+
 class Task(TypedDict):
     """A task as `queue --json` shows it. Times are seconds since the epoch, None where it has not happened.
+    `begin_at`: asked for; `not_before`: until then nothing of it starts; `eligible_at`: since when (or from when on)
+    only room keeps it, None: since it was submitted; `retries`: so many of `max_retries` are used up.
     `attempt` is the number of its last attempt, of which `allocation` and `asked_end` tell; `unstarted`: nodes that
-    could not start it, and why. `unsaved`: its newest change could not be written yet, and is taken back if the master
-    ends before. `reason` is a sentence, `reason_key` and `reason_args` are the same for programs; so for
-    `warning`."""
+    could not start it, and why. `array`: its place among those that were submitted as one; `sweep`: the values that
+    were put into its command. `token`: what it gets a token of its owner's for, `submit` or nothing. `pause_asked`:
+    who wants it to stand still, whether it does by now or not. `is_allocation`: it runs nothing, but holds GPUs for
+    others; `within`: the allocation whose GPUs it uses. `elastic`: it may get more GPUs or fewer while it runs, from
+    `checkpoint` on; `resizes`: how often that happened, `ran_s`: seconds that it ran before the last time.
+    `last_line`: of one that ended badly, the line of its log that says most of that, for who may read the log.
+    `unsaved`: its newest change could not be written yet, and is taken back if the master ends before. `reason` is a
+    sentence, `reason_key` and `reason_args` are the same for programs; so for `warning`."""
 
     id: int
     name: str
@@ -85,19 +182,42 @@ class Task(TypedDict):
     unsaved: bool
     command: list[str] | str
     cwd: str
+    snapshot: Snapshot | None
     env: str
     setup: str
     variables: dict[str, str]
     gpus: int
     gpu_ids: list[int] | None
+    gpus_max: int | None
     cpus: int | None
     gpu_memory_mib: int | None
+    gpu_models: list[str]
     share: bool
+    min_free_util: float
+    memory_mib: int | None
+    licences: dict[str, int]
+    nodes: int
+    node_list: list[str]
+    gpus_on: dict[str, list[int]]
+    exclude: list[str]
+    first_end: FirstEnd | None
+    learned_gpu_mib: int | None
+    gpu_peak_mib: int | None
     node: str | None
     after: list[After]
     priority: int
     urgent: bool
     time_limit_s: float | None
+    begin_at: float | None
+    on_timeout: str
+    max_retries: int
+    retry_on: list[str]
+    not_before: float | None
+    eligible_at: float | None
+    retries: int
+    signal: EarlySignal | None
+    token: str
+    within: int | None
     attempt: int
     submitted_at: float
     started_at: float | None
@@ -108,12 +228,65 @@ class Task(TypedDict):
     allocation: list[Part]
     unstarted: list[Unstarted]
     asked_end: AskedEnd | None
+    pause_asked: PauseAsked | None
+    last_line: str | None
+    array: ArrayPlace | None
+    sweep: dict[str, str]
+    is_allocation: bool
+    elastic: bool
+    checkpoint: str
+    resizing: Resizing | None
+    resizes: int
+    ran_s: float
+
+
+class Place(TypedDict):
+    """GPUs of one node."""
+
+    node: str
+    gpus: list[int]
+
+
+class Allocated(TypedDict):
+    """An allocation that is not over; `id`: of the task that holds it. `held`: which GPUs it has, `free`: those that no
+    task within uses; `tasks`: ids of those that run, `waiting` of those that are to. `since` and `ends_at`: seconds
+    since the epoch, None: not yet, or never. `is_ending`: it takes no more tasks."""
+
+    id: int
+    name: str
+    owner: str
+    project: str
+    state: str
+    gpus: int
+    nodes: int
+    held: list[Place]
+    free: list[Place]
+    tasks: list[int]
+    waiting: list[int]
+    since: float | None
+    ends_at: float | None
+    is_ending: bool
+    reason: str | None
+    reason_key: str | None
+    reason_args: dict[str, Any] | None
+
+
+class Expected(TypedDict):
+    """How long a task is expected to run, in seconds: half of its like took no more than `low`, four of five no more
+    than `high`. `source`: which those are (`command`, `gpus`, `owner`, `all`); `runs`: how many were looked at."""
+
+    low: float
+    high: float
+    source: str
+    runs: int
 
 
 class TaskPage(Task):
-    """A task as `show --json` shows it: with its `attempts`, the oldest first; of more than 20 the newest."""
+    """A task as `show --json` shows it: with its `attempts`, the oldest first; of more than 31 the first and the
+    newest 30. `expected_s`: how long it is expected to run, None where nothing is known, or where it has ended."""
 
     attempts: list[Attempt]
+    expected_s: Expected | None
 
 
 class Foreign(TypedDict):
@@ -170,13 +343,26 @@ class Node(TypedDict):
     agent_version: str | None
 
 
+class NodeAccount(TypedDict):
+    """Over which account of a node (`user_name`) the tasks of a `user` run. `state`: of the way to its agent, None
+    while there is none, for nothing of his is there; `reason`: what is wrong with it, or None."""
+
+    user: str
+    user_name: str
+    state: str | None
+    reason: str | None
+    reason_messages: list[Message]
+
+
 class NodePage(Node):
     """A node as `node show --json` shows it. `drained_at`: seconds since the epoch. `account`: its agent's, None where
-    it did not say; `can_run_as`: the agent is root and runs tasks as the accounts of their owners."""
+    it did not say; `can_run_as`: the agent is root and runs tasks as the accounts of their owners; `accounts`: over
+    which SSH accounts tasks run there, None where all run as the agent's."""
 
     user_name: str | None
     account: str | None
     can_run_as: bool
+    accounts: list[NodeAccount] | None
     port: int | None
     labels: dict[str, str]
     drained_by: str | None
@@ -240,10 +426,12 @@ AuditEntry = TypedDict(
         "target": str,
         "result": str,
         "left_out": NotRequired[int],
+        "task": NotRequired[int],
     },
 )
 """A line of the audit log. `at` in seconds since the epoch; `user` is None where nobody knew who it was; `target`: ids,
-a name or a path; `result`: `ok` or the code of an error; `left_out`: how many calls have no line of their own."""
+a name or a path; `result`: `ok` or the code of an error; `left_out`: how many calls have no line of their own; `task`:
+the task that called, with its token."""
 
 
 class AuditPage(TypedDict):
@@ -270,6 +458,23 @@ class Why(TypedDict):
     detail_messages: list[Message]
 
 
+class Difference(TypedDict):
+    """What of a `field` one task has (`here`), and the other (`there`); None where it has none."""
+
+    field: str
+    here: Any
+    there: Any
+
+
+class Diff(TypedDict):
+    """In which `fields` the tasks `id` and `other` differ; `hidden`: what was not compared, for one may not see it."""
+
+    id: int
+    other: int
+    fields: list[Difference]
+    hidden: list[str]
+
+
 class Cancelled(TypedDict):
     """What a cancel did: gone from the queue at once, told to end, or refused (id, as a string: why; in `codes` the
     error's stable name, in `messages` the same for programs)."""
@@ -283,7 +488,8 @@ class Cancelled(TypedDict):
 
 class Who(TypedDict):
     """Who one is to the master; `user` is None for nobody. `scopes`: what one may do, `via`: how one came in; `until`:
-    seconds since the epoch, None: no end. `is_shared`: whether users were ever added."""
+    seconds since the epoch, None: no end. `is_shared`: whether users were ever added. `quotas`: what bounds one's
+    tasks, and how much of it is in use."""
 
     user: str | None
     display: str
@@ -293,6 +499,7 @@ class Who(TypedDict):
     groups: list[str]
     until: float | None
     is_shared: bool
+    quotas: list[Account]
 
 
 class LoggedIn(TypedDict):
@@ -307,8 +514,8 @@ class LoggedIn(TypedDict):
 
 
 class User(TypedDict):
-    """A user, as admins see him. Times in seconds since the epoch; `disabled`: by whom, or None; `is_owner_only`:
-    nobody added him, he owned tasks before there were users."""
+    """A user, as admins see him, what his tasks may have at a time, and what is in use. Times in seconds since the
+    epoch; `disabled`: by whom, or None; `is_owner_only`: nobody added him, he owned tasks before there were users."""
 
     id: int
     name: str
@@ -326,6 +533,8 @@ class User(TypedDict):
     is_owner_only: bool
     log_ins: int
     tokens: int
+    quota: Quota
+    use: Use
 
 
 class Disabled(TypedDict):
@@ -351,12 +560,15 @@ class Claimed(TypedDict):
 
 
 class Group(TypedDict):
-    """A group: members, and the mentors who look after their tasks, by name."""
+    """A group: members, and the mentors who look after their tasks, by name; what the members' tasks may have at a
+    time, and what is in use."""
 
     id: int
     name: str
     members: list[str]
     mentors: list[str]
+    quota: Quota
+    use: Use
 
 
 Token = TypedDict(
@@ -393,3 +605,98 @@ class Revoked(TypedDict):
     """The ids of what opens nothing any more."""
 
     ids: list[str]
+
+
+class SettingRange(TypedDict):
+    """What a setting may be: a number between `least` and `most`, or one of `words`; and whether it may be None."""
+
+    least: int | float | None
+    most: int | float | None
+    words: list[str]
+    none: bool
+
+
+class Setting(TypedDict):
+    """A setting: the `value` that holds, the `default` that holds where nothing was set (`in_conf`: conf.json's), and
+    who set it, and when (seconds since the epoch); None where nobody did. `unit`: `seconds`, `bytes`, `share`,
+    `number` or `word`."""
+
+    name: str
+    value: int | float | str | None
+    default: int | float | str | None
+    range: SettingRange
+    unit: str
+    meaning: str
+    in_conf: bool
+    by: str | None
+    at: float | None
+
+
+class FileText(TypedDict):
+    """conf.json (`name` is `conf`) or the registry: where it lies, its text with marks for secrets, its version, and
+    the keys that cannot be changed from afar."""
+
+    name: str
+    path: str
+    text: str
+    version: str
+    fixed: list[str]
+
+
+class FileWritten(TypedDict):
+    """What a change is: lines as `diff -u` has them, the keys or nodes that differ, whether it holds `now` or from the
+    next `start`, the version of the file now, and where the one before lies; None where nothing was written."""
+
+    name: str
+    diff: list[str]
+    changed: list[str]
+    counts: str
+    version: str
+    kept: str | None
+
+
+class KeptFile(TypedDict):
+    """An earlier version: its name, when it was replaced (seconds since the epoch), its size in bytes."""
+
+    name: str
+    at: float
+    size: int
+
+
+class Quota(TypedDict):
+    """What tasks may have at a time: GPUs in use, those of them in named allocations, GPUs of one task, tasks that run.
+    None: no bound."""
+
+    max_total_gpus: int | None
+    max_manual_gpus: int | None
+    max_gpus_per_task: int | None
+    max_running: int | None
+
+
+class Use(TypedDict):
+    """What is in use: GPUs, those of them that named allocations hold (`manual`), and tasks that run."""
+
+    gpus: int
+    running: int
+    manual: int
+
+
+class Account(TypedDict):
+    """A quota that somebody's tasks count for: whose it is (`kind`: `user`, `group`, `project`, or `cluster` for all
+    people together), and what is in use."""
+
+    kind: str
+    name: str
+    quota: Quota
+    use: Use
+
+
+class Project(TypedDict):
+    """A project: the group that it belongs to (None: to none), its quota, what is in use, and how many of its tasks are
+    not over."""
+
+    name: str
+    group: str | None
+    quota: Quota
+    use: Use
+    tasks: int

@@ -34,7 +34,8 @@ def list_all(client: Asked, filters: dict[str, Any]) -> Listed:
     client.unreadable = {}
     filters = dict(filters)
     history = filters.pop("history", True)
-    if not history or filters.get("ids") is not None or not _wants_ended(filters):
+    named = filters.get("ids") is not None or filters.get("array") is not None
+    if not history or named or not _wants_ended(filters):
         return _at_hand(client, filters)
     if filters.get("reverse") and not filters.get("sort"):
         first, second = _oldest_first(client, filters)

@@ -11,6 +11,7 @@ import json
 import os
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 from wire.framing import encode
 from wire.pinning import fingerprint, normal
@@ -26,16 +27,20 @@ _MAX_LINE = 64 * 1024
 
 class Trust:
     """For one master. `name` (HOST:PORT of its data port) is what it is remembered by. Where it keeps, if that is on
-    this machine: `lies_at` its authority's certificate, `shown_at` the one that it shows, which proves it by itself.
+    this machine: `lies_at` its own authority's certificate, `shown_at` the one that a lab brought, which proves it by
+    itself, and which of the two it shows if it was started with the conf.json that is there now (`is_brought`).
     `wanted`: the fingerprint that somebody gave; `ask` is given one that is not known, and says whether it is to be
     trusted from now on."""
 
-    def __init__(self, name: str, lies_at: str | None = None, shown_at: str | None = None) -> None:
+    def __init__(
+        self, name: str, lies_at: str | None = None, shown_at: str | None = None, *, is_brought: bool = False
+    ) -> None:
         self.name = name
         self.wanted = os.environ.get(VARIABLE, "")
         self.ask: Callable[[str], bool] | None = None
         self._lies_at = lies_at
         self._shown_at = shown_at
+        self._is_brought = is_brought
         self._pem = ""
 
     def secure(self, dial: Callable[[], socket.socket], host: str) -> ssl.SSLSocket:
@@ -48,6 +53,10 @@ class Trust:
         try:
             return _shake_hands(dial(), context, host)
         except ssl.SSLCertVerificationError as error:
+            before = self._of_before()
+            if before is not None:
+                with suppress(ssl.SSLCertVerificationError):
+                    return _shake_hands(dial(), before, host)
             raise self._untrusted(
                 doubt(error)
                 or f"does not prove to be the master that was pinned ({error.verify_message}): it was set up anew, or "
@@ -58,11 +67,18 @@ class Trust:
         from wire.pinning import pinned
 
         # It is read each time: a lab replaces its certificate while we are connected.
-        shown = "" if self.wanted else _read(self._shown_at)
+        shown = _read(self._shown_at) if self._is_brought and not self.wanted else ""
         if shown:
             return pinned(shown, is_shown=True)
         self._pem = self._pem or self.known() or self._learn(dial, host)
         return pinned(self._pem)
+
+    def _of_before(self) -> ssl.SSLContext | None:
+        """Whom to believe that was not started anew since `tls` was edited: it is to be stopped, say."""
+        from wire.pinning import pinned
+
+        pem = "" if self.wanted else _read(self._lies_at if self._is_brought else self._shown_at)
+        return pinned(pem, is_shown=not self._is_brought) if pem else None
 
     def known(self) -> str:
         """The certificate of the authority that is trusted already, PEM; empty if there is none."""
@@ -115,6 +131,8 @@ class Trust:
                 file.write(pem)
             os.replace(draft, path)
         except OSError as error:
+            if self.wanted and self.wanted == os.environ.get(VARIABLE):
+                return  # it is said each time: a task may have no home to keep anything in
             from wire.errors import ConfigError
 
             # Not as it is: whoever dials would take it for the network's.

@@ -32,7 +32,7 @@ class Verbs:
     def __init__(self) -> None:
         whole = json.loads(openapi())
         self._operations: dict[str, Any] = {
-            path.removeprefix(_PATH): item["post"] for path, item in whole["paths"].items()
+            path.removeprefix(_PATH): item["post"] for path, item in whole["paths"].items() if path.startswith(_PATH)
         }
         self._schemas: dict[str, Any] = whole["components"]["schemas"]
         self.names = list(self._operations)
@@ -49,6 +49,11 @@ class Verbs:
         if asked not in self._operations:
             raise _unknown(asked, self.names)
         return asked
+
+    def examples(self, name: str, param: str) -> list[str]:
+        """What a parameter may be called, as far as that is written down."""
+        schema = self._operations[name]["requestBody"]["content"][_JSON]["schema"]
+        return [str(one) for one in schema["properties"][param].get("examples", ())]
 
     def brief(self, name: str) -> dict[str, Any]:
         """Who may call a verb, what it takes (a JSON schema a parameter, with `required`), gives and does."""

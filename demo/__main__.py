@@ -1,24 +1,29 @@
-"""`python -m demo`: starts a master in a temporary folder, trains through the queue, shows everything, stops.
+"""`python -m demo`: starts a master in a temporary folder, trains through the queue, shows everything, stops. With
+`--web` it stays, for who looks at the console, until Ctrl-C.
 
 Ends with 0 only when each thing it talks about was really seen; else it says what was not, and keeps the folder.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from demo.lab import ENV, furnish
 from demo.terminal import DemoError, Terminal
 
+ADMIN = "demo"
 GOOD_ACCURACY = 0.95
-ENDING_S = 20.0
+ENDING_S = 60.0
 LOG_TAIL = 30
 _FINAL = re.compile(r"^final accuracy (\d\.\d+)$")
 _EXIT_LINE = "Program Exit With Code 0"
@@ -33,19 +38,25 @@ What to try next, in this clone:
   muster run -- python3 -c 'print(42)'  submit, watch, and end with the task's exit code
   muster queue --all                    what waits, what runs, what was
   muster why ID                         why a task waits
+  make demo ARGS=--web                  the demo again, and the console stays until Ctrl-C
   docs/getting-started.md               your own machines, GPUs and environments
 """
 
 
 def main() -> int:
     """Run the demo; give the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m demo", description="a training through the queue, before your eyes"
+    )
+    parser.add_argument("--web", action="store_true", help="stay until Ctrl-C, for who looks at the console")
+    stays = parser.parse_args().web
     begun = time.monotonic()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="muster-demo-"))
     terminal = Terminal(folder)
     accuracy: float | None = None
     try:
-        accuracy = _play(terminal, folder)
+        accuracy = _play(terminal, folder, stays=stays)
     except (DemoError, KeyboardInterrupt) as error:
         print(f"\nerror: demo: {str(error) or 'interrupted'}", file=sys.stderr)
         return 1
@@ -58,13 +69,17 @@ def main() -> int:
     return 0
 
 
-def _play(terminal: Terminal, folder: Path) -> float:
+def _play(terminal: Terminal, folder: Path, *, stays: bool) -> float:
     """The whole piece, act by act. Gives the accuracy; raises DemoError at whatever was not seen."""
     terminal.say(f"A lab in a folder: a conf.json, and a registry with this machine as its node ({folder})")
     terminal.show("init", str(folder))
     furnish(folder)
     terminal.show("up", "--detach")
     terminal.show("nodes")
+    terminal.say("The console: open the address that is printed, and choose a password")
+    if not stays:
+        print("(it ends with the demo: `make demo ARGS=--web` stays until Ctrl-C)")
+    terminal.show("users", "add", ADMIN, "--admin", "--links")
 
     terminal.say("A training is submitted, and a second task that is to run when the first has succeeded")
     project = str(folder / "project")
@@ -82,11 +97,20 @@ def _play(terminal: Terminal, folder: Path) -> float:
     terminal.say("The history")
     terminal.show("queue", "--all")
     _check_ended(terminal, training, report)
+    if stays:
+        _stay(terminal)
 
     terminal.say("The end: the master stops")
     terminal.show("down")
     _check_all_ended(terminal, folder)
     return accuracy
+
+
+def _stay(terminal: Terminal) -> None:
+    """Until Ctrl-C."""
+    terminal.say(f"The console stays at {terminal.ask('status')['console']} until Ctrl-C")
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
 
 
 def _watch(terminal: Terminal, training: int) -> float:

@@ -31,7 +31,9 @@ def furnish(folder: Path) -> None:
     """Complete what `muster init` wrote into `folder`: ports that are free here, the environment, the project."""
     conf_path = folder / "conf.json"
     conf = json.loads(conf_path.read_text(encoding="utf-8"))
-    conf["socket_info"].update(zip(("monitor_port", "data_port", "train_state_port"), _free_ports(), strict=True))
+    *ports, web = _free_ports(4)
+    conf["socket_info"].update(zip(("monitor_port", "data_port", "train_state_port"), ports, strict=True))
+    conf["web"] = {"port": web}
     # Threads that wait for each other by spinning make so small a training ten times slower where others compute.
     conf["task_env"] = {"PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     conf_path.write_text(json.dumps(conf, indent=2) + "\n", encoding="utf-8")
@@ -51,10 +53,10 @@ def _make_environment(prefix: Path) -> None:
     (prefix / "bin" / "activate").write_text(_ACTIVATE, encoding="utf-8")
 
 
-def _free_ports() -> list[int]:
-    """Three ports that nobody listens on, so that a master which already runs here is left alone."""
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, so that a master which already runs here is left alone."""
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
             one.bind(("127.0.0.1", 0))
         return [one.getsockname()[1] for one in sockets]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import gc
 import json
 import logging
@@ -10,38 +9,32 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from wire.errors import ConfigError, MusterError
 from wire.harmless import harmless
 
 if TYPE_CHECKING:
+    import argparse
+
     from master.config import Config
+
+
+class Serving(NamedTuple):
+    """To serve: with which configuration, and what this start may do (see `Permit`)."""
+
+    conf: Path | None = None
+    accept_edits: bool = False
+    skip_damaged: bool = False
 
 
 def main(arguments: list[str]) -> int:
     """Run the command; the exit status: 0 done, 1 refused or failed (one line on stderr), 2 wrong usage."""
-    parser = argparse.ArgumentParser(prog="python -m master", description=__doc__)
-    parser.add_argument("--conf", type=Path, help="the configuration; `muster` finds it, and knows whose it is")
-    parser.add_argument(
-        "--accept-edits", action="store_true", help="take queue files that somebody changed as they lie"
-    )
-    parser.add_argument(
-        "--skip-damaged",
-        action="store_true",
-        help="pass over what cannot be read of the journal, and hold what is in doubt",
-    )
-    commands = parser.add_subparsers(dest="command")
-    _add_commands(commands)
-    options = parser.parse_args(arguments)
+    command = _only_serving(arguments) or _parsed(arguments)
     try:
-        if options.command == "init":
-            return _init(options)
-        if options.command == "deploy":
-            return _deploy(options)
-        if options.command == "shell":
-            return _shell(_conf(options), options.node)
-        _serve(options)
+        if not isinstance(command, Serving):
+            return _run(command)
+        _serve(command)
     except MusterError as error:
         print(f"error: {error.code}: {harmless(str(error))}", file=sys.stderr)
         return 1
@@ -52,10 +45,57 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
+def _only_serving(arguments: list[str]) -> Serving | None:
+    """Is it as units and `muster up` start a master? Then no parser is made: a restart is waited for, and `argparse`
+    takes as long to load as twenty of our files. None: there is more to it, or something is wrong."""
+    conf, said = None, [*arguments]
+    if "--conf" in said[:-1]:
+        at = said.index("--conf")
+        conf = said[at + 1]
+        del said[at : at + 2]
+    if (conf is not None and conf.startswith("-")) or not set(said) <= {"--accept-edits", "--skip-damaged"}:
+        return None
+    return Serving(None if conf is None else Path(conf), "--accept-edits" in said, "--skip-damaged" in said)
+
+
+def _parsed(arguments: list[str]) -> argparse.Namespace | Serving:
+    """What was said, if it makes sense; else this is the end."""
+    import argparse  # noqa: PLC0415  (see above)
+
+    parser = argparse.ArgumentParser(prog="python -m master", description=__doc__)
+    parser.add_argument("--conf", type=Path, help="the configuration; `muster` finds it, and knows whose it is")
+    parser.add_argument(
+        "--accept-edits", action="store_true", help="take queue files that somebody changed as they lie"
+    )
+    parser.add_argument(
+        "--skip-damaged",
+        action="store_true",
+        help="pass over what cannot be read of the journal, and hold what is in doubt",
+    )
+    _add_commands(parser.add_subparsers(dest="command"))
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        return Serving(options.conf, options.accept_edits, options.skip_damaged)
+    return options
+
+
+def _run(options: argparse.Namespace) -> int:
+    if options.command == "init":
+        return _init(options)
+    if options.command == "deploy":
+        return _deploy(options)
+    if options.command == "passwd":
+        return _passwd(options)
+    return _shell(_conf(options.conf), options.node)
+
+
 def _add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     init = commands.add_parser("init", help="write a conf.json and a registry that work on this machine")
     init.add_argument("folder", type=Path, nargs="?", default=Path())
     init.add_argument("--force", action="store_true", help="write them anew if they are there")
+    init.add_argument("--admin", metavar="NAME", help="with a first admin, who gets a link; tells it as JSON")
+    init.add_argument("--password", action="store_true", help="with --admin: he has the password on stdin instead")
+    init.add_argument("--web", type=int, metavar="PORT", help="with a console for browsers there")
     init.add_argument("--from", dest="old", type=Path, metavar="OLD", help="take over the lab of an old system instead")
     init.add_argument("--back", type=Path, metavar="OLD", help="go back to the old system")
     init.add_argument("--bind", help="with --from: the address to listen on")
@@ -67,16 +107,18 @@ def _add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     deploy.add_argument("folder", type=Path)
     deploy.add_argument("--force", action="store_true", help="also over files that somebody changed")
     deploy.add_argument("--json", action="store_true", help="tell it as JSON")
+    passwd = commands.add_parser("passwd", help="set a user's password while the master is down")
+    passwd.add_argument("name")
+    passwd.add_argument("--remove", action="store_true", help="he has none any more; else it is read from stdin")
     shell = commands.add_parser("shell", help="a shell on a node, with the master's way to it")
     shell.add_argument("node")
 
 
-def _conf(options: argparse.Namespace) -> Path:
+def _conf(named: Path | None) -> Path:
     """What was named. What lies in this folder may be anybody's, and is obeyed as whoever types this."""
-    if options.conf is None:
+    if named is None:
         raise ConfigError("no configuration is named: --conf FILE (or `muster up`, which finds yours)")
-    path: Path = options.conf
-    return path
+    return named
 
 
 def _init(options: argparse.Namespace) -> int:
@@ -90,9 +132,39 @@ def _init(options: argparse.Namespace) -> int:
         return 0
     from master.setup.init.setup_folder import init  # noqa: PLC0415  (the master itself has no use for it)
 
-    for path in init(options.folder, force=options.force):
+    if options.admin is not None:
+        return _init_with_admin(options)
+    for path in init(options.folder, force=options.force, web_port=options.web):
         print(path)
     return 0
+
+
+def _init_with_admin(options: argparse.Namespace) -> int:
+    """All that can be wrong with him is told before anything is written."""
+    from master.config import load_config  # noqa: PLC0415  (see above)
+    from master.setup.init.setup_folder import CONF, init  # noqa: PLC0415
+    from master.setup.people.first_admin import add_first_admin, check_first_admin  # noqa: PLC0415
+
+    password = _line() if options.password else None
+    check_first_admin(options.folder.absolute() / "task_info", options.admin, password)
+    written = init(options.folder, force=options.force, web_port=options.web)
+    made = add_first_admin(load_config(options.folder.absolute() / CONF), options.admin, password)
+    told = {"written": list(map(str, written)), "name": made.name, "link": made.link, "until": made.until}
+    print(json.dumps(told, ensure_ascii=False))
+    return 0
+
+
+def _passwd(options: argparse.Namespace) -> int:
+    from master.config import load_config  # noqa: PLC0415  (see above)
+    from master.setup.people.lost_password import set_password  # noqa: PLC0415
+
+    set_password(load_config(_conf(options.conf)), options.name, None if options.remove else _line())
+    return 0
+
+
+def _line() -> str:
+    """What stands on stdin, which nobody else reads."""
+    return sys.stdin.buffer.readline().removesuffix(b"\n").decode("utf-8", "replace")
 
 
 def _take_over(options: argparse.Namespace) -> int:
@@ -122,7 +194,7 @@ def _deploy(options: argparse.Namespace) -> int:
     from master.config import load_config  # noqa: PLC0415  (see above)
     from master.setup.deploy import plan  # noqa: PLC0415
 
-    said = plan.deploy(load_config(_conf(options)), options.folder, force=options.force)
+    said = plan.deploy(load_config(_conf(options.conf)), options.folder, force=options.force)
     print(json.dumps(said, ensure_ascii=False) if options.json else "\n".join(plan.lines(said)), flush=True)
     plan.check_kept(said)
     return 0
@@ -137,21 +209,21 @@ def _shell(conf: Path, node: str) -> int:
     return shell.main(config, node)
 
 
-def _serve(options: argparse.Namespace) -> None:
+def _serve(serving: Serving) -> None:
     gc.disable()  # until all is loaded: what is, stays
     from master.app import main as serve  # noqa: PLC0415  (a wrong argument should be told without loading it all)
     from master.config import load_config  # noqa: PLC0415
     from master.durable.recovery import Permit  # noqa: PLC0415
     from master.server_log import guard  # noqa: PLC0415
 
-    conf = _conf(options)
+    conf = _conf(serving.conf)
     config = load_config(conf)
     _log_to(config)
     tallies = guard(logging.getLogger().handlers)
     for key in config.not_yet_used:
         logging.getLogger("muster").warning("%s: %s is set and not used yet", conf, key)
     try:
-        serve(config, Permit(edits=options.accept_edits, damage=options.skip_damaged))
+        serve(config, Permit(edits=serving.accept_edits, damage=serving.skip_damaged))
     finally:
         for tally in tallies:
             tally.close()

@@ -4,8 +4,6 @@ Owns what the keys are called, what they default to and what each path is relati
 nothing else; `make_folders` is the one place that writes, and says so. The registry of nodes is `registry`'s.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import re
@@ -15,15 +13,18 @@ from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 
-from master import json_file
+from master import json_file, ssh_accounts
 from master.ownership import make_private, not_ours, user_name
+from master.settings import Caps, Scheduling, Settings
+from master.ssh_accounts import SshAccount
 from master.visible_folders import GROUP, USER, check_owned, owned_parts, plain_name
+from wire.console import TlsFiles, Web, faults
 from wire.errors import ConfigError
+from wire.pattern import Pattern
 
 MOST_PORT = 65535
 Port = Annotated[int, msgspec.Meta(ge=1, le=MOST_PORT)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
-Seconds = Annotated[float, msgspec.Meta(ge=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Privacy = Literal["open", "own"]
 """What people see of others' tasks: all but variables, or that they are there."""
@@ -36,12 +37,13 @@ PORT_KEYS = ("monitor_port", "data_port", "train_state_port")
 MISSING_CURE = "`muster init` writes one that works on this machine"
 NOT_YET_USED = ("notify",)
 """Keys that are checked and kept, for parts that are still to come: whoever sets one is told so in the log."""
+HOOK_EXAMPLE = '["/usr/local/bin/tell", "--channel", "lab"]'
 LDAP_PORTS = {True: 636, False: 389}
 """With TLS from the first byte on, and where it is asked for."""
 
 TASK_ENV = {"PYTHONUNBUFFERED": "1", "QT_QPA_PLATFORM": "offscreen"}
 
-_LDAP_URL = re.compile(
+_LDAP_URL = Pattern(
     r"(?P<scheme>ldaps?)://(?:\[(?P<bare>[0-9a-f:.]+)\]|(?P<host>[^\s:/?#@\[\]]+))(?::(?P<port>[0-9]+))?/?",
     re.IGNORECASE,
 )
@@ -88,13 +90,6 @@ class DesktopClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ports: DesktopPorts | None = None
 
 
-class TlsFiles(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A certificate and its key that the lab brings itself."""
-
-    cert: Text
-    key: Text
-
-
 class Ldap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The lab's directory, which can say whether a password is somebody's. `url`: `ldaps://HOST[:PORT]`, or `ldap://`,
     where TLS is asked for before anything else; `bind`: what `{user}` is called there; `ca`: whom to believe, PEM, the
@@ -117,23 +112,16 @@ class Ldap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return found["bare"] or found["host"], port, is_tls
 
 
-class Scheduler(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Policy. `grace_s`: between TERM and KILL. `keep_history`: ended tasks beyond it move to monthly files.
-    `report_stale_s`: a node whose agent dials in is unreachable when nothing was heard of it for so long.
-    `idle_after_s`: a task that holds GPU memory and has done nothing for so long is marked; 0: none is.
-    `log_bytes`: a task whose log is larger is ended; 0: none is. `urgent`: who may put tasks before those of others
-    once the queue is shared: mentors (and admins), or all."""
+class Scheduler(Scheduling, frozen=True, forbid_unknown_fields=True):
+    """Policy. All but this can change while the master runs. `report_stale_s`: a node whose agent dials in is
+    unreachable when nothing was heard of it for so long."""
 
-    grace_s: Seconds = 10.0
-    keep_history: Annotated[int, msgspec.Meta(ge=0)] = 10_000
     report_stale_s: Annotated[float, msgspec.Meta(gt=0)] = 180.0
-    idle_after_s: Seconds = 1800.0
-    log_bytes: Annotated[int, msgspec.Meta(ge=0)] = 0
-    urgent: Literal["mentors", "all"] = "mentors"
 
 
-class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Caps against mistakes and floods; sizes in bytes, rates per minute and user."""
+class Limits(Caps, frozen=True, forbid_unknown_fields=True):
+    """Caps against mistakes and floods; sizes in bytes, rates per minute and user. Those of `Caps` can change while the
+    master runs, the others are read when it starts."""
 
     frame_bytes: Annotated[int, msgspec.Meta(ge=4096)] = 16 << 20
     frame_bytes_unidentified: Annotated[int, msgspec.Meta(ge=1024)] = 64 << 10
@@ -143,7 +131,6 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     connections_unidentified: Count = 64
     connections_per_address: Count = 128
     held_bytes: Annotated[int, msgspec.Meta(ge=1 << 20)] = 64 << 20
-    waiting_tasks: Count = 200_000
     upload_bytes: Annotated[int, msgspec.Meta(ge=0)] = 16 << 30
     failed_logins_per_minute: Count = 5
     auth_requests_per_minute: Count = 60
@@ -167,6 +154,18 @@ class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     events: tuple[str, ...] = ()
 
 
+class Hooks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Commands of the lab's that are told what happens, by event: the path of a program and its arguments.
+    `gpus_free`: GPUs have fallen free."""
+
+    gpus_free: tuple[str, ...] | str | None = None
+
+    @property
+    def on_gpus_free(self) -> tuple[str, ...]:
+        """The words of that command; none where nobody is to be told. Of what was checked, it is a list."""
+        return () if self.gpus_free is None or isinstance(self.gpus_free, str) else self.gpus_free
+
+
 class ConfFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The file as it is written: its keys, and where a key is left out, its default."""
 
@@ -183,6 +182,7 @@ class ConfFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     conda: Text = "envs/miniconda3"
     task_env: dict[str, str] = msgspec.field(default_factory=lambda: dict(TASK_ENV))
     run_as_allowed: tuple[AccountName | Uid, ...] = ()
+    accounts: dict[str, SshAccount] = {}
     desktop_client: DesktopClient = DesktopClient()
     local_users: Literal["same name"] | None = None
     local_admin: Literal["owner", "root"] = "owner"
@@ -190,10 +190,13 @@ class ConfFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tls: Literal["auto", "off"] | TlsFiles = "auto"
     scheduler: Scheduler = Scheduler()
     limits: Limits = Limits()
+    licences: dict[Text, Count] = {}
     files: dict[str, Any] = {}
     influx: Influx | None = None
     notify: Notify | None = None
+    hooks: Hooks = Hooks()
     ldap: Ldap | None = None
+    web: Web | None = None
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
@@ -209,11 +212,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     psw: Path
     conda: Path
     visible_folders: tuple[str, ...]
+    licences: dict[str, int]
     files: dict[str, FileOwner]
     bind: str
     ports: Ports
     task_env: dict[str, str]
     run_as_allowed: tuple[str | int, ...]
+    accounts: dict[str, SshAccount] = {}
     scheduler: Scheduler
     limits: Limits
     desktop_client: DesktopClient
@@ -223,8 +228,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     tls: Literal["auto", "off"] | TlsFiles
     influx: Influx | None
     notify: Notify | None
+    hooks: Hooks
     ldap: Ldap | None
+    web: Web | None = None
     not_yet_used: tuple[str, ...] = ()
+    said: frozenset[str] = frozenset()
+    """The keys that the file says; `a.b` is b in the object a."""
+
+    @property
+    def settings(self) -> Settings:
+        """What it says of what can change while the master runs."""
+        return Settings(self.scheduler, self.limits)
 
     @property
     def folder(self) -> Path:
@@ -247,8 +261,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 def load_config(path: Path) -> Config:
     """Read conf.json. Raises ConfigError."""
     path = path.absolute()
-    value = json_file.read(path, cure=MISSING_CURE)
-    conf = typed(value, path)
+    return config_of(json_file.read(path, cure=MISSING_CURE), path)
+
+
+def config_of(value: Any, path: Path) -> Config:
+    """What the `value` of a conf.json at `path`, which is absolute, says. Raises ConfigError."""
+    conf, said = typed(value, path), _said(value)
     folder, places = path.parent, Places(path, conf)
     root = places.beneath(folder, "root")
     if not root.is_dir():
@@ -264,11 +282,13 @@ def load_config(path: Path) -> Config:
         psw=places.beneath(folder, "psw_file"),
         conda=places.beneath(root, "conda"),
         visible_folders=conf.visible_folders,
+        licences=conf.licences,
         files=conf.files,
         bind=conf.bind,
         ports=conf.socket_info,
         task_env=conf.task_env,
         run_as_allowed=conf.run_as_allowed,
+        accounts=ssh_accounts.typed(conf.accounts, path, "accounts"),
         scheduler=conf.scheduler,
         limits=conf.limits,
         desktop_client=conf.desktop_client,
@@ -278,8 +298,11 @@ def load_config(path: Path) -> Config:
         tls=conf.tls,
         influx=conf.influx,
         notify=conf.notify,
+        hooks=conf.hooks,
         ldap=conf.ldap,
-        not_yet_used=_set_but_unused(value),
+        web=conf.web,
+        not_yet_used=tuple(key for key in NOT_YET_USED if key in said),
+        said=said,
     )
 
 
@@ -294,6 +317,10 @@ def typed(value: Any, path: Path) -> ConfFile:
     if conf.ldap is not None:
         _check_ldap(conf.ldap, path)
     _check_files(conf, path)
+    _check_hooks(conf.hooks, path)
+    if conf.web is not None:
+        for key, found, allowed in faults(conf.web):
+            raise json_file.wrong(path, key, found, allowed)
     return conf
 
 
@@ -345,6 +372,8 @@ def _check_ports(conf: ConfFile, path: Path) -> None:
     ports = {f"socket_info.{name}": port for name, port in conf.socket_info.all.items()}
     if conf.desktop_client.ports is not None:
         ports |= {f"desktop_client.ports.{name}": port for name, port in conf.desktop_client.ports.all.items()}
+    if conf.web is not None:
+        ports["web.port"] = conf.web.port
     seen: dict[int, str] = {}
     for key, port in ports.items():
         if port in seen:
@@ -416,7 +445,16 @@ def _check_files(conf: ConfFile, path: Path) -> None:
         seen[same] = prefix
 
 
-def _set_but_unused(value: Any) -> tuple[str, ...]:
-    """Those of NOT_YET_USED that the file says; `a.b` is b in the object a."""
-    said = {*value, *(f"{key}.{inner}" for key in value if isinstance(value[key], dict) for inner in value[key])}
-    return tuple(key for key in NOT_YET_USED if key in said)
+def _check_hooks(hooks: Hooks, path: Path) -> None:
+    for key, words in msgspec.structs.asdict(hooks).items():
+        if words is None:
+            continue
+        if isinstance(words, str) or not words or not words[0].startswith("/") or any("\0" in word for word in words):
+            allowed = f"the absolute path of a program and its arguments, like {HOOK_EXAMPLE} (no shell reads it)"
+            raise json_file.wrong(path, f"hooks.{key}", words, allowed)
+
+
+def _said(value: Any) -> frozenset[str]:
+    """The keys that the file says; `a.b` is b in the object a."""
+    inner = (f"{key}.{inner}" for key in value if isinstance(value[key], dict) for inner in value[key])
+    return frozenset((*value, *inner))

@@ -14,12 +14,13 @@ import logging
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol, TypeVar
 
 from master import failpoint
 from master.core.core import Core
-from master.core.effects import Ack, Effect, Start, WakeAt
-from master.core.task import Change, Task
+from master.core.effects import Ack, Effect, Kill, Start, WakeAt
+from master.core.task import ACTIVE, ENDED, Change, Task, TaskState
 from master.durable.archive import Archive
 from master.durable.journal import JournalChangedError
 from master.durable.store import Store, SyncFailedError
@@ -32,9 +33,13 @@ T = TypeVar("T")
 
 RETRY_S = 1.0
 WATCH_S = 10.0
-"""So often, at least, it is seen whether the journal is still where it was."""
+"""So often, at least, it is seen whether the journal is still where it was, and the clock."""
+STEP_S = 0.5
+"""A clock that goes on by so much more or less than time passes was set, or the machine slept."""
 COMPACT_RETRY_S, COMPACT_RETRY_LONGEST_S = 60.0, 3600.0
 """When a compaction that failed is tried again, and the longest pause; each is twice the one before."""
+ARCHIVED_AT_ONCE = 2000
+"""So many tasks move to the history in one turn of the loop."""
 PLAN_SHARE = 4
 """After a round of planning that took d seconds the next comes no sooner than PLAN_SHARE * d later, so that planning
 takes at most a fifth of the time however long the queue is."""
@@ -57,7 +62,7 @@ Reply = Callable[[MusterError | None], None]
 class Engine:
     """Runs in one asyncio loop; none of its methods may be called from elsewhere."""
 
-    def __init__(self, core: Core, store: Store, *, keep_history: int) -> None:
+    def __init__(self, core: Core, store: Store) -> None:
         self.core = core
         self.store = store
         self.archive = Archive(store.folder, store.disk)
@@ -66,7 +71,9 @@ class Engine:
         """Whoever sends, called when the answers of a commit were given, and when its news were: no other turn of the
         loop is waited for."""
         self.perform: Callable[[list[Effect]], None] = _nobody
-        self._keep_history = keep_history
+        self._performs = False
+        self._sends: list[Callable[[], None]] = []
+        """What the links have to send of the effects that are being performed."""
         self._replies: list[Reply] = []
         self._effects: list[Effect] = []
         self._published: list[tuple[Change, set[str]]] = []
@@ -77,9 +84,14 @@ class Engine:
         """Whether answers and news of a commit are being given: `let_out` comes behind them."""
         self._closed = False
         self._commit_at: asyncio.Handle | None = None
+        self.is_alone: Callable[[], bool] = _never
+        """Is what is heard now all that was there to be heard in this turn of the loop?"""
+        self._holds = self._held_back = False
+        """Whether `let_go` will come, and has to commit."""
         self._next_plan = 0.0
         self._plan_timer: asyncio.TimerHandle | None = None
         self._waking: asyncio.TimerHandle | None = None
+        self._clock_from = time.time() - time.monotonic()
         self._watch: asyncio.TimerHandle | None = None
         self._compacting: asyncio.Task[None] | None = None
         self._compact_from = 0.0
@@ -106,7 +118,7 @@ class Engine:
         if self.store.fault is not None:
             self.store.probe()
         if self.store.fault is not None and (grows or self.stalled):
-            raise StoreUnavailableError(self.store.fault)
+            raise StoreUnavailableError(Message("disk_refuses", said=self.store.fault))
         if self.stalled:
             self._resume()
 
@@ -114,7 +126,7 @@ class Engine:
         """Raise StoreUnavailableError while what has happened cannot be made durable, so that an answer which was
         not given for that reason is not given again as if it held."""
         if self.stalled:
-            raise StoreUnavailableError(self.store.fault or "the disk takes no writes")
+            raise StoreUnavailableError(Message("disk_refuses", said=self.store.fault or "the disk takes no writes"))
 
     def event(self, change: Callable[[], T]) -> T:
         """Let the core handle something, and see to it that what changed is committed soon."""
@@ -178,6 +190,22 @@ class Engine:
 
     # -- commit -----------------------------------------------------------------------------------------------
 
+    def hold(self) -> bool:
+        """Let what happens from now on be committed by `let_go`, which is to come in this turn of the loop, and not in
+        the next one: if nobody else was heard in this one, whom a commit by himself would cost a sync. True: so it is.
+        """
+        if self._holds or self._commit_at is not None or not self.is_alone():
+            return False
+        self._holds = True
+        return True
+
+    def let_go(self) -> None:
+        """Commit what has happened since `hold`."""
+        self._holds = False
+        if self._held_back:
+            self._held_back = False
+            self._commit()
+
     def _collect(self) -> None:
         if self._closed:
             return  # a connection that ends behind us, say: the next start asks the nodes anew
@@ -186,6 +214,9 @@ class Engine:
             if self.stalled:  # it is told at once what is not saved
                 self._take()
         if (self._unsynced or (self.core.plan_needed and not self.stalled)) and self._commit_at is None:
+            if self._holds:
+                self._held_back = True
+                return
             self._commit_at = asyncio.get_running_loop().call_soon(self._commit)
 
     def _take(self) -> None:
@@ -250,7 +281,12 @@ class Engine:
             self.core.number(self.store.next_seq)
 
     def watch(self) -> None:
-        """From now on look after the journal also while nothing happens: a commit does."""
+        """From now on look after the journal also while nothing happens: a commit does. And after the clock: what is to
+        begin at a time begins when it shows that, though our timers know nothing of it."""
+        clock_from = time.time() - time.monotonic()
+        if abs(clock_from - self._clock_from) > STEP_S:
+            self._clock_from = clock_from
+            self.event(self.core.woken)
         loop = asyncio.get_running_loop()
         if self._commit_at is None:
             self._commit_at = loop.call_soon(self._commit)
@@ -291,6 +327,14 @@ class Engine:
         self.lets_out = False
         self._send()
 
+    def send_soon(self, send: Callable[[], None]) -> None:
+        """Call `send` when all effects of this commit were performed, before its news are made, which have time; where
+        none are, at the end of this turn of the loop."""
+        if self._performs:
+            self._sends.append(send)
+        else:
+            asyncio.get_running_loop().call_soon(send)
+
     def _send(self) -> None:
         for send in self.let_out:
             send()
@@ -301,9 +345,14 @@ class Engine:
                 self._wake_at(effect.at)
         effects = [effect for effect in effects if not isinstance(effect, WakeAt)]
         if effects:
+            self._performs = True
             self.perform(effects)
+            self._performs = False
+            sends, self._sends = self._sends, []
+            for send in sends:
+                send()
             if failpoint.armed:
-                # Links send at the end of this turn of the loop; this comes behind them.
+                # Links send at the end of this turn of the loop at the latest; this comes behind them.
                 asyncio.get_running_loop().call_soon(self._reach_sent, effects)
 
     def _plan_if_due(self) -> None:
@@ -335,13 +384,15 @@ class Engine:
     def _reach(self, moment: str) -> None:
         for change, _ in self._published:
             for task in change.tasks:
-                failpoint.reach(f"{_PATH.get(task.state, 'other')}.{moment}")
+                failpoint.reach(f"{_path_of(task)}.{moment}")
 
     @staticmethod
     def _reach_sent(effects: list[Effect]) -> None:
         for effect in effects:
             if isinstance(effect, Start):
                 failpoint.reach("launch.after_send")
+            elif isinstance(effect, Kill):
+                failpoint.reach("cancel.after_send")
             elif isinstance(effect, Ack):
                 failpoint.reach("exit.after_ack")
 
@@ -354,7 +405,7 @@ class Engine:
 
     async def _compact(self) -> None:
         try:
-            self._archive()
+            await self._archive()
             self._take()
             for work in self.store.compact(self.core.tasks, self.core.answered, next_id=self.core.next_id):
                 await (asyncio.to_thread(work) if work is not None else asyncio.sleep(0))
@@ -382,12 +433,18 @@ class Engine:
         self._compactions_failed += 1
         self._compact_from = time.monotonic() + pause
 
-    def _archive(self) -> None:
-        surplus = self.core.oldest_ended(self._keep_history)
-        if surplus:
-            self.store.archive(surplus)
-            failpoint.reach("compaction.archived")
-            self.event(lambda: self.core.drop_archived([task.id for task in surplus]))
+    async def _archive(self) -> None:
+        """A part of them in each turn of the loop: somebody may have cancelled fifty thousand."""
+        surplus = self.core.oldest_ended(self.core.settings.scheduler.keep_history)
+        for begin in range(0, len(surplus), ARCHIVED_AT_ONCE):
+            # What was tried again, or removed, since the turn before stays what it is.
+            part = surplus[begin : begin + ARCHIVED_AT_ONCE]
+            ended = [task for task in part if task.state in ENDED and self.core.tasks.get(task.id) is task]
+            if ended:
+                self.store.archive(ended)
+                failpoint.reach("compaction.archived")
+                self.event(partial(self.core.drop_archived, [task.id for task in ended]))
+                await asyncio.sleep(0)
 
     async def close(self) -> None:
         """Commit what is pending and close the store."""
@@ -410,6 +467,17 @@ class Engine:
 _PATH = {"waiting": "submit", "starting": "launch", "running": "started"}
 for _state in ("succeeded", "failed", "cancelled", "timed_out", "lost"):
     _PATH[_state] = "exit"
+
+
+def _path_of(task: Task) -> str:
+    """What the task's change is part of."""
+    if task.state is TaskState.WAITING and task.attempt:
+        return "again"
+    return "cancel" if task.state in ACTIVE and task.cancel_requested else _PATH.get(task.state, "other")
+
+
+def _never() -> bool:
+    return False
 
 
 def _nobody(effects: list[Effect]) -> None:

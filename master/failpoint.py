@@ -48,7 +48,15 @@ COMPACTION = (
 )
 """While one of these is armed, every commit is a reason to compact. Each of the four files comes to `renamed`; to
 `archived` only a queue with more ended tasks than `keep_history`."""
-NAMES = TRAFFIC + START + COMPACTION
+TURNS = (
+    "again.before_sync",
+    "again.after_sync",
+    "cancel.before_sync",
+    "cancel.after_sync",
+    "cancel.after_send",
+)
+"""Where a task comes by that is tried again, and one that is cancelled while it runs."""
+NAMES = TRAFFIC + START + COMPACTION + TURNS
 """Where the life of any master comes by."""
 FORMAT = ("format.copied", "format.kept", "format.renamed", "format.begun")
 """Once in the life of a folder that an earlier version made; each of its files comes to `copied`."""

@@ -6,7 +6,6 @@ mean; `config` and `registry` do.
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ import msgspec
 from master.mismatch import describe, shown
 from wire.errors import ConfigError
 from wire.framing import FrameError, strict_loads
+from wire.pattern import Pattern
 
 T = TypeVar("T")
 
@@ -22,8 +22,8 @@ NOT_UTF8 = "not UTF-8: save it as that; `iconv -f GB18030 -t UTF-8` does it for 
 """What is said of bytes that are no text of ours."""
 
 BOM = b"\xef\xbb\xbf"
-_POSITION = re.compile(r"^not JSON: (?P<what>.*): line (?P<line>\d+) column (?P<column>\d+) \(char \d+\)$")
-_UNDECODABLE = re.compile(r"^not UTF-8 \(byte (?P<byte>\d+)\)$")
+_POSITION = Pattern(r"^not JSON: (?P<what>.*): line (?P<line>\d+) column (?P<column>\d+) \(char \d+\)$")
+_UNDECODABLE = Pattern(r"^not UTF-8 \(byte (?P<byte>\d+)\)$")
 
 
 def read(path: Path, *, cure: str) -> Any:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import grp
 import logging.handlers
 import os
+import pwd
 import stat
 import sys
 from io import TextIOWrapper
 from pathlib import Path
+
+import msgspec
 
 from master.config import Config
 from master.ownership import user_name
@@ -50,6 +53,24 @@ def give_folder_to_group(config: Config) -> None:
         raise _cannot(config, error.strerror or "") from None
     if group is not None and not (info.st_gid == group and info.st_mode & stat.S_ISGID):
         raise _cannot(config, "its setgid bit does not stay")
+
+
+class Readers(msgspec.Struct, frozen=True):
+    """Who may read logs besides the master's user: the `others` who are in the `group` of the log folder. `is_named`:
+    conf.json says which group, so it is one of the account that the desktop PCs use."""
+
+    group: str
+    others: tuple[str, ...]
+    is_named: bool
+
+
+def readers(config: Config) -> Readers:
+    """Who may. A directory that knows the accounts may take its time. Raises OSError where the folder cannot be seen,
+    KeyError where its group has no name."""
+    group = grp.getgrgid(config.train_logs.stat().st_gid)
+    members = {*group.gr_mem, *(one.pw_name for one in pwd.getpwall() if one.pw_gid == group.gr_gid)}
+    others = tuple(sorted(members - {user_name(os.geteuid()), user_name(0)}))
+    return Readers(group.gr_name, others, config.log_group is not None)
 
 
 def _hand_down(folder: Path, group: int | None) -> None:

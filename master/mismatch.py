@@ -4,7 +4,6 @@ allowed, and the nearest right key where one was misspelt. Pure.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterable
@@ -13,15 +12,16 @@ from typing import Any
 import msgspec
 
 from wire.message import Message
+from wire.pattern import Pattern
 
 SECRET_KEYS = frozenset({"proxy", "token", "urls"})
 """Values of these may hold a password: a message says that they are wrong, never what they are."""
 
 _FOUND_MAX = 60
-_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?P<path>\$[^`]*)`)?$", re.DOTALL)
-_STEP = re.compile(r"\.(?P<key>[^.\[\]]+)|\[(?P<index>\d+)\]|\[(?P<any>\.\.\.)\]")
-_UNKNOWN = re.compile(r"unknown field `(?P<key>.*)`$")
-_MISSING = re.compile(r"missing required field `(?P<key>.*)`$")
+_AT = Pattern(r"^(?P<what>.*?)(?: - at `(?P<path>\$[^`]*)`)?$", re.DOTALL)
+_STEP = Pattern(r"\.(?P<key>[^.\[\]]+)|\[(?P<index>\d+)\]|\[(?P<any>\.\.\.)\]")
+_UNKNOWN = Pattern(r"unknown field `(?P<key>.*)`$")
+_MISSING = Pattern(r"missing required field `(?P<key>.*)`$")
 _WORDS = {
     "int": "a whole number", "float": "a number", "str": "a text in quotes", "bool": "true or false",
     "object": "an object {…}", "array": "a list […]", "null": "null",
@@ -35,6 +35,8 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 
 def _near(word: str, known: Iterable[str]) -> str | None:
+    import difflib  # noqa: PLC0415  (a start has no use for it)
+
     return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)), None)
 
 

@@ -10,7 +10,7 @@ import ipaddress
 import socket
 import struct
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 End = tuple[str, int]
@@ -53,6 +53,7 @@ def owner(ours: End, theirs: End) -> int | None:
     return _owner_by_diag(ours, theirs) if _can_be_asked() else _owner_by_table(ours, theirs)
 
 
+@lru_cache(maxsize=1024)
 def plain(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     """An address without its zone, and without IPv6's clothes if it is an IPv4 address."""
     ip = ipaddress.ip_address(address.partition("%")[0])

@@ -28,13 +28,15 @@ ROOTS = frozenset(
 class Peer(msgspec.Struct, frozen=True):
     """Somebody at the other end. `user` is None while we do not know who. `is_ours`: the kernel says that it is the
     user who runs the master, or root, who may see on this machine all that the master sees. `is_here`: it is a process
-    of this machine, by whichever of its addresses it comes, and `uid` whose, if the kernel can tell."""
+    of this machine, by whichever of its addresses it comes, and `uid` whose, if the kernel can tell. `account`: what
+    `person` says of it, where somebody asked."""
 
     address: str
     user: str | None = None
     is_ours: bool = False
     is_here: bool = False
     uid: int | None = None
+    account: str = ""
 
 
 def identify(sock: socket.socket) -> Peer:
@@ -51,7 +53,7 @@ def identify(sock: socket.socket) -> Peer:
 
 def person(uid: int | None) -> str:
     """The account with this number, if it is a person's and no way to become root: who is in the group of sudo, docker
-    or lxd could speak as anybody. "" if not, and for the master's own."""
+    or lxd could speak as anybody. "" if not, and for the master's own. It may hang where the directory service does."""
     if uid is None or uid < FIRST_PERSON or uid in NOBODYS or uid == os.geteuid():
         return ""
     try:

@@ -15,6 +15,7 @@ from master.core.effects import Effect, WakeAt
 from master.core.inventory import NodeSpec
 from master.core.task import Task
 from master.executors.memory import MemoryExecutor, Run
+from master.settings import Caps, Settings
 
 MOST_ROUNDS = 10_000
 """So often things may go back and forth at one moment, before it is called a defect."""
@@ -38,7 +39,8 @@ class Simulation:
     def __init__(self, specs: tuple[NodeSpec, ...], jobs: Iterable[Job], *, cpus: int = 64) -> None:
         self._jobs = sorted(jobs, key=attrgetter("at"))[::-1]
         self.now = self._jobs[-1].at if self._jobs else 0.0
-        self.core = Core(specs, lambda task_id, attempt: f"{task_id}.{attempt}", waiting_limit=len(self._jobs))
+        room = Caps(waiting_tasks=max(1, len(self._jobs)))
+        self.core = Core(specs, lambda task_id, attempt: f"{task_id}.{attempt}", Settings(limits=room))
         self._runs: dict[int, Run] = {}
         self._wake_at: float | None = None
         self.executor = MemoryExecutor(self.core, lambda task: self._runs[task.id], lambda: self.now)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 USER, GROUP = "{user}", "{group}"
 """In a path of `files`: here stands the name of a user, or of a group."""
 
@@ -18,6 +21,16 @@ def plain_names(visible: tuple[str, ...]) -> tuple[str, ...]:
     """All of them in their plainest form; one that lies in another is reached through that. Raises ValueError."""
     found = dict.fromkeys(map(plain_name, visible))
     return tuple(name for name in found if not any(name.startswith(f"{other}/") for other in found))
+
+
+def overlapping(root: Path, visible: tuple[str, ...]) -> tuple[str, str] | None:
+    """Two visible folders of which one really is, or lies in, the other; None where there are none."""
+    places = [(name, os.path.realpath(root / name)) for name in plain_names(visible)]
+    for name, place in places:
+        for other, around in places:
+            if other != name and f"{place}/".startswith(f"{around.rstrip('/')}/"):
+                return name, other
+    return None
 
 
 def owned_parts(path: str) -> list[str]:

@@ -11,10 +11,11 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from master.config import Config, TlsFiles
+from master.config import Config
 from master.inline_secrets import TOKEN_FILE
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import let_in_from_outside
+from wire.console import TlsFiles
 from wire.errors import ConfigError
 
 _OR_ALONE = ", or leave only this machine in `desktop_client.networks`"
@@ -48,7 +49,11 @@ def _own(config: Config, nodes: Iterable[NodeConfig]) -> Iterator[tuple[str, Pat
         yield "ldap.ca", config.folder / Path(config.ldap.ca).expanduser()
     if config.influx is not None and config.influx.token.startswith(TOKEN_FILE):
         yield "influx.token", config.folder / Path(config.influx.token.removeprefix(TOKEN_FILE)).expanduser()
+    for owner, account in config.accounts.items():
+        yield f"accounts.{owner}.key_file", Path(account.key_file)
     for node in nodes:
+        for owner, account in (node.accounts or {}).items():
+            yield f"accounts.{owner}.key_file of node {node.name}", Path(account.key_file)
         if node.key_file is not None:
             yield f"key_file of node {node.name}", config.folder / Path(node.key_file).expanduser()
 

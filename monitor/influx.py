@@ -22,6 +22,8 @@ NOBODY = "-"
 """The user of a task that has no owner: a tag must not be empty."""
 
 _GAUGES = ("waiting", "held", "running", "idle", "gpus", "gpus_wanted")
+_TOLD_EDGES = (0.02, 0.1, 0.5)
+"""Seconds: how many turns took longer is told of these."""
 _LOADS = ("load1", "load5", "load15")
 _CONDITIONS = {"gpus_ill": "broken", "gpus_busy": "busy", "gpus_clearing": "clearing", "gpus_aside": "aside"}
 _MIB = 1 << 20
@@ -120,7 +122,8 @@ def start_point(task: Mapping[str, Any]) -> Point | None:
     """That an attempt started, at the time of its start. How long it waited is known of the first attempt only."""
     if not task.get("started_at"):
         return None
-    waited = task["started_at"] - task["submitted_at"] if task.get("attempt", 1) <= 1 else None
+    since = task.get("eligible_at") or task["submitted_at"]
+    waited = task["started_at"] - since if task.get("attempt", 1) <= 1 else None
     fields = {"starts": 1, "wait_s": None if waited is None else max(0.0, waited)}
     return Point("task", {"host": _host_of(task), "user": user_of(task)}, fields, _moment(task, task["started_at"]))
 
@@ -134,6 +137,25 @@ def end_point(task: Mapping[str, Any]) -> Point | None:
     fields = {"ends": 1, "lost": int(task["state"] == "lost"), "run_s": run_s}
     tags = {"host": _host_of(task), "state": task["state"], "user": user_of(task)}
     return Point("task", tags, fields, _moment(task, task["ended_at"]))
+
+
+def master_point(loop: Mapping[str, Any], at: int) -> Point:
+    """How long the master's loop keeps people waiting, from `loop` of `server.info`: `longest` and `longest_cpu`, in
+    seconds, are of the last minute or two, all else counts since the master started."""
+    edges = loop["edges"]
+    fields = {
+        "turns": loop["turns"],
+        "busy_s": _decimal(loop["wall"]),
+        "cpu_s": _decimal(loop["cpu"]),
+        "longest": _decimal(loop["minute_wall"]),
+        "longest_cpu": _decimal(loop["minute_cpu"]),
+        **{f"over_{round(edge * 1000)}ms": _beyond(loop["by_wall"], edges, edge) for edge in _TOLD_EDGES},
+    }
+    return Point("master", {}, fields, at)
+
+
+def _beyond(counts: list[int], edges: list[float], edge: float) -> int | None:
+    return sum(counts[edges.index(edge) + 1 :]) if edge in edges else None
 
 
 def writer_point(counts: Mapping[str, int], at: int) -> Point:

@@ -42,13 +42,14 @@ LOOK_S = 0.2
 LAST_WORDS_S = 5.0
 COMPLAINT_S = 60.0
 LOCK_S = 2.0
-What = Literal["tasks", "nodes"]
+Streamed = Literal["tasks", "nodes"]
+What = Literal[Streamed, "master"]
 
 
 class Stream(threading.Thread):
     """Follows one stream of the master over all its restarts. Puts (what, message) on the queue; None: it broke."""
 
-    def __init__(self, conf: str, what: What, messages: queue.Queue[tuple[What, dict[str, Any] | None]]) -> None:
+    def __init__(self, conf: str, what: Streamed, messages: queue.Queue[tuple[What, dict[str, Any] | None]]) -> None:
         super().__init__(name=what, daemon=True)
         self._conf = conf
         self._what = what
@@ -89,6 +90,32 @@ def _history(client: Client) -> dict[str, Any]:
     """The newest ended tasks, asked for once the stream flows, so that none ends in between."""
     tasks, _total = client.list_tasks(active=False, ended=True, limit=HISTORY)
     return {"method": "history", "params": {"tasks": tasks}}
+
+
+class Asker(threading.Thread):
+    """Asks the master how it does. That it is away the streams tell."""
+
+    def __init__(self, conf: str, messages: queue.Queue[tuple[What, dict[str, Any] | None]]) -> None:
+        super().__init__(name="master", daemon=True)
+        self._conf = conf
+        self._messages = messages
+
+    def run(self) -> None:
+        """Ask for ever."""
+        while True:
+            try:
+                self._ask()
+            except MusterError as error:
+                log.debug("the master does not say how it does: %s", error)
+            except Exception:
+                log.exception("asking the master failed")
+            time.sleep(GAUGE_S)
+
+    def _ask(self) -> None:
+        with connect(conf=self._conf, token=service_token(Path(self._conf))) as client:
+            while True:
+                self._messages.put(("master", {"method": "server.info", "params": client.info()}))
+                time.sleep(GAUGE_S)
 
 
 class Collector:
@@ -169,9 +196,10 @@ def _work(conf: Path, settings: Settings) -> None:
         buffer, writer.tally, StatusFile(lock_file(conf).with_name(STATUS_FILE)), hides=settings.hides
     )
     writer.start()
-    streams: tuple[What, What] = ("tasks", "nodes")
+    streams: tuple[Streamed, Streamed] = ("tasks", "nodes")
     for what in streams:
         Stream(str(conf), what, collector.messages).start()
+    Asker(str(conf), collector.messages).start()
     collector.run(stopping)
     writer.stop(LAST_WORDS_S)
     log.info("ended")

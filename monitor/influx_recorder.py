@@ -16,6 +16,7 @@ from monitor.influx import (
     Holder,
     Point,
     end_point,
+    master_point,
     node_point,
     queue_points,
     sample_points,
@@ -51,8 +52,8 @@ class Recorder:
             self._nodes = None
 
     def handle(self, message: Message, at: int | None = None) -> list[Point]:
-        """The points that one message of `Client.watch` makes. `history` is one more message, with ended tasks. `at`:
-        when it came, in nanoseconds of our clock."""
+        """The points that one message of `Client.watch` makes. Two more are messages: `history`, with ended tasks, and
+        `server.info`. `at`: when it came, in nanoseconds of our clock."""
         return self._told(self._handle(_nobodys(message) if self._hides else message, at))
 
     def _handle(self, message: Message, at: int | None) -> list[Point]:
@@ -66,6 +67,8 @@ class Recorder:
             self._node_changed(params)
         elif method == "task.changed":
             return self._task_changed(params)
+        elif method == "server.info":
+            return [master_point(params["loop"], at)] if at is not None and params.get("loop") else []
         elif method == "history":
             return _told_again(params["tasks"])
         elif method == "snapshot" and "nodes" in params:

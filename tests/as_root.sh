@@ -1,5 +1,6 @@
 #!/bin/sh
-# as_root.sh COMMAND…: runs it as root, and gives its exit code. Who is not the machine's root becomes that of namespaces of
+# as_root.sh [--own-network] COMMAND…: runs it as root, and gives its exit code; with --own-network where no other network
+# is than the loopback. Who is not the machine's root becomes that of namespaces of
 # his own, where the kernel lets him: of users (all that newuidmap grants him, else himself alone), mounts, processes and
 # network; mounts and networks that tests make are then seen by nobody else, and end with the command whatever becomes
 # of it. Where the kernel does not let him, the command runs as who he is. What a test cannot have then: tests/rights.py.
@@ -16,8 +17,15 @@ if [ "${1:-}" = --inside ]; then # as process 1, which takes in every orphan whi
     exit $?
 fi
 
+network=
+if [ "${1:-}" = --own-network ]; then
+    network=--net
+    shift
+fi
+
 if [ "${1:-}" = --own-mounts ]; then
     shift
+    [ -z "$network" ] || ip link set lo up
     # What root of this machine has his shells do at each log-in (an env manager takes a second, and locks) is not tried.
     empty=$(mktemp)
     for file in ~root/.bash_profile ~root/.bash_login ~root/.profile ~root/.bashrc; do
@@ -28,8 +36,8 @@ if [ "${1:-}" = --own-mounts ]; then
 fi
 
 if [ "$(id -u)" = 0 ]; then
-    unshare --mount true >/dev/null 2>&1 || exec "$@"
-    exec unshare --mount sh "$0" --own-mounts "$@"
+    unshare --mount $network true >/dev/null 2>&1 || exec "$@"
+    exec unshare --mount $network sh "$0" ${network:+--own-network} --own-mounts "$@"
 fi
 for users in --map-auto ""; do
     own="--user --map-root-user $users --mount --net --pid --fork --mount-proc --kill-child"

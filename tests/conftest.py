@@ -15,7 +15,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests import ports
+from tests.leaps import Leap
 from tests.rights import CannotHere
+from tests.waiting import PATIENCE_S
 
 # How long an example takes, or the making of one, is the machine's affair.
 settings.register_profile("here", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -70,6 +72,18 @@ def _nothing_from_the_callers_environment(monkeypatch: pytest.MonkeyPatch) -> No
     """A developer's own master, token, failpoint or width of the terminal never reaches a test."""
     for name in [name for name in os.environ if name.startswith("MUSTER_") or name in ("COLUMNS", "LINES")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def unhurried_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A master in this process looks for what a task names as long as that takes: long, on a busy machine."""
+    monkeypatch.setattr("master.verbs.places.PATIENCE_S", PATIENCE_S)
+
+
+@pytest.fixture
+def leap(monkeypatch: pytest.MonkeyPatch) -> Leap:
+    """Sets the clocks of this process forward."""
+    return Leap(monkeypatch)
 
 
 @pytest.fixture

@@ -11,25 +11,26 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("master", "client", "monitor", "wire")
+PACKAGES = ("master", "client", "monitor", "web", "wire")
 MAY_IMPORT = {
     "master": {"master", "wire"},
     "client": {"client", "wire"},
     "monitor": {"monitor", "wire"},
+    "web": {"web", "wire"},
     "wire": {"wire"},
 }
 
 PURE = (
-    "core", "doctor/finding.py", "executors/executor.py", "executors/memory.py", "mismatch.py", "simulation.py",
-    "watchers/shared_folders.py",
+    "core", "doctor/finding.py", "executors/executor.py", "executors/memory.py", "mismatch.py", "settings.py",
+    "simulation.py", "watchers/free_gpus.py", "watchers/shared_folders.py",
 )  # fmt: skip
 """Beneath `master`."""
 PURE_MAY_IMPORT = {
-    "__future__", "abc", "bisect", "collections", "copy", "dataclasses", "difflib", "enum", "functools", "heapq",
-    "itertools", "json", "math", "msgspec", "operator", "re", "shlex", "types", "typing", "wire.agent", "wire.errors",
-    "wire.message", "wire.ranges",
+    "__future__", "abc", "array", "bisect", "collections", "copy", "dataclasses", "difflib", "enum", "functools",
+    "heapq", "itertools", "json", "math", "msgspec", "operator", "re", "shlex", "types", "typing", "wire.agent",
+    "wire.errors", "wire.message", "wire.pattern", "wire.ranges",
 }  # fmt: skip
-NODE_FILES = ("monitor/agent", "wire/framing.py", "wire/agent.py", "wire/pinning.py")
+NODE_FILES = ("monitor/agent", "wire/account.py", "wire/framing.py", "wire/agent.py", "wire/pinning.py")
 NODE_MAY_IMPORT = set(sys.stdlib_module_names) - {"asyncio", "multiprocessing", "distutils", "tomllib", "zoneinfo"}
 
 
@@ -40,8 +41,13 @@ def sources(folder: str) -> list[Path]:
 
 def imports(path: Path, root: Path = ROOT) -> Iterator[tuple[int, str]]:
     """Line and full name of whatever the file imports, wherever in it; `from . import x` as the name it means."""
-    parts = path.relative_to(root).with_suffix("").parts
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+    return imports_of(ast.parse(path.read_text(encoding="utf-8"), str(path)), path.relative_to(root))
+
+
+def imports_of(tree: ast.AST, path: Path) -> Iterator[tuple[int, str]]:
+    """The same of what was read of the file at `path` beneath the root."""
+    parts = path.with_suffix("").parts
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -107,6 +113,27 @@ def test_packages_stand_one_on_the_other(package: str) -> None:
     assert list(circles.static_order())[-1] == "__main__"
 
 
+def loads(path: Path, root: Path = ROOT) -> Iterator[str]:
+    """What the file imports when it runs, wherever in it: all but what only types are taken from."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    for _, name in imports_of(tree, path.relative_to(root)):
+        yield name
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_file_comes_back_to_itself(package: str) -> None:
+    """Over what it loads. Two files may know each other's types where one of them stands for the other."""
+    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sources(package)}
+    uses = {
+        name: {found for one in loads(path) for found in (one, one.rpartition(".")[0]) if found in files} - {name}
+        for name, path in files.items()
+    }
+    TopologicalSorter(uses).prepare()
+
+
 def storeys() -> dict[str, int]:
     """The tower as docs/ARCHITECTURE.md draws it: of each room the line that it stands in, from above."""
     text = (ROOT / "docs" / "ARCHITECTURE.md").read_text(encoding="utf-8")
@@ -148,7 +175,7 @@ def beneath(module: str) -> set[str]:
 
 def test_settings_stand_at_the_foot_of_the_tower() -> None:
     """On what is common to all files that people write, and on no room of the house."""
-    assert beneath("config") == {"json_file", "mismatch", "ownership", "visible_folders"}
+    assert beneath("config") == {"json_file", "mismatch", "ownership", "settings", "ssh_accounts", "visible_folders"}
 
 
 @pytest.mark.parametrize("folder", ["verbs", "views", "ports", "desktop"])
@@ -171,7 +198,7 @@ def test_nobody_calls_a_verb_but_through_the_door() -> None:
 
 
 def test_what_travels_to_the_nodes_needs_only_the_standard_library_of_python_3_8() -> None:
-    allowed = NODE_MAY_IMPORT | {"monitor.agent", "wire.framing", "wire.agent", "wire.pinning"}
+    allowed = NODE_MAY_IMPORT | {"monitor.agent", "wire.account", "wire.framing", "wire.agent", "wire.pinning"}
     breaches = [
         told(path, line, name)
         for folder in NODE_FILES

@@ -22,7 +22,7 @@ from wire import errors
 from wire.version import VERSION
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("muster", "client", "master", "monitor", "wire")
+PACKAGES = ("muster", "client", "master", "monitor", "web", "wire")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 OPTIONAL = {"pynvml", "GPUtil"}
 """What the agent uses of a node's own Python where it is there."""

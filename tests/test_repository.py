@@ -19,6 +19,7 @@ from wire import errors
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 _LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+_ANCHOR = re.compile(r"\[[^\]]*\]\(([^)#\s]*)#([^)\s]+)\)")
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -38,10 +39,62 @@ def test_links_between_documents_lead_to_files(document: Path) -> None:
     assert broken == []
 
 
-def test_the_two_readmes_have_the_same_shape() -> None:
-    assert headings("README.md") == headings("README.zh-CN.md")
-    for readme in ("README.md", "README.zh-CN.md"):
-        assert {"docs/getting-started.md", "docs/ARCHITECTURE.md"} <= set(_LINK.findall(text(readme)))
+TRANSLATED = sorted(str(path.relative_to(ROOT)) for path in DOCUMENTS if path.name.endswith(".zh-CN.md"))
+LANGUAGES = {"README", "getting-started", "commands", "deployment", "people"}
+"""The pages that there must be in both."""
+
+
+def commands(name: str) -> list[str]:
+    """What a page has people type, without what is said about it."""
+    blocks = "".join(_FENCE.findall(text(name)))
+    return [re.split(r"\s+#", line)[0] for line in re.findall(r"^\$ (.*)$", blocks, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("name", TRANSLATED)
+def test_a_page_and_its_translation_have_the_same_parts_rows_and_commands(name: str) -> None:
+    original = name.replace(".zh-CN", "")
+    assert headings(name) == headings(original)
+    assert commands(name) == commands(original)
+    rows = [len(re.findall(r"^\|", _FENCE.sub("", text(page)), re.MULTILINE)) for page in (name, original)]
+    assert rows[0] == rows[1]
+
+
+def test_who_reads_chinese_is_led_from_page_to_page_in_chinese() -> None:
+    assert {Path(name).name.removesuffix(".zh-CN.md") for name in TRANSLATED} >= LANGUAGES
+    astray = []
+    for name in TRANSLATED:
+        folder, own = (ROOT / name).parent, Path(name).name.replace(".zh-CN", "")
+        links = [link for link in _LINK.findall(_FENCE.sub("", text(name))) if link != own and ".zh-CN" not in link]
+        astray += [
+            f"{name}: {link}"
+            for link in links
+            if ".md" in link and (folder / link.replace(".md", ".zh-CN.md")).exists()
+        ]
+    assert astray == []
+
+
+def slugs(document: Path) -> set[str]:
+    """What its headings are called in links, as GitHub makes it: small letters, blanks as hyphens, no punctuation."""
+    found = re.findall(r"^#+ (.*)$", _FENCE.sub("", document.read_text(encoding="utf-8")), re.MULTILINE)
+    return {
+        re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", title).lower()).replace(" ", "-")
+        for title in found
+    }
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_into_a_page_lead_to_a_heading(document: Path) -> None:
+    lost = []
+    for page, heading in _ANCHOR.findall(_FENCE.sub("", document.read_text(encoding="utf-8"))):
+        target = document.parent / page if page else document
+        if "://" not in page and target.suffix == ".md" and heading not in slugs(target):
+            lost.append(f"{page}#{heading}")
+    assert lost == []
+
+
+def test_the_readmes_lead_to_where_one_begins() -> None:
+    assert {"docs/getting-started.md", "docs/ARCHITECTURE.md"} <= set(_LINK.findall(text("README.md")))
+    assert {"docs/getting-started.zh-CN.md", "docs/ARCHITECTURE.md"} <= set(_LINK.findall(text("README.zh-CN.md")))
 
 
 def test_every_key_of_conf_json_is_documented() -> None:

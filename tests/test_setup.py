@@ -12,7 +12,22 @@ import pytest
 from tests import rights
 
 ROOT = Path(__file__).parent.parent
-TOOLS = ("bash", "cat", "chmod", "cut", "dirname", "id", "make", "mount", "rm", "sh", "sha256sum", "sort", "tr")
+TOOLS = (
+    "bash",
+    "cat",
+    "chmod",
+    "cut",
+    "dirname",
+    "id",
+    "make",
+    "mktemp",
+    "mount",
+    "rm",
+    "sh",
+    "sha256sum",
+    "sort",
+    "tr",
+)
 IN_A_BARE_MACHINE = 'mount -t tmpfs tmpfs /usr/sbin; PATH=$1; cd "$2"; exec make --no-print-directory "$3"'
 """Nothing is on it but TOOLS; its /usr/sbin, where `apt-get install` is kept from starting servers, is the test's."""
 
@@ -25,7 +40,7 @@ def clone(tmp_path: Path) -> Path:
     programs.mkdir(parents=True)
     for name in ("Makefile", "pyproject.toml"):
         shutil.copy(ROOT / name, clone)
-    shutil.copytree(ROOT / ".ci", clone / ".ci")
+    shutil.copytree(ROOT / ".ci", clone / ".ci", ignore=shutil.ignore_patterns("node_modules"))
     (clone / "tests").mkdir()
     shutil.copy(ROOT / "tests" / "as_root.sh", clone / "tests")
     for name in ("muster", "python", "ruff", "mypy", "vermin"):
@@ -69,7 +84,7 @@ def test_who_wants_to_look_at_a_queue_gets_no_server(target: str, clone: Path, b
     assert "openssh" not in said
 
 
-@pytest.mark.parametrize("target", ["programs", "test", "soak"])
+@pytest.mark.parametrize("target", ["programs", "test", "screenshots", "soak"])
 def test_what_runs_real_machines_brings_their_programs_and_names_them_first(
     target: str, clone: Path, bare: Path
 ) -> None:

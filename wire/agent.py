@@ -5,8 +5,8 @@ one rule that whoever starts an agent must keep; else no behaviour.
 
 A conversation. The master connects and says `hello`. The agent answers `refused` (and closes) if it obeys another
 master, else `welcome` and right after it one `inventory` of every attempt that it has not been allowed to forget.
-From then on `launch`, `kill`, `ack`, `ping`, `probe`, `retire`, `adopt` go one way and `started`, `exit`, `sample`,
-`pong`, `probed` the other.
+From then on `launch`, `kill`, `pause`, `resume`, `ack`, `ping`, `probe`, `retire`, `adopt` go one way and `started`,
+`exit`, `sample`, `pong`, `probed` the other.
 
 Rules both sides rely on:
 
@@ -17,13 +17,15 @@ Rules both sides rely on:
 * whoever reads ignores unknown keys and unknown ops, so that one version back can be understood.
 """
 
-from __future__ import annotations
-
 from typing import Any, Dict, List, Mapping, Optional, TypedDict
 
-PROTOCOL = 3
+PROTOCOL = 5
 RUNS_AS = 3
 """Since this protocol an agent knows `run_as`; one before would run the command as itself."""
+PAUSES = 4
+"""Since this protocol an agent knows `pause` and `resume`; one before would not hear them."""
+GIVES_TOKENS = 5
+"""Since this protocol an agent knows `token`; one before would start the command without."""
 MAX_FRAME = 16 * 1024 * 1024
 HEARTBEAT_S = 5.0
 """The master pings this often; whoever hears nothing for three of these takes the other side for gone."""
@@ -49,8 +51,8 @@ def agent_environment(environ: Mapping[str, str]) -> Dict[str, str]:
 
 
 class Sampling(TypedDict):
-    """What the samples of a node shall tell. `gpus`: `auto`, `nvml`, `gputil`, or `declared` (none are probed);
-    `folders`: those whose file systems matter."""
+    """What the samples of a node shall tell. `gpus`: `auto`, `nvml`, `gputil`, `declared` (none are probed), or `none`
+    (no samples at all: another agent there takes them); `folders`: those whose file systems matter."""
 
     gpus: str
     folders: List[str]
@@ -125,7 +127,44 @@ class RunAs(TypedDict, total=False):
     log_folder: str
 
 
-class Launch(RunAs):
+class EarlySignal(TypedDict):
+    """Of a launch: `before_s` seconds before its time limit, the processes that heed the signal get it: those that
+    would not die of it, since they have a handler for it, or block it. `main_only`: the command's own at most."""
+
+    name: str
+    before_s: float
+    main_only: bool
+
+
+class Warned(RunAs, total=False):
+    """Of a launch, where something is sent before its limit (since protocol 4)."""
+
+    signal: EarlySignal
+
+
+class Given(Warned, total=False):
+    """Of a launch that submits others. `token`: text that is secret. It is written into a file that only the account
+    can read as which the command runs, and whose path is the variable TOKEN_FILE; the file goes with the attempt. It
+    stands in no record. Since protocol 5."""
+
+    token: str
+
+
+class Together(Given, total=False):
+    """Of a launch of one part of several. `hosts`: a line for each machine, `HOST slots=N`, as mpirun reads them. It is
+    written into a file of the same account's, whose path is the variable HOST_FILE, and which goes with the attempt. An
+    agent that does not know it leaves none."""
+
+    hosts: str
+
+
+TOKEN_FILE = "MUSTER_TOKEN_FILE"  # noqa: S105  (the name of a variable)
+
+
+HOST_FILE = "MUSTER_HOSTFILE"
+
+
+class Launch(Together):
     """master -> agent. `argv` is executed as it is, in `cwd`, with `env` laid over what a log-in of the account gives
     there (the master cannot know a node's HOME and PATH). `log_path` is created, with its folder, and appended to;
     `log_new`: what lies there with something in it is of an earlier life, and is moved aside first. `time_limit_s` is
@@ -153,6 +192,15 @@ class Kill(TypedDict):
     op: str
     launch_id: str
     grace_s: float
+
+
+class Pause(TypedDict):
+    """master -> agent: stop the whole tree of an attempt that runs (SIGSTOP), or, as `resume`, let it go on (SIGCONT).
+    What does not run, or is to end, is left alone. The agent says `started` again, with `paused`, once all of it stands
+    still, and without, once it does not any more, whoever continued it, and to each `resume`. Since protocol 4."""
+
+    op: str
+    launch_id: str
 
 
 class Ack(TypedDict):
@@ -228,18 +276,35 @@ class Retire(TypedDict):
 class Started(Owned):
     """agent -> master. `at`: seconds since the epoch, the node's clock. `pid_start`: clock ticks since the node's boot,
     which tell this process from a later one with its number (absent before protocol 2).
-    Told again with `log_bytes` and `log_limit`, which else are absent, when its log has reached 80 % of what it may."""
+    Told again with `log_bytes` and `log_limit`, which else are absent, when its log has reached 80 % of what it may;
+    and with `paused`, which else is absent, while its whole tree stands still (since protocol 4)."""
 
     op: str
     launch_id: str
     pid: int
     pid_start: int
     at: float
+    paused: bool
     log_bytes: int
     log_limit: int
 
 
-class Exit(Owned):
+RAN_OUT = ("oom_gpu", "oom_gpu_maybe", "oom_host", "shm_full", "disk_full")
+"""Memory of a GPU; perhaps that, if it was nearly full; of the machine; shared memory; space on a disk."""
+
+
+class Found(Owned, total=False):
+    """Of an exit, what is known besides, absent where nothing is (since protocol 4). `reached`: how many processes
+    heeded the signal before the time limit, and got it. Of a command that ended by itself with other than 0, `ran_out`:
+    what there was too little of, one of RAN_OUT; `last_line`: the line of its log that says most of its end, at most
+    300 characters, and as private as the log."""
+
+    reached: int
+    ran_out: str
+    last_line: str
+
+
+class Exit(Found):
     """agent -> master: the attempt is over and its whole tree is dead.
 
     `cause` is one of CAUSES; `code` is the exit code as bash would give it (128 + N after signal N), or None where
@@ -262,7 +327,7 @@ CAUSES = ("exited", "killed", "timed_out", "log_too_large", "not_started", "unkn
 unknown: the shim died, so nobody saw the code; rebooted: the machine's boot id changed under it."""
 
 
-class Attempt(Owned):
+class Attempt(Found):
     """One entry of an inventory: `state` is `claimed`, `running` or `ended`; the other keys as in Started and Exit."""
 
     launch_id: str

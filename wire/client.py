@@ -13,10 +13,10 @@ PROTOCOL_VERSION = 1
 MAX_FRAME = 16 * 1024 * 1024
 
 
-class Request(msgspec.Struct, forbid_unknown_fields=True):
-    """A call. Without `id` it is a notification and is not answered."""
+class Request(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A call, in the order in which our clients write it. Without `id` it is a notification and is not answered."""
 
     jsonrpc: str
+    id: int | str | None = None
     method: str
     params: dict[str, Any] = {}
-    id: int | str | None = None

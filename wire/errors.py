@@ -6,7 +6,9 @@ This module owns the vocabulary only: who catches what is decided at the edges.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # a command line that is refused nothing loads neither
+    from typing import Any, ClassVar
 
 
 class Told:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from json import dumps
+
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
@@ -10,9 +12,21 @@ def harmless(text: str) -> str:
     terminal that shows it, nor look like a line of its own."""
     if text.isprintable():
         return text
+    return "".join(_escape(char) if _is_hidden(char) else char for char in text)
+
+
+def harmless_json(text: str) -> str:
+    """JSON that says the same, in which no character acts on the terminal that shows it: JSON leaves DEL, the C1
+    controls and what turns the direction of writing as they are. Line ends between its values stay."""
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(dumps(char)[1:-1] if char != "\n" and _is_hidden(char) else char for char in text)
+
+
+def _is_hidden(char: str) -> bool:
     from unicodedata import category  # noqa: PLC0415  (most text needs none, and it would be loaded at every command)
 
-    return "".join(char if category(char) not in _HIDDEN else _escape(char) for char in text)
+    return not char.isprintable() and category(char) in _HIDDEN
 
 
 def _escape(char: str) -> str:

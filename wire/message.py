@@ -50,16 +50,15 @@ class Several:
 def names(all_of_them: Iterable[str], most: int | None = None) -> Several:
     """Names in the order given; of more than `most` parts only so many are told."""
     known = list(all_of_them)
-    parts = names_in_parts(known)
-    more = 0 if most is None else sum(count for _, count in parts[most:])
-    return Several(tuple(part for part, _ in parts[:most]), len(known), more)
+    parts = names_in_parts(known, most)
+    return Several(tuple(part for part, _ in parts), len(known), len(known) - sum(count for _, count in parts))
 
 
 def ids(all_of_them: Iterable[int], most: int | None = None) -> Several:
     """Ids in their order, each once; of more than `most` parts only so many are told."""
-    parts = ids_in_parts(all_of_them)
-    more = 0 if most is None else sum(count for _, count in parts[most:])
-    return Several(tuple(part for part, _ in parts[:most]), sum(count for _, count in parts), more)
+    known = set(all_of_them)
+    parts = ids_in_parts(known, most)
+    return Several(tuple(part for part, _ in parts), len(known), len(known) - sum(count for _, count in parts))
 
 
 NONE = Several((), 0)
@@ -120,6 +119,24 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, tuple) else value
 
 
+def revived(key: str, args: Mapping[str, Any]) -> Message:
+    """The message of which `plain` made this. Raises ValueError for what is none of ours."""
+    message = Message(key, **{name: _revived(value) for name, value in args.items()})
+    try:
+        sentence(message)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{key!r} is not said with {sorted(args)}: {error}") from None
+    return message
+
+
+def _revived(value: Any) -> Any:
+    if isinstance(value, dict):
+        if "key" in value:
+            return revived(value["key"], value["args"])
+        return Several(tuple(value["parts"]), value["count"], value["more"])
+    return tuple(map(_revived, value)) if isinstance(value, list) else value
+
+
 # -- the sentence ---------------------------------------------------------------------------------------------
 
 
@@ -160,7 +177,7 @@ def _form(form: str) -> Callable[[Any], str]:
     if "|" in form:
         one, many = form.split("|")
         return lambda value: one if _count(value) == 1 else many
-    if form in (", ", "; ", " and "):
+    if form in (", ", "; ", " and ", " or "):
         return lambda values: form.join(map(str, values))
     return lambda value: format(value, form)
 
@@ -188,6 +205,14 @@ def _size(count: int) -> str:
     return f"{count >> 20:,} MiB" if count >= 1 << 20 else f"{count:,} bytes"
 
 
+def _moment(at: float) -> str:
+    """With the zone in which it is told, which need not be the reader's."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(at))
+    except (OverflowError, ValueError, OSError):
+        return f"{at:.0f} s after 1970"  # no calendar goes so far
+
+
 _FORMS: Mapping[str, Callable[[Any], str]] = {
     "few": _few,
     "colon": lambda values: f": {'; '.join(map(str, values))}" if values else "",
@@ -195,12 +220,14 @@ _FORMS: Mapping[str, Callable[[Any], str]] = {
     "label": lambda where: f"{where}: " if where else "",
     "list or none": lambda values: ", ".join(map(str, values)) or "none",
     "list or nothing": lambda values: ", ".join(map(str, values)) or "nothing",
+    "gpus": lambda several: f", GPU{'s' if several.count > 1 else ''} {several}," if several.count else "",
     "or none": lambda several: str(several) or "none",
     "subject": _subject,
     "has": _has,
     "are": lambda nodes: "are" if nodes.count > 1 else "is",
     "size": _size,
     "minute": lambda at: time.strftime("%Y-%m-%d %H:%M", time.localtime(at)),
+    "moment": _moment,
     "quoted": shlex.quote,
 }
 _worded: dict[str, Callable[[dict[str, Any]], str]] = {}

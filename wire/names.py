@@ -8,14 +8,14 @@ meaning.
 
 from __future__ import annotations
 
-import re
+from wire.pattern import Pattern
 
 _TO_BYTES = {0xEF80 + index: 0xDC80 + index for index in range(0x80)}
 _TO_TEXT = {raw: char for char, raw in _TO_BYTES.items()} | {
     char: "".join(chr(0xEF00 + byte) for byte in chr(char).encode()) for char in _TO_BYTES
 }
-_UNSAFE = re.compile("[\udc80-\udcff\uef80-\uefff]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_UNSAFE = Pattern("[\udc80-\udcff\uef80-\uefff]")
+_SURROGATE = Pattern("[\ud800-\udfff]")
 
 
 def to_text(name: bytes) -> str:

@@ -28,6 +28,11 @@ def ask_name(question: str, default: str) -> str:
     return _line(f"{question} [{default}]: ").strip() or default
 
 
+def ask(question: str) -> str:
+    """A line that may be seen, and may be empty."""
+    return _line(f"{question}: ").strip()
+
+
 def ask_password(question: str) -> str:
     """A line that is not shown. The terminal is put back also by Ctrl-C. Raises BadRequestError at its end."""
     import termios
@@ -52,11 +57,16 @@ def ask_password(question: str) -> str:
 def new_password(whose: str) -> str:
     """A password that was typed twice. Raises BadRequestError where the two differ."""
     first = ask_password(f"New password for {whose}")
-    if ask_password("The same once more") != first:
+    ask_again(first)
+    return first
+
+
+def ask_again(password: str) -> None:
+    """Raise BadRequestError unless the password is typed once more."""
+    if ask_password("The same once more") != password:
         from wire.errors import BadRequestError
 
         raise BadRequestError("the two are not the same: nothing was changed")
-    return first
 
 
 def add_option(parser: argparse.ArgumentParser) -> None:

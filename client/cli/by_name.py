@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from client.cli.terminal import note, said_yes
@@ -10,6 +9,7 @@ from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
     from typing import Any
 

@@ -13,6 +13,7 @@ from client.api import Client
 from client.caller import token_for
 from client.cli.terminal import note, said_yes
 from client.long_json import dumps
+from wire.harmless import harmless_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _INDENTED_ROWS = 100
-_ESCAPED = {code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)}
 
 
 class Context:
@@ -65,8 +65,7 @@ class Context:
         tty = sys.stdout.isatty()
         short = tty and (not isinstance(value, list) or len(value) <= _INDENTED_ROWS)
         text = json.dumps(value, ensure_ascii=False, indent=2) if short else dumps(value)
-        # JSON leaves DEL and the C1 controls as they are; a terminal would act on them.
-        sys.stdout.write((text.translate(_ESCAPED) if tty else text) + "\n")
+        sys.stdout.write((harmless_json(text) if tty else text) + "\n")
 
     def say(self, text: str) -> None:
         """A line of the answer, for people; silent with --json."""

@@ -25,11 +25,12 @@ def task(
     said: str,
     *,
     wanted: Iterable[int] | None = None,
+    states: Iterable[str] | None = None,
     as_json: bool = True,
 ) -> int:
-    """Call `verb` for each of the ids (`wanted`; else those of the command line); `said` is told of those for which it
-    went well. Gives 1 when one was refused. `as_json`: print the list of results with --json; without, the caller
-    does."""
+    """Call `verb` for each of the ids (`wanted`; else those of the command line, of arrays those in one of `states`);
+    `said` is told of those for which it went well. Gives 1 when one was refused. `as_json`: print the list of results
+    with --json; without, the caller does."""
     from wire.errors import MusterError, UnreachableError
 
     results: list[Any] = []
@@ -43,7 +44,7 @@ def task(
 
     try:
         with LastWords(tell):
-            for task_id in ids.flat(context.options) if wanted is None else wanted:
+            for task_id in ids.flat(context, states) if wanted is None else wanted:
                 try:
                     results.append(verb(task_id))
                 except UnreachableError:

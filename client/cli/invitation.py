@@ -1,4 +1,5 @@
-"""What somebody who has a link types on his own PC: one line, with all that it takes; and many of them, as a file."""
+"""What somebody who has a link types on his own PC: one line, with all that it takes; what he opens in a browser, where
+there is a console; and many of them, as a file."""
 
 from __future__ import annotations
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
 
     from client.cli.context import Context
     from client.shapes import Link
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""With what a formula begins, in one program or another."""
 
 
 def invitation(context: Context) -> Callable[[str], str]:
@@ -28,34 +32,54 @@ def invitation(context: Context) -> Callable[[str], str]:
     return lambda link: f"muster login {shlex.quote(place)} --link {shlex.quote(link)}{pinned}"
 
 
+def page(context: Context) -> Callable[[str], str | None]:
+    """A maker of the address that opens the console with a link's secret, None where there is no console. The secret
+    stands behind `#`: no server and no proxy gets to see it."""
+    console = context.client.info().get("console")
+    return lambda link: f"{console}#link={link}" if console else None
+
+
 def _name_of_this() -> str:
     import socket
 
     return socket.gethostname()
 
 
-def write_links(path: str, users: dict[str, dict[str, Any]], links: list[Link], line: Callable[[str], str]) -> None:
+def write_links(context: Context, path: str, users: dict[str, dict[str, Any]], links: list[Link]) -> None:
     """Write links into a new file of mode 0600 (`-`: stdout), as CSV. `users`: `display` and `mail` by name. Raises
     OSError."""
+    line, at = invitation(context), page(context)
     if path == "-":
         with open(1, "w", encoding="utf-8", closefd=False) as file:
-            _write(file, users, links, line)
+            _write(file, users, links, line, at)
         return
     with open(path, "w", encoding="utf-8", opener=_new) as file:
-        _write(file, users, links, line)
+        _write(file, users, links, line, at)
+
+
+def _as_text(cell: str) -> str:
+    """What a spreadsheet does not take for a formula, whoever chose the words."""
+    return f"'{cell}" if cell[:1] in FORMULA else cell
 
 
 def _new(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_EXCL, 0o600)
 
 
-def _write(file: TextIO, users: dict[str, dict[str, Any]], links: list[Link], line: Callable[[str], str]) -> None:
+def _write(
+    file: TextIO,
+    users: dict[str, dict[str, Any]],
+    links: list[Link],
+    line: Callable[[str], str],
+    at: Callable[[str], str | None],
+) -> None:
     import csv
     from datetime import datetime
 
     table = csv.writer(file, lineterminator="\n")
-    table.writerow(["name", "display", "mail", "link", "until", "command"])
+    table.writerow(["name", "display", "mail", "link", "until", "command", "url"])
     for link in links:
         user, until = users[link["name"]], datetime.fromtimestamp(link["until"]).astimezone()
-        known = [link["name"], user.get("display", ""), user.get("mail", "")]
-        table.writerow([*known, link["link"], until.isoformat(timespec="minutes"), line(link["link"])])
+        known = [link["name"], _as_text(user.get("display", "")), _as_text(user.get("mail", ""))]
+        secret = link["link"]
+        table.writerow([*known, secret, until.isoformat(timespec="minutes"), line(secret), at(secret) or ""])

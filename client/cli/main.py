@@ -1,4 +1,4 @@
-"""`muster`: finds the command, builds that command's parser and no other, runs it, turns errors into exit codes.
+"""`muster`: finds the command, reads that command's options and no other's, runs it, turns errors into exit codes.
 
 Exit 0 done, 1 refused or failed, 2 wrong usage, 3 the master cannot be reached, 130 after Ctrl-C.
 """
@@ -8,10 +8,15 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from importlib import import_module
 
-from client.cli.commands import COMMANDS, GROUPS, build_parser
+from client.cli.commands import COMMANDS, GROUPS
+from client.cli.quick import Quick
+from client.cli.shared import declare
 from client.cli.terminal import note
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 RIGHT_WORDS = {
     "kill": "`muster cancel ID` ends a task",
@@ -70,8 +75,8 @@ def _dispatch(argv: list[str]) -> int:
             return _dispatch([*rest[:1], "--help"])
         sys.stderr.write(f"error: usage: there is no command {name!r}{_similar(name)}\n")
         return 2
-    parser = build_parser(name)
-    module = import_module(f"client.cli.commands.{name}")
+    module: Any = __import__(f"client.cli.commands.{name}", fromlist=("run",))  # importlib loads more than the command
+    parser = Quick(f"muster {name}", lambda quick: declare(module, quick), lambda: _whole(name))
     argv = before + rest
     options = module.parse(parser, argv) if hasattr(module, "parse") else parser.parse_args(argv)
     from client.cli.context import Context
@@ -82,6 +87,12 @@ def _dispatch(argv: list[str]) -> int:
     finally:
         context.close()
     return code
+
+
+def _whole(name: str) -> object:
+    from client.cli.parser import build_parser
+
+    return build_parser(name)
 
 
 def _split(argv: list[str]) -> tuple[list[str], str | None, list[str]]:

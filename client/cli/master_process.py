@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import client
@@ -11,6 +10,7 @@ from client.cli.interrupt import LeftToTheChild
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import subprocess
     from typing import BinaryIO
 
 
@@ -26,11 +26,13 @@ def folder() -> str:
 
 def environment() -> dict[str, str]:
     """What it is started with: ours, without the token that says who we are, which is no business of a daemon's."""
-    return {name: value for name, value in os.environ.items() if name != "MUSTER_TOKEN"}
+    return {name: value for name, value in os.environ.items() if name not in ("MUSTER_TOKEN", "MUSTER_TOKEN_FILE")}
 
 
 def run(*words: str) -> int:
     """Run it to its end and give its exit code. Ctrl-C reaches it as well; its end is waited for."""
+    import subprocess
+
     sys.stdout.flush()
     with LeftToTheChild():
         code = subprocess.Popen(command(*words), cwd=folder(), env=environment()).wait()
@@ -44,6 +46,8 @@ def append_to(log: str) -> BinaryIO:
 
 def start(log: str, *words: str) -> subprocess.Popen[bytes]:
     """Start it in a session of its own, with what it prints appended to the file `log`."""
+    import subprocess
+
     with append_to(log) as out:
         return subprocess.Popen(
             command(*words),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
-
 from client.text.quantities import counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
 
 
 def add(parser: argparse.ArgumentParser, nargs: str = "+") -> None:

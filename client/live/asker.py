@@ -49,15 +49,15 @@ class Asker(Worker):
 
         while True:
             asked = self._questions.get()
-            if asked is None or self._ended.is_set():
+            if asked is None or self.ended.is_set():
                 return
             to, question = asked
-            client = self._client()
+            client = self.client()
             try:
                 answer: dict[str, Any] = {"to": to, "result": question(client)}
             except MusterError as error:
                 answer = {"to": to, "error": f"{error.code}: {error}"}
             finally:
                 client.close()
-            if not self._ended.is_set():
+            if not self.ended.is_set():
                 self._tell({"method": "answer", "params": answer})

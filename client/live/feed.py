@@ -38,20 +38,20 @@ class Feed(Worker):
     def _run(self) -> None:
         from wire.errors import MusterError
 
-        while not self._ended.is_set():
+        while not self.ended.is_set():
             try:
                 self._follow()
             except (ConnectionLostError, MusterError) as error:
                 self._told("lost", {"feed": self._what, "why": str(error)})
             finally:
                 self._session.close()
-            self._ended.wait(self._pause * random.uniform(0.7, 1.3))  # noqa: S311  (not all at once after a restart)
+            self.ended.wait(self._pause * random.uniform(0.7, 1.3))  # noqa: S311  (not all at once after a restart)
             self._pause = min(self._pause * 2, PAUSES_S[1])
 
     def _follow(self) -> None:
-        with self._client() as client:
+        with self.client() as client:
             port = client.push_port(self._what)
-        self._session = self._new_session(port)
+        self._session = self.new_session(port)
         if self._what == "nodes":
             nodes = self._session.call("subscribe", {}, repeatable=False)["nodes"]
             self._told("nodes", nodes)
@@ -64,5 +64,5 @@ class Feed(Worker):
             self._told(message["method"], message.get("params", {}))
 
     def _told(self, method: str, params: Any) -> None:
-        if not self._ended.is_set():
+        if not self.ended.is_set():
             self._tell({"method": method, "params": params})

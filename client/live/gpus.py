@@ -17,8 +17,8 @@ HELD, FREE, OTHERS, ASIDE, AWAY = "held", "free", "others", "aside", "away"
 
 class GpuNow(NamedTuple):
     """`use` is one of the five above. `utilization` in percent, memory in MiB, `temperature` in °C, `power` in W, None
-    where nothing is known. `task`: the id of who holds it; `owner`, `name`: of that task. `others`: users that are no
-    tasks of ours. `why`: why it is not given out, or ""."""
+    where nothing is known. `task`: the id of who holds it; `owner`, `name`: of that task; `sharers`: how many more
+    tasks share it. `others`: users that are no tasks of ours. `why`: why it is not given out, or ""."""
 
     number: int
     use: str
@@ -31,6 +31,7 @@ class GpuNow(NamedTuple):
     task: int | None
     owner: str
     name: str
+    sharers: int
     others: tuple[str, ...]
     why: str
 
@@ -67,6 +68,7 @@ def _now(node: Node, gpu: Gpu, sampled: dict[str, Any], state: State) -> GpuNow:
         task=task_id,
         owner=task["owner"] if task else "",
         name=task["name"] if task else "",
+        sharers=max(0, len(held_by) - 1),
         others=others,
         why=why,
     )

@@ -65,7 +65,7 @@ def _in_queue(task: Task) -> tuple[Any, ...]:
 
 
 def _since(task: Task) -> float:
-    return task["started_at"] or task["submitted_at"]
+    return task["started_at"] or task.get("eligible_at") or task["submitted_at"]
 
 
 _TASK_KEYS: dict[str, Callable[[Task], Any]] = {

@@ -31,7 +31,7 @@ class LogReader(Worker):
     def _run(self) -> None:
         from wire.errors import MusterError
 
-        client = self._client()
+        client = self.client()
         try:
             _, state = client.read_log(self.task_id, 0, 0)
             offset = self._line_begin(client, max(0, int(state["size"]) - TAIL))
@@ -54,5 +54,5 @@ class LogReader(Worker):
         return offset + at if at >= 0 else offset
 
     def _told(self, **what: Any) -> None:
-        if not self._ended.is_set():
+        if not self.ended.is_set():
             self._tell({"method": "log", "params": {"reader": self, **what}})

@@ -41,7 +41,9 @@ class EndableSession(Session):
     screen sees that it failed, and that is sooner than the patience of a script."""
 
     def __init__(self, address: Address, port: int, token: str | None, ended: threading.Event) -> None:
-        super().__init__(address.host, port, token, patience=0, trust=address.trust, proxy=address.proxy)
+        super().__init__(
+            address.host, port, token, patience=0, trust=address.trust, proxy=address.proxy, account=address.account
+        )
         self._ended = ended
 
     def break_off(self) -> None:
@@ -60,13 +62,13 @@ class EndableSession(Session):
 
 
 class Worker(ABC):
-    """The thread. Whoever inherits says in `_run` what it does."""
+    """The thread. Whoever inherits says in `_run` what it does, and looks at `ended` whether it is still wanted."""
 
     def __init__(self, name: str, address: Address, token: str | None) -> None:
         self._address = address
         self._token = token
-        self._ended = threading.Event()
-        self._session = self._new_session(address.data)
+        self.ended = threading.Event()
+        self._session = self.new_session(address.data)
         self._thread = threading.Thread(target=self._run, name=f"live {name}", daemon=True)
 
     def start(self) -> None:
@@ -75,7 +77,7 @@ class Worker(ABC):
 
     def end(self) -> None:
         """Break off what is under way; nothing is told any more."""
-        self._ended.set()
+        self.ended.set()
         self._session.break_off()
 
     def join(self) -> None:
@@ -87,10 +89,11 @@ class Worker(ABC):
     def _run(self) -> None:
         """What the thread does."""
 
-    def _client(self) -> Client:
+    def client(self) -> Client:
         """A client on a line of its own, which `end` breaks."""
-        self._session = self._new_session(self._address.data)
+        self._session = self.new_session(self._address.data)
         return Client(self._address, self._token, self._session)
 
-    def _new_session(self, port: int) -> EndableSession:
-        return EndableSession(self._address, port, self._token, self._ended)
+    def new_session(self, port: int) -> EndableSession:
+        """A line to one of the master's ports, which `end` breaks once it is `_session`."""
+        return EndableSession(self._address, port, self._token, self.ended)

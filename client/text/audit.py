@@ -24,7 +24,7 @@ def _row(entry: AuditEntry) -> list[str]:
     nobody, target = ("-", entry["target"]) if left_out is None else ("", f"{left_out:,} left out")
     return [
         moment(entry["at"]),
-        harmless(entry["user"] or nobody),
+        harmless(entry["user"] or nobody) + (f" (task {entry['task']})" if entry.get("task") else ""),
         harmless(entry["from"]),
         harmless(entry["verb"]),
         harmless(target),

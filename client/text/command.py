@@ -16,11 +16,14 @@ def command_line(command: list[str] | str) -> str:
 
 def command_in_brief(command: list[str] | str) -> str:
     """A command for a row of a table: of a script only its first line that does something."""
-    if isinstance(command, str) and "\n" in command.strip():
-        lines = [line.strip() for line in command.splitlines()]
-        doing = [line for line in lines if line and not line.startswith("#")] or lines
-        return harmless(doing[0]) + (" …" if len(doing) > 1 else "")
-    return command_line(command)
+    if not isinstance(command, str):
+        return command_line(command)
+    text = command.strip()
+    if "\n" not in text:
+        return harmless(text)
+    lines = [line.strip() for line in command.splitlines()]
+    doing = [line for line in lines if line and not line.startswith("#")] or lines
+    return harmless(doing[0]) + (" …" if len(doing) > 1 else "")
 
 
 def _quoted(word: str) -> str:

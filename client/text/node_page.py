@@ -8,7 +8,7 @@ from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from client.shapes import NodePage
+    from client.shapes import NodeAccount, NodePage
 
 
 def node_page(node: NodePage) -> list[tuple[str, str]]:
@@ -44,9 +44,20 @@ def _way(node: NodePage) -> str:
 
 def _account(node: NodePage) -> str:
     account = node.get("account") or ""
+    if (accounts := node.get("accounts")) is not None:
+        return f"over the SSH accounts of their owners: {', '.join(map(_over, accounts))}"
     if node.get("can_run_as"):
-        return f"as their owner, where he has an account; else as {account}"
-    return f"as the account {account}" if account else ""
+        return f"as their owners, once there are users; those of the user who runs the master as {account}"
+    return f"as the account {account}, which all of them share" if account else ""
+
+
+def _over(account: NodeAccount) -> str:
+    """`li (as li2, unreachable: …)`."""
+    other = f"as {account['user_name']}" if account["user_name"] != account["user"] else ""
+    away = account["state"] if account["state"] not in (None, "online") else ""
+    why = f": {account['reason']}" if account["reason"] else ""
+    told = ", ".join(filter(None, (other, f"{away}{why}" if away else why.removeprefix(": "))))
+    return f"{account['user']} ({told})" if told else account["user"]
 
 
 def _machine(node: NodePage) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from client.text.quantities import moment
+from client.text.quantities import counted, moment
 from client.text.table import render
 from wire.harmless import harmless
 
@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from client.shapes import Group, Link, Token, User, Who
+    from client.shapes import Account, Group, Link, Project, Quota, Token, Use, User, Who
 
 _WAYS = {
     "owner": "this machine says so: no log-in is needed",
@@ -35,7 +35,46 @@ def who_lines(who: Who) -> list[str]:
     if who["groups"]:
         lines.append(f"groups  {', '.join(map(harmless, who['groups']))}")
     lines.append(f"may     {', '.join(who['scopes']) or 'nothing'}")
-    return lines
+    return lines + [f"quota   {_account(one)}" for one in who.get("quotas", ())]
+
+
+def quota_text(quota: Quota) -> str:
+    """`max_total_gpus=8 max_running=20`; nothing where there is no bound."""
+    return " ".join(f"{key}={value}" for key, value in quota.items() if value is not None)
+
+
+def project_text(project: Project) -> str:
+    """What there is to say of a project, in a line."""
+    group = f"of group {harmless(project['group'])}" if project["group"] else "of no group"
+    return f"{group}; {quota_text(project['quota']) or 'no quota'}; in use: {_in_use(project['use'])}"
+
+
+def projects_table(projects: list[Project], room: int | None) -> str:
+    """Projects, a line each."""
+    rows = [
+        [
+            harmless(one["name"]),
+            harmless(one["group"] or "-"),
+            str(one["tasks"]),
+            _in_use(one["use"]),
+            quota_text(one["quota"]) or "-",
+        ]
+        for one in projects
+    ]
+    titles = ["NAME", "GROUP", "TASKS", "IN USE", "QUOTA"]
+    return render(titles, rows, room, flexible={"NAME": 8, "GROUP": 6, "QUOTA": 10}, right=frozenset({"TASKS"}))
+
+
+def _account(one: Account) -> str:
+    whose = "all people together" if one["kind"] == "cluster" else f"{one['kind']} {harmless(one['name'])}"
+    return f"{whose}: {quota_text(one['quota'])}; in use: {_in_use(one['use'])}"
+
+
+def _in_use(use: Use) -> str:
+    if not use["running"] and not use["gpus"]:
+        return "nothing"
+    manual = f" ({use['manual']} in allocations)" if use.get("manual") else ""  # an earlier master does not say
+    return f"{counted(use['gpus'], 'GPU')}{manual}, {counted(use['running'], 'task')}"
 
 
 def called(name: str, display: str) -> str:
@@ -45,7 +84,9 @@ def called(name: str, display: str) -> str:
 
 def users_table(users: list[User], room: int | None) -> str:
     """All users, a line each; `room`: columns of the terminal, or None for no cutting."""
-    titles = ["NAME", "DISPLAY", "ROLE", "STATE", "GROUPS", "MENTOR OF", "PASSWORD", "LOG-INS", "TOKENS", "MAIL"]
+    titles = [
+        "NAME", "DISPLAY", "ROLE", "STATE", "GROUPS", "MENTOR OF", "PASSWORD", "LOG-INS", "TOKENS", "MAIL", "QUOTA",
+    ]  # fmt: skip
     rows = [
         [
             harmless(user["name"]),
@@ -58,10 +99,11 @@ def users_table(users: list[User], room: int | None) -> str:
             str(user["log_ins"] or "-"),
             str(user["tokens"] or "-"),
             harmless(user["mail"]),
+            quota_text(user["quota"]) or "-",
         ]
         for user in users
     ]
-    flexible = {"NAME": 6, "DISPLAY": 6, "STATE": 8, "GROUPS": 6, "MENTOR OF": 6, "MAIL": 6}
+    flexible = {"NAME": 6, "DISPLAY": 6, "STATE": 8, "GROUPS": 6, "MENTOR OF": 6, "MAIL": 6, "QUOTA": 6}
     return render(titles, rows, room, flexible=flexible, right=frozenset({"LOG-INS", "TOKENS"}))
 
 
@@ -76,10 +118,16 @@ def _state(user: User) -> str:
 def groups_table(groups: list[Group], room: int | None) -> str:
     """Groups, a line each."""
     rows = [
-        [harmless(one["name"]), *(harmless(", ".join(one[key])) or "-" for key in ("members", "mentors"))]
+        [
+            harmless(one["name"]),
+            *(harmless(", ".join(one[key])) or "-" for key in ("members", "mentors")),
+            _in_use(one["use"]),
+            quota_text(one["quota"]) or "-",
+        ]
         for one in groups
     ]
-    return render(["NAME", "MEMBERS", "MENTORS"], rows, room, flexible={"NAME": 6, "MEMBERS": 10, "MENTORS": 10})
+    flexible = {"NAME": 6, "MEMBERS": 10, "MENTORS": 10, "QUOTA": 10}
+    return render(["NAME", "MEMBERS", "MENTORS", "IN USE", "QUOTA"], rows, room, flexible=flexible)
 
 
 def tokens_table(tokens: list[Token], room: int | None) -> str:
@@ -105,10 +153,16 @@ def tokens_table(tokens: list[Token], room: int | None) -> str:
     return render(titles, rows, room, flexible=flexible)
 
 
-def links_table(links: list[Link], line: Callable[[str], str]) -> str:
-    """Whom to send which line. Lines are never cut: half a link opens nothing."""
-    rows = [[harmless(link["name"]), line(link["link"])] for link in links]
-    return render(["NAME", "TO BE TYPED ON THE PC"], rows, None, flexible={})
+def links_table(links: list[Link], line: Callable[[str], str], page: Callable[[str], str | None]) -> str:
+    """Whom to send which line, and which address where there is a console. They are never cut: half a link opens
+    nothing."""
+    rows = []
+    for link in links:
+        rows.append([harmless(link["name"]), line(link["link"])])
+        if (url := page(link["link"])) is not None:
+            rows.append(["", url])
+    what = "TO BE TYPED ON THE PC" if len(rows) == len(links) else "TO BE TYPED ON THE PC, OR OPENED IN A BROWSER"
+    return render(["NAME", what], rows, None, flexible={})
 
 
 def _day(at: float | None) -> str:

@@ -22,55 +22,53 @@ def render(
     `room`: columns of the terminal, or None for no cutting. `flexible`: columns that may be cut, and to how little.
     Columns without a single entry are left out. `coloured`: the title of the column that holds a state.
     """
-    columns: list[list[str]] = [list(column) for column in zip(*rows, strict=True)]
-    kept = [index for index, column in enumerate(columns) if any(column)]
-    titles = [titles[index] for index in kept]
-    columns = [columns[index] for index in kept]
+    titled = zip(titles, zip(*rows, strict=True), strict=bool(rows))
+    columns = [[title, *cells] for title, cells in titled if any(cells)]
+    titles = [column[0] for column in columns]
     plain = [all(map(str.isascii, column)) for column in columns]
-    sizes = [
-        max(map(len if ascii_only else width, (title, *column)))
-        for title, column, ascii_only in zip(titles, columns, plain, strict=True)
-    ]
-    if room is not None:
-        _shrink(titles, sizes, room, flexible)
-    filled = [
-        _fill(title, column, size, ascii_only=ascii_only, right=title in right, last=index == len(titles) - 1)
-        for index, (title, column, size, ascii_only) in enumerate(zip(titles, columns, sizes, plain, strict=True))
-    ]
-    if coloured in titles:
-        where = titles.index(coloured)
-        kinds = map(STATE_KINDS.get, columns[where])
-        filled[where] = [filled[where][0], *map(painted, filled[where][1:], kinds)]
-    lines = map(_GAP.join, zip(*filled, strict=True))
-    if room is None:
-        return "".join([line.rstrip() + "\n" for line in lines])
-    return "".join([_fit(line, room) + "\n" for line in lines])
+    sizes = [max(map(len if ascii_only else width, column)) for column, ascii_only in zip(columns, plain, strict=True)]
+    fits = room is None or _shrink(titles, sizes, room, flexible)
+    forms = []
+    for at, (title, size) in enumerate(zip(titles, sizes, strict=True)):
+        if plain[at] and title != coloured:
+            columns[at] = _cut(columns[at], size)
+            forms.append(f"%{size}s" if title in right else f"%-{size}s")
+        else:  # a format counts characters, not columns
+            columns[at] = _filled(columns[at], size, right=title in right, in_colour=title == coloured)
+            forms.append("%s")
+    lines = [*map(str.rstrip, map(_GAP.join(forms).__mod__, zip(*columns, strict=True)))]
+    if room is not None and not fits:
+        lines = [_fit(line, room) for line in lines]
+    return "\n".join([*lines, ""])
 
 
-def _shrink(titles: list[str], sizes: list[int], room: int, flexible: dict[str, int]) -> None:
+def _shrink(titles: list[str], sizes: list[int], room: int, flexible: dict[str, int]) -> bool:
+    """Make the flexible columns smaller until all are within `room`; whether they are then."""
     excess = sum(sizes) + len(_GAP) * (len(sizes) - 1) - room
     while excess > 0:
         able = [index for index, title in enumerate(titles) if sizes[index] > flexible.get(title, sizes[index])]
         if not able:
-            return
+            return False
         sizes[max(able, key=sizes.__getitem__)] -= 1
         excess -= 1
+    return True
 
 
-def _fill(title: str, column: list[str], size: int, *, ascii_only: bool, right: bool, last: bool) -> list[str]:
-    cells = [title, *column]
-    if ascii_only:
-        if max(map(len, cells)) > size:
-            cells = [cell if len(cell) <= size else cut(cell, size) for cell in cells]
-        if last and not right:
-            return cells
-        return [cell.rjust(size) for cell in cells] if right else [cell.ljust(size) for cell in cells]
-    return [fit(cell, size, right=right) for cell in cells]
+def _cut(cells: list[str], size: int) -> list[str]:
+    """ASCII cells in at most `size` columns."""
+    if max(map(len, cells)) <= size:
+        return cells
+    return [cell if len(cell) <= size else cut(cell, size) for cell in cells]
+
+
+def _filled(cells: list[str], size: int, *, right: bool, in_colour: bool) -> list[str]:
+    """Cells in exactly `size` columns; below the title each in the colour of the state that it names."""
+    filled = [fit(cell, size, right=right) for cell in cells]
+    if in_colour:
+        filled[1:] = map(painted, filled[1:], map(STATE_KINDS.get, cells[1:]))
+    return filled
 
 
 def _fit(line: str, room: int) -> str:
-    line = line.rstrip()
-    # A colour's escapes take no room; only a terminal too narrow for even the least widths needs a cut here.
-    if "\x1b" in line or len(line) * 2 <= room or width(line) <= room:
-        return line
-    return cut(line, room)
+    """A line of a terminal that is too narrow for even the least widths. A colour's escapes take no room."""
+    return line if "\x1b" in line else cut(line, room)

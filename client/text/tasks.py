@@ -7,12 +7,13 @@ from client.text.command import command_in_brief
 from client.text.quantities import duration
 from client.text.table import render
 from wire.harmless import harmless
+from wire.ranges import names_in_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from client.shapes import Task
 
-_TITLES = ["ID", "STATE", "NAME", "OWNER", "GPUS", "NODE", "TIME", "COMMAND", "REASON"]
+_TITLES = ["ID", "STATE", "NAME", "ARRAY", "OWNER", "GPUS", "NODE", "TIME", "COMMAND", "REASON"]
 _FLEXIBLE = {"NAME": 8, "OWNER": 5, "NODE": 6, "GPUS": 6, "COMMAND": 10, "REASON": 10}
 
 
@@ -30,6 +31,7 @@ def _row(task: Task, now: float) -> list[str]:
         str(task["id"]),
         task["state"],
         harmless(task["name"]),
+        array_place(task),
         harmless(task["owner"]),
         gpus,
         harmless(node),
@@ -42,24 +44,51 @@ def _row(task: Task, now: float) -> list[str]:
 def _where(task: Task) -> tuple[str, str]:
     held = task["allocation"]
     if not held:
-        return str(task["gpus"]) if task["gpus"] else "", task["node"] or ""
-    gpus = held[0]["gpus"]
-    return f"{len(gpus)} ({','.join(map(str, gpus))})" if gpus else "", held[0]["node"]
+        named = nodes_named(task)
+        return (gpus_asked(task) if task["gpus"] else ""), names_in_short(named) if named else ""
+    count = sum(len(part["gpus"]) for part in held)
+    alike = list(dict.fromkeys(",".join(map(str, part["gpus"])) for part in held))
+    ids = f"{alike[0]} on each" if len(held) > len(alike) == 1 else "; ".join(alike)
+    return (f"{count} ({ids})" if count else ""), names_in_short(part["node"] for part in held)
+
+
+def nodes_named(task: Task) -> list[str]:
+    """The nodes that it is to run on, of which others than these are out of the question; empty: on any."""
+    return [task["node"]] if task["node"] else [*(task.get("gpus_on") or task.get("node_list") or ())]
+
+
+def gpus_asked(task: Task) -> str:
+    """How many GPUs it asks for: `4`, `1-4`, `2x4` (on each of two nodes)."""
+    each = f"{task['gpus']}-{task['gpus_max']}" if task.get("gpus_max") else str(task["gpus"])
+    nodes = task.get("nodes") or 1
+    return each if nodes == 1 else f"{nodes}x{each}"
+
+
+def array_place(task: Task) -> str:
+    """Which of an array it is: `12/3`, the array of which 12 is the first, and the index; "" for none."""
+    place = task.get("array")
+    return f"{place['id']}/{place['index']}" if place else ""
 
 
 def took(task: Task, now: float) -> float | None:
-    """How long it has waited or run; None for what ended under an old system, which did not write when."""
+    """How long it has run, or waited for room; None for what ended under an old system, which did not write when."""
     ended = task["ended_at"] or (None if task["state"] in ENDED else now)
-    return None if ended is None else ended - (task["started_at"] or task["submitted_at"])
+    return (
+        None
+        if ended is None
+        else max(0.0, ended - (task["started_at"] or task.get("eligible_at") or task["submitted_at"]))
+    )
 
 
 def reason(task: Task, *, without_needs: bool = False) -> str:
     """Why it waits, what is odd about it while it runs, or why it ended as it did, on one line. `without_needs`: not
     what it needs, where that stands in a column."""
     told = task["reason"] or (f"exit code {task['exit_code']}" if task["exit_code"] else task.get("warning")) or ""
-    needs, _, rest = told.partition(": ")
-    if without_needs and rest and needs.startswith("needs "):
-        told = rest
+    quoted = task.get("last_line")
+    if quoted and task.get("reason_key") == "exit_code":  # else there is more to say than it does
+        told = f"{told}: {quoted}"
+    if without_needs and told.startswith("needs "):
+        told = told.partition(": ")[2] or told
     if task.get("unsaved"):
         told = f"NOT SAVED; {told}" if told else "NOT SAVED"
     return harmless(told)

@@ -32,6 +32,7 @@ from client.top import frame, pages, reasons
 from client.top.lists import Lists
 from client.top.rows import OneLine
 from client.top.screens import Base, LogScreen, Page, Question
+from client.top.stops import come_back_whole
 from client.top.view import View
 from wire.harmless import harmless
 
@@ -65,6 +66,7 @@ class Top(App[None]):
         Binding("c", "cancel", show=False),
         Binding("w", "why", show=False),
         Binding("s", "show", show=False),
+        Binding("d", "diff", show=False),
         Binding("o", "change('sort')", show=False),
         Binding("m", "change('mine')", show=False),
         Binding("e", "change('ended')", show=False),
@@ -105,6 +107,7 @@ class Top(App[None]):
         self._drawn_at = 0.0
         self._notice: tuple[str, str, float] = ("", "", 0.0)
         self._filtering = "tasks"
+        self._compared: int | None = None
 
     @classmethod
     def of(cls, address: Address, token: str | None, me: str = "") -> Self:
@@ -136,6 +139,7 @@ class Top(App[None]):
         # Whoever ends it from outside gets the terminal back as it was. (With SIGHUP there is none any more.)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, partial(self.exit, return_code=128 + number))
+        come_back_whole(self)
         # What the shell wrote meanwhile stands where nothing of ours has changed.
         self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh())
         self.lists.focus_list("tasks")
@@ -192,8 +196,8 @@ class Top(App[None]):
             self.screen.redraw()
         elif len(self.screen_stack) == 1:
             self.lists.draw()
-            self.query_one("#headline", OneLine).redraw()
-            self.query_one("#foot", OneLine).redraw()
+            for line in self.query(OneLine):  # none is there any more while the screen is taken down
+                line.redraw()
             self._reasons.ask(list(self.lists.waiting_in_sight()))
 
     def _take(self, message: dict[str, Any]) -> None:
@@ -219,7 +223,8 @@ class Top(App[None]):
 
     def _draw_foot(self) -> None:
         if len(self.screen_stack) == 1:
-            self.query_one("#foot", OneLine).redraw()
+            for line in self.query("#foot").results(OneLine):
+                line.redraw()
 
     # -- questions to the master ------------------------------------------------------------------------------
 
@@ -297,6 +302,28 @@ class Top(App[None]):
                 self._open_page("task", pages.task_page(task, time.time()))
 
             self.ask(lambda client: client.show(task_id), shown)
+
+    def action_diff(self) -> None:
+        """In what two tasks differ: the one that was chosen before, and this one. One of an array is compared at once
+        with the nearest that succeeded."""
+        task_id = self._chosen()
+        if task_id is None:
+            return
+        task, first = self.state.task(task_id), self._compared
+        self._compared = None
+        if first is not None and first != task_id:
+            self._open_diff(first, task_id)
+        elif task is not None and task.get("array") and first is None:
+            self._open_diff(task_id, None)
+        else:
+            self._compared = task_id
+            self.say(f"task {task_id}: d on another one tells in what they differ")
+
+    def _open_diff(self, one: int, other: int | None) -> None:
+        def told(found: Any) -> None:
+            self._open_page(f"{found['id']} and {found['other']}", pages.diff_page(found))
+
+        self.ask(lambda client: client.diff(one, other), told)
 
     def action_open(self) -> None:
         """Show a task; of a node, give its GPUs lines of their own, or pack them."""

@@ -30,8 +30,10 @@ def frame(state: State, address: str, size: int, now: float, me: str = "") -> li
     lines = [headline(state, address, size, now, me), (), ((node_lines.head(state, size)[:size], "strong"),)]
     open_nodes = unpacked(rows)
     lines += [row_line(state, row, size, packed=row[0] not in open_nodes) for row in rows]
-    lines += [(), ((task_lines.head(size), "strong"),)]
-    lines += [task_lines.task_line(state.tasks[task_id], size, now) for task_id in ids[:_TASKS]]
+    tasks = [state.tasks[task_id] for task_id in ids[:_TASKS]]
+    arrays = task_lines.has_arrays(tasks)
+    lines += [(), ((task_lines.head(size, arrays=arrays), "strong"),)]
+    lines += [task_lines.task_line(task, size, now, arrays=arrays) for task in tasks]
     if len(ids) > _TASKS:
         lines.append(((f"… and {len(ids) - _TASKS:,} more: muster queue --limit 0", "dim"),))
     return lines

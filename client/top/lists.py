@@ -43,6 +43,7 @@ class Lists(Vertical):
         self._me = me
         self._made_of: Any = None
         self._ids: list[int] = []
+        self._arrays = False
         self._unpacked: set[str] = set()
 
     def compose(self) -> ComposeResult:
@@ -141,6 +142,7 @@ class Lists(Vertical):
         made_of = (self.state.tasks_version, view.task_sort, view.task_filter, view.mine, view.ended)
         if made_of != self._made_of:
             self._made_of, self._ids = made_of, task_rows(self.state, view)
+            self._arrays = task_lines.has_arrays(map(self.state.task, self._ids))
         return self._ids
 
     def _node_head(self, size: int) -> Line:
@@ -151,7 +153,7 @@ class Lists(Vertical):
         chosen = [f"by {self.view.task_sort}"] if self.view.task_sort != TASK_SORTS[0] else []
         chosen += ["mine"] if self.view.mine else []
         chosen += ["+ended"] if self.view.ended else []
-        return _head(task_lines.head(size), self.task_rows, chosen, self.view.task_filter, size)
+        return _head(task_lines.head(size, arrays=self._arrays), self.task_rows, chosen, self.view.task_filter, size)
 
     def _node_line(self, row: tuple[str, int | None], size: int) -> Line:
         return frame.row_line(self.state, row, size, packed=row[0] not in self._unpacked)
@@ -159,7 +161,8 @@ class Lists(Vertical):
     def _task_line(self, task_id: int, size: int) -> Line:
         task = self.state.task(task_id)
         now = time.time() // CLOCK_STEP_S * CLOCK_STEP_S
-        line: Line = task_lines.task_line(task, size, now) if task else ((f"{task_id} is gone", "dim"),)
+        gone: Line = ((f"{task_id} is gone", "dim"),)
+        line = task_lines.task_line(task, size, now, arrays=self._arrays) if task else gone
         return cells.fit_line(line, size)
 
 

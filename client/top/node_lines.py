@@ -176,6 +176,7 @@ def _holder(gpu: GpuNow) -> Line:
     parts: list[Part] = []
     if gpu.task is not None:
         told = " ".join(part for part in (str(gpu.task), harmless(gpu.owner), harmless(gpu.name)) if part)
+        told += f", and {counted(gpu.sharers, 'task')} more" if gpu.sharers else ""
         parts.append((told, "good"))
     elif gpu.use == FREE:
         parts.append(("free", "info"))

@@ -6,13 +6,14 @@ from client.states import node_condition
 from client.text import node_page as node_text
 from client.text import task_page as task_text
 from client.text.attempts import attempts_table
+from client.text.differences import difference_lines
 from client.text.nodes import gpus_aside
 from client.top.marks import MARKS, MEANINGS
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from client.shapes import Node, NodePage, TaskPage, Why
+    from client.shapes import Diff, Node, NodePage, TaskPage, Why
 
 KEYS = (
     ("↑ ↓ j k PgUp PgDn g G", "move; Ctrl-U, Ctrl-D by half a screen"),
@@ -22,6 +23,7 @@ KEYS = (
     ("c", "cancel it, after a question"),
     ("w", "why it waits or ended; what ails a node"),
     ("s", "everything about the task or the node"),
+    ("d", "in what it differs from another task"),
     ("o", "sort: the next order (told in the head)"),
     ("/", "filter: words that must be there; Esc: none"),
     ("m", "only my tasks, and everybody's"),
@@ -46,6 +48,11 @@ def task_page(task: TaskPage, now: float) -> str:
     attempts = task.get("attempts")  # masters before told of none
     table = f"\n\n{attempts_table(attempts, None).rstrip()}" if attempts else ""
     return _page(task_text.task_page(task, now)) + table
+
+
+def diff_page(diff: Diff) -> str:
+    """In what two tasks differ."""
+    return "\n".join(difference_lines(diff))
 
 
 def why_page(why: Why) -> str:

@@ -9,15 +9,16 @@ from client.text import cells
 from client.text.colours import STATE_KINDS
 from client.text.columns import fit
 from client.text.command import command_in_brief
-from client.text.quantities import counted, duration
-from client.text.tasks import reason, took
+from client.text.quantities import duration
+from client.text.tasks import array_place, gpus_asked, nodes_named, reason, took
 from wire.harmless import harmless
-from wire.ranges import ids_in_short
+from wire.ranges import ids_in_short, names_in_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from client.shapes import Part as TaskPart
     from client.shapes import Task
     from client.text.cells import Line, Part
 
@@ -34,29 +35,37 @@ class Column(NamedTuple):
     right: bool = False
 
 
-def columns(size: int) -> list[Column]:
-    """The columns for a screen of `size`; exactly one takes what is left."""
+def columns(size: int, *, arrays: bool = False) -> list[Column]:
+    """The columns for a screen of `size`; exactly one takes what is left. `arrays`: some of the tasks are of one, which
+    has a column where there is room."""
     chosen = [Column("ID", 6, _id, right=True), Column("STATE", 9, _state)]
     if size < _NARROW:
         return [*chosen, Column("OWNER", 8, _owner), Column("WHAT", 0, _what_or_why)]
     wide, very = size >= _WIDE, size >= _VERY_WIDE
     chosen += [Column("OWNER", 10 if wide else 8, _owner), Column("NAME", 28 if very else 20 if wide else 12, _name)]
+    if arrays and wide:
+        chosen += [Column("ARRAY", 9, lambda task, _now: array_place(task))]
     chosen += [Column("WHERE", 16 if wide else 12, _where), Column("TIME", 7, _time, right=True)]
     if very:
         return [*chosen, Column("PRIO", 6, _priority, right=True), Column("COMMAND", 44, _command), _why(0)]
     return [*chosen, _why_or_what(0)]
 
 
-def head(size: int) -> str:
-    """The titles over the tasks."""
-    chosen = columns(size)
+def has_arrays(tasks: Iterable[Task | None]) -> bool:
+    """Is one of these tasks of an array?"""
+    return any(task is not None and task.get("array") for task in tasks)
+
+
+def head(size: int, *, arrays: bool = False) -> str:
+    """The titles over the tasks; `arrays`: as for `columns`."""
+    chosen = columns(size, arrays=arrays)
     room = _left(chosen, size)
     return " ".join(fit(column.title, column.size or room, right=column.right) for column in chosen)
 
 
-def task_line(task: Task, size: int, now: float) -> Line:
-    """A task in `size` columns; `now`: seconds since the epoch."""
-    chosen = columns(size)
+def task_line(task: Task, size: int, now: float, *, arrays: bool = False) -> Line:
+    """A task in `size` columns; `now`: seconds since the epoch; `arrays`: as for `columns`."""
+    chosen = columns(size, arrays=arrays)
     room = _left(chosen, size)
     parts: list[Part] = []
     for column in chosen:
@@ -101,11 +110,27 @@ def _time(task: Task, now: float) -> str:
 def _where(task: Task, _now: float) -> str:
     """Where it runs, with its GPUs; or what it asks for."""
     if task["allocation"]:
-        place = task["allocation"][0]
-        gpus = ids_in_short(place["gpus"]).replace(" ", "")
-        return f"{harmless(place['node'])}:{gpus}" if gpus else harmless(place["node"])
-    asked = counted(task["gpus"], "GPU") if task["gpus"] else "no GPU"
-    return f"{harmless(task['node'])} {asked}" if task["node"] else asked
+        return "; ".join(_place(names, gpus) for gpus, names in _by_gpus(task["allocation"]).items())
+    nodes = task.get("nodes") or 1
+    if task["gpus"]:
+        asked = f"{gpus_asked(task)} GPU{'' if gpus_asked(task) == '1' else 's'}"
+    else:
+        asked = "no GPU" if nodes == 1 else f"{nodes} nodes"
+    named = nodes_named(task)
+    return f"{harmless(names_in_short(named).replace(' ', ''))} {asked}" if named else asked
+
+
+def _by_gpus(parts: list[TaskPart]) -> dict[str, list[str]]:
+    """The nodes of its parts, by the GPUs that they have there."""
+    by_gpus: dict[str, list[str]] = {}
+    for part in parts:
+        by_gpus.setdefault(ids_in_short(part["gpus"]).replace(" ", ""), []).append(part["node"])
+    return by_gpus
+
+
+def _place(names: list[str], gpus: str) -> str:
+    told = harmless(names_in_short(names).replace(" ", ""))
+    return f"{told}:{gpus}" if gpus else told
 
 
 def why(task: Task) -> str:

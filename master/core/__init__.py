@@ -4,5 +4,5 @@
 to a task, `book` is the only place where one's state changes and tells whom it concerns: `nodes` (what is held where),
 `dispatch` (attempts), `waiting` (the queue), `dependencies`. `client_events`, `dispatch`, `reconcile`, `machines`,
 `health`, `notes` and `gpus` are the events of clients, agents and people; `outcome` collects what they did. `backlog`,
-`inventory`, `resources`, `placement` and `scheduler` order, account and place; `gpu_watch` reads samples.
+`inventory`, `free_nodes`, `resources`, `placement` and `scheduler` order, account and place; `gpu_watch` reads samples.
 """

@@ -5,10 +5,11 @@ What a task gets and what `env.check` tries are the same lines.
 
 from __future__ import annotations
 
-import re
 import shlex
 
-ENV_NAME = re.compile(r"[\w.+-]+")
+from wire.pattern import Pattern
+
+ENV_NAME = Pattern(r"[\w.+-]+")
 """Names of environments; a path (`/…`) names a virtual environment."""
 CANNOT_START = 121
 """The exit code of a task whose environment could not be activated: one that neither bash nor the tools around it use,

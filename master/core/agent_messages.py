@@ -6,7 +6,8 @@ start cannot read. Texts are short, numbers are numbers. What the shapes mean st
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -14,6 +15,8 @@ from msgspec import Meta
 from master.core.exits import Exit, Seen
 from master.core.gpu_watch import GpuReport
 from master.core.inventory import Facts
+
+K = TypeVar("K")
 
 SAMPLE_BYTES = 512 * 1024
 """A sample may be so long: some hundred GPUs, or some thousand interfaces."""
@@ -23,6 +26,9 @@ SPARE_ATTEMPTS = 4096
 
 BRIEF = 1000
 """Characters that are kept of what an agent says in words: they go into the journal, the log and everybody's lists."""
+
+LAST_LINE = 300
+"""Characters of a line of a log."""
 
 Name = Annotated[str, Meta(max_length=256)]
 Told = Annotated[str, Meta(max_length=64 * 1024)]
@@ -38,6 +44,11 @@ class UnbelievableError(Exception):
 def brief(text: str) -> str:
     """The text, or its beginning and how much more there was."""
     return text if len(text) <= BRIEF else f"{text[:BRIEF]}… ({len(text) - BRIEF} characters more)"
+
+
+def one_line(text: str) -> str:
+    """The line of a log, no longer and no more than one, whatever an agent says."""
+    return "".join(char if char.isprintable() else "?" for char in text[:LAST_LINE])
 
 
 class Said(msgspec.Struct):
@@ -106,6 +117,7 @@ class Started(msgspec.Struct):
     pid_start: Count | None = None
     log_bytes: Count = 0
     log_limit: Count = 0
+    paused: bool = False
     run_as: Name = ""
     log_path: Told = ""
 
@@ -122,12 +134,27 @@ class Ended(msgspec.Struct):
     fault: Name | None = None
     run_as: Name = ""
     log_path: Told = ""
+    reached: Count | None = None
+    ran_out: Name = ""
+    last_line: Told = ""
 
     def exit(self) -> Exit:
         """As the core takes it."""
         at, error, fault = self.at or 0.0, brief(self.error or ""), self.fault or ""
-        owned = (self.run_as, self.log_path)
-        return Exit(self.launch_id, self.cause, at, self.code, error, self.started_at, fault, *owned)
+        return Exit(
+            self.launch_id,
+            self.cause,
+            at,
+            self.code,
+            error=error,
+            started_at=self.started_at,
+            fault=fault,
+            run_as=self.run_as,
+            log_path=self.log_path,
+            reached=self.reached,
+            ran_out=self.ran_out,
+            last_line=one_line(self.last_line),
+        )
 
 
 class Attempt(msgspec.Struct):
@@ -143,17 +170,32 @@ class Attempt(msgspec.Struct):
     pid_start: Count | None = None
     log_bytes: Count = 0
     log_limit: Count = 0
+    paused: bool = False
     started_at: Number | None = None
     fault: Name | None = None
     run_as: Name = ""
     log_path: Told = ""
+    reached: Count | None = None
+    ran_out: Name = ""
+    last_line: Told = ""
 
     def seen(self) -> Seen:
         """As the core takes it."""
         if self.state == "ended":
-            cause = self.cause or "unknown"
-            owned = (self.run_as, self.log_path)
-            ended = Ended(self.launch_id, cause, self.at, self.code, self.error, self.started_at, self.fault, *owned)
+            ended = Ended(
+                self.launch_id,
+                self.cause or "unknown",
+                self.at,
+                self.code,
+                self.error,
+                started_at=self.started_at,
+                fault=self.fault,
+                run_as=self.run_as,
+                log_path=self.log_path,
+                reached=self.reached,
+                ran_out=self.ran_out,
+                last_line=self.last_line,
+            )
             return Seen(self.launch_id, exit=ended.exit())
         started_at = self.started_at if self.state == "running" else None
         return Seen(
@@ -163,6 +205,7 @@ class Attempt(msgspec.Struct):
             pid_start=self.pid_start,
             log_bytes=self.log_bytes,
             log_limit=self.log_limit,
+            paused=self.paused,
             run_as=self.run_as,
             log_path=self.log_path,
         )
@@ -256,17 +299,25 @@ def check_attempts(told: int, known: int) -> None:
         raise UnbelievableError(f"its inventory has {told} attempts, and we know of {known}")
 
 
-def decoder(kind: type[Any]) -> msgspec.json.Decoder[Any]:
-    """A decoder of lines to `kind`; keys that it does not know are for newer masters."""
-    return msgspec.json.Decoder(kind)
+def decoder(kind: type[K]) -> Callable[[bytes], K]:
+    """Decodes lines to `kind`; keys that it does not know are for newer masters. It is made when the first line comes:
+    to work out the types takes as long as to load several files, and who starts a master waits for that."""
+    made: list[Callable[[bytes], K]] = []
+
+    def decode(line: bytes) -> K:
+        if not made:
+            made.append(msgspec.json.Decoder(kind).decode)
+        return made[0](line)
+
+    return decode
 
 
-op_of = decoder(Said).decode
-as_welcome = decoder(Welcome).decode
-as_refused = decoder(Refused).decode
-as_started = decoder(Started).decode
-as_ended = decoder(Ended).decode
-as_inventory = decoder(Inventory).decode
-as_probed = decoder(Probed).decode
-as_sample = decoder(Sample).decode
+op_of = decoder(Said)
+as_welcome = decoder(Welcome)
+as_refused = decoder(Refused)
+as_started = decoder(Started)
+as_ended = decoder(Ended)
+as_inventory = decoder(Inventory)
+as_probed = decoder(Probed)
+as_sample = decoder(Sample)
 as_anything = msgspec.json.Decoder().decode

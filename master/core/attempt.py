@@ -4,31 +4,41 @@ The present attempt of a task stands in the task's own fields (`Task.allocation`
 again, or is to be tried elsewhere, it becomes an `Attempt` among the earlier ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
 
-KEPT = 20
-"""So many attempts of a task are kept, the newest; `Task.attempt` counts all."""
+KEPT = 30
+"""So many attempts of a task are kept, the newest, and the first besides; `Task.attempt` counts all."""
 
 
-class Allocation(msgspec.Struct, frozen=True):
+class Place(msgspec.Struct, frozen=True):
     """The GPUs (indices, PCI bus order) that an attempt holds on one node."""
 
     node: str
     gpus: list[int]
 
 
-class Part(Allocation, frozen=True, omit_defaults=True):
+class Allocation(Place, frozen=True):
+    """What the planner gives an attempt on one node. `gpu_mib`: so much of each GPU, where others may share it; None
+    for all of it."""
+
+    gpu_mib: int | None = None
+
+
+class Part(Place, frozen=True, omit_defaults=True):
     """What an attempt holds on one node, and what was sent there: enough to know later whether its claim can still be
     looked up. `launch_id`: what is started there at most once, ever; not there where an old system started it.
     `boot_id`, `state_id`: the machine's start and the agent's folder then; `address`: where the node was, so that
     another machine under its name is not taken for it; `machine`: its own id, so that it is known under another name.
+    `login`: the account whose agent it was sent to; not there where that is the node's own.
     `pid`, which is its session's number, and `pid_start`: the command's, once it runs, by which it is found again where
-    the claim is lost. `run_as`: the account as which it runs, once it does; not there where that is the agent's."""
+    the claim is lost. `run_as`: the account as which it runs, once it does; not there where that is the agent's,
+    `account`. `gpu_mib`: MiB that it may use of each GPU; not there where it has them to itself.
+
+    Of an attempt of several parts, each has its own end: `ended_at` (seconds since the epoch), `exit_code`; `is_free`:
+    what it held was given back, while others go on."""
 
     launch_id: str = ""
     boot_id: str = ""
@@ -38,21 +48,40 @@ class Part(Allocation, frozen=True, omit_defaults=True):
     pid: int = 0
     pid_start: int | None = None
     run_as: str = ""
+    gpu_mib: int | None = None
+    account: str = ""
+    ended_at: float | None = None
+    exit_code: int | None = None
+    is_free: bool = False
+    login: str = ""
+
+
+_ENDS_NOTHING = frozenset({"release", "resize"})
+"""Whatever else ends an attempt counts in their place."""
 
 
 class AskedEnd(msgspec.Struct, frozen=True):
     """Why an attempt was to end before it had done what it was for, and `by` whom; "" for nobody, or nobody knows.
-    `cancel`: somebody wanted that; `limit`: it went beyond one, of time or of its log; `node_lost`: its node was given
-    up."""
+    `cancel`: somebody wanted that; `limit`: it went beyond one, of time, of its log, or of its share of a GPU;
+    `node_lost`: its node, or its account there, was given up; `release`: of an allocation, once no task needs it;
+    `allocation`: that in which it runs is to end; `resize`: it is to go on with another number of GPUs."""
 
-    why: Literal["cancel", "limit", "node_lost"]
+    why: Literal["cancel", "limit", "node_lost", "release", "allocation", "resize"]
     by: str = ""
+
+    def outranks(self, other: "AskedEnd | None") -> bool:
+        """Is it this one that counts? The first does; but what somebody cancelled is over, whatever else was to become
+        of it; a release can wait, which no other end does, and a resize is no end at all."""
+        if other is None or other.why in _ENDS_NOTHING:
+            return other is None or self.why not in _ENDS_NOTHING
+        return self.why == "cancel" != other.why
 
 
 class Attempt(msgspec.Struct, frozen=True):
     """One try at running a task. `no` counts from 1; `parts`: one for each node. Times are seconds since the epoch,
     null where it has not happened. `reason`: what there is to say of its end, beyond `exit_code`; `reason_key` and
-    `reason_args`: the same for programs. `asked_end`: null if it ended by itself, or goes on."""
+    `reason_args`: the same for programs. `asked_end`: null if it ended by itself, or goes on. `last_line`: of one that
+    ended badly, the line of its log that says most of that; null for who may not read the log."""
 
     no: int
     parts: list[Part]
@@ -63,6 +92,12 @@ class Attempt(msgspec.Struct, frozen=True):
     reason: str | None
     reason_key: str | None
     reason_args: dict[str, Any] | None
+    last_line: str | None = None
+
+
+def in_short(attempts: list[Attempt]) -> list[Attempt]:
+    """Those that are kept of a task's attempts, the newest last: how it began, and what was lately."""
+    return attempts if len(attempts) <= KEPT + 1 else [attempts[0], *attempts[-KEPT:]]
 
 
 def part_on(parts: Iterable[Part], node: str) -> Part | None:

@@ -9,11 +9,13 @@ what the table says is skipped when it comes to the top. Whose group it is, is t
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+import itertools
+from collections.abc import Container, Iterable, Iterator
+from typing import TypeAlias
 
 import msgspec
 
-from master.core.request import Demand, Request, request_of
+from master.core.request import Demand, Request, demand_of, request_of
 from master.core.task import QUEUED, Task
 
 FEW = 4
@@ -38,16 +40,23 @@ class Order(msgspec.Struct, frozen=True, order=True, gc=False):
 
 def order_of(task: Task) -> Order:
     """The sort key of the queue. Nothing else decides who stands before whom."""
-    position = task.position if task.position is not None else float(task.id)
+    position = task.position if task.position is not None else task.id
     return Order(not task.forced, not task.urgent, -task.priority, position, task.id)
 
 
 class Backlog:
-    """Add, discard, look at the first of each group, walk through one."""
+    """Add, discard, look at the first of each group, walk through one. `projects`, `arrays`: those whose tasks are
+    groups of their own; who changes them files these anew."""
 
     def __init__(self) -> None:
-        self._groups: dict[Request, dict[str, _Group]] = {}
+        self.projects: Container[str] = ()
+        self.arrays: Container[int] = ()
+        self._wishes: dict[Request, _Wish] = {}
+        self._serial = itertools.count()
         self._entries: dict[int, tuple[_Group, Order]] = {}
+        self._looking: set[Request] = set()
+        self.apart: frozenset[int] = frozenset()
+        """Tasks of which something else is to be said than of others that ask for the same."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -58,18 +67,37 @@ class Backlog:
     def add(self, task: Task) -> None:
         """File a task; filing it again (after an edit or a move) replaces the old entry."""
         request, order = request_of(task), order_of(task)
-        owners = self._groups.get(request)
-        if owners is None:
-            owners = self._groups[request] = {}
-        group = owners.get(task.owner)
+        wish = self._wishes.get(request)
+        if wish is None:
+            wish = self._wishes[request] = _Wish()
+            if request.looks:
+                self._looking.add(request)
+        asker: _Asker = task.owner
+        if task.array is not None or task.over_quota or task.project or task.is_allocation:
+            asker = self._asker(task)
+        group = wish.groups.get(asker)
         if group is None:
-            group = owners[task.owner] = _Group(Demand(task.owner, request))
+            group = wish.groups[asker] = _Group(demand_of(task, self.projects, self.arrays))
+        if not group.fresh:
+            wish.fresh.append(group)
         group.fresh.append(order)
         self._entries[task.id] = (group, order)
+
+    def _asker(self, task: Task) -> _Asker:
+        array = task.array.id if task.array is not None and task.array.id in self.arrays else 0
+        project = task.project if task.project in self.projects else ""
+        if not (array or task.over_quota or project or task.is_allocation):
+            return task.owner
+        return task.owner, project, task.over_quota, array, task.is_allocation
 
     def discard(self, task_id: int) -> None:
         """Take a task out; harmless if it is not here."""
         self._entries.pop(task_id, None)
+
+    @property
+    def looks(self) -> bool:
+        """May a task be waiting for what samples tell of GPUs?"""
+        return bool(self._looking)
 
     def group_of(self, task_id: int) -> Demand | None:
         """The demand under which a task is filed."""
@@ -84,14 +112,14 @@ class Backlog:
     def alike(self, tasks: Iterable[Task]) -> dict[Demand | int, list[int]]:
         """The ids of the queued ones of these tasks, by their demands; of one that is not here, for it is not room on
         a node that it waits for, by its id."""
-        entry_of = self._entries.get
+        entry_of, apart = self._entries.get, self.apart
         found: dict[Demand | int, list[int]] = {}
         before: _Group | None = None
         same: list[int] = []
         for task in tasks:
             number = task.id
             entry = entry_of(number)
-            if entry is None:
+            if entry is None or (apart and number in apart):
                 if task.state in QUEUED:
                     found[number] = [number]
                 continue
@@ -101,21 +129,35 @@ class Backlog:
             same.append(number)
         return found
 
+    def wishes(self) -> Iterator[Order]:
+        """Of those that ask for the same the first one, be they whose they may; wishes that nobody has are dropped."""
+        for request, wish in list(self._wishes.items()):
+            order = self._first_of(wish)
+            if order is None:
+                del self._wishes[request]
+                self._looking.discard(request)
+            else:
+                yield order
+
+    def groups_of(self, request: Request) -> Iterator[tuple[Order, Demand]]:
+        """The first task of each group that asks for this; groups that ran empty are dropped."""
+        wish = self._wishes.get(request)
+        for asker, group in list(wish.groups.items()) if wish is not None else ():
+            order = self._first(group)
+            if order is not None:
+                yield order, group.demand
+            elif wish is not None:
+                del wish.groups[asker]
+
     def groups(self) -> Iterator[tuple[Order, Demand]]:
-        """The first task of each group that has one; groups that ran empty are dropped."""
-        for request, owners in list(self._groups.items()):
-            for owner, group in list(owners.items()):
-                order = self._first(group)
-                if order is None:
-                    del owners[owner]
-                else:
-                    yield order, group.demand
-            if not owners:
-                del self._groups[request]
+        """The first task of each group that has one."""
+        for request in list(self._wishes):
+            yield from self.groups_of(request)
 
     def following(self, demand: Demand) -> Iterator[Order]:
         """The entries of a group, in order. Nothing may be added while this is walked."""
-        group = self._groups.get(demand.request, {}).get(demand.owner)
+        wish = self._wishes.get(demand.request)
+        group = wish.groups.get(_asker_of(demand)) if wish is not None else None
         heap = group.in_order() if group is not None else []
         ahead = [(heap[0], 0)] if heap else []
         while ahead:
@@ -134,19 +176,69 @@ class Backlog:
             heapq.heappop(heap)
         return None
 
+    def _first_of(self, wish: _Wish) -> Order | None:
+        """The first of all its groups. Each has its first among the heads, or is fresh; what was the first and is no
+        more is found out when it comes to the top."""
+        if wish.fresh:
+            fresh, wish.fresh = wish.fresh, []
+            for group in fresh:
+                self._put_head(wish, group)
+        while wish.heads:
+            order, _, group = wish.heads[0]
+            if self._is_filed(order):
+                return order
+            heapq.heappop(wish.heads)
+            if group.head is order:  # else it was passed by one that came later, and has its place
+                group.head = None
+                self._put_head(wish, group)
+        return None
+
+    def _put_head(self, wish: _Wish, group: _Group) -> None:
+        order = self._first(group)
+        if (
+            order is not None and order is not group.head
+        ):  # once: a queue that grows task by task would have a head each
+            group.head = order
+            heapq.heappush(wish.heads, (order, next(self._serial), group))
+
     def _is_filed(self, order: Order) -> bool:
         """Is it this very entry that holds? One that was filed again, be it with the same words, has another."""
         entry = self._entries.get(order.id)
         return entry is not None and entry[1] is order
 
 
-class _Group:
-    """The orders of one demand: a heap, and what came since somebody looked."""
+_Asker: TypeAlias = "str | tuple[str, str, bool, int, bool]"
+"""Who asks: the owner, mostly; else owner, project, whether no quota holds, of which array, and whether to hold it
+under a name."""
 
-    __slots__ = ("demand", "fresh", "heap")
+
+def _asker_of(demand: Demand) -> _Asker:
+    if demand.project or demand.over_quota or demand.array or demand.is_allocation:
+        return demand.owner, demand.project, demand.over_quota, demand.array, demand.is_allocation
+    return demand.owner
+
+
+class _Wish:
+    """The groups that ask for the same, by who asks; `heads`: a heap of their firsts; `fresh`: groups to which
+    something came since somebody looked."""
+
+    __slots__ = ("fresh", "groups", "heads")
+
+    def __init__(self) -> None:
+        self.groups: dict[_Asker, _Group] = {}
+        self.heads: list[tuple[Order, int, _Group]] = []
+        self.fresh: list[_Group] = []
+
+
+class _Group:
+    """The orders of one demand: a heap, and what came since somebody looked. `head`: the one by which it stands among
+    the heads of its wish."""
+
+    __slots__ = ("demand", "fresh", "head", "heap")
 
     def __init__(self, demand: Demand) -> None:
         self.demand = demand
+        self.head: Order | None = None
         self.heap: list[Order] = []
         self.fresh: list[Order] = []
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
 from master.core.law import TRANSITIONS, Event, State, check
+from master.core.nothing import NO_LIST
 from master.core.outcome import Pending
 from master.core.task import ACTIVE, ENDED, QUEUED, Task, TaskState, give_reason
 from wire.errors import NotFoundError
@@ -39,6 +40,21 @@ class IllegalTransitionError(Exception):
     """A defect of ours: some code tried to move a task in a way that the law does not allow."""
 
 
+class _Told(dict[State, tuple[Moved, ...]]):
+    """Who is told of moves from one state, by where they lead. Found out when the first one leads there: most never
+    happen, and whoever starts a master waits for as many questions as there are pairs of states and listeners."""
+
+    def __init__(self, before: State, listeners: Sequence[Listener]) -> None:
+        super().__init__()
+        self._before = before
+        self._listeners = listeners
+
+    def __missing__(self, after: State) -> tuple[Moved, ...]:
+        told = tuple(one.moved for one in self._listeners if one.concerns(self._before, after))
+        self[after] = told
+        return told
+
+
 class Book:
     """The tasks by id, how many there are in each state, and the next id."""
 
@@ -47,25 +63,26 @@ class Book:
         self.counts: Counter[TaskState] = Counter()
         self.next_id = 1
         self._pending = pending
-        self._told: dict[State, dict[State, tuple[Moved, ...]]] = {
-            before: dict.fromkeys(ANYWHERE, ()) for before in ANYWHERE
-        }
+        self._listeners: list[Listener] = []
+        self._told = {before: _Told(before, self._listeners) for before in ANYWHERE}
 
     def listen(self, listener: Listener) -> None:
         """From now on this one is told, too, behind those that were named before."""
-        for before, told in self._told.items():
-            for after in ANYWHERE:
-                if listener.concerns(before, after):
-                    told[after] += (listener.moved,)
+        self._listeners.append(listener)
+        for told in self._told.values():
+            told.clear()
 
     def load(self, tasks: Mapping[int, Task], next_id: int) -> None:
         """Take over what was written down. Of those that have ended nobody is told: there is nothing to do for them."""
         self.tasks.update(tasks)
         self.next_id = next_id
         self.counts.update(task.state for task in tasks.values())
+        told = self._told[None]
         for task in tasks.values():
-            if task.state not in ENDED:
-                self._tell(task, None, task.state)
+            state = task.state
+            if state not in ENDED:
+                for moved in told[state]:
+                    moved(task, None, state)
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -134,18 +151,22 @@ class Book:
             moved(task, before, state)
 
     def queue_again(self, task: Task) -> None:
-        """One that has ended waits again; its last attempt is one of the earlier ones from now on."""
+        """One that has ended waits again; its last attempt is one of the earlier ones from now on, and it may be tried
+        again as often as at first."""
         before = self._set(task, TaskState.WAITING)
         task.close_attempt()
         task.forced = False
-        task.unstarted = []
+        task.unstarted = NO_LIST
+        task.retries = task.resizes = 0
+        task.ran_s = 0.0
+        task.not_before, task.eligible_at = task.begin_at, None
         self._tell(task, before, TaskState.WAITING)
 
-    def attempt_again(self, task: Task, now: float, reason: Message) -> None:
-        """Its attempt is over, at `now` and for this reason, and it waits for another one. Whoever listens gives back
-        first what it held."""
+    def attempt_again(self, task: Task, at: float, reason: Message | None) -> None:
+        """Its attempt ended at `at`, for this reason, and it waits for another one. Whoever listens gives back first
+        what it held."""
         self.move(task, TaskState.WAITING)
-        task.ended_at = now
+        task.ended_at = at
         give_reason(task, reason)
         task.close_attempt()
 

@@ -11,14 +11,21 @@ from types import MappingProxyType
 
 from msgspec.structs import replace
 
+from master.core.allocations import Allocations
+from master.core.arrays import Array, Arrays
 from master.core.attempt import AskedEnd
 from master.core.book import Book
 from master.core.dependencies import Dependencies
 from master.core.dispatch import Dispatch
 from master.core.inventory import request_of
 from master.core.law import Event
+from master.core.learned import Learned
 from master.core.nodes import Nodes
-from master.core.task import ENDED, QUEUED, Task, TaskState, Wish
+from master.core.nothing import NO_LIST
+from master.core.quotas import Quotas
+from master.core.request import demand_of
+from master.core.task import ENDED, HELD, QUEUED, WAITING, Task, TaskState, Wish
+from master.core.tuning import Tuning
 from master.core.waiting import Waiting
 from wire.errors import LimitError
 from wire.message import Message
@@ -27,7 +34,7 @@ NO_PAST: Mapping[int, TaskState] = MappingProxyType({})
 
 
 class ClientEvents:
-    """`waiting_limit`: how many tasks may wait."""
+    """Each is a method, and raises what forbids it."""
 
     def __init__(
         self,
@@ -37,14 +44,22 @@ class ClientEvents:
         nodes: Nodes,
         dispatch: Dispatch,
         *,
-        waiting_limit: int,
+        arrays: Arrays,
+        allocations: Allocations,
+        quotas: Quotas,
+        learned: Learned,
+        tuning: Tuning,
     ) -> None:
         self._book = book
         self._dependencies = dependencies
         self._waiting = waiting
         self._nodes = nodes
         self._dispatch = dispatch
-        self._waiting_limit = waiting_limit
+        self._arrays = arrays
+        self._allocations = allocations
+        self._quotas = quotas
+        self._learned = learned
+        self._tuning = tuning
 
     def submit(self, drafts: list[Task], now: float, past: Mapping[int, TaskState] = NO_PAST) -> list[Task]:
         """File new tasks: all of them or, with an error, none. Ids are given here. `past`: how predecessors ended that
@@ -52,9 +67,9 @@ class ClientEvents:
         self._check_limit(len(drafts))
         checked = None
         for draft in drafts:
-            wish = (request_of(draft), draft.after)
-            if wish != checked:
-                self._nodes.check_possible(wish[0])
+            wish = (demand_of(draft), draft.after) if len(drafts) > 1 else None  # which costs as much as to check one
+            if wish is None or wish != checked:
+                self._check_possible(draft)
                 if draft.after:
                     self._dependencies.check(draft, past)
                 checked = wish
@@ -71,7 +86,7 @@ class ClientEvents:
     ) -> list[Task]:
         """File one task per command, all else as in `draft`."""
         self._check_limit(len(commands))
-        self._nodes.check_possible(request_of(draft))
+        self._check_possible(draft)
         self._dependencies.check(draft, past)
         drafts = []
         for number, command in enumerate(commands, self._book.next_id):
@@ -79,21 +94,52 @@ class ClientEvents:
         self._file(drafts, now)
         return drafts
 
-    def edit(self, edited: Task, past: Mapping[int, TaskState] = NO_PAST) -> Task:
-        """Replace a queued task by its edited copy; an ended one queues again with it. `past`: as for `submit`."""
+    def submit_array(
+        self,
+        drafts: list[Task],
+        now: float,
+        past: Mapping[int, TaskState] = NO_PAST,
+        *,
+        cap: int | None = None,
+        max_fails: int | None = None,
+    ) -> list[Task]:
+        """File the tasks of an array, which ask for the same, and each of which has its place (`array`) with the id
+        that is next. At most `cap` of them run at once; after `max_fails` failures the rest is held."""
+        self._check_limit(len(drafts))
+        self._check_possible(drafts[0])
+        self._dependencies.check(drafts[0], past)
+        indices = [draft.array.index for draft in drafts if draft.array is not None]
+        array = Array(self._book.next_id, len(drafts), cap, max_fails, least=min(indices), greatest=max(indices))
+        self._arrays.begin(array)
+        self._file(drafts, now)
+        return drafts
+
+    def edit(self, edited: Task, past: Mapping[int, TaskState] = NO_PAST, *, last: bool = False) -> Task:
+        """Replace a queued task by its edited copy; an ended one queues again with it, as `retry` has it. `past`: as
+        for `submit`."""
         task = self._book.admit(Event.EDIT, edited.id)
-        again, request = task.state in ENDED, request_of(edited)
-        if again or request != request_of(task):
-            self._nodes.check_possible(request)
+        again = task.state in ENDED
+        asks_otherwise = request_of(edited) != request_of(task)
+        # Where an admin passed the quotas, he meant what it asked for then.
+        over_quota = edited.over_quota = task.over_quota and not asks_otherwise
+        if again or asks_otherwise or edited.project != task.project:
+            self._check_possible(edited)
+        elif edited.is_allocation and edited.name != task.name:
+            self._allocations.check(edited)
         after_changed = edited.after != task.after
         if after_changed:
             self._dependencies.check(edited, past)
+        begin_changed = edited.begin_at != task.begin_at
         for name in Wish.__struct_fields__:
             setattr(task, name, getattr(edited, name))
+        task.over_quota = over_quota
         if after_changed:
             self._dependencies.begin(task)
+        if begin_changed:
+            task.not_before = task.begin_at
+        self._learned.fill_in(task)
         if again:
-            self._book.queue_again(task)
+            self._queue_again(task, last=last)
         else:
             self._book.changed(task)
         return task
@@ -105,15 +151,25 @@ class ClientEvents:
         if task.state in QUEUED:
             self._book.end(task, TaskState.CANCELLED, now, reason)
             return True
+        if task.is_allocation:
+            return self._allocations.end(task, AskedEnd("cancel", by), now)
         self._dispatch.kill(task, AskedEnd("cancel", by))
         return False
 
-    def retry(self, task_id: int) -> Task:
-        """Queue an ended task again: a new attempt of the same task."""
+    def retry(self, task_id: int, *, last: bool = False) -> Task:
+        """Queue an ended task again: a new attempt of the same task. It has the place that it had, or, `last`, that of
+        one that is new."""
         task = self._book.admit(Event.RETRY, task_id)
-        self._nodes.check_possible(request_of(task))
-        self._book.queue_again(task)
+        self._check_possible(task)
+        self._learned.fill_in(task)
+        self._queue_again(task, last=last)
         return task
+
+    def _queue_again(self, task: Task, *, last: bool) -> None:
+        if last:
+            task.forced = False
+            self._waiting.put_last(task)
+        self._book.queue_again(task)
 
     def remove(self, task_id: int, now: float, *, successors: bool = False) -> list[int]:
         """Forget a task that waits or has ended; with `successors` also all that wait for it, directly or not."""
@@ -128,23 +184,25 @@ class ClientEvents:
     def hold(self, task_id: int) -> Task:
         """Keep a waiting task from starting until it is released."""
         task = self._book.admit(Event.HOLD, task_id)
-        if task.state is TaskState.WAITING:
-            self._book.move(task, TaskState.HELD)
+        if task.state is WAITING:
+            self._book.move(task, HELD)
         return task
 
     def release(self, task_id: int) -> Task:
         """Let a held task wait again."""
         task = self._book.admit(Event.RELEASE, task_id)
-        self._book.move(task, TaskState.WAITING)
+        self._book.move(task, WAITING)
         return task
 
-    def force(self, task_id: int) -> Task:
-        """Start a queued task as soon as it fits: before all others, whatever holds it or comes before it."""
+    def force(self, task_id: int, *, over_quota: bool = False) -> Task:
+        """Start a queued task as soon as it fits: before all others, whatever holds it or comes before it, and whatever
+        time it waits for; with `over_quota` whatever the quotas, too."""
         task = self._book.admit(Event.FORCE, task_id)
+        task.over_quota = task.over_quota or over_quota
         self._dependencies.drop(task)
-        task.forced = True
-        if task.state is TaskState.HELD:
-            self._book.move(task, TaskState.WAITING)
+        task.forced, task.not_before = True, None
+        if task.state is HELD:
+            self._book.move(task, WAITING)
         else:
             self._book.changed(task)
         return task
@@ -166,15 +224,27 @@ class ClientEvents:
         for task_id in task_ids:
             self._book.remove(self._book.admit(Event.ARCHIVE, task_id))
 
+    def _check_possible(self, task: Task) -> None:
+        if task.is_allocation or task.within is not None:
+            self._allocations.check(task)
+        self._nodes.check_possible(request_of(task))
+        if self._quotas.has_any:
+            self._quotas.check_possible(demand_of(task))
+
     def _check_limit(self, more: int) -> None:
-        waiting = self._book.counts[TaskState.WAITING] + self._book.counts[TaskState.HELD]
-        if waiting + more > self._waiting_limit:
-            raise LimitError(Message("queue_full", waiting=waiting, most=self._waiting_limit))
+        waiting = self._book.counts[WAITING] + self._book.counts[HELD]
+        most = self._tuning.settings.limits.waiting_tasks
+        if waiting + more > most:
+            raise LimitError(Message("queue_full", waiting=waiting, most=most))
 
     def _file(self, drafts: list[Task], now: float) -> None:
         for draft in drafts:
             if draft.after:
-                draft.waits_for = self._dependencies.unmet(draft)
+                draft.waits_for = self._dependencies.unmet(draft) or NO_LIST
+            if draft.begin_at is not None:
+                draft.not_before = draft.eligible_at = max(draft.begin_at, now)
+            if draft.share:
+                self._learned.fill_in(draft)
         self._book.file(drafts, now)
         for draft in drafts:
             if draft.waits_for:

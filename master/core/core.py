@@ -15,26 +15,43 @@ from types import MappingProxyType
 
 import msgspec
 
+from master.core.allocation_size import AllocationSize
+from master.core.allocations import Allocations
 from master.core.answers import Answers
+from master.core.arrays import Arrays
 from master.core.book import Book
 from master.core.client_events import ClientEvents
 from master.core.dependencies import Dependencies
 from master.core.dispatch import Dispatch, NewLaunchId
+from master.core.endings import Endings
+from master.core.giving_up import GivingUp
 from master.core.gpus import Gpus
 from master.core.health import Health
 from master.core.inventory import NodeSpec
+from master.core.learned import Learned
 from master.core.machines import Machines
-from master.core.nodes import Nodes
+from master.core.nodes import NONE_OWNED, Nodes
 from master.core.notes import Notes
 from master.core.outcome import Pending
+from master.core.outgrown import OutgrownShares
+from master.core.owned import OwnTasks
 from master.core.owners import Owners
+from master.core.pausing import Pausing
 from master.core.people import People
+from master.core.projects import Projects
+from master.core.quotas import Quotas
 from master.core.reconcile import Reconciliation
+from master.core.refusals import Refusals
 from master.core.remnants import Remnants
+from master.core.reservations import Hold, Reservation
 from master.core.task import Task
+from master.core.task_access import TaskAccess
 from master.core.telling import Telling
+from master.core.tuning import Tuning
 from master.core.waiting import Waiting
+from master.settings import Settings
 
+NOTHING_SAID = Settings()
 NO_PIECES: Mapping[str, msgspec.Raw] = MappingProxyType({})
 
 
@@ -44,79 +61,166 @@ class InconsistentError(Exception):
 
 class Core:
     """The state and everything that can happen to it. `new_launch_id(task_id, attempt)` makes an id that was never used
-    before; `waiting_limit`: how many tasks may wait. `unsaved`: tasks whose newest change could not be written yet,
-    filled by whoever writes."""
+    before; `conf`: what conf.json says of what can be set at run time; `licences`: how many of which there are.
+    `unsaved`: tasks whose newest change could not be written yet, filled by whoever writes."""
 
-    def __init__(self, specs: tuple[NodeSpec, ...], new_launch_id: NewLaunchId, *, waiting_limit: int) -> None:
+    def __init__(
+        self,
+        specs: tuple[NodeSpec, ...],
+        new_launch_id: NewLaunchId,
+        conf: Settings = NOTHING_SAID,
+        *,
+        licences: Mapping[str, int] = NONE_OWNED,
+    ) -> None:
         # The parts, each with those that it stands on.
         self._pending = pending = Pending()
+        self.tuning = tuning = Tuning(conf, pending)
         self._book = book = Book(pending)
         self._answers = answers = Answers(pending)
-        self._dependencies = dependencies = Dependencies(book)
-        self._waiting = waiting = Waiting(book, pending)
-        self._nodes = nodes = Nodes(specs, book, pending)
+        self._waiting = waiting = Waiting(book, pending, tuning)
+        self.people = people = People(pending)
+        self._projects = projects = Projects(pending)
+        self.arrays = arrays = Arrays(book, waiting, pending)
+        self.dependencies = dependencies = Dependencies(book, arrays)
+        self.quotas = quotas = Quotas(book, waiting, people, projects, arrays, tuning=tuning, pending=pending)
+        self._nodes = nodes = Nodes(specs, book, pending, licences)
         self._notes = notes = Notes(nodes, pending)
-        gpus = Gpus(book, nodes, notes, pending)
-        machines = Machines(book, nodes)
-        health = Health(book, nodes, notes, pending)
-        remnants = Remnants(nodes, pending)
+        self._refusals = refusals = Refusals(book)
+        health = Health(refusals, nodes, notes, pending)
+        machines, remnants = Machines(book, nodes), Remnants(nodes, pending)
+        self.learned = learned = Learned(book)
+        self.allocations = allocations = Allocations(book, nodes.inventory, pending)
+        endings = Endings(book, waiting, people, arrays, tuning, inventory=nodes.inventory, refusals=refusals)
         self._dispatch = dispatch = Dispatch(
-            book, nodes, waiting=waiting, health=health, remnants=remnants, pending=pending, new_launch_id=new_launch_id
+            book,
+            nodes,
+            waiting=waiting,
+            endings=endings,
+            learned=learned,
+            allocations=allocations,
+            health=health,
+            refusals=refusals,
+            remnants=remnants,
+            pending=pending,
+            quotas=quotas,
+            tuning=tuning,
+            new_launch_id=new_launch_id,
         )
-        reconciliation = Reconciliation(book, nodes, dispatch, remnants, pending)
-        clients = ClientEvents(book, dependencies, waiting, nodes, dispatch, waiting_limit=waiting_limit)
-        telling = Telling(book, nodes, dispatch)
-        self.people = People(pending)
-        owners = Owners(book, self.people)
+        gpus = Gpus(book, nodes, notes, pending, waiting.backlog, outgrown=OutgrownShares(book, tuning, dispatch.kill))
+        pausing = Pausing(book, nodes, dispatch, pending)
+        reconciliation = Reconciliation(
+            book, nodes, dispatch, pausing=pausing, endings=endings, remnants=remnants, pending=pending
+        )
+        clients = ClientEvents(
+            book,
+            dependencies,
+            waiting,
+            nodes,
+            dispatch,
+            arrays=arrays,
+            allocations=allocations,
+            learned=learned,
+            quotas=quotas,
+            tuning=tuning,
+        )
+        telling = Telling(book, nodes, dispatch, waiting, quotas=quotas, learned=learned, outgrown=gpus.outgrown)
+        self._own_tasks = own_tasks = OwnTasks(book.tasks)
+        owners, access = Owners(book, people, own_tasks), TaskAccess(dispatch, people)
 
-        # Who is told what happens to tasks, in this order: the last one moves others in turn.
-        for listener in (nodes, dispatch, waiting, dependencies):
+        # Who is told what happens to tasks, in this order: the last two move others in turn, each in ways that do not
+        # concern the other.
+        for listener in (
+            nodes, dispatch, pausing, quotas, access, waiting, learned, allocations, dispatch.elastic, refusals,
+            gpus.outgrown, own_tasks, dependencies, arrays
+        ):  # fmt: skip
             book.listen(listener)
 
         # What may be looked at.
         self.unsaved: set[int] = set()
         self.tasks, self.counts, self.find, self.oldest_ended = book.tasks, book.counts, book.find, book.oldest_ended
-        self.backlog, self.standing = waiting.backlog, waiting.standing
-        self.queue, self.queued = waiting.queue, waiting.queued
+        self.backlog, self.standing, self.later = waiting.backlog, waiting.standing, waiting.later
+        self.queue, self.queued, self.projects = waiting.queue, waiting.queued, projects.known
         self.inventory, self.node, self.active = nodes.inventory, nodes.find, nodes.active
-        self.answered, self.notes, self.large_logs = answers.given, notes.of, dispatch.large_logs
-        self.warnings, self.reason, self.why_it_waits = telling.warnings, telling.reason, telling.why_it_waits
-        self.warn, self.warned = telling.warn, telling.warned
-        self.warning, self.what_looks_wrong = telling.warning, telling.what_looks_wrong
+        self.answered, self.notes, self.some_may_be_warned = answers.given, notes.of, telling.some_may_be_warned
+        self.why_it_waits, self.wait, self.ends_of = telling.why_it_waits, telling.wait, telling.ends_of
+        self.reason, self.warnings, self.warn = telling.reason, telling.warnings, telling.warn
+        self.warned, self.warning, self.what_looks_wrong = telling.warned, telling.warning, telling.what_looks_wrong
 
         # What the engine does.
         self.has_outcome, self.take_outcome, self.number = pending.has_outcome, pending.take, pending.number
-        self.remember_answer = answers.remember
         self.plan, self.carry_out, self.woken = dispatch.plan, dispatch.carry_out, dispatch.woken
-        self.recall, self.drop_archived = clients.recall, clients.drop_archived
+        self.recall, self.drop_archived, self.remember_answer = clients.recall, clients.drop_archived, answers.remember
 
         # What clients ask for tasks.
         self.submit, self.submit_many, self.edit = clients.submit, clients.submit_many, clients.edit
+        self.submit_array, self.edit_array = clients.submit_array, arrays.edit
         self.hold, self.release, self.force, self.move = clients.hold, clients.release, clients.force, clients.move
-        self.cancel, self.retry, self.remove = clients.cancel, clients.retry, clients.remove
+        self.pause, self.resume_task, self.cancel = pausing.pause, pausing.resume, clients.cancel
+        self.retry, self.remove, self.release_allocation = clients.retry, clients.remove, allocations.release
+        self._hand_on_sizes(AllocationSize(book, allocations, pending, dispatch.look_around))
 
-        # What becomes of tasks with their owners.
+        # What becomes of tasks with their owners and projects.
         self.owners, self.disable_user, self.enable_user = owners.names, owners.disable, owners.enable
         self.claim, self.give_to, self.remove_user = owners.claim, owners.give, owners.remove
+        self.tasks_of, self.edit_project, self.token_holder = own_tasks.of, quotas.edit_project, access.holder
+
+        # What agents tell, and what people decide about nodes.
+        self.stands, self.reconcile = pausing.told, reconciliation.reconcile
+        self._hand_on_nodes(
+            nodes,
+            notes,
+            health=health,
+            gpus=gpus,
+            machines=machines,
+            giving_up=GivingUp(book, nodes, dispatch, allocations, remnants),
+        )
+
+    def _hand_on_sizes(self, sizes: AllocationSize) -> None:
+        self.grow_allocation, self.shrink_allocation = sizes.grow, sizes.shrink
+
+    def _hand_on_nodes(
+        self, nodes: Nodes, notes: Notes, *, health: Health, gpus: Gpus, machines: Machines, giving_up: GivingUp
+    ) -> None:
+        dispatch = self._dispatch
+        self.snapshot = dispatch.snapshot
 
         # What people decide about nodes.
-        self.drain, self.resume, self.give_up = notes.drain, health.resume, dispatch.give_up
+        self.drain, self.resume = notes.drain, health.resume
+        self.give_up, self.give_up_account, self.silent_accounts = giving_up.node, giving_up.account, giving_up.silent
         self.set_stopped, self.set_tokens, self.forget_note = notes.set_stopped, notes.set_tokens, notes.forget
-        self.set_aside, self.return_gpu = gpus.set_aside, gpus.give_back
+        self.set_as_owners, self.set_aside, self.return_gpu = notes.set_as_owners, gpus.set_aside, gpus.give_back
 
         # What agents tell, and what is found out of them and of the links to them.
+        self.checkpoint_seen = dispatch.checkpoint_seen
         self.started, self.exited, self.log_grows = dispatch.started, dispatch.exited, dispatch.log_grows
-        self.reconcile = reconciliation.reconcile
         self.node_state, self.forget_facts, self.node_load = nodes.link_changed, nodes.forget_facts, nodes.load_told
         self.cordon, self.rested, self.reserve = nodes.cordon, health.rested, nodes.reserve
-        self.same_machine, self.stranger = machines.same, machines.stranger
+        self.same_machine, self.stranger, self.tokens_told = machines.same, machines.stranger, nodes.tokens_told
         self.adoptable, self.adopted = machines.adoptable, machines.adopted
+        self.account_state, self.forget_account = nodes.account_changed, nodes.forget_account
+        self.keep_apart = nodes.keep_apart
+        self.want_account, self.account_elsewhere = nodes.want_account, machines.elsewhere
         self.gpus_seen, self.gpus_expected, self.gpus_unseen = gpus.seen, gpus.expected, gpus.unseen
+
+    @property
+    def settings(self) -> Settings:
+        """What is set now."""
+        return self.tuning.settings
 
     @property
     def next_id(self) -> int:
         """The id that the next task gets."""
         return self._book.next_id
+
+    @property
+    def reservations(self) -> tuple[Reservation, ...]:
+        """For which tasks room is kept."""
+        return self._dispatch.reservations
+
+    @property
+    def holds(self) -> Mapping[str, Hold]:
+        """What is kept on which node for tasks that have a reservation."""
+        return self._dispatch.holds
 
     @property
     def touched(self) -> int:
@@ -137,11 +241,18 @@ class Core:
     ) -> None:
         """Take over what the store found: tasks, answers, and the pieces of state that are not tasks. Called once,
         before any event."""
+        self.tuning.load(pieces)
         self._notes.load(pieces)
         self.people.load(pieces)
+        self._projects.load(pieces)
+        self.arrays.load(pieces)
         self._answers.given.update(answered)
         self._book.load(tasks, next_id)
-        self._dependencies.load()
+        self.arrays.count(tasks.values())
+        self._refusals.load(tasks.values())
+        self._dispatch.load(pieces)
+        self.dependencies.load()
+        self.learned.load(tasks.values())
 
     def set_nodes(self, specs: tuple[NodeSpec, ...]) -> None:
         """The registry says this now. Nodes come, change, or leave: at once when idle, else after their last task."""
@@ -157,7 +268,10 @@ class Core:
     def sanity_check(self) -> None:
         """Raises InconsistentError where the parts differ from what the tasks' states say. Looks at every task: for
         tests, and for what was loaded."""
-        parts = (self._book, self._nodes, self._dispatch, self._waiting, self._dependencies)
+        parts = (
+            self._book, self._nodes, self._dispatch, self.arrays, self.allocations, self.quotas, self._waiting,
+            self.dependencies, self._refusals, self._own_tasks,
+        )  # fmt: skip
         found = [told for part in parts for told in part.discrepancies()]
         if found:
             raise InconsistentError("; ".join(found))

@@ -7,21 +7,27 @@ down the chain. Of a task `waits_for` is what is left of `after`.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from master.core.arrays import Arrays
 from master.core.book import Book
 from master.core.law import State
+from master.core.nothing import NO_LIST
 from master.core.task import ENDED, QUEUED, After, Task, TaskState
 from wire.errors import BadRequestError, ConflictError, NotFoundError
 from wire.message import Message
 
 
 class Dependencies:
-    """The successors of each task that has some."""
+    """The successors of each task that has some, and those of each array as a whole, of which it is counted how many
+    tasks have not ended: thousands of them are one predecessor."""
 
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: Book, arrays: Arrays) -> None:
         self._book = book
+        self._arrays = arrays
         self._successors: dict[int, set[int]] = {}
+        self._behind_arrays: dict[int, set[int]] = {}
+        self._left: dict[int, int] = {}
         self._ended: deque[Task] = deque()
         self._is_settling = False
 
@@ -29,6 +35,9 @@ class Dependencies:
         """May it wait for these? Raises NotFoundError, BadRequestError for a circle, ConflictError for what can never
         be met. `past`: how those ended that are in the monthly files."""
         for after in task.after:
+            if after.array:
+                self._check_array(task, after)
+                continue
             before = self._book.tasks.get(after.id)
             state = past.get(after.id) if before is None else before.state
             if state is None:
@@ -38,96 +47,152 @@ class Dependencies:
             if state in ENDED and not _met_by(after.on, state):
                 raise ConflictError(Message("never_met", id=after.id, state=state, on=after.on))
 
+    def _check_array(self, task: Task, after: After) -> None:
+        members = list(self._arrays.tasks(after.id))
+        if not members:
+            raise NotFoundError(Message("no_array", id=after.id))
+        if task.id and self._is_behind(members, task.id):
+            raise BadRequestError(Message("waits_in_circle", id=task.id, other=after.id))
+        for one in members:
+            if one.state in ENDED and not _met_by(after.on, one.state):
+                raise ConflictError(Message("never_met", id=one.id, state=one.state, on=after.on))
+
     def unmet(self, task: Task) -> list[After]:
         """What of its `after`, which was checked, is still to come."""
-        before = ((after, self._book.tasks.get(after.id)) for after in task.after)
-        return [after for after, other in before if other is not None and other.state not in ENDED]
+        return [after for after in task.after if any(True for _ in self.awaited(after))]
+
+    def awaited(self, after: After) -> Iterator[Task]:
+        """The tasks of a predecessor that have not ended."""
+        before = self._book.tasks.get(after.id)
+        members = self._arrays.tasks(after.id) if after.array else () if before is None else (before,)
+        return (one for one in members if one.state not in ENDED)
 
     def begin(self, task: Task) -> None:
         """Let a queued task wait for what stands in its `after` now."""
         self.drop(task)
-        task.waits_for = self.unmet(task)
+        task.waits_for = self.unmet(task) or NO_LIST
         self.link(task)
 
     def link(self, task: Task) -> None:
         """A task that is filed waits for what stands in its `waits_for`."""
         for after in task.waits_for:
-            self._successors.setdefault(after.id, set()).add(task.id)
+            if not after.array:
+                self._successors.setdefault(after.id, set()).add(task.id)
+                continue
+            self._behind_arrays.setdefault(after.id, set()).add(task.id)
+            if after.id not in self._left:
+                self._left[after.id] = sum(1 for _ in self.awaited(after))
 
     def drop(self, task: Task) -> None:
         """It waits for nobody any more."""
         for after in task.waits_for:
-            self._unlink(after.id, task)
-        task.waits_for = []
+            self._unlink(after, task)
+        task.waits_for = NO_LIST
 
     def chain(self, task_id: int) -> list[int]:
         """The task and all that wait for it, directly or not: each behind one that it waits for."""
-        found = [task_id]
-        for one in found:
-            found += sorted(self._successors.get(one, set()) - set(found))
-        return found
+        found = {task_id: None}
+        ahead = deque(found)
+        while ahead:
+            fresh = [one for one in sorted(self._waiting_for(ahead.popleft())) if one not in found]
+            found.update(dict.fromkeys(fresh))
+            ahead += fresh
+        return list(found)
+
+    def _waiting_for(self, task_id: int) -> set[int]:
+        """Those that wait for a task, or for all of its array."""
+        task = self._book.tasks[task_id]
+        behind = set() if task.array is None or task.state in ENDED else self._behind_arrays.get(task.array.id, set())
+        return self._successors.get(task_id, set()) | behind
 
     # -- what happens to tasks --------------------------------------------------------------------------------
 
     def concerns(self, before: State, after: State) -> bool:
-        """Whoever leaves the queue without being started (who is waits for nobody), and whoever ends."""
-        return (before in QUEUED and after is None) or (after in ENDED and before not in ENDED)
+        """Whoever leaves the queue without being started (who is waits for nobody), whoever ends, and who has ended and
+        is tried again."""
+        return (before in QUEUED and after is None) or (before in ENDED) is not (after in ENDED)
 
-    def moved(self, task: Task, _before: State, after: State) -> None:
+    def moved(self, task: Task, before: State, after: State) -> None:
         """Who left the queue waits for nobody; who has ended frees or ends those that wait for it."""
-        if task.waits_for:
-            self.drop(task)
-        if after in ENDED and task.id in self._successors:
+        if after is None or after in ENDED:
+            if task.waits_for:
+                self.drop(task)
+            is_awaited = task.id in self._successors
+        else:
+            is_awaited = False
+        if task.array is not None and task.array.id in self._left:
+            self._count(task.array.id, before, after)
+            is_awaited = is_awaited or after in ENDED
+        if after in ENDED and before not in ENDED and is_awaited:
             self._ended.append(task)
             if not self._is_settling:  # else it is one link of a chain that is being followed
                 self._follow()
+
+    def _count(self, array_id: int, before: State, after: State) -> None:
+        has_ended, had_ended = after is None or after in ENDED, before is None or before in ENDED
+        self._left[array_id] += int(had_ended) - int(has_ended)
+        if after is None and not self._left[array_id]:  # the last one did not end: somebody removed it
+            self._meet_all(array_id)
 
     def removed(self, task: Task, now: float) -> None:
         """It is about to be removed: who only waits for its end need not wait, and nobody else shall wait for ever."""
         for successor_id in sorted(self._successors.pop(task.id, ())):
             successor = self._book.tasks[successor_id]
-            if all(after.on == "any" for after in successor.waits_for if after.id == task.id):
-                self._meet(successor, task.id)
+            if all(after.on == "any" for after in successor.waits_for if after.id == task.id and not after.array):
+                self._meet(successor, After(task.id))
             else:
                 why = Message("predecessor_removed", id=task.id)
                 self._book.end(successor, TaskState.CANCELLED, now, why)
+        if task.array is None or task.state in ENDED:
+            return
+        for successor_id in sorted(self._behind_arrays.get(task.array.id, ())):
+            successor = self._book.tasks[successor_id]
+            if any(after.on != "any" for after in _of_array(successor, task.array.id)):
+                self._book.end(successor, TaskState.CANCELLED, now, Message("predecessor_removed", id=task.id))
 
     def load(self) -> None:
         """Take over who waits for whom. Whatever was loaded, nobody waits for nothing: the old system let a successor
         of a deleted task do so for ever."""
-        waiting = [task for task in self._book.tasks.values() if task.state in QUEUED and task.waits_for]
+        waiting = [task for task in self._book.tasks.values() if task.waits_for and task.state in QUEUED]
         for task in waiting:
             self.link(task)
         for task in waiting:
             for after in list(task.waits_for):
-                before = self._book.tasks.get(after.id)
-                if before is None or (before.state in ENDED and _met_by(after.on, before.state)):
-                    self._meet(task, after.id)
-                elif before.state in ENDED:
-                    self._book.end(task, TaskState.CANCELLED, task.submitted_at, _pointless(before, after))
+                members = self._arrays.tasks(after.id) if after.array else (self._book.tasks.get(after.id),)
+                ended = [one for one in members if one is not None and one.state in ENDED]
+                failed = next((one for one in ended if not _met_by(after.on, one.state)), None)
+                if failed is not None:
+                    self._book.end(task, TaskState.CANCELLED, task.submitted_at, _pointless(failed, after))
                     break
+                if not any(True for _ in self.awaited(after)):
+                    self._meet(task, after)
 
     # -- the mechanics ----------------------------------------------------------------------------------------
 
     def _comes_after(self, task: Task, other_id: int) -> bool:
-        tasks = self._book.tasks
-        pending, visited = [task], set()
+        return self._is_behind([task], other_id)
+
+    def _is_behind(self, tasks: Iterable[Task], other_id: int) -> bool:
+        """Is it one of these, or does one of them wait for it, be it through others?"""
+        pending, visited = list(tasks), set[int]()
         while pending:
             current = pending.pop()
-            for after in current.waits_for:
-                if after.id == other_id:
-                    return True
-                if after.id not in visited and after.id in tasks:
-                    visited.add(after.id)
-                    pending.append(tasks[after.id])
+            if current.id == other_id:
+                return True
+            if current.id not in visited:
+                visited.add(current.id)
+                pending += (one for after in current.waits_for for one in self.awaited(after))
         return False
 
-    def _unlink(self, predecessor_id: int, task: Task) -> None:
-        waiting = self._successors.get(predecessor_id)
+    def _unlink(self, after: After, task: Task) -> None:
+        behind = self._behind_arrays if after.array else self._successors
+        waiting = behind.get(after.id)
         if waiting is not None:
             waiting.discard(task.id)
             if not waiting:
-                del self._successors[predecessor_id]
+                del behind[after.id]
+                if after.array:
+                    self._left.pop(after.id, None)
 
     def _follow(self) -> None:
         # One end may end a chain of thousands: no call within a call for each.
@@ -141,35 +206,58 @@ class Dependencies:
     def _settle(self, task: Task) -> None:
         for successor_id in sorted(self._successors.pop(task.id, ())):
             successor = self._book.tasks[successor_id]
-            awaited = [after for after in successor.waits_for if after.id == task.id]
+            awaited = [after for after in successor.waits_for if after.id == task.id and not after.array]
             failed = next((after for after in awaited if not _met_by(after.on, task.state)), None)
             if failed is None:
-                self._meet(successor, task.id)
+                self._meet(successor, After(task.id))
             else:
                 self._book.end(successor, TaskState.CANCELLED, task.ended_at or 0.0, _pointless(task, failed))
+        if task.array is not None:
+            self._settle_array(task, task.array.id)
 
-    def _meet(self, successor: Task, predecessor_id: int) -> None:
-        self._unlink(predecessor_id, successor)
-        successor.waits_for = [after for after in successor.waits_for if after.id != predecessor_id]
+    def _settle_array(self, task: Task, array_id: int) -> None:
+        for successor_id in sorted(self._behind_arrays.get(array_id, ())):
+            successor = self._book.tasks[successor_id]
+            awaited = _of_array(successor, array_id)
+            failed = next((after for after in awaited if not _met_by(after.on, task.state)), None)
+            if failed is not None:
+                self._book.end(successor, TaskState.CANCELLED, task.ended_at or 0.0, _pointless(task, failed))
+        if self._left.get(array_id) == 0:
+            self._meet_all(array_id)
+
+    def _meet_all(self, array_id: int) -> None:
+        """The last task of an array has ended."""
+        for successor_id in sorted(self._behind_arrays.get(array_id, ())):
+            self._meet(self._book.tasks[successor_id], After(array_id, array=True))
+
+    def _meet(self, successor: Task, met: After) -> None:
+        self._unlink(met, successor)
+        left = [after for after in successor.waits_for if (after.id, after.array) != (met.id, met.array)]
+        successor.waits_for = left or NO_LIST
         self._book.changed(successor)
 
     def discrepancies(self) -> list[str]:
         """Where the successors that are known differ from what the tasks wait for."""
-        wanted: dict[int, set[int]] = {}
+        wanted: dict[After, set[int]] = {}
         for task in self._book.tasks.values():
             for after in task.waits_for:
-                wanted.setdefault(after.id, set()).add(task.id)
-        ids = sorted(
-            number
-            for number in wanted.keys() | self._successors.keys()
-            if wanted.get(number) != self._successors.get(number)
-        )
+                wanted.setdefault(After(after.id, array=after.array), set()).add(task.id)
+        known = {After(number): waiting for number, waiting in self._successors.items()}
+        known |= {After(number, array=True): waiting for number, waiting in self._behind_arrays.items()}
+        ids = sorted({one.id for one in wanted.keys() | known.keys() if wanted.get(one) != known.get(one)})
         found = [f"the successors of task {number} are not those that wait for it" for number in ids]
-        for number, waiting in wanted.items():
-            before = self._book.tasks.get(number)
-            if before is None or before.state in ENDED:
-                found.append(f"tasks {sorted(waiting)} wait for task {number}, which ends no more")
+        for one, waiting in wanted.items():
+            left = sum(1 for _ in self.awaited(one))
+            if not left:
+                found.append(f"tasks {sorted(waiting)} wait for task {one.id}, which ends no more")
+            elif one.array and left != self._left.get(one.id):
+                found.append(f"of array {one.id} {left} tasks have not ended, and {self._left.get(one.id)} are counted")
         return found
+
+
+def _of_array(task: Task, array_id: int) -> list[After]:
+    """What a task waits for of all of an array."""
+    return [after for after in task.waits_for if after.array and after.id == array_id]
 
 
 def _met_by(on: str, state: TaskState) -> bool:

@@ -6,32 +6,54 @@ death. Which of them an agent that comes back still has is `reconcile`'s.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import msgspec
+
+from master.core.accounts import OWN
+from master.core.allocations import Allocations
 from master.core.attempt import Allocation, AskedEnd, Part, sent_as, with_known
 from master.core.book import Book
-from master.core.effects import Ack, Kill, Start, WakeAt
+from master.core.effects import Ack, Start, WakeAt
+from master.core.elastic import Lab, in_order
+from master.core.endings import Endings, is_resized
 from master.core.exits import LIMITS, Exit, sane, verdict
+from master.core.free_nodes import FreeNodes
+from master.core.gang import Gang, PartEnd, kept_reason, not_started_anywhere
 from master.core.health import Health
-from master.core.inventory import NodeState
 from master.core.law import Event, State, allows
+from master.core.learned import Learned
 from master.core.nodes import Nodes
 from master.core.outcome import Pending
+from master.core.quotas import Quotas
+from master.core.refusals import Refusals
 from master.core.remnants import Remnants
+from master.core.reservations import NO_HOLDS, Hold, Reservation
+from master.core.resizing import ElasticTasks
+from master.core.room import only_its_own
 from master.core.run_as import is_account, is_owners_log, placed_log
 from master.core.scheduler import Plan, Snapshot, plan
-from master.core.task import ACTIVE, Task, TaskState, Unstarted
+from master.core.task import ACTIVE, Task, TaskState, Unstarted, give_reason
+from master.core.time_limit import cut
+from master.core.tuning import Tuning
 from master.core.waiting import Waiting
-from wire.errors import ConflictError
 from wire.message import Message
 
 NewLaunchId = Callable[[int, int], str]
 """Makes an id that was never used before, of a task's id and the attempt's number; passed in: chance is not pure."""
 
 
+_NOBODY = ("", "")
+"""As whom a part of an account's runs besides, and where its log lies: its agent is that account's own, and is believed
+nothing of others."""
+RESERVATIONS = "reservations"
+"""The piece of the state that says for which tasks room is kept."""
+
+
 class Dispatch:
-    """The attempts by launch id. `large_logs`: by task the attempt whose log is near its limit, its bytes and the
-    limit; not kept over a restart, for the agent tells it again."""
+    """The attempts by launch id. `reservations`: for which tasks room is kept, `holds`: what that is, by node, as the
+    last plan had it. `large_logs`: by task the attempt whose log is near its limit, its bytes and the
+    limit; not kept over a restart, for the agent tells it again. `elastic`: those that may get more GPUs or fewer."""
 
     def __init__(
         self,
@@ -39,20 +61,45 @@ class Dispatch:
         nodes: Nodes,
         *,
         waiting: Waiting,
+        endings: Endings,
+        learned: Learned,
+        allocations: Allocations,
         health: Health,
+        refusals: Refusals,
         remnants: Remnants,
         pending: Pending,
+        quotas: Quotas,
+        tuning: Tuning,
         new_launch_id: NewLaunchId,
     ) -> None:
         self.large_logs: dict[int, tuple[str, int, int]] = {}
         self._book = book
         self._nodes = nodes
+        self._gang = Gang(book, nodes, endings, pending, health)
         self._waiting = waiting
+        self._endings = endings
+        self._learned = learned
+        self._allocations = allocations
+        self.elastic = ElasticTasks(book, nodes.inventory, pending)
         self._health = health
+        self._refusals = refusals
         self._remnants = remnants
         self._pending = pending
+        self._quotas = quotas
+        self._tuning = tuning
         self._new_launch_id = new_launch_id
+        self._free = FreeNodes(nodes.inventory)
         self._by_launch: dict[str, int] = {}
+        self._wake_at: float | None = None
+        self.reservations: tuple[Reservation, ...] = ()
+        self.holds: Mapping[str, Hold] = NO_HOLDS
+
+    def load(self, pieces: Mapping[str, msgspec.Raw]) -> None:
+        """Take over for which tasks room was kept."""
+        raw = pieces.get(RESERVATIONS)
+        if raw is not None:
+            self.reservations = msgspec.json.decode(raw, type=tuple[Reservation, ...])
+            self._waiting.backlog.apart = frozenset(one.task for one in self.reservations)
 
     def concerns(self, before: State, after: State) -> bool:
         """Attempts that begin or are over."""
@@ -67,82 +114,185 @@ class Dispatch:
                 self._by_launch.pop(part.launch_id, None)
                 self.large_logs.pop(task.id, None)
 
-    def find(self, node: str, launch_id: str) -> Task | None:
-        """The task of an attempt, for the node that it was sent to: no other has a word in it."""
+    def find(self, node: str, launch_id: str, login: str = OWN) -> Task | None:
+        """The task of an attempt, for the agent that it was sent to, the node's own or that of an account: no other has
+        a word in it."""
         task_id = self._by_launch.get(launch_id)
         if task_id is None:
             return None
         task = self._book.tasks[task_id]
         part = sent_as(task.allocation, launch_id)
-        return task if part is not None and part.node == node else None
+        return task if part is not None and (part.node, part.login) == (node, login) else None
+
+    def attempt(self, launch_id: str) -> Task | None:
+        """The task of an attempt that was sent under this id and is not over."""
+        task_id = self._by_launch.get(launch_id)
+        return None if task_id is None else self._book.tasks[task_id]
 
     # -- what the planner decides -----------------------------------------------------------------------------
 
-    def plan(self, now: float = 0.0) -> int:
+    def plan(self, now: float) -> int:
         """Ask the planner and do what it says. The number of tasks started."""
         self._pending.plan_needed = False
-        made = plan(Snapshot(self._waiting.backlog, self._nodes.inventory), now)
-        self.carry_out(made)
-        return len(made.starts)
+        self._nodes.inventory.set_rules(self._tuning.settings.scheduler)
+        self._waiting.begin(now)
+        self._allocations.begin(now, self.kill)
+        started, again = 0, True
+        while again:
+            made = plan(self.snapshot(now), now)
+            granted = self.carry_out(made, now)
+            started, again = started + len(made.starts), made.again or granted
+        return started
 
-    def carry_out(self, made: Plan) -> None:
-        """Do what a plan says. Raises ValueError for what no attempt can do yet: to be stopped for another's sake, or
-        to go on with other GPUs."""
-        if made.stops or made.resizes:
-            raise ValueError("attempts are neither stopped nor resized by the planner")
+    def free(self) -> FreeNodes:
+        """What is free on the nodes now; whoever takes of it gives that back."""
+        self._free.refresh(self._pending.to_look_at, self._pending.sampled)
+        self._pending.to_look_at.clear()
+        self._pending.sampled.clear()
+        return self._free
+
+    def snapshot(self, now: float) -> Snapshot:
+        """What the planner may see now."""
+        return Snapshot(
+            self._waiting.backlog,
+            self._nodes.inventory,
+            self._quotas,
+            settings=self._tuning.settings,
+            tasks=self._book.tasks,
+            at_most=self._learned.at_most,
+            reservations=self.reservations,
+            free=self.free(),
+            elastic=self.elastic.known(now),
+        )
+
+    def carry_out(self, made: Plan, now: float) -> bool:
+        """Do what a plan says; was an allocation granted, so that there is room within? Raises ValueError for what no
+        attempt can do yet: to be stopped for another's sake."""
+        if made.stops:
+            raise ValueError("attempts are not stopped by the planner")
         for start in made.starts:
-            (part,) = start.parts
-            self._start(self._book.tasks[start.task_id], part)
-        if made.wake_at is not None:
-            self._pending.effect(WakeAt(made.wake_at))
+            self._start(self._book.tasks[start.task_id], start.parts, now)
+        for wanted in made.resizes:
+            self.elastic.resize(wanted, now, self.kill)
+        self._keep(made)
+        ahead = (made.wake_at, self._waiting.later.next_at, self._allocations.next_at, self.elastic.next_at)
+        times = [at for at in ahead if at is not None]
+        if times and min(times) != self._wake_at:
+            self._wake_at = min(times)
+            self._pending.effect(WakeAt(self._wake_at))
+        return any(self._book.tasks[start.task_id].is_allocation for start in made.starts)
 
     def woken(self) -> None:
-        """It is the time at which the planner wanted to be asked again."""
+        """It is the time at which the planner wanted to be asked again, or nobody knows what time it is."""
+        self._wake_at = None
         self._pending.plan_needed = True
 
-    def _start(self, task: Task, allocation: Allocation) -> None:
+    def _keep(self, made: Plan) -> None:
+        """Write down for which tasks room is kept from now on; that was told to people, so it outlives the master."""
+        self.holds = made.holds
+        self._waiting.backlog.apart = self.elastic.waiters.union(one.task for one in made.reservations)
+        if made.reservations != self.reservations:
+            self.reservations = made.reservations
+            self._pending.piece(RESERVATIONS, msgspec.Raw(msgspec.json.encode(made.reservations)))
+
+    def _start(self, task: Task, allocations: list[Allocation], now: float) -> None:
+        if self._are_waited_for(task, allocations):
+            return
+        task.attempt += 1
+        task.allocation = [self._part(task, allocation) for allocation in allocations]
+        task.forced, task.over_quota, task.not_before = False, False, None
+        task.time_limit_s = cut(task.time_limit_s, self._tuning.settings.scheduler)
+        if task.is_allocation:
+            task.started_at = now
+        self._book.move(task, TaskState.RUNNING if task.is_allocation else TaskState.STARTING)
+        for part in task.allocation:
+            self._pending.node(part.node)
+            if not task.is_allocation:
+                self._pending.effect(Start(part.node, task))
+
+    def _are_waited_for(self, task: Task, allocations: list[Allocation]) -> bool:
+        """Over which accounts it is to run is known now, and their agents may have to be begun: what is started, and
+        where its claim will lie, is written down before anybody hears of it, so they are needed first. Meanwhile the
+        nodes are closed to its owner, and nothing is kept for him there. Of an allocation no agent hears."""
+        if task.is_allocation:
+            return False
+        away = []
+        for allocation in allocations:
+            accounts = self._nodes.inventory.nodes[allocation.node].accounts
+            login = accounts.of(task.owner)
+            if login is not None and not accounts.is_there(login):
+                away.append((allocation.node, login))
+        for name, login in away:
+            self._nodes.want_account(name, login)
+        return bool(away)
+
+    def _part(self, task: Task, allocation: Allocation) -> Part:
         node = self._nodes.inventory.nodes[allocation.node]
-        facts = node.facts
+        login = OWN if task.is_allocation else node.accounts.of(task.owner)
+        if login is None:
+            raise ValueError(f"{task.owner} has no account on {node.name}")
+        facts = node.facts_of(login)
         if facts is None:
             raise ValueError(f"{node.name} is online and has not said what it is")
-        task.attempt += 1
-        part = Part(
+        return Part(
             node.name,
             allocation.gpus,
             self._new_launch_id(task.id, task.attempt),
             facts.boot_id,
             facts.state_id,
-            node.spec.address,
+            node.address_of(login),
             facts.machine,
+            gpu_mib=allocation.gpu_mib,
+            account=facts.account,
+            login=login,
         )
-        task.allocation = [part]
-        task.forced = False
-        self._book.move(task, TaskState.STARTING)
-        self._pending.node(node.name)
-        self._pending.effect(Start(node.name, task))
 
     # -- what people ask --------------------------------------------------------------------------------------
 
     def kill(self, task: Task, asked: AskedEnd) -> None:
-        """Somebody wants the end of its attempt: its node is told, and will report it."""
-        if task.asked_end is None:
+        """Somebody wants the end of its attempt: its node is told once it is on disk why, and will report the end."""
+        if asked.outranks(task.asked_end):
             task.asked_end = asked
+            if asked.why != "resize":
+                self._no_resize(task)
             self._book.changed(task)
-        for part in task.allocation:
-            self._pending.effect(Kill(part.node, part.launch_id))
+        self._gang.end_others(task)
 
-    def give_up(self, name: str, by: str, now: float) -> list[int]:
-        """End what runs on a node that will not come back: its tasks are lost, their GPUs free. Should it come back,
-        whatever is left of them is killed before it takes a task. Raises NotFoundError, ConflictError."""
-        node = self._nodes.find(name)
-        if node.state is NodeState.ONLINE:
-            raise ConflictError(Message("node_is_online", node=name))
-        lost = sorted(node.active)
-        for task_id in lost:
-            task = self._book.tasks[task_id]
-            task.asked_end = task.asked_end or AskedEnd("node_lost", by)
-            self._book.end(task, TaskState.LOST, now, Message("given_up", node=name, by=by))
-        return lost
+    def lost(self, task: Task, part: Part, reason: Message, now: float) -> None:
+        """Nobody can know what became of a part: it is over."""
+        self._over(task, part, PartEnd(TaskState.LOST, now, reason=reason), now)
+
+    def _over(self, task: Task, part: Part, end: PartEnd, now: float) -> None:
+        if len(task.allocation) > 1:
+            self._gang.part_over(task, part, end, now)
+            return
+        task.exit_code = end.code
+        change = task.resizing if is_resized(task, end.state) else None
+        before = task.allocation[0]
+        others = [] if change is None else [demand for _, demand in in_order(self._waiting.backlog)]
+        self._endings.over(task, end.state, end.at, end.reason, now)
+        if change is not None and task.state is TaskState.WAITING:
+            place = self.elastic.place_for(task, before, change, others, self.look_around())
+            if place is not None:
+                self._start(task, [place], now)
+
+    def _no_resize(self, task: Task) -> None:
+        """It ends for good: it is not to go on."""
+        if task.resizing is not None:
+            task.resizing = None
+            give_reason(task, None)
+
+    def look_around(self) -> Lab:
+        """Who waits, what is there, and for whom what is kept: what has to be reckoned with besides in a plan."""
+        backlog, inventory, ledger = self._waiting.backlog, self._nodes.inventory, self._quotas.ledger()
+        return Lab(backlog, inventory, self._book.tasks, ledger, self.holds, only_its_own)
+
+    def checkpoint_seen(self, launch_id: str, newest: float | None, now: float) -> None:
+        """The newest file that matches the `checkpoint` of this attempt's task was written then (see
+        `ElasticTasks`)."""
+        task = self.attempt(launch_id)
+        if task is not None and task.resizing is None:
+            self.elastic.checkpoint_seen(task, launch_id, newest, now)
 
     # -- what agents tell -------------------------------------------------------------------------------------
 
@@ -157,10 +307,11 @@ class Dispatch:
         pid_start: int | None = None,
         run_as: str = "",
         log_path: str = "",
+        login: str = OWN,
     ) -> None:
         """The attempt runs, as this process; of one that runs as its owner, as whom, and where its log lies. Told again
         after a reconnect: then nothing changes."""
-        task = self.find(node, launch_id)
+        task = self.find(node, launch_id, login)
         part = None if task is None else sent_as(task.allocation, launch_id)
         if task is None or part is None:
             return
@@ -168,11 +319,11 @@ class Dispatch:
             task.allocation = with_known(task.allocation, launch_id, pid=pid, pid_start=pid_start)
             self._book.changed(task)
         if run_as or task.earlier:
-            self._runs_as(task, launch_id, run_as, log_path)
+            self._runs_as(task, launch_id, *((run_as, log_path) if login == OWN else _NOBODY))
         if allows(Event.STARTED, task.state):
             task.started_at = sane(at, task.submitted_at, now)
             self._book.move(task, TaskState.RUNNING)
-            self._health.started(node)
+            self._health.started(node, login)
 
     def _runs_as(self, task: Task, launch_id: str, account: str, log_path: str) -> None:
         """The attempt is one of this account ("": of the agent's own). What the node says of its log is believed where
@@ -181,14 +332,16 @@ class Dispatch:
         if part is None or (account and not is_account(account)):
             return
         log = log_path if is_owners_log(task, account, log_path) else placed_log(task)
+        if part is not task.allocation[0]:
+            log = task.log_path  # that of the first part says where those of the others are
         if (part.run_as, task.log_path) != (account, log):
             task.log_path = log
             task.allocation = with_known(task.allocation, launch_id, run_as=account)
             self._book.changed(task)
 
-    def log_grows(self, node: str, launch_id: str, size: int, limit: int) -> None:
+    def log_grows(self, node: str, launch_id: str, size: int, limit: int, login: str = OWN) -> None:
         """The log of an attempt is near its limit; nothing where there is none."""
-        task = self.find(node, launch_id) if limit else None
+        task = self.find(node, launch_id, login) if limit else None
         if task is not None and self.large_logs.get(task.id) != (launch_id, size, limit):
             self.large_logs[task.id] = (launch_id, size, limit)
             self._book.changed(task)
@@ -201,46 +354,79 @@ class Dispatch:
         _, size, limit = large
         return Message("large_log", size=size, limit=limit)
 
-    def exited(self, node: str, exit_: Exit, now: float) -> None:
+    def exited(self, node: str, exit_: Exit, now: float, login: str = OWN) -> None:
         """The attempt is over and its tree is dead. An unknown one is only acknowledged."""
-        task = self.find(node, exit_.launch_id)
-        if task is None:
-            self._remnants.ended(node, exit_.launch_id)
-        elif exit_.is_the_nodes and allows(Event.NOT_STARTED, task.state):
-            self._not_started(task, node, exit_.error, now)
+        task = self.find(node, exit_.launch_id, login)
+        part = None if task is None else sent_as(task.allocation, exit_.launch_id)
+        if task is None or part is None:
+            self._remnants.ended(node, exit_.launch_id, login)
+        elif part.ended_at is not None:
+            pass  # it was told before
+        elif exit_.is_the_nodes and (allows(Event.NOT_STARTED, task.state) or _may_not_have_begun(task, part)):
+            self._not_started(task, part, exit_.error, now)
         else:
             if exit_.run_as or task.earlier:
-                self._runs_as(task, exit_.launch_id, exit_.run_as, exit_.log_path)
-            state, reason = verdict(exit_, task.env)
-            if exit_.started_at is not None:
+                told = (exit_.run_as, exit_.log_path) if login == OWN else _NOBODY
+                self._runs_as(task, exit_.launch_id, *told)
+            card = self._nodes.card_use(node, task) if exit_.ran_out else None
+            has_gpus = any(part.gpus for part in task.allocation)
+            state, reason = verdict(
+                exit_,
+                task.env,
+                cancelled=task.cancel_requested,
+                has_gpus=has_gpus,
+                card=card,
+                beyond=kept_reason(task) if task.asked_end == AskedEnd("limit") else None,
+            )
+            if task.asked_end is not None and task.asked_end.why == "allocation":
+                reason = reason or Message("its_allocation_ended", id=task.within)
+            if task.first_end is None:  # of several parts it is that of the one which ended them
+                task.last_line = exit_.last_line or None
+            if exit_.started_at is not None and (len(task.allocation) == 1 or task.started_at is None):
                 task.started_at = sane(exit_.started_at, task.submitted_at, now)
-            task.exit_code = exit_.code
-            if exit_.cause in LIMITS:
-                task.asked_end = task.asked_end or AskedEnd("limit")
-            self._book.end(task, state, sane(exit_.at, task.submitted_at, now), reason)
-        self._pending.effect(Ack(node, exit_.launch_id))
+            self._note_peak(task, part)
+            if exit_.cause in LIMITS and AskedEnd("limit").outranks(task.asked_end):
+                task.asked_end = AskedEnd("limit")
+            end = PartEnd(state, sane(exit_.at, task.submitted_at, now), exit_.code, reason)
+            self._over(task, part, end, now)
+        self._pending.effect(Ack(node, exit_.launch_id, login))
 
-    def _not_started(self, task: Task, name: str, why: str, now: float) -> None:
+    def _note_peak(self, task: Task, part: Part) -> None:
+        """What it was seen to use of a GPU, at most: of several parts the one that used most counts."""
+        peak, others = self._nodes.peak_mib(part.node, task.id), [one for one in task.allocation if one.ended_at]
+        if peak is not None and others:
+            peak = max(peak, task.gpu_peak_mib or 0)
+        task.gpu_peak_mib = task.gpu_peak_mib if peak is None else peak
+
+    def _not_started(self, task: Task, part: Part, why: str, now: float) -> None:
         """For a fault of the node's own, nothing of the task was done: it is tried elsewhere. Only its number is used
         up; a node that is known to be sick by now is not even counted."""
+        name = part.node
         known_sick = self._health.is_sick(name)
         if not known_sick:
             others = [entry for entry in task.unstarted if entry.node != name]
-            task.unstarted = [*others, Unstarted(name, why)]
-        if task.cancel_requested:
+            self._refusals.put(task, [*others, Unstarted(name, why)])
+        if len(task.allocation) > 1:
+            end = PartEnd(TaskState.FAILED, now, reason=Message("not_started", said=why), unbegun=True)
+            self._gang.part_over(task, part, end, now)
+        elif task.cancel_requested:
             self._book.end(task, TaskState.CANCELLED, now, None)
         elif self._health.is_the_tasks_own(task):
-            tries = tuple(Message("node_said", node=entry.node, said=entry.why) for entry in task.unstarted)
-            why_not = Message("not_started_anywhere", count=len(tries), tries=tries)
-            self._book.end(task, TaskState.FAILED, now, why_not)
+            self._endings.over(task, TaskState.FAILED, now, not_started_anywhere(task), now)
         else:
-            self._book.attempt_again(task, now, Message("not_started", said=why))
+            self._endings.not_begun(task, now, Message("not_started", said=why))
         if not known_sick:
-            self._health.failed(name, task.id, why)
+            self._health.failed(name, task.id, why, part.login)
 
     def discrepancies(self) -> list[str]:
         """Where the attempts that are known differ from those that the active tasks have."""
         active = [task for task in self._book.tasks.values() if task.state in ACTIVE]
         wanted = {part.launch_id: task.id for task in active for part in task.allocation}
         ids = sorted(number for _, number in wanted.items() ^ self._by_launch.items())
-        return [f"the attempt of task {number} is not known by its launch id alone" for number in ids]
+        found = [f"the attempt of task {number} is not known by its launch id alone" for number in ids]
+        return found + self._free.discrepancies(self._pending.to_look_at | self._pending.sampled)
+
+
+def _may_not_have_begun(task: Task, part: Part) -> bool:
+    """Of several parts some run, and of this one nobody has said so."""
+    return len(task.allocation) > 1 and not part.pid

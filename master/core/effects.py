@@ -1,5 +1,6 @@
 """What the core wants done: on the nodes, which executors do, and by the clock, which is for who keeps the time. An
-effect may leave only when the change that it belongs to is durable."""
+effect may leave only when the change that it belongs to is durable. `login`: the account on the node whose agent it is
+for, "" where that is the node's own."""
 
 from __future__ import annotations
 
@@ -20,6 +21,23 @@ class Kill(msgspec.Struct, frozen=True):
 
     node: str
     launch_id: str
+    login: str = ""
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Have this attempt stand still on its node."""
+
+    node: str
+    launch_id: str
+    login: str = ""
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """Let it go on there."""
+
+    node: str
+    launch_id: str
+    login: str = ""
 
 
 class Ack(msgspec.Struct, frozen=True):
@@ -27,13 +45,24 @@ class Ack(msgspec.Struct, frozen=True):
 
     node: str
     launch_id: str
+    login: str = ""
+
+
+class SeekCheckpoint(msgspec.Struct, frozen=True):
+    """See on its node which of the files that match a task's `checkpoint` is the newest (`Core.checkpoint_seen`)."""
+
+    node: str
+    launch_id: str
+    task: Task
+    login: str = ""
 
 
 class Rest(msgspec.Struct, frozen=True):
-    """Let this node be for so many seconds, then end its rest (`Core.rested`)."""
+    """Let this node, or an account of it, be for so many seconds, then end its rest (`Core.rested`)."""
 
     node: str
     seconds: float
+    login: str = ""
 
 
 class WakeAt(msgspec.Struct, frozen=True):
@@ -43,4 +72,4 @@ class WakeAt(msgspec.Struct, frozen=True):
     at: float
 
 
-Effect = Start | Kill | Ack | Rest | WakeAt
+Effect = Start | Kill | Pause | Resume | Ack | SeekCheckpoint | Rest | WakeAt

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from master.core.activation import CANNOT_START
+from master.core.exhaustion import CardUse, ran_out
 from master.core.task import TaskState
 from wire.message import Message
 
@@ -21,7 +22,9 @@ CLOCK_S = 2 * 86400.0
 class Exit(msgspec.Struct, frozen=True):
     """How an attempt ended, as the agent tells it; `cause` is one of wire.agent.CAUSES. `fault`: of one that was not
     started, `node` where it is the node that could not, else whatever. `run_as`, `log_path`: of one that ran as its
-    owner, as whom, and where its log lies."""
+    owner, as whom, and where its log lies. `reached`: how many processes heeded the signal before the time limit; None
+    if there was none. `ran_out`: what there was too little of, one of wire.agent.RAN_OUT, or "" where nothing says so;
+    `last_line`: the line of its log that says most of a bad end, as private as the log."""
 
     launch_id: str
     cause: str
@@ -32,6 +35,9 @@ class Exit(msgspec.Struct, frozen=True):
     fault: str = ""
     run_as: str = ""
     log_path: str = ""
+    reached: int | None = None
+    ran_out: str = ""
+    last_line: str = ""
 
     @property
     def is_the_nodes(self) -> bool:
@@ -41,7 +47,7 @@ class Exit(msgspec.Struct, frozen=True):
 
 class Seen(msgspec.Struct, frozen=True):
     """One attempt in an agent's inventory: `exit` is set if it ended, else it runs since `started_at` (None: is
-    about to)."""
+    about to); `paused`: all of it stands still."""
 
     launch_id: str
     started_at: float | None = None
@@ -50,6 +56,7 @@ class Seen(msgspec.Struct, frozen=True):
     pid_start: int | None = None
     log_bytes: int = 0
     log_limit: int = 0
+    paused: bool = False
     run_as: str = ""
     log_path: str = ""
 
@@ -64,16 +71,32 @@ def sane(at: float | None, submitted_at: float, now: float) -> float:
     return at if at is not None and earliest <= at <= latest else now
 
 
-def verdict(exit_: Exit, env: str = "") -> tuple[TaskState, Message | None]:
-    """The state that a task ends in, and what there is to say of it beyond that. `env`: the environment asked for."""
+def verdict(
+    exit_: Exit,
+    env: str = "",
+    *,
+    cancelled: bool = False,
+    has_gpus: bool = False,
+    card: CardUse | None = None,
+    beyond: Message | None = None,
+) -> tuple[TaskState, Message | None]:
+    """The state that a task ends in, and what there is to say of it beyond that. `env`: the environment asked for.
+    `cancelled`: somebody has asked for the end, which outranks whatever else would have ended it; an exit of its own
+    that came before the kill stays what it is. `has_gpus`: the attempt had some; `card`: what of the fullest of them is
+    known. `beyond`: which limit it was killed for."""
     if exit_.cause == "exited" and exit_.code == CANNOT_START and env:
         return TaskState.FAILED, Message("env_failed", code=CANNOT_START, env=env)
     if exit_.cause == "exited":
-        return (TaskState.SUCCEEDED, None) if exit_.code == 0 else (TaskState.FAILED, _code_reason(exit_.code))
-    if exit_.cause == "killed":
+        if exit_.code == 0:
+            return TaskState.SUCCEEDED, None
+        return TaskState.FAILED, ran_out(exit_.ran_out, exit_.code, card, has_gpus=has_gpus) or _code_reason(exit_.code)
+    if exit_.cause == "killed" and beyond is not None:
+        return TaskState.FAILED, beyond
+    if exit_.cause == "killed" or (cancelled and exit_.cause in LIMITS):
         return TaskState.CANCELLED, None
     if exit_.cause == "timed_out":
-        return TaskState.TIMED_OUT, Message("time_limit")
+        limit = Message("time_limit_unheeded") if exit_.reached == 0 else Message("time_limit")
+        return TaskState.TIMED_OUT, limit
     if exit_.cause == "log_too_large":
         return TaskState.FAILED, Message("log_too_large", said=exit_.error)
     if exit_.cause == "not_started":

@@ -8,11 +8,13 @@ stays held, is to be set aside until a person returns it: that is for the caller
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Annotated, Literal
+from types import MappingProxyType
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
+from master.core.exhaustion import CardUse
 from wire.message import Message
 
 Text = Annotated[str, Meta(max_length=1024)]
@@ -27,6 +29,13 @@ SLACK_MIB = 256
 such things change while a task runs."""
 SETTLE_S = 60.0
 """Memory that is still held so long after the end of a task is held for good."""
+DRIVER_MIB = 512
+"""Up to so much of the memory that an idle GPU has in use is the driver's own, in MiB: those that ask for the whole of
+a GPU's memory in equal shares reckon without it."""
+RAMP_S = 60.0
+"""So long after it was first seen on a GPU nobody can say how much of it a task will use."""
+SMOOTH = 0.5
+"""The weight of the newest sample in what is said of a GPU's time."""
 TOLD = 3
 STAYED = "gpu_stayed"
 """The key of what is said of memory that is held for good."""
@@ -97,13 +106,24 @@ def condition(aside: str | None, kept_back: Message | None) -> Condition:
     return "ok" if kept_back is None else _CONDITIONS.get(kept_back.key, "broken")
 
 
+Holders: TypeAlias = Mapping[int, Mapping[int, int | None]]
+"""Of each GPU that is held the tasks, and how many MiB each may use."""
+NOBODY: Holders = MappingProxyType({})
+
+
 class GpuWatch:
-    """The GPUs of one node. `newest` holds the last report of each."""
+    """The GPUs of one node. `newest` holds the last report of each; `peak_mib`: the most memory, in MiB, that each task
+    which holds one was seen to use of a GPU."""
 
     def __init__(self) -> None:
         self.newest: dict[int, GpuReport] = {}
+        self.peak_mib: dict[int, int] = {}
         self._idle_mib: dict[int, int] = {}
         self._settling: dict[int, tuple[int, float | None]] = {}
+        self._used: dict[int, dict[int, int]] = {}
+        self._seen_since: dict[int, dict[int, float]] = {}
+        self._busy: dict[int, float] = {}
+        self._at = 0.0
 
     def names(self) -> dict[int, str]:
         """What tasks must call the GPUs where their number will not do: one fell off the bus and keeps its number here,
@@ -125,13 +145,16 @@ class GpuWatch:
         self,
         reports: Iterable[GpuReport],
         count: int,
-        held: Collection[int],
+        held: Holders,
         now: float,
         alive: Mapping[str, int] | None = None,
     ) -> Findings:
         """Take over a sample. `count`: GPUs in the registry; `held`: those that tasks hold now; `now`: in seconds;
         `alive`: the tasks that run there, by launch id."""
         self.newest = {report.index: report for report in reports}
+        self._at = now
+        for shown in self.newest.values():
+            self._measure(shown, held.get(shown.index, {}), alive or {}, now)
         kept_back: dict[int, Message] = {}
         broken: dict[int, str] = {}
         for gpu in range(count):
@@ -140,7 +163,9 @@ class GpuWatch:
                 kept_back[gpu] = Message("gpu_missing", shown=len(self.newest), count=count)
             elif report.fault:
                 broken[gpu] = report.fault
-            elif used := _used(report) or (None if gpu in held else _strays(report, alive or {})):
+            elif report.processes and (
+                used := _used(report) or (None if gpu in held else _strays(report, alive or {}))
+            ):
                 kept_back[gpu] = used
                 self._begin_anew(gpu)
             elif gpu in held:
@@ -151,6 +176,73 @@ class GpuWatch:
                 else:
                     kept_back[gpu] = unsettled
         return Findings(kept_back, broken)
+
+    # -- for those that share a GPU ---------------------------------------------------------------------------
+
+    def used_by_tasks(self, gpu: int) -> Mapping[int, int]:
+        """MiB that tasks were last seen to use of a GPU, by task; of those alone that the driver told."""
+        return self._used.get(gpu, {})
+
+    def foreign_mib(self, gpu: int) -> int:
+        """MiB that processes use which are none of our tasks', as far as the driver tells it."""
+        report = self.newest.get(gpu)
+        return 0 if report is None else sum(holder.memory_mib or 0 for holder in report.foreign)
+
+    def unexplained_mib(self, gpu: int, holders: Mapping[int, int | None]) -> int:
+        """MiB in use beyond what a driver keeps for itself and what is known of others' processes and of the `holders`;
+        0 where nobody tells. A driver that tells no memory of ours may show what they asked for, once they were
+        seen."""
+        report = self.newest.get(gpu)
+        if report is None or report.memory_used_mib is None:
+            return 0
+        used, since = self._used.get(gpu, {}), self._seen_since.get(gpu, {})
+        explained = sum(mib for task_id, mib in used.items() if task_id in holders)
+        if not used:
+            explained = sum(mib or 0 for task_id, mib in holders.items() if since.get(task_id, self._at) < self._at)
+        of_driver = min(DRIVER_MIB, self._idle_mib.get(gpu, DRIVER_MIB))
+        return max(0, report.memory_used_mib - of_driver - self.foreign_mib(gpu) - explained)
+
+    def busy_percent(self, gpu: int, holders: Collection[int]) -> float:
+        """How much of its time a GPU is in use, smoothed, in percent. Of one with a task that has not been seen there
+        for `RAMP_S` nobody can say, so it counts as busy; of one that no sample tells of, as idle."""
+        if gpu not in self.newest:
+            return 0.0
+        since = self._seen_since.get(gpu, {})
+        if any(self._at - since.get(task_id, self._at) < RAMP_S for task_id in holders):
+            return 100.0
+        return self._busy.get(gpu, 0.0)
+
+    def card_use(self, gpu: int, task_id: int, launch_id: str) -> CardUse | None:
+        """What a task that held this GPU used of its memory, at most, and what others use of it; None where no sample
+        tells that."""
+        report = self.newest.get(gpu)
+        if report is None or not report.memory_total_mib or task_id not in self.peak_mib:
+            return None
+        others = sum(holder.memory_mib or 0 for holder in report.processes if holder.launch_id != launch_id)
+        return CardUse(self.peak_mib[task_id], others, report.memory_total_mib)
+
+    def _measure(
+        self, report: GpuReport, holders: Mapping[int, int | None], alive: Mapping[str, int], now: float
+    ) -> None:
+        """What a sample says of the use of one GPU, by its `holders` and at all."""
+        gpu = report.index
+        if report.utilization is not None:
+            was = self._busy.get(gpu, report.utilization)
+            self._busy[gpu] = was + (report.utilization - was) * SMOOTH
+        if not holders and not report.processes:  # as mostly, or at night
+            self._seen_since.pop(gpu, None)
+            self._used.pop(gpu, None)
+            return
+        before = self._seen_since.get(gpu, {})
+        self._seen_since[gpu] = {task_id: before.get(task_id, now) for task_id in holders}
+        used: dict[int, int] = {}
+        for process in report.processes:
+            task_id = alive.get(process.launch_id)
+            if task_id is not None and process.memory_mib is not None:
+                used[task_id] = used.get(task_id, 0) + process.memory_mib
+        self._used[gpu] = used
+        for task_id, mib in used.items():
+            self.peak_mib[task_id] = max(mib, self.peak_mib.get(task_id, 0))
 
     def _begin_anew(self, gpu: int) -> None:
         """Memory that others hold says nothing of what the last task left: that is waited for when they are gone."""
@@ -182,9 +274,16 @@ class GpuWatch:
     def _note_idle(self, report: GpuReport, *, nobody: bool = False) -> None:
         """What is in use besides the processes that compute. A driver that tells none may hide some, so no process is
         an answer only where there is `nobody`."""
+        in_use = report.memory_used_mib
+        if in_use is None:
+            return
+        if not report.processes:
+            if nobody:
+                self._idle_mib[report.index] = in_use
+            return
         told = [holder.memory_mib for holder in report.processes]
-        if report.memory_used_mib is not None and (told or nobody) and None not in told:
-            self._idle_mib[report.index] = max(0, report.memory_used_mib - sum(mib or 0 for mib in told))
+        if None not in told:
+            self._idle_mib[report.index] = max(0, in_use - sum(mib or 0 for mib in told))
 
 
 def _strays(report: GpuReport, alive: Mapping[str, int]) -> Message | None:

@@ -6,21 +6,35 @@ is read is `gpu_watch`'s.
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from master.core.attempt import part_on
+from master.core.backlog import Backlog
 from master.core.book import Book
-from master.core.gpu_watch import RETURNED, UNSEEN, Findings, GpuReport, GpuWatch
+from master.core.cards import Card
+from master.core.gpu_watch import RETURNED, UNSEEN, Findings, GpuReport, GpuWatch, Holder
 from master.core.inventory import Node
 from master.core.nodes import Nodes
 from master.core.notes import Notes
 from master.core.outcome import Pending
+from master.core.outgrown import OutgrownShares
 from wire.errors import ConflictError, NotFoundError
 from wire.message import Message
 
+MORE_MIB, MORE_PERCENT = 64, 5.0
+"""So much more of a GPU's memory, or of its time, is worth another look at who waits for it."""
+
 
 class Gpus:
-    """The GPUs of all nodes."""
+    """The GPUs of all nodes. `outgrown`: who looks after those that use more of one than they were given."""
 
-    def __init__(self, book: Book, nodes: Nodes, notes: Notes, pending: Pending) -> None:
+    def __init__(
+        self, book: Book, nodes: Nodes, notes: Notes, pending: Pending, backlog: Backlog, *, outgrown: OutgrownShares
+    ) -> None:
+        self.outgrown = outgrown
+        self._backlog = backlog
+        self._planned_with: dict[str, list[tuple[int, float]]] = {}
+        self._kinds: dict[str, tuple[GpuWatch, list[tuple[str, int | None]]]] = {}
         self._book = book
         self._nodes = nodes
         self._notes = notes
@@ -36,14 +50,40 @@ class Gpus:
         if fault:
             findings = Findings(dict.fromkeys(range(count), Message("gpu_fault", said=fault)), {})
         else:
-            findings = node.watch.look(reports, count, node.gpu_holder, now, self._alive_on(node))
+            told = self._of_accounts(node, reports)
+            findings = node.watch.look(told, count, node.used_gpus, now, self._alive_on(node))
+            self.outgrown.look(node, now)
         for gpu, reason in findings.broken.items():
             if gpu not in node.aside:
                 self.set_aside(name, gpu, reason)
+        self._pending.sampled.add(name)
         if findings.kept_back != node.kept_back:
             node.kept_back = findings.kept_back
             node.count_free()
             self._pending.node_for_plan(name)
+        elif self._backlog.looks and self._has_more(node):
+            self._pending.plan_needed = True
+
+    def _has_more(self, node: Node) -> bool:
+        """Is there notably more of a GPU for those that would share it than when the planner was last asked for
+        that? Or is it known by now what it is? Of samples before a time without any nothing is known any more."""
+        cards = [Card(node, gpu) for gpu in range(len(node.spec.gpu_models))]
+        kinds = [(card.shown, card.total_mib) for card in cards]
+        watch, before_that = self._kinds.get(node.name, (None, None))
+        if watch is not node.watch or kinds != before_that:
+            self._kinds[node.name] = (node.watch, kinds)
+            self._planned_with.pop(node.name, None)
+        now = [(card.left_mib or 0, card.free_util) for card in cards]
+        before = self._planned_with.get(node.name, [])
+        less = [(min(mib, was), min(util, idle)) for (mib, util), (was, idle) in zip(now, before, strict=False)]
+        if len(now) == len(before) and not any(
+            mib - was >= MORE_MIB or util - idle >= MORE_PERCENT
+            for (mib, util), (was, idle) in zip(now, before, strict=True)
+        ):
+            self._planned_with[node.name] = less
+            return False
+        self._planned_with[node.name] = now
+        return True
 
     def expected(self, name: str) -> None:
         """Its agent is about to say how its GPUs are: until then, none is given out. What was seen before the
@@ -82,6 +122,20 @@ class Gpus:
             node.kept_back = {**node.kept_back, gpu: RETURNED}
         self._notes.change(name, aside={other: why for other, why in aside.items() if other != gpu})
 
+    def _of_accounts(self, node: Node, reports: list[GpuReport]) -> list[GpuReport]:
+        """The node's own agent may not look into the processes of other accounts, so it cannot tell whether they are
+        tasks' of ours: on a GPU that a task of an account holds, those of the account are taken for the task's."""
+        if not node.accounts.are_used:
+            return reports
+        parts = [part_on(self._book.tasks[task_id].allocation, node.name) for task_id in node.active]
+        ours = {(gpu, part.login): part.launch_id for part in parts if part and part.login for gpu in part.gpus}
+        return [
+            replace(
+                report, processes=tuple(_as_of(one, ours.get((report.index, one.user))) for one in report.processes)
+            )
+            for report in reports
+        ]
+
     def _alive_on(self, node: Node) -> dict[str, int]:
         """The tasks that may be alive on a node, by launch id."""
         parts = ((task_id, part_on(self._book.tasks[task_id].allocation, node.name)) for task_id in node.active)
@@ -91,3 +145,7 @@ class Gpus:
         count = len(self._nodes.find(name).spec.gpu_models)
         if not 0 <= gpu < count:
             raise NotFoundError(Message("no_gpu", node=name, gpu=gpu, count=count))
+
+
+def _as_of(holder: Holder, launch_id: str | None) -> Holder:
+    return holder if holder.launch_id or launch_id is None else replace(holder, launch_id=launch_id)

@@ -5,12 +5,14 @@ Pure. Whose fault a refused launch was is told by the agent; what becomes of the
 
 from __future__ import annotations
 
-from master.core.book import Book
+from master.core.accounts import OWN, AccountAgent
 from master.core.effects import Rest
+from master.core.node import Node
 from master.core.nodes import Nodes
 from master.core.notes import SICK, Notes
 from master.core.outcome import Pending
-from master.core.task import QUEUED, Task
+from master.core.refusals import Refusals
+from master.core.task import Task
 from wire.errors import ConflictError
 from wire.message import Message
 
@@ -27,8 +29,8 @@ RESTING = "resting"
 class Health:
     """What nodes could not start, and what that says of them."""
 
-    def __init__(self, book: Book, nodes: Nodes, notes: Notes, pending: Pending) -> None:
-        self._book = book
+    def __init__(self, refusals: Refusals, nodes: Nodes, notes: Notes, pending: Pending) -> None:
+        self._refusals = refusals
         self._nodes = nodes
         self._notes = notes
         self._pending = pending
@@ -41,17 +43,22 @@ class Health:
     def is_the_tasks_own(self, task: Task) -> bool:
         """Is it the task that nodes cannot start? Not while they start no other one either (the disk of the whole lab
         may be full): then it waits, for more than the first few would follow it."""
-        if len(task.unstarted) < NODES_TRIED:
+        tried = [entry for entry in task.unstarted if not entry.ran]
+        if len(tried) < NODES_TRIED:
             return False
-        well = [entry for entry in task.unstarted if not self.is_sick(entry.node)]
+        well = [entry for entry in tried if not self.is_sick(entry.node)]
         refused = {task_id for node in self._nodes.inventory.nodes.values() for task_id in node.faulted}
         return len(well) >= NODES_TRIED and len(refused | {task.id}) < NODES_TRIED
 
-    def failed(self, name: str, task_id: int, why: str) -> None:
-        """A node could not start a task. It is let be for a while: who comes next would fare no better."""
+    def failed(self, name: str, task_id: int, why: str, login: str = OWN) -> None:
+        """A node could not start a task. It is let be for a while: who comes next would fare no better. What an account
+        could not, for its home is full, say, tells nothing of the others."""
         node = self._nodes.get(name)
         if node is None:
             return  # its last task ended just now, and it was leaving
+        if login != OWN:
+            self._account_failed(node, login, task_id, why)
+            return
         node.faulted[task_id] = why
         if RESTING not in node.cordons:
             seconds = min(REST_S * 2.0 ** min(node.rests, 16), LONGEST_REST_S)
@@ -62,14 +69,38 @@ class Health:
             self._notes.change(name, sick=str(Message("sick", count=SICK_AFTER, said=why)))
             self.rested(name)
 
-    def rested(self, name: str) -> None:
-        """A node was let be for long enough."""
-        self._nodes.cordon(name, RESTING, None)
+    def _account_failed(self, node: Node, login: str, task_id: int, why: str) -> None:
+        agent = node.accounts.agents.get(login)
+        if agent is None or agent.resting is not None:
+            return
+        seconds = min(REST_S * 2.0 ** min(agent.rests, 16), LONGEST_REST_S)
+        agent.rests += 1
+        agent.resting = Message("account_rests", account=login, task=task_id, said=why, seconds=round(seconds))
+        self._pending.node_for_plan(node.name)
+        self._pending.effect(Rest(node.name, seconds, login))
 
-    def started(self, name: str) -> None:
+    def rested(self, name: str, login: str = OWN) -> None:
+        """A node, or an account of it, was let be for long enough."""
+        if login == OWN:
+            self._nodes.cordon(name, RESTING, None)
+            return
+        agent = self._agent(name, login)
+        if agent is not None and agent.resting is not None:
+            agent.resting = None
+            self._pending.node_for_plan(name)
+
+    def _agent(self, name: str, login: str) -> AccountAgent | None:
+        node = self._nodes.get(name)
+        return None if node is None else node.accounts.agents.get(login)
+
+    def started(self, name: str, login: str = OWN) -> None:
         """A node has started something. What was under way before it failed says nothing of it now."""
         node = self._nodes.inventory.nodes.get(name)
-        if node is not None and RESTING not in node.cordons:
+        if login != OWN:
+            agent = self._agent(name, login)
+            if agent is not None and agent.resting is None:
+                agent.rests = 0
+        elif node is not None and RESTING not in node.cordons:
             node.faulted, node.rests = {}, 0
 
     def resume(self, name: str) -> None:
@@ -80,12 +111,5 @@ class Health:
             raise ConflictError(Message("not_drained", node=name))
         self.rested(name)
         node.faulted, node.rests = {}, 0
-        self._forget_refusals(name)
+        self._refusals.forget(name)
         self._notes.change(name, drained=None, by="", at=0.0, sick=None)
-
-    def _forget_refusals(self, name: str) -> None:
-        """Somebody has mended the node: what it could not start says nothing of those tasks, nor of it."""
-        for task in self._book.tasks.values():
-            if task.state in QUEUED and any(entry.node == name for entry in task.unstarted):
-                task.unstarted = [entry for entry in task.unstarted if entry.node != name]
-                self._book.changed(task)

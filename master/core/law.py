@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+import msgspec
 
 from master.core.task import ACTIVE, ENDED, QUEUED, TaskState
 from wire.errors import ConflictError
@@ -28,14 +30,19 @@ class Event(StrEnum):
     RELEASE = "release"
     REORDER = "reorder"
     FORCE = "force"
+    PAUSE = "pause"
+    RESUME = "resume"
     CANCEL = "cancel"
     RETRY = "retry"
     REMOVE = "remove"
     MEET = "meet"
     THWART = "thwart"
     START = "start"
+    GRANT = "grant"
     RESEND = "resend"
     STARTED = "started"
+    STOPPED = "stopped"
+    CONTINUED = "continued"
     NOT_STARTED = "not_started"
     EXIT = "exit"
     VANISH = "vanish"
@@ -44,7 +51,7 @@ class Event(StrEnum):
     RECALL = "recall"
 
 
-class Rule(NamedTuple):
+class Rule(msgspec.Struct, frozen=True):
     """`leads`: from each state in which the event may happen to those in which the task may be then. `refusal`: the
     key of what is told in any other state, with the way out where there is one; "": nothing, for agents repeat
     themselves."""
@@ -75,22 +82,30 @@ LAW: dict[Event, Rule] = {
     Event.RELEASE: _rule("cannot_release", ({TaskState.HELD}, {TaskState.WAITING})),
     Event.REORDER: _rule("cannot_move", (QUEUED, _SAME)),
     Event.FORCE: _rule("cannot_start", (QUEUED, {TaskState.WAITING})),
+    Event.PAUSE: _rule("cannot_pause", (ACTIVE, _SAME)),
+    Event.RESUME: _rule("cannot_resume", (ACTIVE, _SAME)),
     Event.CANCEL: _rule("has_ended", (QUEUED, {TaskState.CANCELLED}), (ACTIVE, _SAME)),
     Event.RETRY: _rule("cannot_retry", (ENDED, {TaskState.WAITING})),
     Event.REMOVE: _rule("cannot_remove", (QUEUED | ENDED, {None})),
     # What follows from the end of a predecessor: one less to wait for, or one that can never be met.
     Event.MEET: _rule("", (QUEUED, _SAME)),
     Event.THWART: _rule("", (QUEUED, {TaskState.CANCELLED})),
-    # What the planner decides; and that a launch is sent again, for its node has seen nothing of it.
+    # What the planner decides: of an allocation nothing is launched. And that a launch is sent again, for its node has
+    # seen nothing of it.
     Event.START: _rule("", ({TaskState.WAITING}, {TaskState.STARTING})),
+    Event.GRANT: _rule("", ({TaskState.WAITING}, {TaskState.RUNNING})),
     Event.RESEND: _rule("", ({TaskState.STARTING}, _SAME)),
-    # What agents tell: it runs; its node could not start it; it is over; nobody there knows of it any more.
+    # What agents tell: it runs; it stands still; it goes on; its node could not start it; it is over; nobody there
+    # knows of it any more.
     Event.STARTED: _rule("", ({TaskState.STARTING}, {TaskState.RUNNING})),
+    Event.STOPPED: _rule("", ({TaskState.RUNNING}, {TaskState.PAUSED})),
+    Event.CONTINUED: _rule("", ({TaskState.PAUSED}, {TaskState.RUNNING})),
     Event.NOT_STARTED: _rule("", ({TaskState.STARTING}, {TaskState.WAITING, TaskState.CANCELLED, TaskState.FAILED})),
-    Event.EXIT: _rule("", (ACTIVE, ENDED)),
-    Event.VANISH: _rule("", (ACTIVE, {TaskState.LOST})),
+    # What was over may be tried again, and is then never seen as ended.
+    Event.EXIT: _rule("", (ACTIVE, ENDED | {TaskState.WAITING})),
+    Event.VANISH: _rule("", (ACTIVE, {TaskState.LOST, TaskState.WAITING})),
     # Its node was given up by somebody.
-    Event.GIVE_UP: _rule("", (ACTIVE, {TaskState.LOST})),
+    Event.GIVE_UP: _rule("", (ACTIVE, {TaskState.LOST, TaskState.WAITING})),
     # To the monthly files, and back.
     Event.ARCHIVE: _rule("cannot_archive", (ENDED, {None})),
     Event.RECALL: _rule("", (_NEW, ENDED)),

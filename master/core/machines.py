@@ -6,12 +6,13 @@ agent; names are what people change.
 
 from __future__ import annotations
 
+from master.core.accounts import OWN
 from master.core.attempt import Part, part_on, with_known
 from master.core.book import Book
 from master.core.exits import Seen
 from master.core.inventory import LEAVING, TOLD, Facts, Node, NodeState
 from master.core.nodes import SAME, Nodes
-from wire.message import Message
+from wire.message import Message, Several
 
 ADOPTS = 2
 """Agents from this protocol on can be told of attempts that they have not claimed."""
@@ -26,7 +27,7 @@ class Machines:
 
     # -- one machine under two names --------------------------------------------------------------------------
 
-    def same(self, name: str, facts: Facts) -> tuple[str, str] | None:
+    def same(self, name: str, facts: Facts) -> tuple[str, Message] | None:
         """What answers in this node's name is another entry's machine: that entry, and what to say. It was entered
         twice, or renamed while no master was there to see it; its GPUs would be given out under both names. None where
         it is not, or where tasks of this entry run there: then it is served, and takes no new ones."""
@@ -41,20 +42,32 @@ class Machines:
         else:
             twice = Message("machine_is", node=other.name, name=name)
         self._nodes.cordon(name, SAME, twice if node.active else None)
-        return None if node.active else (other.name, str(twice))
+        return None if node.active else (other.name, twice)
 
     def _is_same(self, node: Node, other: Node, facts: Facts) -> bool:
         """Entries of the master's own machine, and agents that dial in, are as many as somebody wants; one that left
         while its tasks run, with a single other one there, was renamed."""
+        known = other.facts if other.state in (NodeState.ONLINE, NodeState.CONNECTING) else None
+        is_there = known is not None and (known.identity, known.boot_id) == (facts.identity, facts.boot_id)
+        if not facts.identity or not (is_there or (other.active and facts.machine)):  # as of nearly all of a large lab
+            return False
         parts = self._parts_on(other).values()
         by_ssh = [node.spec.address, other.spec.address, *(part.address for part in parts)]
-        if not facts.identity or not (any(by_ssh) or (LEAVING in other.cordons and self._is_only(node, facts))):
+        if not (any(by_ssh) or (LEAVING in other.cordons and self._is_only(node, facts))):
             return False
-        known = other.facts if other.state in (NodeState.ONLINE, NodeState.CONNECTING) else None
-        if known is not None and (known.identity, known.boot_id) == (facts.identity, facts.boot_id):
-            return True
-        here = (facts.boot_id, node.spec.address)
-        return any(part.machine == facts.machine != "" and _was_at(part, *here) for part in parts)
+        return is_there or any(
+            part.machine == facts.machine and _was_at(part, facts.boot_id, node.address_of(part.login))
+            for part in parts
+        )
+
+    def elsewhere(self, name: str, facts: Facts) -> Message | None:
+        """Why what an account's agent says cannot be of this node: it is in another machine, or in another run of it,
+        than the node's own; None where it is in the same, or that one is away."""
+        node = self._nodes.get(name)
+        own = node.facts if node is not None and node.state is NodeState.ONLINE else None
+        if own is None or (own.identity, own.boot_id) == (facts.identity, facts.boot_id):
+            return None
+        return Message("account_elsewhere", node=name)
 
     def _is_only(self, node: Node, facts: Facts) -> bool:
         """Is it the only entry without an address that may be of this machine and stays?"""
@@ -64,37 +77,30 @@ class Machines:
 
     # -- another machine, or another folder, under one name ---------------------------------------------------
 
-    def stranger(self, name: str, facts: Facts) -> str | None:
+    def stranger(self, name: str, facts: Facts, login: str = OWN) -> Message | None:
         """Why what answers in a node's name cannot speak for the attempts that were started there; None if it can.
 
         Another state folder knows nothing of them. They are over if the machine restarted; if it did not, or if it is
         another machine (the address was changed in the registry), they may be alive and would be given up for nothing.
         """
         node = self._nodes.get(name)
-        alive = self._unspoken_for(node, facts) if node is not None else {}
+        alive = self._unspoken_for(node, facts, login) if node is not None else {}
         if node is None or not alive:
             return None
-        ids = ", ".join(map(str, list(alive)[:TOLD])) + ("…" if len(alive) > TOLD else "")
-        address = next(iter(alive.values())).address
-        cure = f"or give them up with `muster node lost {name}`"
-        if address and address != node.spec.address:
-            return (
-                f"{node.spec.address} is not where tasks {ids} were started ({address}): put that back until they have "
-                f"ended, {cure}"
-            )
-        return (
-            f"its agent has another state folder than that in which tasks {ids} were started, and the machine has not "
-            f"restarted since: put the folder back, {cure}"
-        )
+        tasks = Several(tuple(map(str, list(alive)[:TOLD])), len(alive), max(0, len(alive) - TOLD))
+        before, address = next(iter(alive.values())).address, node.address_of(login)
+        if before and before != address:
+            return Message("tasks_elsewhere", tasks=tasks, before=before, address=address, name=name)
+        return Message("tasks_in_other_folder", tasks=tasks, name=name)
 
-    def adoptable(self, name: str, facts: Facts) -> list[Seen]:
+    def adoptable(self, name: str, facts: Facts, login: str = OWN) -> list[Seen]:
         """What to tell an agent whose state folder is another than that in which its tasks were started, so that it can
         look after them; nothing where it is another machine, or has restarted, or does not know the word."""
         node = self._nodes.get(name)
         if node is None or facts.protocol < ADOPTS:
             return []
-        alive = self._unspoken_for(node, facts)
-        if not all(_is_same_run(part, facts, node.spec.address) for part in alive.values()):
+        alive = self._unspoken_for(node, facts, login)
+        if not all(_is_same_run(part, facts, node.address_of(login)) for part in alive.values()):
             return []
         tasks = self._book.tasks
         return [
@@ -109,20 +115,21 @@ class Machines:
             for task_id, part in alive.items()
         ]
 
-    def adopted(self, name: str, facts: Facts, seen: list[Seen]) -> None:
+    def adopted(self, name: str, facts: Facts, seen: list[Seen], login: str = OWN) -> None:
         """The agent was told, and has these: from now on their claims are in its folder."""
         node = self._nodes.get(name)
         known = {one.launch_id for one in seen}
-        for task_id, part in self._unspoken_for(node, facts).items() if node is not None else ():
+        for task_id, part in self._unspoken_for(node, facts, login).items() if node is not None else ():
             if part.launch_id in known:
                 task = self._book.tasks[task_id]
                 task.allocation = with_known(task.allocation, part.launch_id, state_id=facts.state_id)
                 self._book.changed(task)
 
-    def _unspoken_for(self, node: Node, facts: Facts) -> dict[int, Part]:
-        """The attempts, by task, that may be alive and of which an agent with these facts cannot know."""
-        parts = self._parts_on(node).items()
-        return {number: part for number, part in parts if _may_be_alive(part, facts, node.spec.address)}
+    def _unspoken_for(self, node: Node, facts: Facts, login: str) -> dict[int, Part]:
+        """The attempts of this account, by task, that may be alive and of which an agent with these facts cannot
+        know."""
+        parts = [(number, part) for number, part in self._parts_on(node).items() if part.login == login]
+        return {number: part for number, part in parts if _may_be_alive(part, facts, node.address_of(login))}
 
     def _parts_on(self, node: Node) -> dict[int, Part]:
         """The parts of attempts that were sent to a node, by task."""

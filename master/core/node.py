@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from enum import StrEnum
 
 import msgspec
 
-from master.core.gpu_watch import GpuWatch
+from master.core.accounts import OWN, Accounts
+from master.core.facts import Facts, NodeState
+from master.core.gpu_watch import GpuWatch, Holders
+from master.core.leases import Lease, hold
+from master.settings import Scheduling
 from wire.message import Message
 
+UNSAID = Scheduling()
+"""What a lab says of all nodes that says nothing."""
 LEAVING = "leaving"
 """The cordon of a node that the registry has no more, while tasks run there."""
 
@@ -22,18 +27,10 @@ LEAVING = "leaving"
 NOT_SCHEDULABLE = Message("not_schedulable")
 
 
-class NodeState(StrEnum):
-    """Whether the node can be talked to. Whether it may get tasks is `schedulable`, another matter."""
-
-    CONNECTING = "connecting"
-    ONLINE = "online"
-    UNREACHABLE = "unreachable"
-    UNTRUSTED = "untrusted"
-
-
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What the registry says of a node. `cpus` and `slots` are None where the registry leaves them to the node;
-    `address` names the machine and the account there (`user@host:port`), empty for this one."""
+    `address` names the machine and the account there (`user@host:port`), empty for this one. `accounts`: over which
+    other accounts there the tasks of their owners run (owner, account); None: all run over the one of `address`."""
 
     name: str
     address: str = ""
@@ -42,32 +39,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     cpus: int | None = None
     slots: int | None = None
     schedulable: bool = True
-
-
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the agent said of the machine when it welcomed us. `login_fault`: why tasks there do not begin with what a
-    log-in gives, "" where they do. `machine`: its own id, "" where it has none. `uid`: the agent's, and that of tasks
-    unless it `can_run_as` their owners; None: not said. `account`: the name of that, "" if it was not said."""
-
-    boot_id: str
-    state_id: str
-    cpus: int
-    memory_mib: int
-    hostname: str = ""
-    python: str = ""
-    version: str = ""
-    login_fault: str = ""
-    protocol: int = 1
-    machine: str = ""
-    uid: int | None = None
-    account: str = ""
-    can_run_as: bool = False
-
-    @property
-    def identity(self) -> str:
-        """Which of the machines of one boot id it is: by its own id, else by its name, for containers share their
-        kernel's boot id and often have no machine id."""
-        return self.machine or self.hostname
+    accounts: tuple[tuple[str, str], ...] | None = None
 
 
 class Reserved(msgspec.Struct, frozen=True):
@@ -79,9 +51,12 @@ class Reserved(msgspec.Struct, frozen=True):
 
 class Node:
     """One node: its spec, what is known of it, and what is held on it. `held`: how much, of each resource that has no
-    numbers."""
+    numbers. `rules`: what the lab says of all nodes. `gpu_holders`: of each GPU that is held the tasks, and how many
+    MiB each may use; None for all of it. `leases`: the GPUs that allocations hold, by allocation. `no_tokens`:
+    why tasks there get no token to submit others with; None: they get one."""
 
     __slots__ = (
+        "accounts",
         "active",
         "aside",
         "clock_offset",
@@ -89,31 +64,40 @@ class Node:
         "facts",
         "faulted",
         "free_gpus",
-        "gpu_holder",
+        "gpu_holders",
         "held",
         "kept_back",
+        "leases",
+        "link_says",
         "load",
+        "no_tokens",
         "reason",
         "remnants",
         "reserved",
         "rests",
+        "rules",
         "spec",
         "state",
         "watch",
     )
 
-    def __init__(self, spec: NodeSpec) -> None:
+    def __init__(self, spec: NodeSpec, rules: Scheduling = UNSAID) -> None:
         self.spec = spec
+        self.rules = rules
         self.state = NodeState.CONNECTING
         self.reason: str | None = None
+        self.link_says: Message | None = None
+        """The same for programs, where it has a key."""
         self.facts: Facts | None = None
-        self.gpu_holder: dict[int, int] = {}
+        self.gpu_holders: dict[int, dict[int, int | None]] = {}
         self.free_gpus: list[int] = list(range(len(spec.gpu_models)))
         self.held: Counter[str] = Counter()
         self.active: set[int] = set()
         self.cordons: dict[str, Message] = {}
-        self.remnants: set[str] = set()
+        self.remnants: dict[str, str] = {}
+        """What is alive there and nobody's, by launch id, and the account whose agent said so."""
         self.reserved: Reserved | None = None
+        self.no_tokens: Message | None = None
         self.load: list[float] | None = None
         self.clock_offset: float | None = None
         self.watch = GpuWatch()
@@ -121,6 +105,9 @@ class Node:
         self.aside: dict[int, str] = {}
         self.faulted: dict[int, str] = {}
         self.rests = 0
+        self.leases: dict[int, Lease] = {}
+        self.accounts = Accounts()
+        self._know_accounts()
 
     @property
     def name(self) -> str:
@@ -142,9 +129,47 @@ class Node:
         """May something be started there now?"""
         return self.state is NodeState.ONLINE and not self.cordons and self.spec.schedulable
 
+    @property
+    def is_open_to_all(self) -> bool:
+        """May tasks be started there, if any may, whosever they are?"""
+        return self.reserved is None and not self.accounts.are_used
+
+    def why_not_open_to(self, owner: str) -> Message | None:
+        """Why no task of this owner may be started there, though others may; None if his may."""
+        closed = self.why_closed_to(owner)
+        if closed is not None:
+            return closed
+        return self.accounts.why_not(owner, self.boot_id) if self.accounts.are_used else None
+
+    def why_closed_to(self, owner: str) -> Message | None:
+        """Likewise, but for what passes by itself: whose account is the agent's own may be kept away from it, and who
+        has no account there has nothing to run as."""
+        login = self.accounts.of(owner)
+        if login is None:
+            return Message("no_account_there", owner=owner)
+        if self.reserved is not None and owner not in self.reserved.owners and login == OWN:
+            return self.reserved.why
+        return None
+
     def is_open_to(self, owner: str) -> bool:
         """May tasks of this owner be started there, if any may?"""
-        return self.reserved is None or owner in self.reserved.owners
+        return self.is_open_to_all or self.why_not_open_to(owner) is None
+
+    @property
+    def boot_id(self) -> str:
+        """The run of the machine in which its own agent is; "" while that has not said so."""
+        return self.facts.boot_id if self.facts else ""
+
+    def facts_of(self, login: str) -> Facts | None:
+        """What the agent of this account there has said, OWN for the node's own."""
+        if login == OWN:
+            return self.facts
+        agent = self.accounts.agents.get(login)
+        return None if agent is None else agent.facts
+
+    def address_of(self, login: str) -> str:
+        """Where an account of the machine is (`user@host:port`)."""
+        return self.spec.address if login == OWN else f"{login}@{self.spec.address.rpartition('@')[2]}"
 
     @property
     def closed_because(self) -> str | None:
@@ -162,35 +187,80 @@ class Node:
     def respec(self, spec: NodeSpec) -> None:
         """The registry says something else of it now. What is held stays held, also a GPU that it no longer has."""
         self.spec = spec
+        self._know_accounts()
         self.count_free()
+
+    def _know_accounts(self) -> None:
+        self.accounts.logins = None if self.spec.accounts is None else dict(self.spec.accounts)
 
     def count_free(self) -> None:
         """Work out anew which GPUs may be given out: held by nobody, kept back for no reason (`kept_back`: what the
         last sample shows; `aside`: what is written down)."""
         count = range(len(self.spec.gpu_models))
-        self.free_gpus = [gpu for gpu in count if gpu not in self.gpu_holder and self.why_closed(gpu) is None]
+        self.free_gpus = [gpu for gpu in count if gpu not in self.gpu_holders and self.why_closed(gpu) is None]
 
     def why_closed(self, gpu: int) -> Message | None:
         """Why a GPU is not given out although no task holds it; None if it is."""
         aside = self.aside.get(gpu)
         return Message("gpu_aside", said=aside) if aside else self.kept_back.get(gpu)
 
-    def hold_gpus(self, gpus: Sequence[int], task_id: int) -> None:
-        """Book GPUs. Raises ValueError for one that is held already: booking twice is a defect, never a state."""
-        for gpu in gpus:
-            if gpu in self.gpu_holder:
-                raise ValueError(
-                    f"GPU {gpu} of {self.name} is held by task {self.gpu_holder[gpu]}, not free for {task_id}"
-                )
-        for gpu in gpus:
-            self.gpu_holder[gpu] = task_id
-            if gpu in self.free_gpus:
-                self.free_gpus.remove(gpu)
+    @property
+    def host(self) -> str:
+        """The name or address under which other machines reach it, as far as anybody knows: the registry's, else what
+        the machine calls itself."""
+        address = self.spec.address.rpartition("@")[2]
+        host = address.rpartition(":")[0] if address.count(":") == 1 or "]" in address else address
+        return host.strip("[]") or (self.facts.hostname if self.facts else "") or self.name
+
+    @property
+    def memory_mib(self) -> int:
+        """Memory that tasks may have, in MiB: the machine's word, less what is kept free; 0 while it is not known."""
+        return int((self.facts.memory_mib if self.facts else 0) * (1 - self.rules.keep_memory))
+
+    def gpu_memory_mib(self, gpu: int) -> int | None:
+        """How much memory a GPU has: the registry's word, else the driver's; None where nobody knows."""
+        said = self.spec.gpu_memory_mib
+        if said is not None and gpu < len(said):
+            return said[gpu]
+        report = self.watch.newest.get(gpu)
+        return report.memory_total_mib if report is not None else None
+
+    @property
+    def used_gpus(self) -> Holders:
+        """Of each GPU that a task uses the tasks, and how many MiB each may use: of those that allocations hold, the
+        tasks within."""
+        if not self.leases:
+            return self.gpu_holders
+        leased = {gpu for lease in self.leases.values() for gpu in lease.gpus}
+        used: dict[int, dict[int, int | None]] = {
+            gpu: held for gpu, held in self.gpu_holders.items() if gpu not in leased
+        }
+        for lease in self.leases.values():
+            used |= lease.gpu_holders
+        return used
+
+    def lease(self, allocation: int) -> Lease:
+        """What an allocation holds there, be it nothing yet."""
+        return self.leases.setdefault(allocation, Lease(self))
+
+    def hold_gpus(self, gpus: Sequence[int], task_id: int, mib: int | None = None) -> None:
+        """Book GPUs, or `mib` of each. Raises ValueError, and has booked nothing, for one that is held already, unless
+        both are shares: booking twice is a defect, never a state."""
+        hold(self.gpu_holders, gpus, task_id, mib, self.name)
+        self.free_gpus = [gpu for gpu in self.free_gpus if gpu not in gpus]
 
     def free_up_gpus(self, gpus: Sequence[int], task_id: int) -> None:
         """Undo `hold_gpus`; where samples tell of their memory, they are kept back until it is free."""
+        self.let_go(self.gpu_holders, gpus, task_id)
+
+    def let_go(self, holders: dict[int, dict[int, int | None]], gpus: Sequence[int], task_id: int) -> None:
+        """The same for what is written in these holders."""
         for gpu in gpus:
-            if self.gpu_holder.pop(gpu, None) is not None:
-                self.watch.released(gpu, task_id)
+            held = holders.get(gpu, {})
+            if task_id in held:
+                del held[task_id]
+                if not held:
+                    del holders[gpu]
+                    self.watch.released(gpu, task_id)
         self.kept_back = {**self.kept_back, **self.watch.settling()}
         self.count_free()

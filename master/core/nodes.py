@@ -8,12 +8,18 @@ cordoned by people stands in the `notes`, what its machine is in `machines`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
+from master.core.accounts import AccountAgent
+from master.core.attempt import Part, part_on
 from master.core.book import Book
+from master.core.exhaustion import CardUse
 from master.core.inventory import LEAVING, TOLD, Facts, Inventory, Node, NodeSpec, NodeState, Request
 from master.core.law import State
 from master.core.node import Reserved
 from master.core.outcome import Pending
+from master.core.resources import LICENCE
+from master.core.run_as import RunAs
 from master.core.task import ACTIVE, Task
 from wire.errors import ImpossibleError, NotFoundError
 from wire.message import Message, Several
@@ -23,13 +29,20 @@ TWIN, SAME = "twin", "same"
 one that is served."""
 
 
+_LAST = float("inf")
+NONE_OWNED: Mapping[str, int] = MappingProxyType({})
+
+
 class Nodes:
     """`inventory`: the nodes by name, and what is held on them."""
 
-    def __init__(self, specs: tuple[NodeSpec, ...], book: Book, pending: Pending) -> None:
-        self.inventory = Inventory(specs)
+    def __init__(
+        self, specs: tuple[NodeSpec, ...], book: Book, pending: Pending, licences: Mapping[str, int] = NONE_OWNED
+    ) -> None:
+        self.inventory = Inventory(specs, {LICENCE + name: count for name, count in licences.items()})
         self._book = book
         self._pending = pending
+        self._alive: set[int] = set()
 
     def get(self, name: str) -> Node | None:
         """The node, if there is one: it may have left the registry a moment ago."""
@@ -46,9 +59,24 @@ class Nodes:
 
     def active(self) -> list[Task]:
         """The tasks that may be alive on a node, the longest running first, those about to start last."""
-        ids = set().union(*(node.active for node in self.inventory.nodes.values()))
-        tasks = (self._book.tasks[task_id] for task_id in ids)
-        return sorted(tasks, key=lambda task: (task.started_at or float("inf"), task.id))
+        tasks = [self._book.tasks[task_id] for task_id in sorted(self._alive)]
+        tasks.sort(key=lambda task: task.started_at or _LAST)  # of equals the older stays the first
+        return tasks
+
+    def peak_mib(self, name: str, task_id: int) -> int | None:
+        """The most memory that a task was seen to use of one GPU there, in MiB, since it began; None if nobody saw."""
+        node = self.inventory.nodes.get(name)
+        return node.watch.peak_mib.pop(task_id, None) if node is not None else None
+
+    def card_use(self, name: str, task: Task) -> CardUse | None:
+        """What is known of the memory of the GPU there that the task came closest to filling; None if nothing is."""
+        node, part = self.inventory.nodes.get(name), part_on(task.allocation, name)
+        if node is None or part is None:
+            return None
+        seen = [node.watch.card_use(gpu, task.id, part.launch_id) for gpu in part.gpus]
+        return max(
+            (use for use in seen if use is not None), key=lambda use: (use.own + use.others) / use.total, default=None
+        )
 
     def check_possible(self, request: Request) -> None:
         """Raises ImpossibleError for what no node could ever meet."""
@@ -65,33 +93,84 @@ class Nodes:
     def moved(self, task: Task, _before: State, after: State) -> None:
         """An attempt takes its GPUs, CPUs or slot when it is sent, and gives them back when it is over."""
         if after in ACTIVE:
+            self._alive.add(task.id)
             self.inventory.take(task)
         else:
+            self._alive.discard(task.id)
             self._give_back(task)
+
+    def part_over(self, task: Task, part: Part) -> None:
+        """One part of an attempt of several is over, and gives back what it held."""
+        self.inventory.give_back_part(task, part)
+        self._vacated(part.node)
 
     def _give_back(self, task: Task) -> None:
         self.inventory.give_back(task)
         for part in task.allocation:
-            self._pending.node_for_plan(part.node)
-            node = self.inventory.nodes.get(part.node)
-            if node is not None and LEAVING in node.cordons and not node.active:
-                self._drop(part.node)
+            if not part.is_free:
+                self._vacated(part.node)
+
+    def _vacated(self, name: str) -> None:
+        self._pending.node_for_plan(name)
+        node = self.inventory.nodes.get(name)
+        if node is not None and LEAVING in node.cordons and not node.active:
+            self._drop(name)
 
     # -- links ------------------------------------------------------------------------------------------------
 
-    def link_changed(self, name: str, state: NodeState, reason: str | None = None, facts: Facts | None = None) -> None:
-        """The link to a node changed. Its tasks keep their GPUs whatever happens to the link."""
+    def link_changed(
+        self, name: str, state: NodeState, why: Message | str | None = None, facts: Facts | None = None
+    ) -> None:
+        """The link to a node changed, and why; a text is what somebody else said. Its tasks keep their GPUs whatever
+        happens to the link."""
         node = self.inventory.nodes.get(name)
+        if isinstance(why, str):
+            why = Message("link_said", said=why)
+        reason = None if why is None else str(why)
         if node is not None and ((node.state, node.reason) != (state, reason) or facts is not None):
-            node.state, node.reason = state, reason
+            node.state, node.reason, node.link_says = state, reason, why
             node.facts = facts or node.facts
+            self._pending.node_for_plan(name)
+
+    def account_changed(
+        self, name: str, login: str, state: NodeState, why: Message | None = None, facts: Facts | None = None
+    ) -> None:
+        """The link to the agent of an account there changed, and why. Its tasks keep what they hold, and the node's
+        other agents are none the wiser."""
+        node = self.inventory.nodes.get(name)
+        if node is None:
+            return
+        agent = node.accounts.agents.setdefault(login, AccountAgent())
+        if (agent.state, agent.why) != (state, why) or facts is not None:
+            agent.state, agent.why, agent.facts = state, why, facts or agent.facts
+            self._pending.node_for_plan(name)
+
+    def keep_apart(self, run_as: RunAs) -> None:
+        """From now on this says whose tasks run as which account, where nodes have accounts for them."""
+        self.inventory.keep_apart(run_as)
+        for name in self.inventory.nodes:
+            self._pending.node_for_plan(name)
+
+    def want_account(self, name: str, login: str) -> None:
+        """Something is to be started over this account: its agent is waited for from now on."""
+        node = self.inventory.nodes[name]
+        if login not in node.accounts.agents:
+            node.accounts.agents[login] = AccountAgent()
+        self._pending.node_for_plan(name)
+
+    def forget_account(self, name: str, login: str) -> None:
+        """Nothing of this account is there, and nobody talks to its agent any more."""
+        node = self.inventory.nodes.get(name)
+        if node is not None and node.accounts.agents.pop(login, None) is not None:
             self._pending.node_for_plan(name)
 
     def forget_facts(self, name: str) -> None:
         """What answers in this node's name next may be another machine: nothing is planned for it before it said what
         it is."""
         node = self.inventory.nodes[name]
-        node.state, node.reason, node.facts = NodeState.CONNECTING, None, None
+        node.state, node.facts = NodeState.CONNECTING, None
+        node.accounts.agents.clear()
+        node.reason = node.link_says = None
         self._pending.node(name)
 
     def load_told(self, name: str, load: list[float] | None, clock_offset: float) -> None:
@@ -120,6 +199,13 @@ class Nodes:
             node.reserved = reserved
             self._pending.node_for_plan(name)
 
+    def tokens_told(self, name: str, why_not: Message | None) -> None:
+        """Whether tasks on the node can get tokens, and why not if they cannot."""
+        node = self.inventory.nodes.get(name)
+        if node is not None and node.no_tokens != why_not:
+            node.no_tokens = why_not
+            self._pending.node_for_plan(name)
+
     # -- the registry -----------------------------------------------------------------------------------------
 
     def set(self, specs: tuple[NodeSpec, ...]) -> None:
@@ -134,7 +220,7 @@ class Nodes:
         after = {}
         for name, spec in wanted.items():
             known = name in before
-            after[name] = before[name] if known else Node(spec)
+            after[name] = before[name] if known else self.inventory.new_node(spec)
             if not known or before[name].spec != spec:
                 after[name].respec(spec)
                 self._pending.node(name)
@@ -168,6 +254,8 @@ class Nodes:
         """Where what is booked on the nodes differs from what the active tasks hold."""
         due = Inventory(tuple(node.spec for node in self.inventory.nodes.values()))
         found = []
+        if (alive := {task.id for task in self._book.tasks.values() if task.state in ACTIVE}) != self._alive:
+            found.append(f"tasks {sorted(alive ^ self._alive)} are alive, or are not, otherwise than is known")
         for task in self._book.tasks.values():
             if task.state in ACTIVE:
                 try:
@@ -185,12 +273,17 @@ class Nodes:
 def _difference(name: str, node: Node | None, due: Node | None) -> list[str]:
     if node is None or due is None:
         return [f"tasks hold something of node {name}, which is not there"]
-    booked = (node.gpu_holder, _amounts(node.held), node.active)
-    wanted = (due.gpu_holder, _amounts(due.held), due.active)
-    found = [f"node {name}: {booked} is booked (GPUs, amounts, tasks), and tasks hold {wanted}"]
+    booked = (node.gpu_holders, _amounts(node.held), node.active, _leased(node))
+    wanted = (due.gpu_holders, _amounts(due.held), due.active, _leased(due))
+    found = [f"node {name}: {booked} is booked (GPUs, amounts, tasks, allocations), and tasks hold {wanted}"]
     free = [gpu for gpu in due.free_gpus if node.why_closed(gpu) is None]
     free_told = [f"node {name}: GPUs {node.free_gpus} count as free, and {free} are"]
     return (found if booked != wanted else []) + (free_told if node.free_gpus != free else [])
+
+
+def _leased(node: Node) -> dict[int, object]:
+    """What allocations hold there, and who uses that."""
+    return {number: (lease.gpus, lease.gpu_holders) for number, lease in node.leases.items()}
 
 
 def _amounts(held: Mapping[str, int]) -> dict[str, int]:

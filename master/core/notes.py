@@ -5,10 +5,8 @@ Pure. A note of a node that is not there is kept: one that merely left the regis
 comes back as it was.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -37,7 +35,8 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     """What people decided about a node. `drained`: why it shall take no tasks; `by`, `at`: who said so, and when
     (seconds since the epoch). `stopped`: who stopped its agent. `aside`: GPUs, by index, that get no tasks until
     somebody returns them, and why. `tokens`: with which its agent may dial in. `sick`: what kept the whole node from
-    starting anything."""
+    starting anything. `as_owners`: tasks ran as their owners there when its agent last said so; `here`: on the master's
+    own machine."""
 
     drained: str | None = None
     by: str = ""
@@ -46,6 +45,7 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
     aside: dict[int, str] = {}
     tokens: tuple[Token, ...] = ()
     sick: str | None = None
+    as_owners: Literal["", "there", "here"] = ""
 
 
 class Notes:
@@ -99,6 +99,11 @@ class Notes:
     def set_tokens(self, name: str, tokens: tuple[Token, ...]) -> None:
         """With these, and no others, the node's agent may dial in from now on."""
         self.change(name, tokens=tokens)
+
+    def set_as_owners(self, name: str, where: Literal["", "there", "here"]) -> None:
+        """Remember whether tasks run as their owners there."""
+        if self.get(name).as_owners != where:
+            self.change(name, as_owners=where)
 
     def _keep(self) -> None:
         self._pending.piece(PIECE, msgspec.Raw(msgspec.json.encode(self.of)))

@@ -24,13 +24,16 @@ class Pending:
     """Collects until somebody takes it. `tasks`: those that came or changed, by id; what is written of each is how it
     is when the outcome is taken. `seq`: the number that they get, that of the record which will hold them.
     `touched`: how often a task that was there changed or went; who looks at many in turn sees whether they are as they
-    were. `plan_needed`: something changed since the last plan that may matter to it."""
+    were. `plan_needed`: something changed since the last plan that may matter to it; `to_look_at`: the nodes of which
+    something did, `sampled`: those of which nothing did but what samples tell of their GPUs."""
 
     def __init__(self) -> None:
         self.plan_needed = False
         self.tasks: dict[int, Task] = {}
         self.seq = 0
         self.touched = 0
+        self.to_look_at: set[str] = set()
+        self.sampled: set[str] = set()
         self._gone: list[int] = []
         self._pieces: dict[str, msgspec.Raw] = {}
         self._answers: dict[str, msgspec.Raw] = {}
@@ -68,10 +71,11 @@ class Pending:
     def node(self, name: str) -> None:
         """Something of a node changed that people see."""
         self._nodes.add(name)
+        self.to_look_at.add(name)
 
     def node_for_plan(self, name: str) -> None:
         """Something of a node changed that people see, and the planner might do otherwise for it."""
-        self._nodes.add(name)
+        self.node(name)
         self.plan_needed = True
 
     def has_outcome(self) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from master.core.book import Book
+from master.core.owned import OwnTasks
 from master.core.people import People, User
-from master.core.task import Task, TaskState, give_reason
+from master.core.task import ENDED, Task, TaskState, give_reason
 from wire.errors import ConflictError
 from wire.message import Message
 
@@ -12,8 +13,9 @@ from wire.message import Message
 class Owners:
     """Users and their tasks, of those that are not in the monthly files yet."""
 
-    def __init__(self, book: Book, people: People) -> None:
+    def __init__(self, book: Book, people: People, own_tasks: OwnTasks) -> None:
         self._book = book
+        self._own_tasks = own_tasks
         self._people = people
 
     def names(self) -> set[str]:
@@ -45,16 +47,25 @@ class Owners:
             raise ConflictError(Message("claim_of_somebody", name=old))
         claimed = [task for task in self._book.tasks.values() if task.owner == before.name]
         for task in claimed:
-            task.owner = after.name
-            self._book.changed(task)
+            self._give(task, after.name)
         return [task.id for task in claimed]
 
     def give(self, task_id: int, name: str) -> Task:
-        """A task is this user's from now on. Raises NotFoundError."""
+        """A task is this user's from now on, and submits nothing in his name before he says so. Raises
+        NotFoundError, and ConflictError for one that belongs to an allocation, as that does to its owner."""
         task = self._book.find(task_id)
-        task.owner = self._people.find(name).name
-        self._book.changed(task)
+        if task.state not in ENDED and (task.is_allocation or task.within is not None):
+            raise ConflictError(Message("allocation_keeps_owner", id=task_id))
+        owner, said_by = self._people.find(name).name, task.said_by or task.owner
+        task.token, task.said_by = "", "" if said_by == owner else said_by
+        self._give(task, owner)
         return task
+
+    def _give(self, task: Task, owner: str) -> None:
+        task.owner = owner
+        if task.state not in ENDED:
+            self._own_tasks.moved(task)
+        self._book.changed(task)
 
     def remove(self, name: str) -> User:
         """He is no more. Raises NotFoundError, ConflictError while tasks of his are not over."""

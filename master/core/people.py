@@ -12,22 +12,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from math import inf
 from typing import Any, Literal
 
 import msgspec
 
 from master.core.outcome import Pending
+from master.core.quota import NO_QUOTA, Quota
 from wire.errors import BadRequestError, ConflictError, NotFoundError
 from wire.message import Message
 
 Role = Literal["viewer", "user", "admin"]
 """Each may do what those before it may."""
-Scope = Literal["read", "submit", "files", "account", "nodes", "admin"]
+Scope = Literal["read", "submit", "files", "account", "nodes", "admin", "wall"]
 """What a token may be confined to. `read`: all that tells and changes nothing, but for files; `account`: one's own
-password, log-ins and tokens."""
+password, log-ins and tokens; `wall`: the overview that everybody may see who passes a screen, and it stands alone."""
 Language = Literal["", "en", "zh"]
-Kind = Literal["token", "session", "task"]
-"""Made to be kept by a program; made by a log-in; made for a task, whose attempt it dies with."""
+Kind = Literal["token", "session"]
+"""Made to be kept by a program; made by a log-in."""
 
 USER, GROUP, TOKEN, COUNTER = "user/", "group/", "token/", "people"
 """How the pieces are named."""
@@ -53,6 +55,7 @@ class User(msgspec.Struct, frozen=True, omit_defaults=True):
     expires_at: float | None = None
     disabled: str | None = None
     is_owner_only: bool = False
+    quota: Quota = NO_QUOTA
     password: str = ""
     link: str = ""
     link_until: float = 0.0
@@ -70,11 +73,14 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     members: frozenset[int] = frozenset()
     mentors: frozenset[int] = frozenset()
+    quota: Quota = NO_QUOTA
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True):
     """What opens the door in a user's name. Of the secret only the SHA-256 in hex is kept. `scopes`: None, all that his
-    role has. `used_on`: the day of its last use, in days since the epoch. `task`: the launch that it was made for."""
+    role has. `used_on`: the day of its last use, in days since the epoch. `idle_s`: it ends when it was not used for so
+    long; `seen_at`: when it was last, which is noted now and then. `parent`: the id of the token that it was made of,
+    with which it ends."""
 
     id: str
     user: int
@@ -87,11 +93,19 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
     origin: str = ""
     expires_at: float | None = None
     used_on: int = 0
-    task: str = ""
+    idle_s: float | None = None
+    seen_at: float = 0.0
+    parent: str = ""
+
+    @property
+    def ends_at(self) -> float:
+        """From when on it opens nothing, unless it is used before."""
+        idle = inf if self.idle_s is None else max(self.at, self.seen_at) + self.idle_s
+        return min(idle, inf if self.expires_at is None else self.expires_at)
 
     def opens(self, now: float) -> bool:
         """Has it not expired?"""
-        return self.expires_at is None or now < self.expires_at
+        return now < self.ends_at
 
 
 class _Counter(msgspec.Struct, omit_defaults=True):
@@ -218,15 +232,20 @@ class People:
             raise ConflictError(Message("group_is_there", name=name))
         return self._keep_group(Group(self._new_id(), name))
 
-    def edit_group(self, name: str, members: Iterable[User], mentors: Iterable[User]) -> Group:
-        """Who belongs to it, and who looks after it, from now on. Raises NotFoundError."""
+    def edit_group(
+        self, name: str, members: Iterable[User], mentors: Iterable[User], quota: Quota | None = None
+    ) -> Group:
+        """Who belongs to it, who looks after it, and, if it is to change, what its members' tasks may have, from now
+        on. Raises NotFoundError."""
+        group = self.group(name)
         ids = {"members": frozenset(one.id for one in members), "mentors": frozenset(one.id for one in mentors)}
-        return self._keep_group(msgspec.structs.replace(self.group(name), **ids))
+        return self._keep_group(msgspec.structs.replace(group, quota=group.quota if quota is None else quota, **ids))
 
     def remove_group(self, name: str) -> Group:
         """It is no more; its users stay. Raises NotFoundError."""
         group = self.group(name)
         del self.groups[group.id]
+        self._pending.plan_needed = True
         self._gone(f"{GROUP}{group.id}")
         return group
 
@@ -243,19 +262,23 @@ class People:
         for old in alike[: max(0, len(alike) - SESSIONS_KEPT + 1)] if token.kind == "session" else ():
             self.end_token(old.id)
         self.tokens[token.id] = token
-        self._keep(f"{TOKEN}{token.id}", token)
+        # Nobody who is there already may do less for it, or more: `version` stays.
+        self._pending.piece(f"{TOKEN}{token.id}", msgspec.Raw(msgspec.json.encode(token)))
 
-    def use_token(self, token: Token, day: int) -> None:
-        """It was used that day (days since the epoch)."""
-        if token.used_on != day:
-            self.tokens[token.id] = used = msgspec.structs.replace(token, used_on=day)
+    def use_token(self, token: Token, day: int, seen_at: float | None = None) -> None:
+        """It was used that day (days since the epoch), and if it ends when it is not, then."""
+        seen_at = token.seen_at if seen_at is None or token.idle_s is None else seen_at
+        if (token.used_on, token.seen_at) != (day, seen_at):
+            self.tokens[token.id] = used = msgspec.structs.replace(token, used_on=day, seen_at=seen_at)
             self._pending.piece(f"{TOKEN}{token.id}", msgspec.Raw(msgspec.json.encode(used)))
 
     def end_token(self, token_id: str) -> Token | None:
-        """It opens nothing any more; the token, if there was one."""
+        """It opens nothing any more, nor does what was made of it; the token, if there was one."""
         token = self.tokens.pop(token_id, None)
         if token is not None:
             self._gone(f"{TOKEN}{token_id}")
+            for made in [one.id for one in self.tokens.values() if one.parent == token_id]:
+                self.end_token(made)
         return token
 
     def end_tokens(self, user: User, kinds: frozenset[Kind] | None = None, *, but: str = "") -> int:
@@ -280,6 +303,12 @@ class People:
             if user.link:
                 self.edit(user.name, link="", link_until=0.0)
 
+    def look_again(self) -> None:
+        """Something changed, though not here, that may matter to who may do what."""
+        self.version += 1
+        for listener in self.listeners:
+            listener()
+
     # -- writing ----------------------------------------------------------------------------------------------
 
     def _new_id(self) -> int:
@@ -292,12 +321,16 @@ class People:
         self._keep(COUNTER, self._counter)
 
     def _keep_user(self, user: User) -> User:
+        before = self.users.get(user.id)
+        if before is not None and before.quota != user.quota:
+            self._pending.plan_needed = True
         self.users[user.id] = user
         self._names[user.name] = user.id
         self._keep(f"{USER}{user.id}", user)
         return user
 
     def _keep_group(self, group: Group) -> Group:
+        self._pending.plan_needed = True  # its quota may be others' matter now
         self.groups[group.id] = group
         self._keep(f"{GROUP}{group.id}", group)
         return group
@@ -310,9 +343,7 @@ class People:
 
     def _write(self, piece: str, value: bytes) -> None:
         self._pending.piece(piece, msgspec.Raw(value))
-        self.version += 1
-        for listener in self.listeners:
-            listener()
+        self.look_again()
 
 
 def check_name(name: str) -> None:

@@ -6,54 +6,70 @@ the attempt is lost.
 
 from __future__ import annotations
 
+from master.core.accounts import OWN
 from master.core.attempt import Part, part_on
 from master.core.book import Book
 from master.core.dispatch import Dispatch
 from master.core.effects import Kill, Start
+from master.core.endings import Endings
 from master.core.exits import Seen
 from master.core.law import Event, allows
 from master.core.nodes import Nodes
 from master.core.outcome import Pending
+from master.core.pausing import Pausing
 from master.core.remnants import Remnants
-from master.core.task import Task, TaskState
+from master.core.task import Task
 from wire.message import Message
 
 
 class Reconciliation:
     """What the agents have, against what the book says."""
 
-    def __init__(self, book: Book, nodes: Nodes, dispatch: Dispatch, remnants: Remnants, pending: Pending) -> None:
+    def __init__(
+        self,
+        book: Book,
+        nodes: Nodes,
+        dispatch: Dispatch,
+        *,
+        pausing: Pausing,
+        endings: Endings,
+        remnants: Remnants,
+        pending: Pending,
+    ) -> None:
         self._book = book
         self._nodes = nodes
         self._dispatch = dispatch
+        self._pausing = pausing
+        self._endings = endings
         self._remnants = remnants
         self._pending = pending
 
-    def reconcile(self, name: str, seen: list[Seen], now: float) -> None:
-        """An agent said what it has. Adopt what runs, take over what ended, send again what cannot have been claimed,
-        give up what may have been lost with the machine, and end what nobody owns."""
+    def reconcile(self, name: str, seen: list[Seen], now: float, login: str = OWN) -> None:
+        """An agent, the node's own or that of an account, said what it has. Adopt what runs, take over what ended, send
+        again what cannot have been claimed, give up what may have been lost with the machine, and end what nobody
+        owns."""
         node = self._nodes.get(name)
         if node is None:
             return
         known = {one.launch_id: one for one in seen}
         for task_id in sorted(node.active):
             task = self._book.tasks[task_id]
-            part = part_on(task.allocation, name)
-            if part is not None:
+            part = None if task.is_allocation else part_on(task.allocation, name)
+            if part is not None and part.login == login:
                 self._one(task, part, known.pop(part.launch_id, None), now)
-        self._remnants.end(name, list(known.values()))
+        self._remnants.end(name, list(known.values()), login)
 
     def _one(self, task: Task, part: Part, found: Seen | None, now: float) -> None:
         if found is not None and found.exit is not None:
-            self._dispatch.exited(part.node, found.exit, now)
+            self._dispatch.exited(part.node, found.exit, now, part.login)
         elif found is not None:
             self._alive(task, part, found, now)
         elif not self._claim_would_be_there(part):
-            self._book.end(task, TaskState.LOST, now, Message("claim_gone", node=part.node))
-        elif not allows(Event.RESEND, task.state):
-            self._book.end(task, TaskState.LOST, now, Message("no_record", node=part.node))
-        elif task.cancel_requested:
-            self._pending.effect(Kill(part.node, part.launch_id))
+            self._dispatch.lost(task, part, Message("claim_gone", node=part.node), now)
+        elif not _may_be_sent(task, part):
+            self._dispatch.lost(task, part, Message("no_record", node=part.node), now)
+        elif task.is_ending:
+            self._pending.effect(Kill(part.node, part.launch_id, part.login))
         else:
             self._pending.effect(Start(part.node, task))
 
@@ -68,12 +84,19 @@ class Reconciliation:
                 pid_start=found.pid_start,
                 run_as=found.run_as,
                 log_path=found.log_path,
+                login=part.login,
             )
-            self._dispatch.log_grows(part.node, part.launch_id, found.log_bytes, found.log_limit)
-        if task.cancel_requested:
-            self._pending.effect(Kill(part.node, part.launch_id))
+            self._dispatch.log_grows(part.node, part.launch_id, found.log_bytes, found.log_limit, part.login)
+            self._pausing.told(part.node, part.launch_id, stands=found.paused, found=True, login=part.login)
+        if task.is_ending:
+            self._pending.effect(Kill(part.node, part.launch_id, part.login))
 
     def _claim_would_be_there(self, part: Part) -> bool:
         node = self._nodes.get(part.node)
-        facts = node.facts if node is not None else None
+        facts = node.facts_of(part.login) if node is not None else None
         return facts is not None and (facts.boot_id, facts.state_id) == (part.boot_id, part.state_id)
+
+
+def _may_be_sent(task: Task, part: Part) -> bool:
+    """Can nothing of a part have begun? While others of its attempt run, it may not have been sent yet."""
+    return allows(Event.RESEND, task.state) or (len(task.allocation) > 1 and not part.pid)

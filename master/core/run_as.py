@@ -6,19 +6,19 @@ answer on a node, and where the log of such a command lies.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-from master.core.node import Facts
+from master.core.facts import Facts
 from master.core.people import People
 from master.core.task import Task
 from wire.agent import RUNS_AS
 from wire.message import Message
+from wire.pattern import Pattern
 
 RunAs = Callable[[str], str | None]
 """The account of a task's owner; None: his tasks run as the agents' own."""
 
-_ACCOUNT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}")
+_ACCOUNT = Pattern(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}")
 
 
 class WouldBeRootError(Exception):
@@ -59,6 +59,15 @@ def account_on(node: str, facts: Facts | None, account: str | None) -> str | Non
 def is_account(name: str) -> bool:
     """Is it a name as agents take it? It is that of a folder, too."""
     return _ACCOUNT.fullmatch(name) is not None
+
+
+def log_of(path: str, rank: int) -> str:
+    """The log of a part of an attempt, by that of the first part: `12.log`, `12.1.log`."""
+    if not rank:
+        return path
+    folder, slash, name = path.rpartition("/")
+    stem, dot, ending = name.rpartition(".")
+    return f"{folder}{slash}{stem}.{rank}.{ending}" if dot else f"{path}.{rank}"
 
 
 def placed_log(task: Task) -> str:

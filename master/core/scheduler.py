@@ -1,25 +1,50 @@
 """Which waiting task goes where, now. Pure: a snapshot in, a plan out; nothing is changed, who asked carries it out.
 
 First come, first served within urgency and priority, and a task that does not fit never stands in the way of one that
-does. Among the nodes where a request fits, a placement policy chooses.
+does; but for one that somebody forced, or that has waited too long, room is kept. Among the nodes where a request fits,
+a placement policy chooses.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from master.core.attempt import Allocation
 from master.core.backlog import Backlog, Order
-from master.core.inventory import TOLD, Inventory, obstacle
-from master.core.obstacles import obstacles, unready
-from master.core.placement import DEFAULT, POLICIES
-from master.core.request import Demand
-from master.core.resources import Free, FreeNode, Scope, rows_of
-from wire.message import Message
+from master.core.elastic import NONE_ELASTIC, Elastic, Lab, Looking, Resize
+from master.core.free_nodes import FreeNodes
+from master.core.inventory import TOLD, Inventory
+from master.core.line import Line
+from master.core.node import Node
+from master.core.obstacles import NO_TASKS, obstacles, obstacles_within, unready
+from master.core.placement import DEFAULT
+from master.core.quotas import NO_LEDGER, Quotas
+from master.core.request import Demand, Request
+from master.core.reservations import NO_HOLDS, Forecast, Hold, Reservation, Reserving
+from master.core.room import Passes, Room, only_its_own
+from master.core.task import Task
+from master.settings import Settings
+from wire.message import Message, ids
+
+LOOKS = 2000
+"""So many tasks are looked at in a round that might pass what is kept for others, since they take less time than those
+before them."""
+FEW = 3
+"""How many of the tasks are named that have to end first."""
+
+
+def nobody_knows(_task: Task) -> float | None:
+    """How long a task takes at most, where nothing was learned and no limit counts."""
+    return None
+
+
+def waits_since(task: Task) -> float:
+    """From when on a task has waited for room, in seconds since the epoch."""
+    return task.eligible_at or task.submitted_at
 
 
 class Wait(NamedTuple):
@@ -40,11 +65,22 @@ class Wait(NamedTuple):
 
 class Snapshot(msgspec.Struct, frozen=True):
     """What the planner may see: who asks for what, in what order (`demands`); the nodes, what they have, who holds what
-    there (`inventory`); which placement policy is set. It is read, never changed, and holds until the next event."""
+    there (`inventory`); who may have how much (`quotas`); which placement policy is set; what admins set (`settings`);
+    the tasks by id, how long one takes at most (`at_most`), and what was kept for which before (`reservations`). It is
+    read, never changed, and holds until the next event. `free`: what is free on the nodes, where somebody keeps that
+    from plan to plan; it is lent, and as it was afterwards.
+    `elastic`: the tasks that may get more GPUs or fewer while they run."""
 
     demands: Backlog
     inventory: Inventory
+    quotas: Quotas | None = None
     placement: str = DEFAULT
+    settings: Settings = Settings()
+    tasks: Mapping[int, Task] = msgspec.field(default_factory=dict)
+    at_most: Callable[[Task], float | None] = nobody_knows
+    reservations: tuple[Reservation, ...] = ()
+    free: FreeNodes | None = None
+    elastic: Elastic = NONE_ELASTIC
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -61,134 +97,247 @@ class Stop(msgspec.Struct, frozen=True):
     why: str
 
 
-class Resize(msgspec.Struct, frozen=True):
-    """The decision to give an attempt other parts."""
-
-    task_id: int
-    parts: list[Allocation]
-
-
 class Plan(msgspec.Struct, frozen=True):
-    """What is to be done. `reasons` tells why a demand waits, and works it out when it is asked; `wake_at`: when the
-    planner wants to be asked again although nothing happens, in seconds since the epoch."""
+    """What is to be done. `reasons` tells why a demand waits, and works it out when it is asked; `reservations`: for
+    which tasks room is kept from now on, `holds` what that is, by node; `wake_at`: when the planner wants to be asked
+    again although nothing happens, in seconds since the epoch; `again`: it is to be asked again at once, for
+    something is kept no more, and others were looked at before; or since there are elastic tasks, which are looked at
+    when all that can has started."""
 
     reasons: Callable[[Demand], Wait]
     starts: list[Placement] = []
     stops: list[Stop] = []
     resizes: list[Resize] = []
+    reservations: tuple[Reservation, ...] = ()
+    holds: Mapping[str, Hold] = NO_HOLDS
     wake_at: float | None = None
+    again: bool = False
 
 
-class Room:
-    """What would be free after the placements made so far in this round."""
-
-    def __init__(self, inventory: Inventory, placement: str = DEFAULT) -> None:
-        rows = rows_of(Scope.NODE)
-        self.nodes = {name: FreeNode(node, rows) for name, node in inventory.nodes.items() if node.takes_tasks}
-        self.cluster = Free(inventory.cluster, rows_of(Scope.CLUSTER))
-        self.is_open_to_all = all(free.node.reserved is None for free in self.nodes.values())
-        self._policy = POLICIES[placement]
-        self._most: dict[str, int] = {}
-
-    def place(self, demand: Demand) -> Allocation | None:
-        """Choose a node and book it in this room; None if what is asked for fits nowhere where its owner may go."""
-        request = demand.request
-        if not self.cluster.fits(request.shared):
-            return None
-        for name, amount, _ in request.needs:
-            if amount > self._most_of(name):
-                return None
-        best = self._best(demand)
-        if best is None:
-            return None
-        self.cluster.take(request.shared)
-        return Allocation(best.node.name, **{"gpus": [], **best.take(request.needs)})
-
-    def _most_of(self, resource: str) -> int:
-        """No node has more of it, then or later: what is beyond that is seen without looking at each."""
-        most = self._most.get(resource)
-        if most is None:
-            most = self._most[resource] = max((free.counts[resource] for free in self.nodes.values()), default=0)
-        return most
-
-    def _best(self, demand: Demand) -> FreeNode | None:
-        request = demand.request
-        needs = request.needs
-        if request.node is not None:
-            one = self.nodes.get(request.node)
-            return one if one is not None and one.node.is_open_to(demand.owner) and one.fits(needs) else None
-        fitting = [free for free in self._open_to(demand) if free.fits(needs)]
-        return min(fitting, key=self._policy(request)) if fitting else None
-
-    def _open_to(self, demand: Demand) -> Iterable[FreeNode]:
-        """The nodes that may take it: those that could not start it only where no other ever could."""
-        request = demand.request
-        nodes: Iterable[FreeNode] = self.nodes.values()
-        if not self.is_open_to_all:
-            nodes = [free for free in nodes if free.node.is_open_to(demand.owner)]
-        if request.avoid:
-            others = [free for free in nodes if free.node.name not in request.avoid]
-            able = [free for free in others if obstacle(free.node, request) is None]
-            if able:
-                return able
-        return nodes
+def plan(snapshot: Snapshot, now: float) -> Plan:
+    """What to do at `now` (seconds since the epoch): start every task that can start, in the order of the queue, and
+    keep room for those that would never fit otherwise."""
+    wishes = list(snapshot.demands.wishes())
+    if not wishes:  # the usual case: something ended, and nobody waits
+        resizes, wake_at = _resizes(snapshot, now, NO_HOLDS, only_its_own)
+        return Plan(
+            lambda demand: explain(demand, snapshot.inventory, snapshot.quotas, tasks=snapshot.tasks),
+            resizes=resizes,
+            wake_at=wake_at,
+        )
+    free = FreeNodes(snapshot.inventory, snapshot.placement) if snapshot.free is None else snapshot.free
+    try:
+        found = _Round(snapshot, free, now)
+        starts = list(found.starts(wishes))
+    finally:
+        free.give_back()
+    holds = found.reserving.holds
+    resizes, ripe_at = ([], None) if starts else _resizes(snapshot, now, holds, found.reserving.passes)
+    return Plan(
+        lambda demand: explain(demand, snapshot.inventory, snapshot.quotas, holds, tasks=snapshot.tasks),
+        starts,
+        resizes=resizes,
+        reservations=found.reserving.kept,
+        holds=holds,
+        wake_at=min((at for at in (found.wake_at, ripe_at) if at is not None), default=None),
+        again=found.reserving.has_given_way or bool(starts and snapshot.elastic.tasks),
+    )
 
 
-def plan(snapshot: Snapshot, now: float) -> Plan:  # noqa: ARG001  (of today's decisions none depends on the time)
-    """What to do now: start every task that can start, in the order of the queue."""
+def _resizes(
+    snapshot: Snapshot, now: float, holds: Mapping[str, Hold], passes: Passes
+) -> tuple[list[Resize], float | None]:
+    """Which elastic tasks are to have more GPUs or fewer, and when the next of them may."""
+    if not snapshot.elastic.tasks:
+        return [], None
+    ledger = NO_LEDGER if snapshot.quotas is None else snapshot.quotas.ledger()
+    lab = Lab(snapshot.demands, snapshot.inventory, snapshot.tasks, ledger, holds, passes)
+    looking = Looking(lab, snapshot.elastic, snapshot.settings.scheduler, now)
+    return looking.resizes(), looking.wake_at
 
-    def reasons(demand: Demand) -> Wait:
-        return explain(demand, snapshot.inventory)
 
-    heads = list(snapshot.demands.groups())
-    if not heads:
-        return Plan(reasons)  # the usual case: something ended, and nobody waits
-    room = Room(snapshot.inventory, snapshot.placement)
-    return Plan(reasons, list(_starts(heads, room, snapshot.demands)) if room.nodes else [])
+class _Round:
+    """One round of planning. `wake_at`: when the next task has waited for so long that it gets a reservation."""
 
+    def __init__(self, snapshot: Snapshot, free: FreeNodes, now: float) -> None:
+        self.wake_at: float | None = None
+        self._snapshot = snapshot
+        self._now = now
+        self._room = Room(snapshot.inventory, free)
+        self._ledger = NO_LEDGER if snapshot.quotas is None else snapshot.quotas.ledger()
+        self._looks = LOOKS
+        self._groups_kept: tuple[tuple[Reservation, ...], dict[Request, list[Demand]]] = ((), {})
+        rules = snapshot.settings.scheduler
+        forecast = Forecast(snapshot.tasks, snapshot.at_most, now, free.found_on)
+        self._patience_s = rules.reserve_after
+        self.reserving = Reserving(forecast, snapshot.inventory, most=rules.reservations, kind_of=free.kind_before)
+        self.reserving.renew(snapshot.reservations, snapshot.demands.order, self._nodes_for)
+        self._room.passes = self.reserving.passes
+        self._room.holds = self.reserving.holds
 
-def _starts(heads: list[tuple[Order, Demand]], room: Room, demands: Backlog) -> Iterator[Placement]:
-    """`heads`: the first of each group, by which the next one of all is found."""
-    heapq.heapify(heads)
-    behind: dict[Demand, Iterator[Order]] = {}
-    # Whoever asks for the same, there is no room for it; unless somebody may go where others may not.
-    same: Callable[[Demand], object] = _request_of if room.is_open_to_all else _itself
-    left = {same(demand) for _, demand in heads}
-    while heads and left:
-        order, demand = heads[0]
-        part = room.place(demand) if same(demand) in left else None
-        if part is None:
-            left.discard(same(demand))
-            heapq.heappop(heads)
-            continue
-        yield Placement(order.id, [part])
-        if demand not in behind:
-            behind[demand] = demands.following(demand)
-            next(behind[demand])
-        following = next(behind[demand], None)
-        if following is None:
-            heapq.heappop(heads)
+    def starts(self, wishes: list[Order]) -> Iterator[Placement]:
+        """What can start. `wishes`: the first of those that ask for the same, by which the next one of all is found."""
+        room, ledger = self._room, self._ledger
+        lines = self._lines(wishes)
+        left = len(lines)  # of so many it is not known yet that there is no room for them
+        heapq.heapify(lines)
+        while lines and left:
+            order, _, line = lines[0]
+            demand = line.demand
+            if not ledger.allows(demand):  # nor any other that is alike, until somebody's task ends
+                self._let_go_all(demand)
+                line.drop_group()
+            elif line.is_closed:
+                line.drop_group()
+            elif room.fits_nowhere(demand.request):
+                self._has_to_wait(order, demand)
+                left -= 1
+                line.close(but=self._kept_for(demand.request))
+            elif (parts := room.place(ledger.within(demand), order.id)) is not None:
+                self._let_go(order.id)
+                ledger.take(demand, parts)
+                yield Placement(order.id, parts)
+                line.advance()
+            else:
+                self._has_to_wait(order, demand)
+                if self._another_may_pass(demand):
+                    line.advance()
+                else:  # whoever asks for the same, there is no room for it
+                    left -= 1
+                    line.close(but=self._kept_for(demand.request))
+            if line.first is None:
+                heapq.heappop(lines)
+            else:
+                heapq.heapreplace(lines, (line.first, line.number, line))
+        yield from self._reserved()
+
+    def _lines(self, wishes: list[Order]) -> list[tuple[Order, int, Line]]:
+        """One for each wish; where somebody may go where others may not, for each who has it."""
+        demands = self._snapshot.demands
+        group_of = demands.group_of
+        firsts = [(order, demand) for order in wishes if (demand := group_of(order.id)) is not None]
+        if self._room.is_open_to_all:
+            lines = [Line(demands, first, number) for number, first in enumerate(firsts)]
         else:
-            heapq.heapreplace(heads, (following, demand))
+            each = [one for _, demand in firsts for one in demands.groups_of(demand.request)]
+            lines = [Line(demands, first, number, is_alone=True) for number, first in enumerate(each)]
+        return [(line.first, line.number, line) for line in lines if line.first is not None]
+
+    def _reserved(self) -> Iterator[Placement]:
+        """Those for which room is kept, if they stand behind more of their like than are looked at in a round."""
+        for one in self.reserving.kept:
+            demand = self._snapshot.demands.group_of(one.task)
+            if demand is None or not self._ledger.allows(demand):
+                continue
+            parts = self._room.place(self._ledger.within(demand), one.task)
+            if parts is not None:
+                self._let_go(one.task)
+                self._ledger.take(demand, parts)
+                yield Placement(one.task, parts)
+
+    def _nodes_for(self, task_id: int, names: Collection[str]) -> dict[str, Node]:
+        """Those of these nodes that may take a task that waits."""
+        demand = self._snapshot.demands.group_of(task_id)
+        if demand is None or demand.request.within is not None:
+            return {}
+        return {node.name: node for node in self._room.open_among(demand, names)}
+
+    def _kept_for(self, request: Request) -> list[Demand]:
+        """The groups of those who ask for this and for whom room is kept."""
+        kept, groups = self._groups_kept
+        if kept is not self.reserving.kept:
+            kept, groups = self.reserving.kept, {}
+            for demand in (self._snapshot.demands.group_of(one.task) for one in kept):
+                if demand is not None:
+                    groups.setdefault(demand.request, []).append(demand)
+            self._groups_kept = kept, groups
+        return groups.get(request, [])
+
+    def _let_go_all(self, demand: Demand) -> None:
+        """Nothing needs to be kept for any task with this demand."""
+        for one in self.reserving.kept:
+            if self._snapshot.demands.group_of(one.task) == demand:
+                self._let_go(one.task)
+
+    def _let_go(self, task_id: int) -> None:
+        """Nothing needs to be kept for this task: it starts, or may not."""
+        if self._room.holds:
+            self.reserving.drop(task_id)
+            self._room.holds = self.reserving.holds
+
+    def _has_to_wait(self, order: Order, demand: Demand) -> None:
+        """There is no room for it now. If it was forced, or has waited for long enough, some is kept for it."""
+        task = self._snapshot.tasks.get(order.id)
+        if task is None or self._room.is_empty or task.within is not None:
+            return  # within an allocation nobody passes those who wait longer
+        due = self._now if task.forced else waits_since(task) + self._patience_s
+        if due > self._now:
+            self.wake_at = due if self.wake_at is None else min(due, self.wake_at)
+        elif self.reserving.reserve(order, demand.request, self._room.open_to(demand)):
+            self._room.holds = self.reserving.holds
+
+    def _another_may_pass(self, demand: Demand) -> bool:
+        """It is only in the way of what is kept for others: one behind it that takes less time may not be. How many are
+        looked at in a round has a bound."""
+        if not self._room.holds or self._looks <= 0 or not self._room.in_the_way(demand):
+            return False
+        self._looks -= 1
+        return True
 
 
-def _request_of(demand: Demand) -> object:
-    return demand.request
-
-
-def _itself(demand: Demand) -> object:
-    return demand
-
-
-def explain(demand: Demand, inventory: Inventory) -> Wait:
-    """Why a task with this demand cannot start now."""
+def explain(
+    demand: Demand,
+    inventory: Inventory,
+    quotas: Quotas | None = None,
+    holds: Mapping[str, Hold] = NO_HOLDS,
+    *,
+    task_id: int = 0,
+    tasks: Mapping[int, Task] = NO_TASKS,
+    free: FreeNodes | None = None,
+) -> Wait:
+    """Why a task with this demand cannot start now; `holds`: what is kept for which task, by node; `tasks`: by id, of
+    which those are named that are in its way; `free`: what is free now, where somebody keeps that, to whom it is given
+    back as it was."""
     request = demand.request
     never = inventory.why_never(request)
     if never is not None:
         return Wait(Message("never", why=never), [])
-    room = Room(inventory)
-    if not room.nodes:
+    beyond = None if quotas is None else quotas.why_never(demand)
+    if beyond is not None:
+        return Wait(Message("never", why=beyond), [])
+    stops = [] if quotas is None else quotas.stops(demand)
+    room = Room(inventory, free)
+    if room.is_empty:
         return Wait(Message("no_node_ready", obstacles=()), unready(inventory))
-    if room.place(demand) is not None:
-        return Wait(Message("next"), [])
-    return Wait(Message("needs", request=request.describe(), obstacles=()), obstacles(demand, inventory, room.nodes))
+    room.holds = {name: hold.copy(hold.task, hold.until) for name, hold in holds.items()}  # what is taken, they lose
+    has_room = room.place(demand, task_id) is not None
+    room.free.give_back()
+    if has_room:
+        return Wait(Message("over_quota", obstacles=()), stops) if stops else Wait(Message("next"), [])
+    told = Message("needs", request=request.describe(), obstacles=())
+    if request.within is not None:
+        if not inventory.leases(request.within):
+            return Wait(Message("waits_for_allocation", id=request.within), stops)
+        return Wait(told, [*stops, *obstacles_within(demand, inventory, room, tasks)])
+    kept = [kept_for(name, hold, task_id) for name, hold in holds.items() if hold.task == task_id]
+    if not kept and room.in_the_way(demand):
+        names = [node.name for node in room.open_to(demand) if node.name in holds and room.would_fit(node, request)]
+        names += [need.resource for need in request.shared if need.resource in holds]
+        kept = [kept_for(name, holds[name], task_id) for name in names]
+    return Wait(told, [*stops, *kept, *obstacles(demand, inventory, room.free, tasks)])
+
+
+def kept_for(node: str, hold: Hold, task_id: int) -> Message:
+    """What is kept on a node, as it is told of the task that it is kept for, or of one in whose way that is."""
+    gpus, tasks = ids(hold.gpus), ids(hold.holders, FEW)
+    if hold.task == task_id:
+        if not hold.holders:
+            return Message("kept_for_it_free", node=node, gpus=gpus)
+        if hold.until is None:
+            return Message("kept_for_it", node=node, gpus=gpus, tasks=tasks)
+        return Message("kept_for_it_until", node=node, gpus=gpus, tasks=tasks, until=hold.until)
+    if hold.until is None and not hold.holders:
+        return Message("kept_for_another_free", node=node, gpus=gpus, task=hold.task)
+    if hold.until is None:
+        return Message("kept_for_another", node=node, gpus=gpus, task=hold.task, tasks=tasks)
+    return Message("kept_for_another_until", node=node, gpus=gpus, task=hold.task, until=hold.until)

@@ -4,29 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from master.core.arrays import said_of_rest
 from master.core.book import Book
 from master.core.dispatch import Dispatch
+from master.core.learned import Learned
 from master.core.nodes import Nodes
+from master.core.obstacles import in_the_way
+from master.core.outgrown import OutgrownShares
+from master.core.quotas import Quotas
 from master.core.request import demand_of
-from master.core.scheduler import explain
-from master.core.task import Task, TaskState
+from master.core.reservations import Forecast
+from master.core.scheduler import Wait, explain
+from master.core.task import After, Task, TaskState
+from master.core.waiting import Waiting
 from wire.message import Message
 
-_AWAITED: dict[str, Callable[[int], Message]] = {
-    "ok": lambda number: Message("to_succeed", id=number),
-    "fail": lambda number: Message("to_fail", id=number),
-    "any": lambda number: Message("to_end", id=number),
+_AWAITED: dict[tuple[str, bool], Callable[[int], Message]] = {
+    ("ok", False): lambda number: Message("to_succeed", id=number),
+    ("fail", False): lambda number: Message("to_fail", id=number),
+    ("any", False): lambda number: Message("to_end", id=number),
+    ("ok", True): lambda number: Message("array_to_succeed", id=number),
+    ("fail", True): lambda number: Message("array_to_fail", id=number),
+    ("any", True): lambda number: Message("array_to_end", id=number),
 }
+
+
+def _awaited(after: After) -> Message:
+    return _AWAITED[after.on, bool(after.array)](after.id)
 
 
 class Telling:
     """`warnings`: what looks wrong with tasks that run, filled by whoever watches them; not kept over a restart."""
 
-    def __init__(self, book: Book, nodes: Nodes, dispatch: Dispatch) -> None:
+    def __init__(
+        self,
+        book: Book,
+        nodes: Nodes,
+        dispatch: Dispatch,
+        waiting: Waiting,
+        *,
+        quotas: Quotas,
+        learned: Learned,
+        outgrown: OutgrownShares,
+    ) -> None:
         self.warnings: dict[int, Message] = {}
         self._book = book
         self._nodes = nodes
         self._dispatch = dispatch
+        self._waiting = waiting
+        self._quotas = quotas
+        self._learned = learned
+        self._elastic = dispatch.elastic
+        self._outgrown = outgrown
 
     def reason(self, task: Task) -> str | None:
         """Why it waits, or what there is to say of its end."""
@@ -39,14 +68,35 @@ class Telling:
             if task.reason_key == "owner_disabled":  # it is not released, but goes on with him
                 args = task.reason_args or {}
                 return Message("owner_disabled", name=args.get("name", task.owner), by=args.get("by", ""))
+            if (why := said_of_rest(task)) is not None:
+                return why
             if task.reason:
                 return Message("held_because", id=task.id, why=task.reason)
             return Message("held", id=task.id)
         if task.state is not TaskState.WAITING:
             return None
         if task.waits_for:
-            return Message("waits_for", tasks=tuple(_AWAITED[after.on](after.id) for after in task.waits_for))
-        return explain(demand_of(task), self._nodes.inventory).message()
+            return Message("waits_for", tasks=tuple(map(_awaited, task.waits_for)))
+        if task.id in self._waiting.later:
+            return _until(task)
+        return self.wait(task).message()
+
+    def wait(self, task: Task) -> Wait:
+        """Why one that could start as far as it is concerned does not, and what stands in its way."""
+        dispatch, inventory, tasks = self._dispatch, self._nodes.inventory, self._book.tasks
+        found = explain(
+            demand_of(task), inventory, self._quotas, dispatch.holds, task_id=task.id, tasks=tasks, free=dispatch.free()
+        )
+        giving = self._elastic.giving(task.id)
+        return found._replace(obstacles=[*giving, *found.obstacles]) if giving else found
+
+    def ends_of(self, task: Task, now: float) -> list[tuple[int, float | None]]:
+        """The tasks that have what a waiting one lacks, and by when each is expected to have ended (None: nobody
+        knows), the first one first."""
+        forecast = Forecast(self._book.tasks, self._learned.at_most, now)
+        holders = in_the_way(demand_of(task), self._nodes.inventory, self._book.tasks)
+        ends = [(number, forecast.ends(number)) for number in sorted(holders)]
+        return sorted(ends, key=lambda one: float("inf") if one[1] is None else one[1])
 
     def warning(self, task: Task) -> str | None:
         """What looks wrong with a task that runs, as a sentence."""
@@ -57,10 +107,14 @@ class Telling:
         """What looks wrong with a task that runs. Nothing of it is kept over a restart."""
         if task.state is not TaskState.RUNNING:
             return None
-        of_log, of_watcher = self._dispatch.log_warning(task), self.warnings.get(task.id)
-        if of_log is not None and of_watcher is not None:
-            return Message("warnings", warnings=(of_log, of_watcher))
-        return of_log or of_watcher
+        all_of_it = (
+            self._dispatch.log_warning(task),
+            self.warnings.get(task.id),
+            self._elastic.lacking.get(task.id),
+            self._outgrown.warning(task),
+        )
+        found = tuple(one for one in all_of_it if one is not None)
+        return Message("warnings", warnings=found) if len(found) > 1 else next(iter(found), None)
 
     def warn(self, task_id: int, warning: Message | None) -> None:
         """What looks wrong with a task, in the eyes of who watches it; None: nothing any more."""
@@ -69,7 +123,24 @@ class Telling:
         else:
             self.warnings[task_id] = warning
 
+    def some_may_be_warned(self) -> bool:
+        """Is there anything that looks wrong with a task? Where not, nobody needs to look at each."""
+        return bool(self.warnings or self._dispatch.large_logs or self._elastic.lacking or self._outgrown.told)
+
     def warned(self) -> list[int]:
         """The tasks that there is a warning about."""
-        marked = sorted(i for i in {*self.warnings, *self._dispatch.large_logs} if i in self._book.tasks)
+        known = {*self.warnings, *self._dispatch.large_logs, *self._elastic.lacking, *self._outgrown.told}
+        marked = sorted(number for number in known if number in self._book.tasks)
         return [task_id for task_id in marked if self.warning(self._book.tasks[task_id]) is not None]
+
+
+def _until(task: Task) -> Message:
+    """Which time a task waits for."""
+    at = task.not_before or 0.0
+    if task.not_before == task.begin_at or not task.earlier:
+        return Message("begins_at", at=at)
+    last = task.earlier[-1]
+    why = last.reason or ""
+    if task.max_retries == 0:
+        return Message("goes_on_at", at=at, no=last.no, why=why)
+    return Message("tried_again_at", at=at, no=last.no, why=why, retry=task.retries, most=task.max_retries)

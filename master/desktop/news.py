@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
 from master.core.activation import CANNOT_START
+from master.core.exhaustion import RAN_OUT
 from master.core.inventory import NodeState
-from master.core.task import ENDED, FIRST_FOREIGN_ID, Task, TaskState
+from master.core.task import ENDED, FIRST_FOREIGN_ID, HELD, WAITING, Task, TaskState
 from master.desktop.chinese import words_in_chinese
+from master.desktop.last_states import LastStates
 from master.desktop.news_file import NewsFile
 from master.desktop.task_rows import command_text, id_text
 from master.engine import Engine
@@ -31,7 +33,8 @@ SOON_S = 0.1
 SO_MANY, IN_S = 10, 60.0
 """Of what can be repeated at will so many lines are written in so many seconds."""
 
-_LIVE = frozenset({TaskState.RUNNING, TaskState.PAUSED})
+_PAUSED, _RUNNING = TaskState.PAUSED, TaskState.RUNNING
+_LIVE = frozenset({_PAUSED, _RUNNING})
 _ENDS = {
     TaskState.SUCCEEDED: "已完成",
     TaskState.FAILED: "运行失败",
@@ -40,8 +43,9 @@ _ENDS = {
     TaskState.LOST: "结果未知（节点重启，或已被放弃）",
 }
 
-_TOO_LARGE = "log_too_large: "
-"""How the reason of a task begins that was ended for its log, and has an exit code that says nothing."""
+_LIMITS = ("log_too_large: ", "share_outgrown: ")
+"""How the reason of a task begins that was ended for its log or its share of a GPU, and has an exit code that says
+nothing."""
 
 
 Event: TypeAlias = tuple[str, int, Task | None]
@@ -76,19 +80,19 @@ class News:
         self._hides = hides
         self._clock = clock
         self._next_id = engine.core.next_id
-        self._states = {task.id: task.state for task in self._core.tasks.values() if task.state not in ENDED}
+        states = {task.id: task.state for task in self._core.tasks.values() if task.state not in ENDED}
+        self._states = LastStates(states)
         self._online: set[str] = set()
         self._aside = {name for name, note in engine.core.notes.items() if note.sick is not None}
         self._there: Counter[str] = Counter()
         self._said: dict[str, tuple[float, int]] = {}
         self._lines: list[str] = []
         """What is not in the file yet, and when it will be."""
-        self._told: Counter[str] = Counter()
-        self._more: dict[str, list[int]] = {}
+        self._told: dict[str, int] = {}
+        self._more: defaultdict[str, list[int]] = defaultdict(list)
         """How many lines of these are about what, and which tasks come on top, in one line."""
         self._timer: asyncio.TimerHandle | None = None
         engine.observers.append(self)
-        engine.let_out.append(self._write_soon)
 
     def say(self, text: str) -> None:
         """One line, behind what has happened so far."""
@@ -144,25 +148,27 @@ class News:
         """Something happened."""
         events: list[Event] = []
         for task in tasks:
-            self._look_at(task, events)
+            if task.state is WAITING and self._next_id <= task.id < FIRST_FOREIGN_ID:  # as a hundred thousand come in
+                self._next_id = task.id + 1
+                self._states[task.id] = WAITING
+                events.append((_ADDED, task.id, task))
+            else:
+                self._look_at(task, events)
         for number in gone:
-            self._states.pop(number, None)
+            del self._states[number]
             events.append(("已删除", number, None))
         if events:
             self._tell(events)
-        for name in sorted(nodes):
-            self._of_node(name)
-
-    def _write_soon(self) -> None:
-        """Have it written down soon, a thousand commits together: nobody is to wait for it."""
-        if self._lines and self._timer is None:
+        if nodes:
+            for name in sorted(nodes):
+                self._of_node(name)
+        if self._timer is None and self._lines:  # a thousand commits together: nobody is to wait for it
             self._timer = asyncio.get_running_loop().call_later(SOON_S, self._write)
 
     def _tell(self, events: list[Event]) -> None:
         """In the order of what happened; where it was much, the same of many tasks together."""
         if len(events) <= TOGETHER:
-            for event in events:
-                self._tell_one(event)
+            self._tell_apart(events)
             return
         kinds: dict[str, list[Event]] = {}
         for event in events:
@@ -171,17 +177,18 @@ class News:
             if len(alike) > TOGETHER:
                 self._lines.append(_line_of_many(what, [event[1] for event in alike]))
             else:
-                for event in alike:
-                    self._tell_one(event)
+                self._tell_apart(alike)
 
-    def _tell_one(self, event: Event) -> None:
-        """In a line of its own, unless there are many of these already that will be written with it."""
-        what, number = event[:2]
-        self._told[what] += 1
-        if self._told[what] <= TOGETHER:
-            self._lines.append(_line(event, _LITTLE if self._hides else _MORE))
-        else:
-            self._more.setdefault(what, []).append(number)
+    def _tell_apart(self, events: list[Event]) -> None:
+        """Each in a line of its own, unless there are many of these already that will be written with it."""
+        told = self._told
+        for event in events:
+            what = event[0]
+            count = told[what] = told[what] + 1 if what in told else 1
+            if count <= TOGETHER:
+                self._lines.append(_line(event, _LITTLE if self._hides else _MORE))
+            else:
+                self._more[what].append(event[1])
 
     def _sum_up(self) -> None:
         """What had no line of its own gets one together; the count begins anew."""
@@ -192,7 +199,7 @@ class News:
     def _look_at(self, task: Task, events: list[Event]) -> None:
         """Note what happened to it."""
         number, state = task.id, task.state
-        before = self._states.get(number)
+        before = self._states[number]
         if state not in ENDED:
             self._states[number] = state
         elif before is not None:
@@ -205,13 +212,17 @@ class News:
             events.append(("重新排队", number, task))
         if state is before:
             return
-        if state in _LIVE and before not in _LIVE:
+        if state is _PAUSED and before in _LIVE:
+            events.append(("已暂停，仍占用其 GPU", number, task))
+        elif before is _PAUSED and state is _RUNNING:
+            events.append(("已继续运行", number, task))
+        elif state in _LIVE and before not in _LIVE:
             events.append((_STARTED, number, task))
         elif state in ENDED and (before is not None or is_new):
             events.append((_ENDS[state], number, task))
-        elif state is TaskState.HELD:
+        elif state is HELD:
             events.append(("已暂缓，放行后才会运行", number, task))
-        elif before is TaskState.HELD and state is TaskState.WAITING:
+        elif before is HELD and state is WAITING:
             events.append(("已放行", number, task))
 
     def _of_node(self, name: str) -> None:
@@ -261,11 +272,8 @@ def _wishes(task: Task) -> str:
 def _why_ended(task: Task) -> str:
     if task.state is TaskState.FAILED and task.env and task.exit_code == CANNOT_START:
         return f"（环境 {_short(task.env)} 不存在或无法激活，详情见任务日志）"
-    if (
-        task.state is TaskState.FAILED
-        and task.reason
-        and (task.exit_code is None or task.reason.startswith(_TOO_LARGE))
-    ):
+    says_more = task.exit_code is None or task.reason_key in RAN_OUT or (task.reason or "").startswith(_LIMITS)
+    if task.state is TaskState.FAILED and task.reason and says_more:
         return f"（{_short(words_in_chinese(task.reason))}）"
     return f"（退出码 {task.exit_code}）" if task.exit_code else ""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -47,6 +46,8 @@ class NewsFile(LogFile):
             older = Path(f"{self.baseFilename}.{number}")
             if older.exists():
                 older.replace(f"{self.baseFilename}.{number + 1}")
+        import shutil  # noqa: PLC0415  (it takes its time to load, and a file is full once in months)
+
         shutil.copy(self.baseFilename, f"{self.baseFilename}.1")
         os.truncate(self.baseFilename, 0)
         self._size = 0

@@ -31,7 +31,7 @@ def row(node: Node, sample: dict[str, Any]) -> dict[str, Any]:
         "web_down": _rate(sum(one["received_ps"] for one in network)),
         "gpus": gpus or [_NO_GPU],
         "cpu_used": int(any(node.held.values())),
-        "gpu_used": [int(index in node.gpu_holder) for index in range(len(gpus))],
+        "gpu_used": [int(index in node.gpu_holders) for index in range(len(gpus))],
     }
 
 

@@ -11,12 +11,12 @@ import logging
 import re
 import socket
 from collections import deque
+from types import ModuleType
 from typing import Protocol
 
 from master.desktop.chinese import words_in_chinese
 from master.desktop.clients import DesktopClients, Subscription
 from master.desktop.outbox import Outbox
-from master.desktop.requests import REQUESTS, answer
 from master.peer import Peer
 from master.verbs.call import Calls
 from wire import desktop as wire
@@ -52,6 +52,13 @@ class DesktopEntrance(Protocol):
 
     def left(self, session: DesktopSession) -> None:
         """It is gone."""
+
+
+def _requests() -> ModuleType:
+    """What is answered, and how: loaded when a desktop client asks first, for most labs have none."""
+    from master.desktop import requests  # noqa: PLC0415  (see above)
+
+    return requests
 
 
 class DesktopSession(asyncio.Protocol):
@@ -175,7 +182,8 @@ class DesktopSession(asyncio.Protocol):
         return event
 
     async def _answer(self, request: wire.Request) -> None:
-        kind = REQUESTS.get(request.mode)
+        answers = _requests()
+        kind = answers.REQUESTS.get(request.mode)
         if kind is None:
             log.debug("a desktop client at %s asked for %.40r", self.peer.address, request.mode)
         elif kind.changes or not self._gone:
@@ -183,7 +191,7 @@ class DesktopSession(asyncio.Protocol):
             if kind.begins is not None and kind.begins(self._calls, request.info):
                 requests += await self._right_behind(request.mode)
             # All begin in the same turn of the loop, and no task is started in the midst of it.
-            replies = await asyncio.gather(*(answer(kind, self._calls, one.info) for one in requests))
+            replies = await asyncio.gather(*(answers.answer(kind, self._calls, one.info) for one in requests))
             for one, (mode, info) in zip(requests, replies, strict=True):
                 self._outbox.reply(wire.encode(mode, info, one.ui))
 
@@ -203,7 +211,7 @@ class DesktopSession(asyncio.Protocol):
         if self._clients.seldom(self.peer.address):
             log.warning("a desktop client at %s sent what is no request: %s", self.peer.address, broken.why)
         found = _MODE.match(broken.head)
-        kind = REQUESTS.get(found[1].decode()) if found else None
+        kind = _requests().REQUESTS.get(found[1].decode()) if found else None
         if found is not None and kind is not None:
             mode, info = kind.refuse(None, words_in_chinese(f"the request could not be read: {broken.why}"))
             self._outbox.reply(wire.encode(mode, info, (found[2] or b"main").decode()))

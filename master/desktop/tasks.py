@@ -15,12 +15,8 @@ from master.verbs.convert import convert
 from master.verbs.submit import Submit
 from wire.errors import BadRequestError, ConflictError
 
-_OTHERWISE = {"after", "gpus", "gpu_ids", "share"}
+_OTHERWISE = {"after", "gpus", "gpu_ids"}
 _COPIED = tuple(sorted(set(Submit.__struct_fields__) & set(Task.__struct_fields__) - _OTHERWISE))
-
-
-ALONE = "Muster 暂不支持与其他任务共用 GPU：该任务将独占所申请的 GPU 运行。"
-"""The client speaks Chinese."""
 
 
 class Form(msgspec.Struct):
@@ -42,10 +38,7 @@ async def add(calls: Calls, info: Any) -> Reply:
     form = _form(info)
     wanted = _wanted(calls, form)
     asked = {name: value for name, value in wanted.items() if value is not None}
-    number = (await calls.ask("task.submit", asked)).id
-    if _wants_to_share(form):
-        # Its own box would call any text a failure, and the task would be added again.
-        return "ret_change_task", f"任务 {number} 已添加。{ALONE}"
+    await calls.ask("task.submit", asked)
     return "ret_add_task", ""
 
 
@@ -60,7 +53,7 @@ async def change(calls: Calls, info: Any) -> Reply:
         await calls.ask("task.edit", {"id": task.id, "changes": changes})
     elif task.state in ENDED:
         await calls.ask("task.retry", {"id": task.id})
-    return "ret_change_task", f"任务 {task.id} 已修改。{ALONE}" if _wants_to_share(form) else ""
+    return "ret_change_task", ""
 
 
 async def delete(calls: Calls, info: Any) -> Reply:
@@ -70,11 +63,6 @@ async def delete(calls: Calls, info: Any) -> Reply:
     return "ret_del_task", {"task_id": id_text(task.id), "info": ""}
 
 
-def _wants_to_share(form: Form) -> bool:
-    """The form has a box for it, and what it asks for does not exist: each task has its GPUs alone."""
-    return bool(form.is_reuse_gpu) and _count(form.need_gpus) > 0
-
-
 def _has_successors(calls: Calls, info: Any) -> bool:
     """The client deletes a task with its successors by a request each: they would start, one after the other, as soon
     as nothing stands before them any more."""
@@ -82,7 +70,7 @@ def _has_successors(calls: Calls, info: Any) -> bool:
         task_id = read_id(info)
     except BadRequestError:
         return False
-    return any(after.id == task_id for task in calls.core.queue() for after in task.waits_for)
+    return task_id in calls.core.tasks and len(calls.core.dependencies.chain(task_id)) > 1
 
 
 async def resubmit(calls: Calls, info: Any) -> Reply:
@@ -91,8 +79,7 @@ async def resubmit(calls: Calls, info: Any) -> Reply:
     spec = {name: getattr(task, name) for name in _COPIED}
     spec |= {"gpus": task.gpus} if task.gpu_ids is None else {"gpu_ids": task.gpu_ids}
     # What came before is over, mostly; what is not is waited for again.
-    tasks = calls.core.tasks
-    live = [after for after in task.after if after.id in tasks and tasks[after.id].state not in ENDED]
+    live = [after for after in task.after if any(True for _ in calls.core.dependencies.awaited(after))]
     spec["after"] = msgspec.to_builtins(live)
     new_id = (await calls.ask("task.submit", spec)).id
     return "ret_resub_task", {"task_id": id_text(new_id), "info": ""}
@@ -126,6 +113,8 @@ def _wanted(calls: Calls, form: Form) -> dict[str, Any]:
         "node": None if (form.slaver or "") in NOTHING else form.slaver,
         "after": [] if str(form.prev or "") in NOTHING else [{"id": read_id(form.prev), "on": "any"}],
         "urgent": bool(form.is_urgent),
+        # The form does not say how much memory: that is what was learned of such tasks.
+        "share": bool(form.is_reuse_gpu) and _count(form.need_gpus) > 0,
     }
     return {name: value for name, value in wanted.items() if name in Submit.__struct_fields__}
 

@@ -23,6 +23,7 @@ from master.doctor.folders import Nonces
 from master.doctor.node import Examination, Lab, Round, online
 from master.files.threads import Threads
 from master.nodes.registry import NodeConfig
+from wire.message import Message
 
 AT_A_TIME = 16
 WHOLE_S = 20.0
@@ -72,14 +73,13 @@ async def _examine(this: Round, name: str, number: int, at_a_time: asyncio.Semap
 
 
 def _not_in_registry() -> list[Finding]:
-    told = "it is not in the registry any more, and goes when its last task has ended"
-    cure = "wait, or write it back into the registry"
-    return completed([warning(TAKES_TASKS, told, cure)], "it is not in the registry")
+    gone = warning(TAKES_TASKS, Message("doctor_gone"), Message("do_write_back"))
+    return completed([gone], Message("doctor_not_registered"))
 
 
 def _not_looked_at(config: NodeConfig, node: Node) -> list[Finding]:
     """There was no time left for it; what its link says costs none."""
     told = None if online(node) else way.by_link(config, node.state, node.reason or "")
     if told is None:
-        told = warning(REACHABLE, f"it was not looked at within {WHOLE_S:.0f} s", "name fewer nodes at a time")
-    return completed([told], "there was no time left")
+        told = warning(REACHABLE, Message("doctor_not_looked_at", seconds=WHOLE_S), Message("do_name_fewer"))
+    return completed([told], Message("doctor_no_time"))

@@ -6,11 +6,13 @@ Owns the names of the checks and what a finding may look like; what leads to one
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
+
+from wire.errors import MusterError
+from wire.message import Message
 
 REACHABLE, HOST_KEY, LOG_IN = "reachable", "host_key", "log_in"
 PYTHON, AGENT, ACCOUNT, ENVIRONMENT, CLOCK = "python", "agent", "account", "environment", "clock"
@@ -27,35 +29,52 @@ _LONGEST = 400
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """`told`: what was seen, in a line. `cure`: what to do about it; "" where there is nothing to do."""
+    """`says`: what was seen; `do`: what to do about it, None where there is nothing to do."""
 
     check: str
     verdict: Verdict
-    told: str
-    cure: str = ""
+    says: Message
+    do: Message | None = None
+
+    @property
+    def told(self) -> str:
+        """What was seen, in a line."""
+        return brief(str(self.says))
+
+    @property
+    def cure(self) -> str:
+        """What to do, "" for nothing."""
+        return "" if self.do is None else str(self.do)
 
 
-def ok(check: str, told: str) -> Finding:
+def ok(check: str, says: Message) -> Finding:
     """All is well with it."""
-    return Finding(check, "ok", brief(told))
+    return Finding(check, "ok", says)
 
 
-def warning(check: str, told: str, cure: str) -> Finding:
+def warning(check: str, says: Message, do: Message) -> Finding:
     """Tasks run, but somebody should know."""
-    return Finding(check, "warning", brief(told), cure)
+    return Finding(check, "warning", says, do)
 
 
-def fault(check: str, told: str, cure: str) -> Finding:
+def fault(check: str, says: Message, do: Message) -> Finding:
     """Tasks cannot run there, or would fail."""
-    return Finding(check, "fault", brief(told), cure)
+    return Finding(check, "fault", says, do)
 
 
-def skipped(check: str, told: str) -> Finding:
+def skipped(check: str, says: Message) -> Finding:
     """It was not looked at, and why."""
-    return Finding(check, "skipped", brief(told))
+    return Finding(check, "skipped", says)
 
 
-def completed(findings: Iterable[Finding], why: str) -> list[Finding]:
+def heard(said: str | Message | MusterError) -> Message:
+    """What somebody else said, or an error of ours, as a message."""
+    if isinstance(said, MusterError):
+        said = said.args[0] if said.key is not None else str(said)
+    return said if isinstance(said, Message) else Message("doctor_said", said=brief(said))
+
+
+def completed(findings: Iterable[Finding], why: Message) -> list[Finding]:
     """The findings by the order of CHECKS; a check without one was skipped, and `why`."""
     found = list(findings)
     told = {finding.check for finding in found}
@@ -73,8 +92,3 @@ def brief(text: str) -> str:
     """What a machine said, on one line of bearable length."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
-
-
-def word(text: str) -> str:
-    """A name or a path as it has to be typed in a shell, for cures."""
-    return shlex.quote(text)

@@ -19,10 +19,11 @@ from typing import TypeVar
 
 import msgspec
 
-from master.doctor.finding import SHARED_FOLDERS, Finding, fault, ok, skipped, warning, word
+from master.doctor.finding import SHARED_FOLDERS, Finding, fault, heard, ok, skipped, warning
 from master.doctor.scripts import FolderTold
 from master.files.threads import Threads
 from wire.errors import MusterError
+from wire.message import Message
 
 HERE_S = 4.0
 """How long a folder here may take to answer."""
@@ -30,9 +31,8 @@ PATIENCE_S = 3.0
 """How long what was written on one side may take to be seen on the other: file systems of networks keep what they
 know of a folder for a while, but ask anew when it is opened."""
 AGAIN_S = 0.2
-SILENT = f"it does not answer on the master's machine within {HERE_S:.0f} s"
+SILENT = str(Message("doctor_silent_here", seconds=HERE_S))
 _LONGEST = 200
-_OWN = "is the node's own, with shared folders in it: a task that may run anywhere starts from one of those"
 
 T = TypeVar("T")
 
@@ -169,20 +169,19 @@ def shared(run: str, seen: Sequence[Seen], user: str) -> list[Finding]:
     for one in seen:
         if one in own or any(_follows(run, one, other) for other in seen if other not in own):
             continue
-        finding = _one(run, one, user or "the account there")
+        finding = _one(run, one, heard(user) if user else Message("doctor_account_there"))
         if finding is None:
             well.append(one.folder)
         else:
             findings.append(finding)
     if well:
-        findings.append(ok(SHARED_FOLDERS, f"the same here and there: {', '.join(well)}"))
-    return findings + [ok(SHARED_FOLDERS, f"{one.folder} {_OWN}") for one in own]
+        findings.append(ok(SHARED_FOLDERS, Message("doctor_folders", folders=tuple(well))))
+    return findings + [ok(SHARED_FOLDERS, Message("doctor_folder_own", folder=one.folder)) for one in own]
 
 
 def absent(folders: Iterable[str]) -> list[Finding]:
     """Folders that conf.json names and that are not on the master's own machine: no node need have them."""
-    why = "is not there on the master's own machine, so no node is asked for it"
-    return [skipped(SHARED_FOLDERS, f"{folder} {why}") for folder in folders]
+    return [skipped(SHARED_FOLDERS, Message("doctor_folder_absent", folder=folder)) for folder in folders]
 
 
 def _lies_in(one: Seen, other: Seen) -> bool:
@@ -214,36 +213,39 @@ def _ill(run: str, seen: Seen) -> str:
     return "other" if not seen.refused and not seen.answer.closed and seen.answer.read != run else ""
 
 
-def _one(run: str, seen: Seen, user: str) -> Finding | None:
+def _one(run: str, seen: Seen, who: Message) -> Finding | None:
     """What is wrong with a folder; None if it is shared."""
     folder, answer = seen.folder, seen.answer
-    mount = f"mount it there (`mount {word(folder)}`); tasks start by themselves once it is there"
     if answer is None:
-        cure = f"is the file server up? `stat {word(folder)}` there hangs as long as it is not"
-        return fault(SHARED_FOLDERS, f"{folder} does not answer there: {seen.silence}", cure)
+        silent = Message("doctor_folder_silent", folder=folder, said=heard(seen.silence))
+        return fault(SHARED_FOLDERS, silent, Message("do_look_at_file_server", folder=folder))
     if not answer.there:
-        return fault(SHARED_FOLDERS, f"{folder} is not there", mount)
+        missing = Message("doctor_folder_missing", folder=folder)
+        return fault(SHARED_FOLDERS, missing, Message("do_mount_folder", folder=folder))
     if answer.closed:
-        return fault(SHARED_FOLDERS, f"{user} may not enter {folder} there", "correct owner and mode of the folder")
+        closed = Message("doctor_folder_closed", folder=folder, who=who)
+        return fault(SHARED_FOLDERS, closed, Message("do_correct_mode"))
     if seen.refused == SILENT:
-        return fault(SHARED_FOLDERS, f"{folder}: {SILENT}", "look at `mount` and `dmesg` on the master's machine")
+        silent = Message("doctor_folder_silent_here", folder=folder, said=Message("doctor_silent_here", seconds=HERE_S))
+        return fault(SHARED_FOLDERS, silent, Message("do_look_at_masters_mounts"))
     if not seen.refused:
-        return _from_here(run, seen, answer, user, mount)
-    if answer.wrote and seen.back == "":
+        return _from_here(run, seen, answer, who)
+    if not answer.wrote:
+        here, there = heard(seen.refused), heard(answer.write_error)
+        return skipped(SHARED_FOLDERS, Message("doctor_folder_untried", folder=folder, who=who, here=here, there=there))
+    if not seen.back:
         return None
-    if answer.wrote:
-        told = f"{folder} is there, but what {user} writes there is not seen here: {seen.back}"
-        return fault(SHARED_FOLDERS, told, f"it is another folder of the same name, or not mounted: {mount}")
-    told = f"{folder} is there; whether it is the same could not be tried: neither the master nor {user} may write"
-    return skipped(SHARED_FOLDERS, f"{told} ({seen.refused}; {answer.write_error})")
+    not_back = Message("doctor_folder_not_back", folder=folder, who=who, said=heard(seen.back))
+    return fault(SHARED_FOLDERS, not_back, Message("do_mount_right_folder", folder=folder))
 
 
-def _from_here(run: str, seen: Seen, answer: FolderTold, user: str, mount: str) -> Finding | None:
+def _from_here(run: str, seen: Seen, answer: FolderTold, who: Message) -> Finding | None:
+    folder = seen.folder
     if answer.read != run:
-        why = answer.read_error or "it reads something else"
-        told = f"{seen.folder} is there, but not what the master writes into it ({why})"
-        return fault(SHARED_FOLDERS, told, f"it is another folder of the same name, or not mounted: {mount}")
+        why = heard(answer.read_error) if answer.read_error else Message("doctor_reads_other")
+        other = Message("doctor_folder_other", folder=folder, said=why)
+        return fault(SHARED_FOLDERS, other, Message("do_mount_right_folder", folder=folder))
     if seen.back:
-        told = f"{seen.folder} is shared, but what {user} writes there is not seen here soon: {seen.back}"
-        return warning(SHARED_FOLDERS, told, "look at the caches of both mounts (`actimeo`, `lookupcache` for NFS)")
+        late = Message("doctor_folder_late", folder=folder, who=who, said=heard(seen.back))
+        return warning(SHARED_FOLDERS, late, Message("do_look_at_caches"))
     return None

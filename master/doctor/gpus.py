@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import msgspec
 
 from master.core.gpu_watch import UNSEEN
-from master.doctor.finding import GPUS, Finding, fault, ok, skipped, warning, word
+from master.doctor.finding import GPUS, Finding, fault, heard, ok, skipped, warning
 from master.doctor.scripts import complaint
 from wire.agent import Probed
+from wire.message import Message
 
 SMI = ["nvidia-smi", "-L"]
-_DRIVER = "install the driver that fits its kernel, or reboot; `dmesg | grep -iE 'nvrm|xid'` there says more"
 
 
 class Smi(msgspec.Struct, frozen=True):
@@ -46,8 +46,8 @@ def read_smi(probed: Probed) -> Smi:
 def gpus(name: str, books: Books, smi: Smi) -> list[Finding]:
     """All that is to say of a node's GPUs."""
     if _nothing_is_known(books, smi):
-        told = f"the registry counts {_gpus(len(books.models))}, and no sample has told of them yet"
-        return [warning(GPUS, told, _wait(name)), *_closed(name, books, told=True)]
+        unseen = Message("doctor_gpus_unseen", count=len(books.models))
+        return [warning(GPUS, unseen, _wait(name)), *_closed(name, books, told=True)]
     driver = _driver_and_count(name, books, smi)
     return [driver, *_closed(name, books, told=driver.verdict == "fault")]
 
@@ -61,28 +61,25 @@ def _nothing_is_known(books: Books, smi: Smi) -> bool:
 def _driver_and_count(name: str, books: Books, smi: Smi) -> Finding:
     count = len(books.models)
     if books.declared:
-        told = f"`gpu_probe` is `declared`: the registry is believed, it counts {_gpus(count)}"
-        return skipped(GPUS, told)
+        return skipped(GPUS, Message("doctor_gpus_declared", count=count))
     if smi.error:
-        return fault(GPUS, f"nvidia-smi fails: {smi.error}", _DRIVER)
+        return fault(GPUS, Message("doctor_smi_fails", said=heard(smi.error)), Message("do_install_driver"))
     shown = max(books.seen, smi.count or 0)
     if shown == count == 0:
-        return skipped(GPUS, "the registry counts none, and the machine shows none")
+        return skipped(GPUS, Message("doctor_no_gpus"))
     if shown == 0:
-        told = f"the registry counts {_gpus(count)}, and the machine shows none"
+        gone = Message("doctor_gpus_gone", count=count)
         if smi.count is None:
-            told += "; nvidia-smi is not there"
-        other = f"where they are not NVIDIA's: `muster node edit {word(name)} gpu-probe=declared`"
-        return fault(GPUS, told, f"{_DRIVER}; {other}")
-    if shown < count:
-        cure = f"look for the one that fell off ({_DRIVER}), or `muster node edit {word(name)} gpus={shown}`"
-        return fault(GPUS, f"the machine shows {_gpus(shown)}, the registry counts {count}", cure)
-    if shown > count:
-        cure = f"`muster node edit {word(name)} gpus={shown}` lets tasks use all of them"
-        return warning(GPUS, f"the machine shows {_gpus(shown)}, the registry counts {count}", cure)
+            gone = Message("doctor_gpus_gone_no_smi", count=count)
+        return fault(GPUS, gone, Message("do_install_driver_or_declare", name=name))
+    if shown != count:
+        differ = Message("doctor_gpus_differ", shown=shown, count=count)
+        if shown < count:
+            return fault(GPUS, differ, Message("do_find_lost_gpu", name=name, shown=shown))
+        return warning(GPUS, differ, Message("do_use_all_gpus", name=name, shown=shown))
     if books.mismatch:
-        return warning(GPUS, books.mismatch, f"`muster node edit {word(name)} gpu-model=…` says which they are")
-    return ok(GPUS, f"{_gpus(count)}, as the registry says: {', '.join(dict.fromkeys(books.models))}")
+        return warning(GPUS, heard(books.mismatch), Message("do_say_model", name=name))
+    return ok(GPUS, Message("doctor_gpus", count=count, models=tuple(dict.fromkeys(books.models))))
 
 
 def _closed(name: str, books: Books, *, told: bool) -> list[Finding]:
@@ -90,39 +87,30 @@ def _closed(name: str, books: Books, *, told: bool) -> list[Finding]:
     `told`: that the driver is gone, or some of the GPUs, is another finding."""
     found = []
     for reason, which in _by_reason(books.aside).items():
-        cure = f"when it is mended: `muster node resume {word(name)} --gpu {','.join(map(str, which))}`"
-        found.append(warning(GPUS, f"{_named(which)}: {reason}", cure))
+        do = Message("do_resume_gpus", name=name, gpus=",".join(map(str, which)))
+        found.append(warning(GPUS, Message("doctor_gpu_closed", gpus=which, why=heard(reason)), do))
     # That the machine shows fewer is told already.
     held = {gpu: why for gpu, why in books.kept_back.items() if gpu not in books.aside and "registry counts" not in why}
     for reason, which in _by_reason(held).items():
         if told and len(which) == len(books.models):
             continue
-        found.append(warning(GPUS, f"{_named(which)}: {reason}", _until_it_is_free(name, reason)))
+        says = Message("doctor_gpu_closed", gpus=which, why=heard(reason))
+        found.append(warning(GPUS, says, _until_it_is_free(name, reason)))
     return found
 
 
-def _wait(name: str) -> str:
-    return f"wait some seconds, then look again; if it stays so: `muster agents restart {word(name)}`"
+def _wait(name: str) -> Message:
+    return Message("do_wait_or_restart", name=name)
 
 
-def _until_it_is_free(name: str, reason: str) -> str:
+def _until_it_is_free(name: str, reason: str) -> Message:
     if reason == str(UNSEEN):
         return _wait(name)
-    used = reason.startswith("used by ")
-    return "tasks get it when they have ended" if used else "wait; it is set aside if that stays so"
+    return Message("do_wait_for_users") if reason.startswith("used by ") else Message("do_wait_or_aside")
 
 
-def _by_reason(reasons: Mapping[int, str]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
+def _by_reason(reasons: Mapping[int, str]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
     for gpu, reason in sorted(reasons.items()):
-        found.setdefault(reason, []).append(gpu)
+        found[reason] = (*found.get(reason, ()), gpu)
     return found
-
-
-def _named(which: list[int]) -> str:
-    numbers = ", ".join(map(str, which))
-    return f"GPU {numbers} gets no tasks" if len(which) == 1 else f"GPUs {numbers} get no tasks"
-
-
-def _gpus(count: int) -> str:
-    return f"{count} GPU{'' if count == 1 else 's'}"

@@ -17,14 +17,16 @@ from master.doctor.finding import (
     TAKES_TASKS,
     Finding,
     fault,
+    heard,
     ok,
     skipped,
     warning,
-    word,
 )
 from master.doctor.scripts import Disk, complaint
+from master.log_rights import Readers
 from master.nodes.registry import NodeConfig
 from wire.agent import Probed
+from wire.message import Message, names
 
 CLOCK_S = 2.0
 """More than this apart, times in logs mislead and NFS and make think that files are of the future."""
@@ -32,48 +34,67 @@ LOW_MIB = 1024
 EMPTY_MIB = 64
 _MIB = 1 << 20
 _GIB_MIB = 1024
+TOLD = 6
+"""So many accounts are named in a line."""
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
-AGAIN = "look at its load, its storage and `dmesg` there, then ask the doctor again"
+AGAIN = Message("do_look_and_ask_again")
 
 
 def python(version: str) -> Finding:
     """The Python that the agent runs on."""
-    return ok(PYTHON, f"Python {version}")
+    return ok(PYTHON, Message("doctor_python", version=version))
 
 
 def agent(config: NodeConfig, version: str, ours: str, age_s: float | None) -> Finding:
     """The agent's version and the master's, digests of archives; how long it has been running, None where nobody
     knows."""
-    since = "" if age_s is None else f", running for {_span(age_s)}"
+    since = "" if age_s is None else Message("doctor_running_for", span=_span(age_s))
     if version == ours:
-        return ok(AGENT, f"version {version}{since}")
-    cure = f"`muster agents restart {word(config.name)}`"
+        return ok(AGENT, Message("doctor_agent", version=version, since=since))
+    do = Message("do_restart_agent", name=config.name)
     if config.driver == "report":
-        cure = "the agent's own log on the machine says why it could not take over the master's"
-    return warning(AGENT, f"its version is {version}, the master's is {ours}{since}", cure)
+        do = Message("do_read_why_not_taken_over")
+    return warning(AGENT, Message("doctor_agent_other", version=version, ours=ours, since=since), do)
 
 
 def account(facts: Facts) -> Finding:
     """Whose rights tasks have there."""
     if facts.can_run_as:
-        return ok(ACCOUNT, "tasks run as their owners, where these have an account there")
+        return ok(ACCOUNT, Message("doctor_as_owners"))
     if not facts.account:
-        return skipped(ACCOUNT, "its agent does not say as whom it runs")
+        return skipped(ACCOUNT, Message("doctor_account_unknown"))
     if facts.uid == 0:
-        cure = "in a container give it CAP_SETUID, CAP_SETGID, CAP_CHOWN and CAP_KILL"
-        return warning(ACCOUNT, "its agent is root and cannot run tasks as their owners", cure)
-    return ok(ACCOUNT, f"all tasks run as {facts.account}, which keeps nobody's apart from another's")
+        return warning(ACCOUNT, Message("doctor_root_bound"), Message("do_give_capabilities"))
+    return ok(ACCOUNT, Message("doctor_one_account", account=facts.account))
+
+
+def files(facts: Facts, *, acts: bool, is_shared: bool) -> list[Finding]:
+    """Whether files and logs are touched with the rights that tasks have there, if these are their owners'. `acts`: the
+    master does so; `is_shared`: there are users."""
+    if not facts.can_run_as or not (acts or is_shared):
+        return []
+    if acts:
+        return [ok(ACCOUNT, Message("doctor_files_as_owners"))]
+    return [warning(ACCOUNT, Message("doctor_files_as_master"), Message("do_let_master_act"))]
+
+
+def log_readers(found: Readers) -> Finding:
+    """Whether the account that the desktop PCs use over SSH can read logs, as far as it can be told: it is the master's
+    own where conf.json names no group."""
+    group = found.group
+    if found.others or not found.is_named:
+        return ok(ACCOUNT, Message("doctor_log_readers", group=group, accounts=names(found.others, TOLD)))
+    return warning(ACCOUNT, Message("doctor_no_log_readers", group=group), Message("do_join_log_group", group=group))
 
 
 def environment(config: NodeConfig, login_fault: str) -> Finding:
     """Whether tasks begin with what a log-in there gives; `login_fault`: why they do not."""
     if not login_fault:
-        return ok(ENVIRONMENT, "tasks begin with what `bash -l` of that account gives")
-    cure = (
-        f"mend the .bash_profile or .profile of {word(config.user_name or 'that account')} there: nothing in it may "
-        f"wait, exit or start another shell; then `muster agents restart {word(config.name)}`"
-    )
-    return warning(ENVIRONMENT, login_fault, cure)
+        return ok(ENVIRONMENT, Message("doctor_environment"))
+    do = Message("do_mend_profile_of_account", name=config.name)
+    if config.user_name:
+        do = Message("do_mend_profile", name=config.name, user=config.user_name)
+    return warning(ENVIRONMENT, heard(login_fault), do)
 
 
 def _span(seconds: float) -> str:
@@ -87,33 +108,34 @@ def clock(asked_at: float, told: float, answered_at: float) -> Finding:
     """The node's clock said `told` somewhen between two readings of ours; all in seconds since the epoch."""
     offset = told - (asked_at + answered_at) / 2
     doubt = max(answered_at - asked_at, 0.0) / 2
-    text = f"{abs(offset):.1f} s {'ahead of' if offset > 0 else 'behind'} the master's (to within {doubt:.1f} s)"
-    if abs(offset) - doubt > CLOCK_S:
-        cure = "let both follow a time server: `timedatectl set-ntp true`, then `timedatectl` shows whether they do"
-        return warning(CLOCK, text, cure)
-    return ok(CLOCK, text)
+    says = Message("doctor_clock_ahead", seconds=offset, doubt=doubt)
+    if offset <= 0:
+        says = Message("doctor_clock_behind", seconds=-offset, doubt=doubt)
+    return warning(CLOCK, says, Message("do_set_clock")) if abs(offset) - doubt > CLOCK_S else ok(CLOCK, says)
 
 
-def takes_tasks(name: str, cordons: Mapping[str, object], *, schedulable: bool) -> list[Finding]:
+def takes_tasks(name: str, cordons: Mapping[str, Message], *, schedulable: bool) -> list[Finding]:
     """Why it is given no tasks, by who said so; `schedulable`: the registry's word."""
-    cures = {
-        "drained": f"when it may: `muster node resume {word(name)}`",
-        "sick": f"find out why with the words above, mend it, then `muster node resume {word(name)}`",
-        "resting": f"mend what it says, or wait; `muster node resume {word(name)}` tries at once",
-        "stopped": f"`muster agents start {word(name)}`",
-        "leaving": "wait for its last task, or write it back into the registry",
-        "changing": "wait for its last task, or put the registry back",
-    }
     # Of the shared folders there is a finding of its own.
     found = [
-        warning(TAKES_TASKS, str(reason), cures.get(kind, "`muster node show` has more"))
-        for kind, reason in cordons.items()
-        if kind != "folders"
+        warning(TAKES_TASKS, reason, _once_more(kind, name)) for kind, reason in cordons.items() if kind != "folders"
     ]
     if not schedulable:
-        cure = f"when it may: `muster node edit {word(name)} schedulable=`"
-        found.append(warning(TAKES_TASKS, "`schedulable` is false in the registry", cure))
-    return found or [ok(TAKES_TASKS, "it may be given tasks")]
+        found.append(warning(TAKES_TASKS, Message("doctor_not_schedulable"), Message("do_schedule", name=name)))
+    return found or [ok(TAKES_TASKS, Message("doctor_takes_tasks"))]
+
+
+def _once_more(kind: str, name: str) -> Message:
+    """What makes a node take tasks that does not, by who said so."""
+    cures = {
+        "drained": Message("do_resume", name=name),
+        "sick": Message("do_mend_and_resume", name=name),
+        "resting": Message("do_wait_or_resume", name=name),
+        "stopped": Message("do_start_agent", name=name),
+        "leaving": Message("do_wait_or_register"),
+        "changing": Message("do_wait_or_put_back"),
+    }
+    return cures.get(kind, Message("do_show_node"))
 
 
 # -- disks ----------------------------------------------------------------------------------------------------
@@ -125,23 +147,23 @@ def disks(found: Iterable[Disk]) -> list[Finding]:
     findings = []
     for disk in found:
         if disk.error:
-            cure = f"look at {disk.path} there: tasks and the agent need it"
-            findings.append(fault(DISK, f"{disk.path}: {disk.error}", cure))
+            says = Message("doctor_disk_error", path=disk.path, said=heard(disk.error))
+            findings.append(fault(DISK, says, Message("do_look_at_path", path=disk.path)))
         else:
             by_device.setdefault(disk.device, []).append(disk)
     return findings + [_room([disk.path for disk in same], same[0]) for same in by_device.values()]
 
 
 def _room(paths: list[str], disk: Disk) -> Finding:
-    where = ", ".join(dict.fromkeys(paths))
+    where = tuple(dict.fromkeys(paths))
     free_mib = disk.free // _MIB
-    told = f"{where}: {_size(free_mib)} free of {_size(disk.size // _MIB)}"
-    cure = f"make room there; `du -xh --max-depth=1 {word(paths[0])} | sort -h` shows what takes it"
+    room = Message("doctor_disk", paths=where, free=_size(free_mib), size=_size(disk.size // _MIB))
+    do = Message("do_make_room", path=paths[0])
     if disk.files and not disk.files_free:
-        return fault(DISK, f"{where}: no more files can be made (its inodes are used up)", cure)
-    if free_mib < EMPTY_MIB:
-        return fault(DISK, told, cure)
-    return warning(DISK, told, cure) if free_mib < LOW_MIB else ok(DISK, told)
+        return fault(DISK, Message("doctor_disk_no_files", paths=where), do)
+    if free_mib < LOW_MIB:
+        return (fault if free_mib < EMPTY_MIB else warning)(DISK, room, do)
+    return ok(DISK, room)
 
 
 def _size(mib: int) -> str:
@@ -151,12 +173,14 @@ def _size(mib: int) -> str:
 # -- tasks ----------------------------------------------------------------------------------------------------
 
 
-def conda(name: str, prefix: str, error: str, version: str) -> Finding:
-    """The activation of `base`: `error` says why it failed, else `version` is that of its Python."""
-    if error:
-        cure = f"look at {prefix} on {word(name)}: is it whole, is its disk up? Tasks with an `env` would fail there"
-        return fault(CONDA, error, cure)
-    return ok(CONDA, f"base can be activated in {prefix}: Python {version}")
+def conda(prefix: str, version: str) -> Finding:
+    """`base` was activated; `version`: of its Python."""
+    return ok(CONDA, Message("doctor_conda", prefix=prefix, version=version))
+
+
+def no_base(name: str, prefix: str, why: Message) -> Finding:
+    """`base` cannot be activated."""
+    return fault(CONDA, why, Message("do_look_at_conda", name=name, prefix=prefix))
 
 
 SIGNS_OF_CONDA = ("conda-meta", "bin/activate", "bin/conda", "condabin")
@@ -164,39 +188,38 @@ SIGNS_OF_CONDA = ("conda-meta", "bin/activate", "bin/conda", "condabin")
 
 def only_venvs(prefix: str) -> Finding:
     """A prefix may be a folder of virtual environments, each of which brings what it needs."""
-    return skipped(CONDA, f"{prefix} holds no conda of its own; what lies in {prefix}/envs is used without one")
+    return skipped(CONDA, Message("doctor_only_venvs", prefix=prefix))
 
 
 def no_conda_as_root() -> Finding:
     """What lies in a shared folder is whoever's may write there."""
-    return skipped(CONDA, "its agent is root, and you have no account there as which to activate it")
+    return skipped(CONDA, Message("doctor_no_conda_as_root"))
 
 
 def no_conda(prefix: str) -> Finding:
     """The lab has none."""
-    return skipped(CONDA, f"the lab has no conda in {prefix} (conf.json's `conda`)")
+    return skipped(CONDA, Message("doctor_no_conda", prefix=prefix))
 
 
 def start(root: str, logs: str, user: str, probed: Probed) -> Finding:
     """Could a task start, in `root`, with its log in `logs`? `user`: whose process it would be."""
-    who = user or "the account there"
+    who = heard(user) if user else Message("doctor_account_there")
     said = [line for line in probed["output"].splitlines() if line.startswith("muster-doctor ")]
     last = said[-1].split(" ", 1)[1] if said else ""
     if last.startswith("started"):
-        return ok(START, f"bash started in {root} and could make a log in {logs}")
+        return ok(START, Message("doctor_start", root=root, logs=logs))
     if last == "no-folder":
-        return fault(START, f"the folder of the logs, {logs}, is not there", f"mount it there (`mount {word(logs)}`)")
+        return fault(START, Message("doctor_no_log_folder", logs=logs), Message("do_mount", folder=logs))
     if last == "no-file":
-        cure = f"let {who} write into {logs} (owner, mode, a mount that is read-only, a full disk)"
-        return fault(START, f"no log can be made in {logs}", cure)
+        return fault(START, Message("doctor_no_log", logs=logs), Message("do_let_write", who=who, logs=logs))
     why = complaint(probed)
     if why.startswith(f"{root}:"):
-        return fault(START, f"no task can start in {why}", f"mount it there, and let {who} enter it")
+        return fault(START, Message("doctor_no_start", said=heard(why)), Message("do_mount_and_let_in", who=who))
     if why.startswith("/bin/bash:"):
-        return fault(START, why, "install bash there: every task is run by it")
-    return fault(START, f"bash could not do its work: {why}", AGAIN)
+        return fault(START, heard(why), Message("do_install_bash"))
+    return fault(START, Message("doctor_bash_failed", said=heard(why)), AGAIN)
 
 
-def silent(check: str, why: str) -> Finding:
+def silent(check: str, why: Message | str) -> Finding:
     """A question got no answer."""
-    return fault(check, why, AGAIN)
+    return fault(check, heard(why), AGAIN)

@@ -14,12 +14,14 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from master import log_rights
 from master.config import Config
 from master.core import gpu_models
 from master.core.core import Core
 from master.core.inventory import Node, NodeState
-from master.doctor import folders, gpus, machine, scripts, way
+from master.doctor import accounts, folders, gpus, machine, scripts, way
 from master.doctor.finding import (
+    ACCOUNT,
     AGENT,
     CLOCK,
     CONDA,
@@ -33,6 +35,7 @@ from master.doctor.finding import (
     Finding,
     completed,
     fault,
+    heard,
     skipped,
 )
 from master.doctor.folders import Nonces, Seen
@@ -41,8 +44,10 @@ from master.files.threads import Threads
 from master.nodes import environments
 from master.nodes.driver import CannotConnectError, OfferedKey
 from master.nodes.registry import NodeConfig
+from master.nodes.same_account import of_other_machines
 from wire.agent import Probed
 from wire.errors import ConfigError, ConflictError, MusterError, NodeUnreachableError, NotFoundError
+from wire.message import Message
 
 T = TypeVar("T")
 
@@ -51,11 +56,11 @@ PROBES_AT_A_TIME = 8
 TCP_S = 3.0
 KEY_S = 6.0
 MACHINE_S, GPUS_S, CONDA_S, FOLDER_S, START_S, REMOVE_S = 6.0, 8.0, 15.0, 8.0, 8.0, 3.0
+ACCOUNT_S = 12.0
 LATE_S = 3.0
 """The agent answers a probe when its time is over and it was killed, for which it gives it a second; so much later we
 stop waiting for the answer."""
-_OUR_OWN = "it is a process of the master's own machine"
-_DIALS_IN = "it dials in by itself"
+_OUR_OWN, _DIALS_IN = Message("doctor_own_machine"), Message("doctor_dials_in")
 
 
 class Links(Protocol):
@@ -89,12 +94,14 @@ class Links(Protocol):
 
 
 class Lab(msgspec.Struct, frozen=True):
-    """What the doctor may look at. `account`: of who asks, on the nodes."""
+    """What the doctor may look at. `account`: of who asks, on the nodes; `acts`: the master touches files and logs with
+    the rights of their owners."""
 
     core: Core
     fleet: Links
     config: Config
     account: str | None = None
+    acts: bool = False
 
 
 class Round(msgspec.Struct, frozen=True):
@@ -121,9 +128,9 @@ class Examination:
         self._number = number
         self._fleet = this.lab.fleet
         self._probes = asyncio.Semaphore(PROBES_AT_A_TIME)
-        self._silence = ""
+        self._silence: Message | None = None
         """Why the agent does not answer."""
-        self._unreached = ""
+        self._unreached: Message | None = None
         """Why no connection could be made."""
         self._broken: list[str] = []
         """The folders that are not what the master has there."""
@@ -132,14 +139,16 @@ class Examination:
     async def run(self) -> list[Finding]:
         """Every check."""
         if self._node.state is not NodeState.ONLINE:
-            return completed(await self._from_outside(), "the node is not connected")
+            return completed(await self._from_outside(), Message("doctor_not_asked"))
         parts = await asyncio.gather(
             self._in_time(REACHABLE, self._way()),
             self._in_time(CLOCK, self._machine()),
+            self._in_time(ACCOUNT, self._accounts()),
             self._in_time(SHARED_FOLDERS, self._folders()),
             self._in_time(CONDA, self._conda()),
             self._in_time(GPUS, self._gpus()),
             self._in_time(START, self._start()),
+            self._in_time(ACCOUNT, self._log_readers()),
         )
         found = [finding for part in parts for finding in part]
         if any(one.check == PYTHON and one.verdict == "fault" for one in found):
@@ -148,19 +157,19 @@ class Examination:
         found += machine.takes_tasks(self._node.name, self._node.cordons, schedulable=schedulable)
         if self._silence:
             found = self._without_agent(found)
-        return completed(map(self._unless_consequence, found), "its agent does not answer")
+        return completed(map(self._unless_consequence, found), Message("doctor_not_reached"))
 
     def _without_agent(self, found: list[Finding]) -> list[Finding]:
         """The agent does not answer: told for all that was asked of it, unless the machine itself is away."""
         if self._unreached:
             away = way.reached(self._config, None, self._unreached, NodeState.UNREACHABLE)
             return [away, *(one for one in found if one.check not in (REACHABLE, AGENT))]
-        return [machine.silent(AGENT, self._silence), *(one for one in found if one.check != AGENT)]
+        return [machine.silent(AGENT, self._silence or ""), *(one for one in found if one.check != AGENT)]
 
     def _without_python(self, found: list[Finding]) -> list[Finding]:
         """The folders were asked for with the Python that does not run: of them nothing is known."""
         self._broken = []
-        blind = skipped(SHARED_FOLDERS, f"it is looked at with the node's Python, see {PYTHON}")
+        blind = skipped(SHARED_FOLDERS, Message("doctor_blind", check=PYTHON))
         return [blind, *(one for one in found if one.check != SHARED_FOLDERS or one.verdict != "fault")]
 
     async def _in_time(self, check: str, step: Coroutine[Any, Any, list[Finding]]) -> list[Finding]:
@@ -170,9 +179,9 @@ class Examination:
             async with asyncio.timeout_at(self._this.end):
                 return await step
         except TimeoutError:
-            return [machine.silent(check, "no answer in the time there was")]
+            return [machine.silent(check, Message("doctor_no_answer"))]
         except (NodeUnreachableError, NotFoundError) as error:
-            self._silence = str(error)
+            self._silence = heard(error)
             return []
 
     def _unless_consequence(self, finding: Finding) -> Finding:
@@ -182,7 +191,7 @@ class Examination:
         missing = [folder for folder in self._broken if any(path.is_relative_to(folder) for path in needed)]
         if finding.verdict != "fault" or not missing:
             return finding
-        return skipped(finding.check, f"it needs {missing[0]}, see {SHARED_FOLDERS}")
+        return skipped(finding.check, Message("doctor_needs_folder", folder=missing[0], check=SHARED_FOLDERS))
 
     # -- from outside -----------------------------------------------------------------------------------------
 
@@ -201,41 +210,44 @@ class Examination:
         if self._config.driver != "ssh":
             why = _OUR_OWN if self._config.driver == "local" else _DIALS_IN
             return [skipped(check, why) for check in (REACHABLE, HOST_KEY, *([LOG_IN] if online(self._node) else []))]
-        took_s, error = await self._connect()
-        self._unreached = error
-        found = [way.reached(self._config, took_s, error, self._node.state)]
-        found.append(await self._host_key(connects=took_s is not None))
+        came = await self._connect()
+        if isinstance(came, Message):
+            self._unreached = came
+            found = [way.reached(self._config, None, came, self._node.state)]
+            found.append(skipped(HOST_KEY, Message("doctor_key_hidden")))
+        else:
+            found = [way.reached(self._config, came, "", self._node.state), await self._host_key()]
         if online(self._node):
             found.append(way.logged_in(self._config))
         return found
 
-    async def _connect(self) -> tuple[float | None, str]:
-        """How long a connection takes, or why there is none."""
+    async def _connect(self) -> float | Message:
+        """How long a connection takes (seconds), or why there is none."""
         config = self._config
         began = time.monotonic()
         try:
             async with asyncio.timeout(TCP_S):
                 await self._this.threads.call(f"the way to {config.name}", lambda _: connect_blocking(config).close())
         except TimeoutError:
-            return None, f"{where(config)} does not answer within {TCP_S:.0f} s"
-        except (CannotConnectError, MusterError) as error:
-            return None, str(error)
-        return time.monotonic() - began, ""
+            return Message("doctor_silent_port", where=where(config), seconds=TCP_S)
+        except CannotConnectError as error:
+            return error.why
+        except MusterError as error:
+            return heard(error)
+        return time.monotonic() - began
 
-    async def _host_key(self, *, connects: bool) -> Finding:
+    async def _host_key(self) -> Finding:
         config = self._config
-        if not connects:
-            return skipped(HOST_KEY, "it shows none, since it cannot be reached")
         try:
             known = await self._fleet.known_key(config.name)
             async with asyncio.timeout(KEY_S):
                 return way.host_key(config, await self._fleet.host_key(config.name), known)
         except TimeoutError:
-            return way.no_host_key(f"{where(config)} shows no host key within {KEY_S:.0f} s")
+            return way.no_host_key(Message("doctor_no_key", where=where(config), seconds=KEY_S))
         except ConfigError as error:
-            return fault(HOST_KEY, str(error), "mend that file")
+            return fault(HOST_KEY, heard(error), Message("do_mend_file"))
         except MusterError as error:
-            return way.no_host_key(str(error))
+            return way.no_host_key(heard(error))
 
     # -- through the agent ------------------------------------------------------------------------------------
 
@@ -263,7 +275,7 @@ class Examination:
         """The answer of one script: Python, agent, clock and disks."""
         facts = self._node.facts
         if facts is None:
-            return [machine.silent(AGENT, "it is online and has not said what it is")]
+            return [machine.silent(AGENT, Message("doctor_no_facts"))]
         paths = ["/tmp"]  # noqa: S108  (its room is what is asked for)
         if self._config.driver == "local":  # elsewhere root may hang, and is asked for apart
             paths.append(str(self._this.lab.config.root))
@@ -273,16 +285,47 @@ class Examination:
         answered_at = time.time()
         told = scripts.answer_of(probed, scripts.MachineTold)
         if told is None:
-            why = scripts.complaint(probed)
-            return [machine.silent(PYTHON, f"{self._python}: {why}"), self._agent(facts.version, None)]
+            why = Message("doctor_python_fails", python=self._python, said=heard(scripts.complaint(probed)))
+            return [machine.silent(PYTHON, why), self._agent(facts.version, None)]
         return [
             machine.python(facts.python),
             self._agent(facts.version, told.age),
-            machine.account(facts),
+            *([] if self._config.accounts else [machine.account(facts)]),
+            *machine.files(facts, acts=self._this.lab.acts, is_shared=self._this.lab.core.people.is_shared),
             machine.environment(self._config, facts.login_fault),
             machine.clock(asked_at, told.now, answered_at),
             *machine.disks(told.disks),
         ]
+
+    async def _accounts(self) -> list[Finding]:
+        """Whether something can be started over each of the accounts; what has no agent yet is given one."""
+        named = self._config.accounts or {}
+        told = await _all_settled([self._trouble(owner) for owner in named])
+        troubles = {owner: why for owner, why in zip(named, told, strict=True) if why is not None}
+        silent = self._this.lab.core.silent_accounts(self._node.name)
+        agents = self._node.accounts.agents
+        shells = {login: one.facts.login_fault for login, one in agents.items() if one.facts is not None}
+        found = accounts.accounts(self._node.name, named, troubles, silent)
+        return [*found, *accounts.environments(self._node.name, shells)]
+
+    async def _log_readers(self) -> list[Finding]:
+        """Of the master's own machine, and so told with one node only."""
+        config = self._this.lab.config
+        if self._number > 0 or not of_other_machines(config.desktop_client):
+            return []
+        try:
+            found = await self._this.threads.call("accounts of this machine", lambda _: log_rights.readers(config))
+        except (OSError, KeyError, MusterError):
+            return []  # that the folder is not there is told by other checks
+        return [machine.log_readers(found)]
+
+    async def _trouble(self, owner: str) -> Message | None:
+        """Why nothing can be run over this user's account; None if something can."""
+        try:
+            probed = await self._ask(["true"], ACCOUNT_S, run_as=owner)
+        except (NodeUnreachableError, NotFoundError) as error:
+            return heard(error)
+        return None if probed["code"] == 0 else heard(scripts.complaint(probed))
 
     def _agent(self, version: str, age_s: float | None) -> Finding:
         ours = self._fleet.version(self._node.name)
@@ -294,7 +337,8 @@ class Examination:
             return [machine.no_conda(prefix)]
         if not await self._this.nonces.holds(prefix, machine.SIGNS_OF_CONDA):
             return [machine.only_venvs(prefix)]
-        account, facts = self._this.lab.account, self._node.facts
+        facts = self._node.facts
+        account = self._this.lab.account if facts is not None and facts.can_run_as else None
         if account is None and facts is not None and facts.can_run_as:
             return [machine.no_conda_as_root()]
         argv = environments.question(environments.BASE, "python", prefix)
@@ -302,8 +346,8 @@ class Examination:
         try:
             told = environments.read_answer(environments.BASE, self._node.name, probed, environments.Python)
         except (NotFoundError, ConflictError, NodeUnreachableError) as error:
-            return [machine.conda(self._node.name, prefix, str(error), "")]
-        return [machine.conda(self._node.name, prefix, "", told.version)]
+            return [machine.no_base(self._node.name, prefix, heard(error))]
+        return [machine.conda(prefix, told.version)]
 
     async def _gpus(self) -> list[Finding]:
         node = self._node

@@ -17,14 +17,14 @@ from master.doctor.finding import (
     REACHABLE,
     Finding,
     fault,
+    heard,
     ok,
     warning,
-    word,
 )
 from master.nodes.driver import OfferedKey
 from master.nodes.registry import NodeConfig
+from wire.message import Message
 
-LOOK_AT_KEY = "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the machine itself"
 _MEANINGS = (
     (PYTHON, r"no `[^`]*` on the node|the agent needs|`python` is"),
     (
@@ -46,81 +46,85 @@ _MEANINGS = (
 agent."""
 
 
-def reached(config: NodeConfig, took_s: float | None, error: str, state: NodeState) -> Finding:
-    """A connection was tried just now: it took so long, or `error` says why there was none."""
+def reached(config: NodeConfig, took_s: float | None, why: Message | str, state: NodeState) -> Finding:
+    """A connection was tried just now: it took so long, or `why` there was none."""
     if took_s is not None:
-        through = " through its proxy" if config.proxy else ""
-        return ok(REACHABLE, f"{_where(config)} answers{through} in {took_s * 1000:.0f} ms")
-    cure = (
-        f"look whether {config.ip} is on and runs sshd on port {config.port}"
-        + (f", and whether the proxy {_without_password(config.proxy)} works" if config.proxy else "")
-        + f"; if the address is wrong: `muster node edit {word(config.name)} ip=…`"
-    )
+        answers = Message("doctor_reached", where=_where(config), ms=took_s * 1000)
+        if config.proxy:
+            answers = Message("doctor_reached_through", where=_where(config), ms=took_s * 1000)
+        return ok(REACHABLE, answers)
+    do = Message("do_look_at_sshd", name=config.name, ip=config.ip, port=config.port)
+    if config.proxy:
+        proxy = _without_password(config.proxy)
+        do = Message("do_look_at_sshd_and_proxy", name=config.name, ip=config.ip, port=config.port, proxy=proxy)
     if state is NodeState.ONLINE:
-        return warning(REACHABLE, f"{error}; the connection that exists goes on", cure)
-    return fault(REACHABLE, error, cure)
+        return warning(REACHABLE, Message("doctor_still_connected", why=heard(why)), do)
+    return fault(REACHABLE, heard(why), do)
 
 
 def host_key(config: NodeConfig, offered: OfferedKey, known: str | None) -> Finding:
     """The key that the machine shows now, and the fingerprint that we know."""
-    shown, cure = f"{offered.type} {offered.fingerprint}", f"{LOOK_AT_KEY}; if it is right, {_trust(config)}"
+    kind, shown = offered.type, offered.fingerprint
     if known is None:
-        return fault(HOST_KEY, f"it shows {shown}, which is not known yet", cure)
-    if known != offered.fingerprint:
-        told = f"it shows {shown}, known is {known}: it has several keys, or was set up anew after we connected"
-        return warning(HOST_KEY, told, cure)
-    return ok(HOST_KEY, f"known: {shown}")
+        return fault(HOST_KEY, Message("doctor_key_new", type=kind, fingerprint=shown), _trust(config))
+    if known != shown:
+        other = Message("doctor_key_other", known=known, type=kind, fingerprint=shown)
+        return warning(HOST_KEY, other, _trust(config))
+    return ok(HOST_KEY, Message("doctor_key_known", type=kind, fingerprint=shown))
 
 
-def no_host_key(error: str) -> Finding:
+def no_host_key(why: Message | str) -> Finding:
     """The machine is there, and does not come as far as showing its key."""
-    return fault(HOST_KEY, error, "look at its console: it is frozen, overloaded, or what answers is no sshd")
+    return fault(HOST_KEY, heard(why), Message("do_look_at_console"))
 
 
-def _trust(config: NodeConfig) -> str:
-    if config.host_key is not None:
-        return f"`muster node edit {word(config.name)} host_key=SHA256:…` (the registry says which it must be)"
-    return f"`muster node trust {word(config.name)}`"
+def _trust(config: NodeConfig) -> Message:
+    if config.host_key is None:
+        return Message("do_trust", name=config.name)
+    return Message("do_trust_in_registry", name=config.name)
 
 
 def logged_in(config: NodeConfig) -> Finding:
     """A connection stands, so the log-in works."""
-    return ok(LOG_IN, f"as {config.user_name}, by {f'the key {config.key_file}' if config.key_file else 'password'}")
+    if config.key_file:
+        return ok(LOG_IN, Message("doctor_log_in_key", user=config.user_name, key_file=config.key_file))
+    return ok(LOG_IN, Message("doctor_log_in_password", user=config.user_name))
 
 
 def by_link(config: NodeConfig, state: NodeState, reason: str) -> Finding:
     """What the link says of a node that is not online."""
     if state is NodeState.UNTRUSTED:
-        cure = f"{LOOK_AT_KEY}; if it is right, {_trust(config)}"
-        return fault(HOST_KEY, reason or "its host key is not trusted", cure)
+        return fault(HOST_KEY, _said(reason, Message("doctor_key_untrusted")), _trust(config))
     if state is NodeState.CONNECTING:
-        return warning(AGENT, "it is being connected to", "wait some seconds, then look again")
+        return warning(AGENT, Message("doctor_connecting"), Message("do_wait_and_look"))
     if "its agent was stopped by" in reason:
-        return fault(AGENT, reason, f"`muster agents start {word(config.name)}`")
+        return fault(AGENT, heard(reason), Message("do_start_agent", name=config.name))
     if config.driver == "report":
-        return fault(REACHABLE, reason or "its agent has not dialled in", "look at the agent's own log on the machine")
+        return fault(REACHABLE, _said(reason, Message("doctor_not_dialled")), Message("do_read_its_log"))
     check = next((check for check, words in _MEANINGS if re.search(words, reason)), AGENT)
-    return fault(check, f"the last try: {reason or 'nothing was said'}", _cure(config, check, reason))
+    why = _said(reason, Message("doctor_nothing_said"))
+    return fault(check, Message("doctor_last_try", why=why), _cure(config, check, reason))
 
 
-def _cure(config: NodeConfig, check: str, reason: str) -> str:
-    name = word(config.name)
-    again = f"`muster agents start {name}` tries again at once"
+def _said(reason: str, if_nothing: Message) -> Message:
+    return heard(reason) if reason else if_nothing
+
+
+def _cure(config: NodeConfig, check: str, reason: str) -> Message:
+    name = config.name
     if check == PYTHON:
-        return f"install Python 3.8 or newer there, or `muster node edit {name} python=/path/to/python3`; {again}"
+        return Message("do_install_python", name=name)
     if check == REACHABLE:
-        return f"look at the machine and at the network between; {again}"
-    if check == LOG_IN and ("shell" in reason or "runs no command" in reason):
-        return (
-            f"look at the .bashrc and .profile of {config.user_name} there: nothing in them may exit or wait; {again}"
-        )
+        return Message("do_look_at_network", name=name)
     if check == LOG_IN:
-        return f"correct `psw_file`, `key_file` or the account {config.user_name}, as it says; {again}"
+        if "shell" in reason or "runs no command" in reason:
+            return Message("do_mend_shell", name=name, user=config.user_name)
+        return Message("do_correct_log_in", name=name, user=config.user_name)
     if "No space left" in reason:
-        return f"make room on that disk; {again}"
+        return Message("do_make_room_for_agent", name=name)
     if "refuses us" in reason:
-        return f"{_ANOTHER_MASTER}{_without_its_folder(reason, again)}"
-    return f"do what it says; {again}; `muster logs --server` has the history"
+        return _one_master(name, reason)
+    return Message("do_as_it_says", name=name)
 
 
 def _where(config: NodeConfig) -> str:
@@ -131,19 +135,13 @@ def _without_password(proxy: str) -> str:
     return proxy.rpartition("@")[2].removeprefix("socks5://").removeprefix("socks5h://")
 
 
-_ANOTHER_MASTER = "another master uses this node: stop the one that should not, or use another account for one of them"
 _ITS_FOLDER = re.compile(r"; its folder is (/.+)$")
 
 
-def _without_its_folder(reason: str, again: str) -> str:
-    """What to do where there is no other master: tasks share the agent's account, and one may have written into what
-    the agent keeps, or spoken to it as a master would."""
+def _one_master(name: str, reason: str) -> Message:
+    """Also what to do where there is no other: tasks share the agent's account, and one may have written into what the
+    agent keeps, or spoken to it as a master would."""
     found = _ITS_FOLDER.search(reason)
     if found is None:
-        return ""
-    folder = found[1]
-    return (
-        "; if there is no other, task_info is a copy that was put back, or a task of that account made the agent obey "
-        "it: as that account, on the node, "
-        f"`mv {word(folder)} {word(folder + '.aside')}`; the agent ends, what runs there runs on, and {again}"
-    )
+        return Message("do_one_master")
+    return Message("do_one_master_or_clear", name=name, folder=found[1], aside=found[1] + ".aside")

@@ -16,6 +16,7 @@ from master.nodes.driver import Driver
 from master.nodes.registry import NodeConfig
 from master.tls.policy import Tls
 from wire.errors import ConfigError
+from wire.message import Message
 
 
 class Drivers:
@@ -38,7 +39,7 @@ class Drivers:
 
     def _report(self, node: NodeConfig) -> Driver:
         if not self.reports.tls.is_on:
-            raise ConfigError(f"its agent dials in over TLS, which {self._config.path} turns off: `tls`")
+            raise ConfigError(Message("dial_in_without_tls", path=str(self._config.path)))
         return ReportDriver(node.name, self.reports, self._config.scheduler.report_stale_s)
 
     @cached_property

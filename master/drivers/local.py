@@ -16,6 +16,7 @@ from urllib.parse import quote
 from master.drivers import bootstrap
 from master.nodes.driver import CannotConnectError
 from wire.agent import agent_environment
+from wire.message import Message
 
 START_TIMEOUT_S = 20.0
 LONGEST_NAME = 200
@@ -50,7 +51,7 @@ class LocalDriver:
             return
         await self._start()
         if not await self._try(protocol):
-            raise CannotConnectError(f"the agent was started and does not answer; see {self._folder}/agent.log")
+            raise CannotConnectError(Message("agent_not_answering", log=f"{self._folder}/agent.log"))
 
     async def close(self) -> None:
         """Nothing is left behind: the agent stays for the next master."""
@@ -83,16 +84,17 @@ class LocalDriver:
                 env=agent_environment(os.environ),
             )
         except (OSError, bootstrap.RefusalError) as error:
-            raise CannotConnectError(f"the agent cannot be started: {error}") from None
+            raise CannotConnectError(Message("agent_not_started", said=str(error))) from None
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 output, _ = await process.communicate()
         except TimeoutError:
             process.kill()
-            raise CannotConnectError(f"the agent did not start within {START_TIMEOUT_S:.0f} s") from None
+            raise CannotConnectError(Message("agent_not_started_in_time", seconds=START_TIMEOUT_S)) from None
         if process.returncode:
             words = output.decode("utf-8", "replace").strip().splitlines()
-            raise CannotConnectError(f"the agent cannot be started: {words[-1] if words else 'it said nothing'}")
+            mute = Message("agent_not_started_mute")
+            raise CannotConnectError(Message("agent_not_started", said=words[-1]) if words else mute)
 
     def _write_archive(self) -> None:
         bootstrap.make_base(str(self._archive.parent))

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import re
 import time
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -24,6 +26,8 @@ from master.nodes.node_tokens import find
 from master.tls.policy import Tls
 from wire.errors import ConfigError
 from wire.framing import FrameError, encode, strict_loads
+from wire.message import Message
+from wire.pattern import Pattern
 
 log = logging.getLogger("muster.report")
 
@@ -35,13 +39,15 @@ TRANSFERS = 64
 """So many may fetch it at a time: nobody knows who they are."""
 TRANSFERS_OF_ONE = 16
 """So many of one address, or it would take the places of all others."""
+_PLACE = Pattern(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}", re.ASCII)
 FINAL = "token"
 """The refusal after which an agent ends; after any other it tries again."""
 
 
 class Report(msgspec.Struct):
     """An agent's first line. `state_id` names its state folder, `boot_id` the run of its machine ("" of agents before
-    it), `version` the archive that it runs from; `stays`: it has tried to take over ours and cannot."""
+    it), `version` the archive that it runs from; `stays`: it has tried to take over ours and cannot; `master`: whom it
+    dialled, HOST:PORT ("" of agents before it)."""
 
     node: str
     token: str
@@ -49,6 +55,7 @@ class Report(msgspec.Struct):
     version: str
     stays: bool = False
     boot_id: str = ""
+    master: str = ""
 
 
 class Call(asyncio.Protocol):
@@ -58,6 +65,7 @@ class Call(asyncio.Protocol):
         self.transport = transport
         self.who = (report.state_id, report.boot_id)
         self.token_id = token.id
+        self.dialled = report.master if _PLACE.fullmatch(report.master) else ""
 
     def hand_over(self, protocol: asyncio.Protocol) -> None:
         """From here on it is `protocol`'s."""
@@ -120,9 +128,7 @@ class ReportDriver:
                     await self._came.wait()
             except TimeoutError:
                 self._is_stale = True
-                raise CannotConnectError(
-                    f"its agent has not been heard from for {self._stale_s:.0f} s; it dials in: does it run there?"
-                ) from None
+                raise CannotConnectError(Message("agent_not_heard", seconds=self._stale_s)) from None
         self._is_stale = False
         self._current = call
         call.hand_over(protocol)
@@ -130,6 +136,10 @@ class ReportDriver:
     def _take(self) -> Call | None:
         call, self._offer = self._offer, None
         return None if call is None or call.transport.is_closing() else call
+
+    def sees_us_as(self) -> str:
+        """Whom its agent dialled."""
+        return "" if self._current is None else self._current.dialled
 
     def away(self, heard_at: float) -> NodeState:
         """What to say of the node while nobody has dialled in. `heard_at`: the last word of it, monotonic seconds."""
@@ -202,12 +212,16 @@ class ReportServer:
     def __init__(self, core: Core, tls: Tls, archive: tuple[str, bytes], cluster: str) -> None:
         self.drivers: dict[str, ReportDriver] = {}
         self.version, self.archive = archive
-        self.sha256 = hashlib.sha256(self.archive).hexdigest()
         self.tls = tls
         self._core = core
         self._cluster = cluster
         self.transfers: set[ArchiveTransfer] = set()
         """Those under way."""
+
+    @cached_property
+    def sha256(self) -> str:
+        """The archive's whole digest, which few are ever told."""
+        return hashlib.sha256(self.archive).hexdigest()
 
     def tokens(self, node: str) -> tuple[Token, ...]:
         """Those that were made for the node, of now or of before."""

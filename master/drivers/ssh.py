@@ -79,6 +79,7 @@ class SshDriver:
         self._passwords = passwords
         self._gate = gate
         self._connections: set[_Connection] = set()
+        self._ours = ""
 
     async def connect(self, protocol: asyncio.Protocol) -> None:
         """Connect `protocol`, starting the agent if it does not run. Raises CannotConnectError, UnknownHostKeyError."""
@@ -90,6 +91,7 @@ class SshDriver:
                 connection.begin(await self._socket())
                 await self._in_time(connection.logged_in, CONNECT_S + BANNER_S + EXCHANGE_S + AUTH_S)
             pipe = await self._in_time(connection.attached, CHANNEL_S + 2 * ATTACH_S)
+            self._ours = connection.our_address()
         except BaseException:
             connection.abandon()
             raise
@@ -103,6 +105,10 @@ class SshDriver:
         if endings:
             await asyncio.wait(endings, timeout=ENDING_S)
 
+    def sees_us_as(self) -> str:
+        """The address that the last connection came from; behind a proxy the node may see another."""
+        return self._ours
+
     async def offered_key(self) -> OfferedKey:
         """The host key that the machine shows, without logging in; of several one that we know. Raises
         NodeUnreachableError, and ConfigError where the known ones cannot be read."""
@@ -115,7 +121,7 @@ class SshDriver:
                     lambda: ask_key(sock or connect_blocking(self._node), self._node, known),
                 )
         except CannotConnectError as error:
-            raise NodeUnreachableError(str(error)) from None
+            raise NodeUnreachableError(error.why) from None
 
     def known_key(self) -> str | None:
         """The fingerprint that we expect, None if we know none. Raises ConfigError for a file that is unreadable."""
@@ -138,7 +144,7 @@ class SshDriver:
             async with asyncio.timeout(limit_s + MARGIN_S):
                 return await asyncio.wrap_future(future)
         except TimeoutError:
-            raise CannotConnectError(f"{where(self._node)} stopped answering during the log-in") from None
+            raise CannotConnectError(Message("log_in_stopped", where=where(self._node))) from None
 
     # -- in the connection's thread ---------------------------------------------------------------------------
 
@@ -154,7 +160,8 @@ class SshDriver:
             pipe = Pipe(channel, sock)
             channel.exec_command(command(self._node.python))
         except BROKEN as error:
-            raise CannotConnectError(f"{where(self._node)} runs no command for us: {one_line(str(error))}") from None
+            said = one_line(str(error))
+            raise CannotConnectError(Message("no_command_run", where=where(self._node), said=said)) from None
         attach(pipe, self._node.python, self._archive, self._folder)
         return pipe
 
@@ -186,6 +193,14 @@ class _Connection:
         self._sock = sock
         self._thread.start()
         self._begun = True
+
+    def our_address(self) -> str:
+        """Where it comes from; "" where that is no address of ours, or it is gone."""
+        try:
+            name = self._sock.getsockname() if self._sock is not None else ""
+        except OSError:
+            return ""
+        return str(name[0]) if isinstance(name, tuple) else ""
 
     def abandon(self) -> None:
         """Have it end soon, wherever it is; never blocks."""

@@ -18,6 +18,7 @@ from master.drivers import bootstrap
 from master.drivers.ssh_channel import BROKEN, Pipe
 from master.drivers.ssh_login import one_line
 from master.nodes.driver import CannotConnectError
+from wire.message import Message
 
 ATTACH_S = 20.0
 MAX_CHATTER = 64 << 10
@@ -37,7 +38,7 @@ def command(python: str) -> str:
     Not `-I`: an old Python would refuse it before it could say that it is old.
     """
     if _UNQUOTABLE.search(python):
-        raise CannotConnectError(f"`python` is {python!r}: such a path cannot be given to every shell; use a plain one")
+        raise CannotConnectError(Message("python_unquotable", python=python))
     quoted = python if _PLAIN.fullmatch(python) else f"'{python}'"
     return f"{quoted} -E -s -c 'import sys;sys.stdin.readline();exec(sys.stdin.readline())'"
 
@@ -71,11 +72,11 @@ def attach(pipe: Pipe, python: str, archive: tuple[str, bytes], folder: str) -> 
     talk.hand_over()
 
 
-def _unable(text: str, python: str) -> str:
+def _unable(text: str, python: str) -> Message:
     word, _, rest = text.partition(" ")
     if word == "old":
-        return f"`{python}` on the node is Python {rest}; the agent needs 3.8 or newer: set `python` in the registry"
-    return f"the agent cannot be put on the node: {one_line(rest)}"
+        return Message("python_too_old", python=python, version=rest)
+    return Message("agent_not_put", said=one_line(rest))
 
 
 class _Talk:
@@ -98,7 +99,7 @@ class _Talk:
         """The next line of ours: who says it, and what. Raises CannotConnectError."""
         while (found := _MARK.search(self._data)) is None:
             if len(self._data) > MAX_CHATTER:
-                raise CannotConnectError(f"the node's log-in shell prints without end: {self._last_words()}")
+                raise CannotConnectError(Message("shell_endless", said=self._last_words()))
             try:
                 piece = self._pipe.take(self._deadline)
             except TimeoutError:
@@ -113,28 +114,22 @@ class _Talk:
         """What was read too far is the agent's."""
         self._pipe.unread(self._data)
 
-    def _why_ended(self) -> str:
+    def _why_ended(self) -> Message:
         status = self._pipe.exit_status()
         if status is None:
-            return "the connection ended before the agent answered"
+            return Message("ended_before_agent")
         if _NOT_FOR_SHELLS in self._pipe.errors + self._data.decode("utf-8", "replace"):
-            return (
-                f"the node's log-in shell becomes another one instead of starting `{self._python}`: does its .bashrc "
-                "or .profile `exec` a shell? It may do so on a terminal only"
-            )
+            return Message("shell_becomes_another", python=self._python)
         said = self._last_words()
         if status == NOT_FOUND or "ommand not found" in said:
-            return f"no `{self._python}` on the node: install Python 3.8 or newer, or set `python` in the registry"
-        if said:
-            return f"the agent cannot be started: {said}"
-        return f"the node's log-in shell ended with {status} before the agent came: does its .bashrc or .profile exit?"
+            return Message("python_not_there", python=self._python)
+        return Message("agent_not_started", said=said) if said else Message("shell_ended", status=status)
 
-    def _why_silent(self) -> str:
+    def _why_silent(self) -> Message:
         said = self._last_words()
-        return (
-            f"the node's log-in shell does not come to our command within {ATTACH_S:.0f} s: does its .bashrc or "
-            f".profile wait for something, or `exec` another shell?{f' It says: {said}' if said else ''}"
-        )
+        if not said:
+            return Message("shell_waits", seconds=ATTACH_S)
+        return Message("shell_waits_saying", seconds=ATTACH_S, said=said)
 
     def _last_words(self) -> str:
         for text in (self._pipe.errors, self._data.decode("utf-8", "replace")):

@@ -7,7 +7,6 @@ no descriptor. paramiko itself is kept quiet: it logs a traceback for every refu
 from __future__ import annotations
 
 import logging
-import shlex
 import socket
 import time
 from contextlib import suppress
@@ -21,6 +20,7 @@ from master.drivers.ssh_socket import where
 from master.nodes.driver import CannotConnectError, OfferedKey, UnknownHostKeyError
 from master.nodes.registry import NodeConfig
 from wire.errors import ConfigError
+from wire.message import Message
 
 BANNER_S = 10.0
 EXCHANGE_S = 15.0
@@ -108,13 +108,16 @@ def _exchange(sock: socket.socket, node: NodeConfig, known: Known) -> paramiko.T
     return transport
 
 
-def _exchange_failed(node: NodeConfig, error: Exception, lasted_s: float) -> str:
+def _exchange_failed(node: NodeConfig, error: Exception, lasted_s: float) -> Message:
     text = str(error)
     if lasted_s >= BANNER_S and ("banner" in text or "No existing session" in text):
-        return f"{where(node)} takes the connection and then says nothing: it is frozen, overloaded, or no sshd"
+        return Message("sshd_mute", where=where(node))
     if "banner" in text:
-        return f"{where(node)} ends the connection at once: too many log-ins at a time, or no sshd"
-    return f"{where(node)}: the key exchange failed: {one_line(text) or 'the connection ended'}"
+        return Message("sshd_ends", where=where(node))
+    said = one_line(text)
+    if not said:
+        return Message("key_exchange_ended", where=where(node))
+    return Message("key_exchange_failed", where=where(node), said=said)
 
 
 def _prefer(transport: paramiko.Transport, types: tuple[str, ...]) -> None:
@@ -132,15 +135,20 @@ def _check(shown: OfferedKey, known: Known, node: NodeConfig) -> None:
     if known.accepts(shown):
         return
     label = f"{shown.type} {shown.fingerprint}"
-    trust = f"`muster node trust {shlex.quote(node.name)}`"
-    cure = "correct `host_key` in the registry" if node.host_key else trust
+    cure = Message("correct_host_key") if node.host_key else Message("trust_host_key", name=node.name)
     if shown.base64 in known.revoked:
-        raise UnknownHostKeyError(f"{where(node)} shows a host key that is marked as revoked: {label}")
+        raise UnknownHostKeyError(Message("host_key_revoked", where=where(node), key=label))
     if known.fingerprint is None:
-        raise UnknownHostKeyError(f"the host key of {where(node)} is not known: {label}; if that is its key, {cure}")
+        raise UnknownHostKeyError(Message("host_key_unknown", where=where(node), key=label, cure=cure))
     raise UnknownHostKeyError(
-        f"the host key of {where(node)} has changed: it shows {label}, known is {known.fingerprint} ({known.place}); "
-        f"if the machine was set up anew, {cure}, else somebody may be in between"
+        Message(
+            "host_key_changed",
+            where=where(node),
+            key=label,
+            known=known.fingerprint,
+            place=str(known.place),
+            cure=cure,
+        )
     )
 
 
@@ -155,8 +163,7 @@ def _credential(node: NodeConfig, passwords: Passwords) -> paramiko.PKey | str:
     except ConfigError as error:
         raise CannotConnectError(str(error), "long") from None
     if password is None:
-        cure = f"set `key_file` in the registry, or write the password into {passwords.path} (mode 0600)"
-        raise CannotConnectError(f"there is neither a key nor a password for this node: {cure}", "long")
+        raise CannotConnectError(Message("no_credential", path=str(passwords.path)), "long")
     return password
 
 
@@ -164,50 +171,54 @@ def load_key(name: str) -> paramiko.PKey:
     """The private key in a file. Raises CannotConnectError with the cure."""
     path = Path(name).expanduser()
     if not path.is_absolute():
-        raise CannotConnectError(f"key_file {name}: write the whole path, or one that begins with ~/", "long")
+        raise CannotConnectError(Message("key_file_relative", path=name), "long")
     try:
         mode = path.stat().st_mode
         text = path.read_bytes()
     except OSError as error:
-        raise CannotConnectError(f"key_file {path} cannot be read: {error.strerror}", "long") from None
+        raise CannotConnectError(Message("key_file_unreadable", path=str(path), said=error.strerror), "long") from None
     if b"PRIVATE KEY" not in text:
-        raise CannotConnectError(f"key_file {path} holds no private key (is it the public half?)", "long")
+        raise CannotConnectError(Message("key_file_without_key", path=str(path)), "long")
     if mode & 0o077:
-        raise CannotConnectError(f"key_file {path} may be read by others: `chmod 600 {path}`", "long")
+        raise CannotConnectError(Message("key_file_open", path=str(path)), "long")
     try:
         return paramiko.PKey.from_path(path)
     except Exception as error:  # noqa: BLE001  (cryptography has a dozen ways to say it)
         if "ncrypted" in str(error) or "assword" in str(error):
-            cure = f"nobody is there to type its passphrase; `ssh-keygen -p -f {path}` takes it off"
-            raise CannotConnectError(f"key_file {path} is encrypted: {cure}", "long") from None
-        raise CannotConnectError(f"key_file {path} is no usable key: {one_line(str(error), 100)}", "long") from None
+            raise CannotConnectError(Message("key_file_encrypted", path=str(path)), "long") from None
+        said = one_line(str(error), 100)
+        raise CannotConnectError(Message("key_file_unusable", path=str(path), said=said), "long") from None
 
 
 def _authenticate(
     transport: paramiko.Transport, node: NodeConfig, credential: paramiko.PKey | str, passwords: Passwords
 ) -> None:
-    who = f"{where(node)} (as {node.user_name})"
+    peer, user = where(node), node.user_name
     try:
         if isinstance(credential, str):
             missing = transport.auth_password(node.user_name, credential)
         else:
             missing = transport.auth_publickey(node.user_name, credential)
     except paramiko.BadAuthenticationType as error:
-        used = "a password" if isinstance(credential, str) else "a key"
-        raise CannotConnectError(
-            f"{who} takes no log-in with {used}, only {', '.join(error.allowed_types)}", "long"
-        ) from None
+        allowed = tuple(error.allowed_types)
+        if isinstance(credential, str):
+            why = Message("log_in_without_password", where=peer, user=user, allowed=allowed)
+        else:
+            why = Message("log_in_without_key", where=peer, user=user, allowed=allowed)
+        raise CannotConnectError(why, "long") from None
     except Exception as error:  # noqa: BLE001  (see above)
         if not transport.is_active():
-            raise CannotConnectError(f"{who} ended the connection during the log-in") from None
+            raise CannotConnectError(Message("log_in_ended", where=peer, user=user)) from None
         if not isinstance(error, paramiko.AuthenticationException) or "timeout" in str(error):
-            raise CannotConnectError(f"{who}: the log-in failed: {one_line(str(error))}") from None
-        raise CannotConnectError(_refused(who, node, passwords), "long") from None
+            said = one_line(str(error))
+            raise CannotConnectError(Message("log_in_failed", where=peer, user=user, said=said)) from None
+        raise CannotConnectError(_refused(node, passwords), "long") from None
     if missing:
-        raise CannotConnectError(f"{who} wants more than one proof: {', '.join(missing)}; Muster has only one", "long")
+        why = Message("log_in_more_proofs", where=peer, user=user, missing=tuple(missing))
+        raise CannotConnectError(why, "long")
 
 
-def _refused(who: str, node: NodeConfig, passwords: Passwords) -> str:
+def _refused(node: NodeConfig, passwords: Passwords) -> Message:
     if node.key_file:
-        return f"{who} refuses the key {node.key_file}: add its public half to ~/.ssh/authorized_keys there"
-    return f"{who} refuses the password: correct it in {passwords.path}, or use `key_file`"
+        return Message("key_refused", where=where(node), user=node.user_name, path=node.key_file)
+    return Message("password_refused", where=where(node), user=node.user_name, path=str(passwords.path))

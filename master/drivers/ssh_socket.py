@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from master.nodes.driver import CannotConnectError
 from master.nodes.registry import NodeConfig
+from wire.message import Message
 
 CONNECT_S = 10.0
 SILENT_MS = 10_000
@@ -22,12 +23,6 @@ KEEP_ALIVE_S = (10, 5)
 """Idle this long, the kernel asks; and then again this often."""
 _REPLY_CODE = re.compile(r"^0x[0-9a-f]{2}: ")
 """What PySocks puts before the words that the code stands for."""
-_MEANINGS = {
-    errno.ECONNREFUSED: "refuses the connection: does {what} run there, on this {port}?",
-    errno.EHOSTUNREACH: "cannot be reached: is the machine on?",
-    errno.ENETUNREACH: "cannot be reached: there is no route to its network",
-    errno.ETIMEDOUT: f"does not answer within {CONNECT_S:.0f} s: is the machine on, and no firewall between?",
-}
 
 
 def where(node: NodeConfig) -> str:
@@ -81,7 +76,7 @@ def _through_proxy(node: NodeConfig, proxy: str) -> socket.socket:
     import socks  # noqa: PLC0415  (only who has a proxy needs PySocks)
 
     url = urlsplit(proxy)
-    by = f"the proxy {url.hostname}:{url.port}"
+    by = f"{url.hostname}:{url.port}"
     wrapped = socks.socksocket()
     try:
         wrapped.set_proxy(
@@ -97,33 +92,35 @@ def _through_proxy(node: NodeConfig, proxy: str) -> socket.socket:
         # PySocks wraps each send and receive; a plain socket from here on.
         sock = socket.socket(fileno=wrapped.detach())
     except socks.ProxyConnectionError as error:
-        raise CannotConnectError(_meaning(by, error.socket_err, what="a SOCKS proxy", port="port")) from None
+        raise CannotConnectError(_proxy_is_away(by, error.socket_err)) from None
     except socks.ProxyError as error:
         raise _refused(by, node, error.socket_err or error) from None
     except UnicodeError as error:
         raise CannotConnectError(_no_such_name(node, error)) from None
     except OSError as error:
-        raise CannotConnectError(_meaning(f"{where(node)} through {by}", error)) from None
+        raise CannotConnectError(_meaning(Message("through_proxy", where=where(node), proxy=by), error)) from None
     finally:
         wrapped.close()
     _prepare(sock)
     return sock
 
 
-def _refused(by: str, node: NodeConfig, error: Exception) -> CannotConnectError:
+def _refused(proxy: str, node: NodeConfig, error: Exception) -> CannotConnectError:
     if "authentication" in str(error):
-        return CannotConnectError(f"{by} refuses the user and the password of `proxy`", "long")
+        return CannotConnectError(Message("proxy_log_in", proxy=proxy), "long")
     if isinstance(error, socket.gaierror):
-        return CannotConnectError(f"{_no_such_name(node, error)}; with `socks5h://` the proxy looks it up")
+        return CannotConnectError(Message("name_for_the_proxy", why=_no_such_name(node, error)))
     if isinstance(error, TimeoutError):
-        return CannotConnectError(_meaning(f"{by}, asked for {where(node)},", error))
+        return CannotConnectError(_meaning(Message("proxy_asked", proxy=proxy, where=where(node)), error))
     said = _REPLY_CODE.sub("", str(getattr(error, "msg", None) or error))
-    return CannotConnectError(f"{by} cannot reach {where(node)}: {said}")
+    return CannotConnectError(Message("proxy_not_through", proxy=proxy, where=where(node), said=said))
 
 
-def _no_such_name(node: NodeConfig, error: Exception) -> str:
-    # Python refuses some names (`a..b`) before anybody is asked.
-    return f"{node.ip} cannot be looked up: {getattr(error, 'strerror', None) or 'no host can have it'}"
+def _no_such_name(node: NodeConfig, error: Exception) -> Message:
+    said = getattr(error, "strerror", None)
+    if not said:  # Python refuses some names (`a..b`) before anybody is asked
+        return Message("name_impossible", name=node.ip)
+    return Message("name_not_found", name=node.ip, said=said)
 
 
 def _prepare(sock: socket.socket) -> None:
@@ -138,9 +135,20 @@ def _prepare(sock: socket.socket) -> None:
         sock.setsockopt(level, name, value)
 
 
-def _meaning(peer: str, error: Exception, *, what: str = "sshd", port: str = "`port`") -> str:
+def _meaning(peer: Message | str, error: Exception) -> Message:
     number = errno.ETIMEDOUT if isinstance(error, TimeoutError) else getattr(error, "errno", None)
-    meaning = _MEANINGS.get(number or 0)
-    if meaning is None:
-        return f"{peer} cannot be reached: {getattr(error, 'strerror', None) or error}"
-    return f"{peer} {meaning.format(what=what, port=port)}"
+    if number == errno.ECONNREFUSED:
+        return Message("connection_refused", peer=peer)
+    if number == errno.EHOSTUNREACH:
+        return Message("machine_off", peer=peer)
+    if number == errno.ENETUNREACH:
+        return Message("no_route", peer=peer)
+    if number == errno.ETIMEDOUT:
+        return Message("no_answer_in_time", peer=peer, seconds=CONNECT_S)
+    return Message("not_reached", peer=peer, said=getattr(error, "strerror", None) or str(error))
+
+
+def _proxy_is_away(proxy: str, error: Exception) -> Message:
+    peer = Message("by_proxy", proxy=proxy)
+    refuses = getattr(error, "errno", None) == errno.ECONNREFUSED
+    return Message("proxy_refuses", peer=peer) if refuses else _meaning(peer, error)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from master.core.task import Task
+from master.core.task import Task, read_task
 
 if TYPE_CHECKING:
     import sqlite3
@@ -74,7 +74,6 @@ class Page(msgspec.Struct):
     unreadable: dict[str, int]
 
 
-_decode_task = msgspec.json.Decoder(Task).decode
 _decode_line = msgspec.json.Decoder(Line).decode
 
 
@@ -167,7 +166,7 @@ class ArchiveIndex:
         for at, line in _lines(self._folder / name, begin):
             end = at + len(line)
             try:
-                task = _decode_task(line)
+                task = read_task(line)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 if not self._take_out(base, line):
                     begun = _BEGINNING.match(line)
@@ -241,7 +240,7 @@ class _StaleError(Exception):
 
 def _checked(line: bytes, number: int) -> Task:
     try:
-        task = _decode_task(line)
+        task = read_task(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise _StaleError from None
     if task.id != number:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import errno
 import logging
 from binascii import crc32
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
@@ -55,7 +55,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     body: bytes
 
 
-class Reading(NamedTuple):
+class Reading(msgspec.Struct, frozen=True):
     """What a journal holds: the good records, and how many bytes they take; beyond is a torn tail. `bad`: the lines
     that were skipped because somebody said so; what they told was told before record `before` (None: nobody knows)."""
 

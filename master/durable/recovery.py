@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from master import failpoint
-from master.core.task import FIRST_FOREIGN_ID, Change, Task, merge_pieces
+from master.core.task import FIRST_FOREIGN_ID, Task, merge_pieces, read_change
 from master.durable import published, salvage, snapshot, upgrade
 from master.durable.disk import Disk, publish
 from master.durable.journal import JOURNAL, WAY_OUT, Journal, Reading, encode_record, read_journal, skip_damaged
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 TORN = "journal.torn"
 HEAD = encode_record(0, 0, b"{}")
 """What a new journal begins with: one that holds no record at all was emptied by somebody."""
-
-_decode_change = msgspec.json.Decoder(Change).decode
 
 
 class Permit(msgspec.Struct, frozen=True):
@@ -230,7 +228,7 @@ class Recovery:
 
     def _replay(self, image: Image, record: Record, number: int) -> None:
         try:
-            change = _decode_change(record.body)
+            change = read_change(record.body)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             snapshot.refuse(self.folder / JOURNAL, number, f"the record is not of this version ({error})")
         self._superseded.update(self._take(image, change.tasks, newer=operator.gt))

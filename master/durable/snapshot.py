@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 
-from master.core.task import ACTIVE, QUEUED, Task, TaskState
+from master.core.task import ACTIVE, QUEUED, Task, TaskState, read_task, read_tasks
 from master.durable import legacy
 from master.json_file import BOM, NOT_UTF8
 from wire.errors import StoreCorruptError
@@ -33,9 +33,7 @@ FILE_OF: dict[TaskState, str] = {
 }
 
 _encode = msgspec.json.Encoder().encode
-_decode_tasks = msgspec.json.Decoder(list[Task]).decode
 _decode_raws = msgspec.json.Decoder(list[msgspec.Raw]).decode
-_decode_task = msgspec.json.Decoder(Task).decode
 
 
 class Settled(msgspec.Struct, forbid_unknown_fields=True):
@@ -124,7 +122,7 @@ def read_queue(data: bytes, path: Path) -> Queue:
     """Parse a queue file, with our tasks and the old system's side by side. Raises StoreCorruptError."""
     data = data.removeprefix(BOM)  # some editors put it there
     try:
-        return Queue(_decode_tasks(data), [])
+        return Queue(read_tasks(data), [])
     except msgspec.ValidationError:
         return _read_mixed(data, path)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -154,7 +152,7 @@ def _read_mixed(data: bytes, path: Path) -> Queue:
                 legacy.refuse_twin(task, seen)
                 queue.imported.append(task)
             else:
-                queue.tasks.append(_decode_task(raw))
+                queue.tasks.append(read_task(raw))
         except (msgspec.DecodeError, UnicodeDecodeError, legacy.NotLegacyError) as error:
             line = data.count(b"\n", 0, data.find(bytes(raw))) + 1
             refuse(path, line, f"entry {number} is not a task ({_said(error)})")

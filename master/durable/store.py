@@ -135,9 +135,7 @@ class Store:
         must know them; and the witness, for who lost the folder. Called once, after `open`. Raises SyncFailedError; a
         disk that refuses is told in `notes`."""
         settled, self._settled = self._settled, None
-        self._witness.keep(pieces)
-        if not self.is_older_copy:
-            self._witness.stood(self.journal.synced)
+        self._witness.keep(pieces, stood=None if self.is_older_copy else self.journal.synced)
         if settled is None or (not anew and pieces.keys() <= settled.state.keys()):
             return
         answers = snapshot.encode_answered(settled.answered.items())

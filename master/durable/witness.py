@@ -65,9 +65,11 @@ class Witness:
             if told.folder == self._told.folder:
                 self._told, self.is_there = told, True
 
-    def keep(self, pieces: Mapping[str, msgspec.Raw]) -> None:
-        """Keep these pieces of state."""
+    def keep(self, pieces: Mapping[str, msgspec.Raw], *, stood: int | None) -> None:
+        """Keep these pieces of state, and, unless it is None, that the folder is written up to this record."""
         self._told.pieces = dict(pieces)
+        if stood is not None:
+            self._told.seq = stood
         self._write()
 
     def stood(self, seq: int) -> None:

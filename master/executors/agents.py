@@ -10,43 +10,70 @@ import time
 from collections.abc import Callable
 
 from master.core.attempt import Part, part_on
-from master.core.effects import Ack, Effect, Kill, Rest, Start
+from master.core.effects import Ack, Effect, Kill, Pause, Rest, Resume, SeekCheckpoint, Start
 from master.core.exits import NODE, Exit
-from master.core.launching import LaunchSettings, launch_message
+from master.core.inventory import hosts_of
+from master.core.launching import LaunchSettings, WayBack, launch_message
 from master.core.run_as import RunAs, WouldBeRootError, account_on, as_the_agent
-from master.core.task import TaskState
+from master.core.task import ACTIVE, TaskState
 from master.engine import Engine
+from master.executors.checkpoints import Ask, Checkpoints
 from wire import agent as wire
+from wire.errors import ConfigError
 
-Send = Callable[[str, wire.Launch | wire.Kill | wire.Ack], None]
-"""Takes a message to a node, if there is a link to it now."""
+GiveBack = Callable[[str, str], WayBack]
+"""What an attempt that submits others gets, of the node's name and the launch id. Raises ConfigError."""
+Send = Callable[[str, wire.Launch | wire.Kill | wire.Pause | wire.Ack, str], None]
+"""Takes a message to a node, to the agent of this account there, if there is a link to it now."""
 
 
 class Agents:
-    """The executor of a running master. `run_as`: which account a task's owner has."""
+    """The executor of a running master. `settings` gives what holds now; `run_as`: which account a task's owner has;
+    `give_back`: what those get that submit others; `ask`: puts a short question to a node."""
 
-    def __init__(self, engine: Engine, settings: LaunchSettings, send: Send, run_as: RunAs = as_the_agent) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        settings: Callable[[], LaunchSettings],
+        send: Send,
+        give_back: GiveBack,
+        run_as: RunAs = as_the_agent,
+        *,
+        ask: Ask,
+    ) -> None:
         self._engine = engine
         self._settings = settings
         self._send = send
+        self._give_back = give_back
         self._run_as = run_as
+        self._checkpoints = Checkpoints(engine, ask, run_as)
         self._rests: set[asyncio.TimerHandle] = set()
 
     def perform(self, effects: list[Effect]) -> None:
         """See `Executor`."""
+        acks: dict[tuple[str, str], list[str]] = {}
         for effect in effects:
             if isinstance(effect, Start):
                 self._launch(effect)
             elif isinstance(effect, Kill):
-                message = wire.Kill(op="kill", launch_id=effect.launch_id, grace_s=self._settings.grace_s)
-                self._send(effect.node, message)
+                message = wire.Kill(op="kill", launch_id=effect.launch_id, grace_s=self._settings().grace_s)
+                self._send(effect.node, message, effect.login)
+            elif isinstance(effect, Pause | Resume):
+                op = "pause" if isinstance(effect, Pause) else "resume"
+                self._send(effect.node, wire.Pause(op=op, launch_id=effect.launch_id), effect.login)
             elif isinstance(effect, Ack):
-                self._send(effect.node, wire.Ack(op="ack", launch_ids=[effect.launch_id]))
+                acks.setdefault((effect.node, effect.login), []).append(effect.launch_id)
+            elif isinstance(effect, SeekCheckpoint):
+                self._checkpoints.seek(effect)
             elif isinstance(effect, Rest):
                 self._rest(effect)
+        # One for each agent, and behind the rest: whoever waits for a launch need not wait for files to be removed.
+        for (node, login), launch_ids in acks.items():
+            self._send(node, wire.Ack(op="ack", launch_ids=launch_ids), login)
 
     def close(self) -> None:
         """See `Executor`."""
+        self._checkpoints.close()
         for timer in self._rests:
             timer.cancel()
         self._rests.clear()
@@ -59,23 +86,35 @@ class Agents:
         names = node.watch.names() if node is not None else {}
         facts = node.facts if node is not None else None
         try:
-            account = account_on(effect.node, facts, self._run_as(effect.task.owner))
+            account = None if part.login else account_on(effect.node, facts, self._run_as(effect.task.owner))
+            back = self._give_back(effect.node, part.launch_id) if effect.task.token else None
         except WouldBeRootError as error:
-            self._refuse(effect.node, part, error)
-            return
-        self._send(effect.node, launch_message(effect.task, part, self._settings, names, account))
+            self._refuse(effect.node, part, error, NODE)
+        except ConfigError as error:  # the same everywhere: no node is at fault
+            self._refuse(effect.node, part, error, "")
+        else:
+            hosts = hosts_of(self._engine.core.inventory, effect.task)
+            settings = self._settings()
+            place, known = effect.task.array, self._engine.core.arrays.known
+            array = None if place is None else known.get(place.id)
+            message = launch_message(
+                effect.task, part, settings, names, run_as=account, back=back, hosts=hosts, array=array
+            )
+            self._send(effect.node, message, part.login)
 
-    def _refuse(self, node: str, part: Part, error: WouldBeRootError) -> None:
+    def _refuse(self, node: str, part: Part, error: Exception, fault: str) -> None:
         """As if the node had said so: nothing is sent there."""
-        why = Exit(part.launch_id, "not_started", time.time(), error=str(error), fault=NODE)
+        why = Exit(part.launch_id, "not_started", time.time(), error=str(error), fault=fault)
         core = self._engine.core
         # Not before this change is done with.
-        asyncio.get_running_loop().call_soon(lambda: self._engine.event(lambda: core.exited(node, why, time.time())))
+        asyncio.get_running_loop().call_soon(
+            lambda: self._engine.event(lambda: core.exited(node, why, time.time(), part.login))
+        )
 
     def _rest(self, effect: Rest) -> None:
         def over() -> None:
             self._rests.discard(timer)
-            self._engine.event(lambda: self._engine.core.rested(effect.node))
+            self._engine.event(lambda: self._engine.core.rested(effect.node, effect.login))
 
         timer = asyncio.get_running_loop().call_later(effect.seconds, over)
         self._rests.add(timer)
@@ -83,6 +122,9 @@ class Agents:
 
 def _due(effect: Start) -> Part | None:
     """The part that is to be started; None if that is over: while the disk refused writes, its task may have come to
-    its end."""
+    its end. Of several parts some may run already."""
     task = effect.task
-    return part_on(task.allocation, effect.node) if task.state is TaskState.STARTING else None
+    part = part_on(task.allocation, effect.node)
+    if part is None or part.ended_at is not None or task.state not in ACTIVE:
+        return None
+    return part if task.state is TaskState.STARTING or (len(task.allocation) > 1 and not part.pid) else None

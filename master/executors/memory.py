@@ -15,19 +15,22 @@ import msgspec
 
 from master.core.attempt import part_on
 from master.core.core import Core
-from master.core.effects import Ack, Effect, Kill, Rest, Start
+from master.core.effects import Ack, Effect, Kill, Pause, Rest, Resume, SeekCheckpoint, Start
 from master.core.exits import Exit, Seen
 from master.core.inventory import Facts, NodeState
 from master.core.task import Task
+from wire.agent import PROTOCOL
+from wire.message import Message
 
 
 class Run(msgspec.Struct, frozen=True):
     """How an attempt goes: after so many seconds its command ends with `code`. `not_started`: it cannot be begun, for
-    this fault of its node."""
+    this fault of its node; `checkpoints`: whenever somebody looks there is a new checkpoint of it."""
 
     seconds: float
     code: int = 0
     not_started: str = ""
+    checkpoints: bool = True
 
 
 class _Attempt(msgspec.Struct):
@@ -35,6 +38,8 @@ class _Attempt(msgspec.Struct):
     run: Run
     started_at: float | None = None
     exit: Exit | None = None
+    ends_at: float = 0.0
+    stands_since: float | None = None
 
 
 class MemoryExecutor:
@@ -57,9 +62,9 @@ class MemoryExecutor:
         if self._boots.setdefault(node, boot_id) != boot_id:
             self._boots[node] = boot_id
             self._attempts = {key: one for key, one in self._attempts.items() if one.node != node or one.exit}
-        facts = Facts(boot_id=boot_id, state_id=node, cpus=cpus, memory_mib=0)
+        facts = Facts(boot_id=boot_id, state_id=node, cpus=cpus, memory_mib=0, protocol=PROTOCOL)
         seen = [
-            Seen(launch_id, attempt.started_at, exit=attempt.exit)
+            Seen(launch_id, attempt.started_at, exit=attempt.exit, paused=attempt.stands_since is not None)
             for launch_id, attempt in self._attempts.items()
             if attempt.node == node
         ]
@@ -69,7 +74,7 @@ class MemoryExecutor:
 
     def disconnect(self, node: str) -> None:
         """Nobody hears of it any more. What runs there runs on."""
-        self._core.node_state(node, NodeState.UNREACHABLE, "nobody answers")
+        self._core.node_state(node, NodeState.UNREACHABLE, Message("nobody_answers"))
 
     def perform(self, effects: list[Effect]) -> None:
         """See `Executor`."""
@@ -78,11 +83,15 @@ class MemoryExecutor:
             if isinstance(effect, Start):
                 self._begin(effect, now)
             elif isinstance(effect, Kill):
-                self._at(now, partial(self._end, effect.launch_id, "killed"))
+                self._kill(effect, now)
+            elif isinstance(effect, Pause | Resume):
+                self._at(now, partial(self._stand, effect.launch_id, isinstance(effect, Pause)))
             elif isinstance(effect, Ack):
                 self._attempts.pop(effect.launch_id, None)
+            elif isinstance(effect, SeekCheckpoint):
+                self._at(now, partial(self._sought, effect.launch_id))
             elif isinstance(effect, Rest):
-                self._at(now + effect.seconds, partial(self._rested, effect.node))
+                self._at(now + effect.seconds, partial(self._rested, effect))
 
     def close(self) -> None:
         """See `Executor`."""
@@ -118,13 +127,48 @@ class MemoryExecutor:
             self._at(now, partial(self._end, launch_id, "not_started"))
         else:
             self._at(now, partial(self._started, launch_id))
-            self._at(now + run.seconds, partial(self._end, launch_id, "exited"))
+            self._attempts[launch_id].ends_at = now + run.seconds
+            self._at(now + run.seconds, partial(self._exit, launch_id))
+
+    def _kill(self, effect: Kill, now: float) -> None:
+        """What was not begun never will be: it is claimed as killed."""
+        if effect.launch_id not in self._begun:
+            self._begun.add(effect.launch_id)
+            self._attempts[effect.launch_id] = _Attempt(effect.node, Run(0.0))
+        self._at(now, partial(self._end, effect.launch_id, "killed"))
 
     def _started(self, launch_id: str, at: float) -> None:
         attempt = self._attempts.get(launch_id)
         if attempt is not None and attempt.exit is None:
             attempt.started_at = at
             self._core.started(attempt.node, launch_id, at, at)
+            self._core.stands(attempt.node, launch_id, stands=False)
+
+    def _stand(self, launch_id: str, stands: bool, at: float) -> None:  # noqa: FBT001  (by its place, for `partial`)
+        """From now on it stands still, or goes on: then it ends so much later."""
+        attempt = self._attempts.get(launch_id)
+        if attempt is None or attempt.exit is not None:
+            return
+        if (attempt.stands_since is not None) is stands:
+            if not stands:
+                self._core.stands(attempt.node, launch_id, stands=False)
+            return
+        if attempt.stands_since is not None:
+            attempt.ends_at += at - attempt.stands_since
+            self._at(attempt.ends_at, partial(self._exit, launch_id))
+        attempt.stands_since = at if stands else None
+        self._core.stands(attempt.node, launch_id, stands=stands)
+
+    def _sought(self, launch_id: str, at: float) -> None:
+        attempt = self._attempts.get(launch_id)
+        if attempt is not None and self._core.inventory.nodes[attempt.node].state is NodeState.ONLINE:
+            started = attempt.started_at if attempt.run.checkpoints else None
+            self._core.checkpoint_seen(launch_id, None if started is None else max(at, started + 1.0), at)
+
+    def _exit(self, launch_id: str, at: float) -> None:
+        attempt = self._attempts.get(launch_id)
+        if attempt is not None and attempt.stands_since is None and attempt.ends_at <= at:
+            self._end(launch_id, "exited", at)
 
     def _end(self, launch_id: str, cause: str, at: float) -> None:
         attempt = self._attempts.get(launch_id)
@@ -137,5 +181,5 @@ class MemoryExecutor:
         if self._core.inventory.nodes[attempt.node].state is NodeState.ONLINE:
             self._core.exited(attempt.node, attempt.exit, at)
 
-    def _rested(self, node: str, _at: float) -> None:
-        self._core.rested(node)
+    def _rested(self, effect: Rest, _at: float) -> None:
+        self._core.rested(effect.node, effect.login)

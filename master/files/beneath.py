@@ -162,16 +162,6 @@ class Beneath:
         return Message("not_visible", path=path, folders=tuple(map(shown, self.visible)))
 
 
-def overlapping(root: Path, visible: tuple[str, ...]) -> tuple[str, str] | None:
-    """Two visible folders of which one really is, or lies in, the other; None where there are none."""
-    places = [(name, os.path.realpath(root / name)) for name in plain_names(visible)]
-    for name, place in places:
-        for other, around in places:
-            if other != name and f"{place}/".startswith(f"{around.rstrip('/')}/"):
-                return name, other
-    return None
-
-
 def _parts(path: str) -> list[str]:
     if "\0" in path:
         raise BadRequestError(Message("path_with_nul", path=shown(path)))

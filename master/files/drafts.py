@@ -25,11 +25,13 @@ ABANDONED_S = 86_400.0
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """One draft: the path that it will become, its own name, and when it was begun (seconds since the epoch)."""
+    """One draft: the path that it will become, its own name, and when it was begun (seconds since the epoch);
+    `account`: with whose rights, "" for the master's."""
 
     path: str
     name: str
     at: float
+    account: str = ""
 
 
 class Drafts:
@@ -41,10 +43,10 @@ class Drafts:
         self._known = {draft.name: draft for draft in _load(path)}
         self._working: set[str] = set()
 
-    def note(self, path: str, name: bytes) -> None:
+    def note(self, path: str, name: bytes, account: str = "") -> None:
         """A draft is about to be made."""
         with self._lock:
-            self._known[name.decode()] = Draft(path, name.decode(), time.time())
+            self._known[name.decode()] = Draft(path, name.decode(), time.time(), account)
             self._save()
 
     def forget(self, name: bytes) -> None:
@@ -54,10 +56,10 @@ class Drafts:
                 self._save()
 
     @contextmanager
-    def noted(self, path: str, name: bytes) -> Iterator[None]:
+    def noted(self, path: str, name: bytes, account: str = "") -> Iterator[None]:
         """A draft that lives as long as the body, however long that is."""
         self._working.add(name.decode())
-        self.note(path, name)
+        self.note(path, name, account)
         try:
             yield
         finally:

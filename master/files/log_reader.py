@@ -11,38 +11,20 @@ import asyncio
 import os
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
 from master.core.task import ENDED, Task
 from master.engine import Engine
-from master.files.log_collapse import collapse
-from master.files.log_file import Own, opened
-from master.files.owners import Sight
+from master.files.log_pieces import HERE, Piece, Source, Where
 from master.files.threads import Threads
 from wire.errors import MusterError
 
-BLOCK = 1 << 20
-MAX_SCAN = 8 << 20
-"""Bytes of a log that one answer looks through at most when it collapses: of progress bars little is left."""
+if TYPE_CHECKING:
+    from master.files.log_search import Ask, Found
+
 LOOK_EVERY_S = 0.2
-_Where = tuple[tuple[str, ...] | None, Sight | None, Own | None]
-
-
-class Piece(NamedTuple):
-    """A piece of a log. `data` is what stands from `offset` to `next`, collapsed: less, and `rest` is then the state of
-    the line that has no end yet, which begins at `next`. `size`: of the file; `missing`: there is none."""
-
-    offset: int
-    data: bytes
-    rest: bytes
-    next: int
-    size: int
-    missing: bool = False
-
-    @property
-    def end(self) -> int:
-        """Up to where the file was looked at."""
-        return self.next + len(self.rest)
+SEARCHES = 3
+"""At once in logs of one folder; others wait for their turn."""
 
 
 class LogReader:
@@ -50,6 +32,7 @@ class LogReader:
 
     def __init__(self, engine: Engine) -> None:
         self.threads = Threads()
+        self.searching = Threads(per_key=SEARCHES)
         self.look_every_s = LOOK_EVERY_S
         self._waiting: defaultdict[str, dict[_Waiter, None]] = defaultdict(dict)
         self._by_task: defaultdict[int, set[_Waiter]] = defaultdict(set)
@@ -61,20 +44,30 @@ class LogReader:
         path: str,
         offset: int,
         limit: int,
+        where: Where,
         *,
         collapsed: bool = False,
-        within: tuple[str, ...] | None = None,
-        sight: Sight | None = None,
-        own: Own | None = None,
+        source: Source = HERE,
     ) -> Piece:
-        """Read from `offset` (negative: from the end). A log that is not there yet is empty. `within`, `sight`, `own`:
-        see `log_file.opened`. Raises ConflictError, ForbiddenError, StorageError."""
-        work = _read_collapsed if collapsed else _read
-        return await self.threads.call(_storage(path), lambda _tick: work(path, (within, sight, own), offset, limit))
+        """Read from `offset` (negative: from the end). A log that is not there yet is empty. `where`: which log it may
+        be; `source`: with whose rights. Raises ConflictError, ForbiddenError, StorageError."""
+        return await self.threads.call(
+            _storage(path), lambda _tick: source.read(path, where, offset, limit, collapsed=collapsed)
+        )
 
-    async def grown(self, path: str, size: int, task_id: int | None, wait_s: float) -> None:
+    async def search(self, path: str, ask: Ask, where: Where, source: Source = HERE) -> Found:
+        """A step of a search, see `log_search`; `where`: which log it may be. Raises BadRequestError, ConflictError,
+        ForbiddenError, LimitError, StorageError."""
+        from master.files.log_search import search  # noqa: PLC0415  (a start has no use for it)
+
+        def read(offset: int, limit: int) -> Piece:
+            return source.read(path, where, offset, limit, collapsed=False)
+
+        return await self.searching.call(_storage(path), lambda tick: search(read, ask, tick))
+
+    async def grown(self, path: str, size: int, task_id: int | None, wait_s: float, source: Source = HERE) -> None:
         """Wait until the log has another size than `size`, or the task has ended, or `wait_s` seconds are over."""
-        waiter = _Waiter(size)
+        waiter = _Waiter(size, source)
         self._waiting[path][waiter] = None
         if task_id is not None:
             self._by_task[task_id].add(waiter)
@@ -107,7 +100,8 @@ class LogReader:
     async def _look(self, path: str) -> None:
         try:
             while waiters := self._waiting.get(path):
-                size = await self.threads.call(_storage(path), lambda _tick: _size(path))
+                source = next(iter(waiters)).source
+                size = await self.threads.call(_storage(path), lambda _tick, source=source: source.size(path))  # type: ignore[misc]
                 for waiter in waiters:
                     if waiter.size != size:
                         waiter.woken.set()
@@ -130,44 +124,13 @@ class LogReader:
 
 
 class _Waiter:
-    """One call that waits for a log to have another size than `size`."""
+    """One call that waits for a log to have another size than `size`, for who reads it from `source`."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, source: Source) -> None:
         self.size = size
+        self.source = source
         self.woken = asyncio.Event()
 
 
 def _storage(path: str) -> str:
     return os.path.dirname(path) or path  # noqa: PTH120  (runs at every read; a Path costs more than the read)
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size  # noqa: PTH116
-    except OSError:
-        return 0
-
-
-def _read(path: str, where: _Where, offset: int, limit: int) -> Piece:
-    with opened(path, *where) as fd:
-        if fd is None:
-            return Piece(0, b"", b"", 0, 0, missing=True)
-        size = os.fstat(fd).st_size
-        start = max(size + offset, 0) if offset < 0 else offset
-        data = os.pread(fd, limit, start)
-        return Piece(start, data, b"", start + len(data), size)
-
-
-def _read_collapsed(path: str, where: _Where, offset: int, limit: int) -> Piece:
-    with opened(path, *where) as fd:
-        if fd is None:
-            return Piece(0, b"", b"", 0, 0, missing=True)
-        size = os.fstat(fd).st_size
-        start = at = end = max(size + offset, 0) if offset < 0 else offset
-        rest, lines, length = b"", [], 0
-        while length < limit and end - start < MAX_SCAN and (block := os.pread(fd, BLOCK, end)):
-            end += len(block)
-            done, rest, at = collapse(rest + block, at)
-            lines.append(done)
-            length += len(done)
-        return Piece(start, b"".join(lines), rest, at, max(size, end))

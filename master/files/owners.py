@@ -81,19 +81,26 @@ class Sight:
     """What one person may see and change, which is the same. `names`: what the user's name and his groups' are."""
 
     def __init__(
-        self, rules: Sequence[_Rule], names: Mapping[Kind, frozenset[bytes]], root: tuple[bytes, ...] = ()
+        self,
+        rules: Sequence[_Rule],
+        names: Mapping[Kind, frozenset[bytes]],
+        root: tuple[bytes, ...] = (),
+        but: tuple[bytes, ...] = (),
     ) -> None:
         self._rules = rules
         self._names = names
         self._root = root
+        self._but = but
 
-    def from_slash(self, root: str) -> Sight:
+    def from_slash(self, root: str, but: str = "") -> Sight:
         """The same, of places whose names begin at `/`: those beneath `root` are the visible folders, and elsewhere
-        there are no rules."""
-        return Sight(self._rules, self._names, tuple(os.fsencode(name) for name in root.split("/") if name))
+        there are no rules. `but`: nor in this folder."""
+        return Sight(self._rules, self._names, _names(root), _names(but))
 
     def has(self, place: Place) -> bool:
         """May he see and change it, if it is there?"""
+        if self._but and tuple(place[: len(self._but)]) == self._but:
+            return True
         if self._root:
             if tuple(place[: len(self._root)]) != self._root:
                 return True
@@ -107,6 +114,10 @@ class Sight:
         """Can there be something in this folder that he may not see, though he sees the folder? True also where there
         is nothing yet: it is told by the rules alone, so nobody learns anything from it."""
         return any(rule.kind != "all" and rule.begins_beneath(place) for rule in self._rules)
+
+
+def _names(path: str) -> tuple[bytes, ...]:
+    return tuple(os.fsencode(name) for name in path.split("/") if name)
 
 
 def _rule(parts: Sequence[str], kind: Kind) -> _Rule:

@@ -1,7 +1,8 @@
 """The file service of a master: the jail, its uploads, and the threads in which both are called.
 
 What is quick and what may take hours have threads of their own, so that ten copies of data sets keep nobody from
-looking into a folder. Owns that; the operations are the jail's.
+looking into a folder. Owns that; the operations are the jail's, which is made, and loaded, when somebody first asks for
+a file.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
 
 from master.files.drafts import Drafts
-from master.files.jail import Jail
 from master.files.needed import Needed
 from master.files.owners import Owners, Who
 from master.files.threads import Threads, Tick
-from master.files.upload import Uploads
 from wire.errors import MusterError
+
+if TYPE_CHECKING:
+    from master.files.jail import Jail
+    from master.files.upload import RemoveAs, Uploads
 
 log = logging.getLogger("muster.files")
 
@@ -30,7 +36,7 @@ SWEEP_EVERY_S = 3600.0
 UPLOAD_BYTES = 16 << 30
 
 
-class Seen(NamedTuple):
+class Seen(msgspec.Struct, frozen=True):
     """The files as somebody sees them."""
 
     jail: Jail
@@ -39,8 +45,8 @@ class Seen(NamedTuple):
 
 class Files:
     """Everything about files beneath the visible folders. `book`: where drafts are noted, `upload_bytes`: of a file,
-    `needed`: what the master cannot do without, wherever it lies; `owners`: whose they are. `jail` and `uploads` are
-    those of somebody who may see everything."""
+    `needed`: what the master cannot do without, wherever it lies; `owners`: whose they are. `remove_as`: see
+    `Uploads.sweep`."""
 
     def __init__(
         self,
@@ -52,15 +58,31 @@ class Files:
         needed: tuple[Needed, ...] = (),
         owners: Owners | None = None,
     ) -> None:
-        drafts = Drafts(book)
+        self.drafts = Drafts(book)
+        self.remove_as: RemoveAs | None = None
         self.root = root
         self.owners = owners or Owners()
-        self.jail = Jail(root, visible, drafts=drafts, needed=needed)
-        self.uploads = Uploads(self.jail, drafts, upload_bytes)
+        self.needed = needed
+        self._visible = visible
+        self._upload_bytes = upload_bytes
         self.quick = Threads()
         self.long = Threads(per_key=LONG_AT_ONCE)
         self._next_sweep = 0.0
         self._sweeping: asyncio.Future[None] | None = None
+
+    @cached_property
+    def jail(self) -> Jail:
+        """The files of somebody who may see everything."""
+        from master.files.jail import Jail  # noqa: PLC0415  (see above)
+
+        return Jail(self.root, self._visible, drafts=self.drafts, needed=self.needed)
+
+    @cached_property
+    def uploads(self) -> Uploads:
+        """The uploads of somebody who may see everything."""
+        from master.files.upload import Uploads  # noqa: PLC0415  (see above)
+
+        return Uploads(self.jail, self.drafts, self._upload_bytes)
 
     def seen_by(self, who: Who) -> Seen:
         """What this person may see and change of them."""
@@ -87,7 +109,7 @@ class Files:
 
     async def _sweep(self) -> None:
         try:
-            await self.long.call("abandoned uploads", lambda _tick: self.uploads.sweep())
+            await self.long.call("abandoned uploads", lambda _tick: self.uploads.sweep(self.remove_as))
         except MusterError as error:
             log.warning("abandoned uploads are not removed: %s", error)
 

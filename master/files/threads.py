@@ -1,21 +1,21 @@
 """Calls that may block for ever, in threads that the master can do without.
 
 A hung NFS holds a thread until it answers, perhaps never. So there are few threads for each storage (`key`); who waits
-is told after `patience_s` without a sign of life; and once STUCK of them hang, further calls to it are refused at once.
-The threads are daemons: they keep no master from ending. Owns the waiting; what is called is others' business.
+is told after `patience_s` without a sign of life, had in stretches of time in which this process ran; and once STUCK of
+them hang, further calls to it are refused at once. The threads are daemons: they keep no master from ending. Owns the
+waiting; what is called is others' business.
 """
 
 from __future__ import annotations
 
 import asyncio
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
+from master.kept_threads import KeptThreads
 from wire.errors import LimitError, StorageError
 from wire.message import Message
 
@@ -27,6 +27,8 @@ PER_KEY = 8
 STUCK = 4
 """Calls to one storage that hang before further ones are refused; less than PER_KEY, so that it is told at once."""
 TOTAL = 64
+STRETCHES = 6
+"""The patience is had in so many parts: what stops all of this machine for a while takes one of them only."""
 
 
 class Threads:
@@ -34,6 +36,7 @@ class Threads:
 
     def __init__(self, *, patience_s: float = PATIENCE_S, per_key: int = PER_KEY) -> None:
         self.patience_s = patience_s
+        self.kept = KeptThreads("files", TOTAL)
         self._per_key = per_key
         self._slots: dict[str, asyncio.Semaphore] = {}
         self._callers: Counter[str] = Counter()
@@ -111,15 +114,16 @@ class _Call(Generic[T]):
         self._work = work
         self._slot = slot
         self._loop = asyncio.get_running_loop()
-        self._beat = time.monotonic()
+        self._beat = False
+        """Was there a sign of life since the last look? `_silent`: the looks since one."""
+        self._silent = 0
         self._stuck = False
         self.future: asyncio.Future[T] = self._loop.create_future()
-        thread = threading.Thread(target=self._run, name=f"files of {key}", daemon=True)
-        thread.start()
-        self._look_at = self._loop.call_later(threads.patience_s, self._look)
+        threads.kept.begin(self._run)
+        self._look_later()
 
     def _tick(self) -> None:
-        self._beat = time.monotonic()
+        self._beat = True
 
     def _run(self) -> None:
         """In the thread."""
@@ -141,10 +145,14 @@ class _Call(Generic[T]):
         else:
             self.future.set_result(result)
 
+    def _look_later(self) -> None:
+        self._look_at = self._loop.call_later(self._threads.patience_s / STRETCHES, self._look)
+
     def _look(self) -> None:
-        left = self._beat + self._threads.patience_s - time.monotonic()
-        if left > 0:
-            self._look_at = self._loop.call_later(left, self._look)
+        self._silent = 0 if self._beat else self._silent + 1
+        self._beat = False
+        if self._silent < STRETCHES:
+            self._look_later()
             return
         self._stuck = True
         error = self._threads.got_stuck(self._key)

@@ -7,8 +7,8 @@ day is removed. Owns the pieces; where files may lie is the jail's.
 from __future__ import annotations
 
 import os
-import re
 import time
+from collections.abc import Callable
 
 import msgspec
 
@@ -20,11 +20,14 @@ from master.files.tree import NEW, open_regular, write_at
 from master.files.walk import Found
 from wire.errors import BadRequestError, ConflictError, LimitError, NotFoundError, StorageError
 from wire.message import Message
+from wire.pattern import Pattern
 
 MAX_PIECE = 1 << 20
 SYNC_EVERY = 64 << 20
 """Bytes after which a piece waits for the disk, so that the end of an upload need not wait for all of it."""
-_ID = re.compile(r"[0-9a-f]{16}")
+RemoveAs = Callable[[str, str, str], bool]
+"""Removes an abandoned draft with the rights of an account: that, the path and the name; whether it is gone."""
+_ID = Pattern(r"[0-9a-f]{16}")
 _GIB = 1 << 30
 
 
@@ -123,21 +126,28 @@ class Uploads:
         with self._jail.beneath.find(spot, follow=True) as found:
             self._remove(found, draft)
 
-    def sweep(self) -> None:
+    def sweep(self, remove_as: RemoveAs | None = None) -> None:
         """Remove the drafts, also those of copies, that nobody has worked on for a day."""
-        self._drafts.sweep(self._abandoned)
 
-    def _abandoned(self, draft: Draft) -> bool:
-        name = draft.name.encode()
-        if not place.DRAFT.fullmatch(name):
+        def remove(draft: Draft) -> bool:
+            if draft.account:
+                return remove_as is not None and remove_as(draft.account, draft.path, draft.name)
+            return self.remove_abandoned(draft.path, draft.name)
+
+        self._drafts.sweep(remove)
+
+    def remove_abandoned(self, path: str, name: str) -> bool:
+        """Remove the draft of this name for what was to become `path`, if it is old; whether it is gone."""
+        draft = name.encode()
+        if not place.DRAFT.fullmatch(draft):
             return True
         try:
-            with self._jail.beneath.find(self._jail.beneath.spot(draft.path), follow=True) as found:
-                info = place.standing(found.folder, name)
+            with self._jail.beneath.find(self._jail.beneath.spot(path), follow=True) as found:
+                info = place.standing(found.folder, draft)
                 if info is not None and not _is_old(info):
                     return False
                 if info is not None:
-                    tree.delete(found.folder, name, draft.path, lambda: None)
+                    tree.delete(found.folder, draft, path, lambda: None)
         except NotFoundError:
             return True
         return True

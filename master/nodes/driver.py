@@ -8,23 +8,25 @@ from typing import Literal, Protocol, runtime_checkable
 import msgspec
 
 from master.core.inventory import NodeState
+from wire.message import Message
 
 Patience = Literal["short", "long"]
 
 
 class CannotConnectError(Exception):
-    """The driver cannot reach the agent; the message is for the admin, with the cure. `patience`: of BACKOFF_S."""
+    """The driver cannot reach the agent: `why` is for the admin, with the cure. `patience`: of BACKOFF_S."""
 
-    def __init__(self, message: str, patience: Patience = "short") -> None:
-        super().__init__(message)
+    def __init__(self, why: Message | str, patience: Patience = "short") -> None:
+        super().__init__(why)
+        self.why = why if isinstance(why, Message) else Message("link_said", said=why)
         self.patience = patience
 
 
 class UnknownHostKeyError(CannotConnectError):
     """The machine's host key is not one that we know. Only a person may decide: `muster node trust`."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, "long")
+    def __init__(self, why: Message | str) -> None:
+        super().__init__(why, "long")
 
 
 class Driver(Protocol):
@@ -48,6 +50,14 @@ class AwaitedDriver(Protocol):
 
     def look_at_token(self) -> None:
         """What opens the door to the agent has changed."""
+
+
+@runtime_checkable
+class SeenDriver(Protocol):
+    """A driver that knows how the node's machine calls the master."""
+
+    def sees_us_as(self) -> str:
+        """HOST, or HOST:PORT of the data port; "" where that is not known. IPv6 with a port stands in brackets."""
 
 
 class OfferedKey(msgspec.Struct, frozen=True):

@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Protocol
 
 import msgspec
 
+from master.core.accounts import OWN
 from master.core.inventory import Facts, Node, NodeState
 from master.core.notes import SICK
 from master.core.run_as import WouldBeRootError, account_on
 from master.core.task import Task
 from master.engine import Engine
+from master.nodes.account_links import AccountLinks, CheckedKey
 from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, KeyedDriver, OfferedKey
 from master.nodes.leaving import LeavingNodes
-from master.nodes.link import Identity, Link, SampleSink
+from master.nodes.link import Identity, Link, LoopTurns, SampleSink
 from master.nodes.questions import OUTPUT_LIMIT
 from master.nodes.registry import NodeConfig
+from master.ssh_accounts import SshAccount
 from wire import agent as wire
 from wire.errors import BadRequestError, MusterError, NodeUnreachableError, NotFoundError
 from wire.message import Message
@@ -45,7 +48,7 @@ class Unusable:
 
     version = ""
 
-    def __init__(self, why: str) -> None:
+    def __init__(self, why: Message | str) -> None:
         self._why = why
 
     async def connect(self, _protocol: asyncio.Protocol) -> None:
@@ -57,10 +60,12 @@ class Unusable:
 
 
 class Member(msgspec.Struct):
-    """A node that has a link: its entry, the link, and the job that keeps it up (None: its agent was stopped)."""
+    """A node that has a link: its entry, the link, the links to agents of other accounts there, and the job that keeps
+    it up (None: its agent was stopped)."""
 
     config: NodeConfig
     link: Link
+    accounts: AccountLinks
     job: asyncio.Task[None] | None = None
     turn: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
 
@@ -81,7 +86,8 @@ class LinkWatcher(Protocol):
 class Fleet:
     """The links. `make_driver(config)` says how to get to a node; samples tell of `folders`, besides;
     `objection(facts)`: why an agent that says so of itself may get no tasks, None if it may;
-    `run_as_allowed`: as in `LaunchSettings`."""
+    `run_as_allowed`: as in `LaunchSettings`; `accounts`: those that users have on all nodes that are reached by SSH;
+    `turns`: as in `Link`."""
 
     def __init__(
         self,
@@ -95,6 +101,8 @@ class Fleet:
         leaving: LeavingNodes | None = None,
         objection: Callable[[Facts], str | None] = lambda _facts: None,
         run_as_allowed: Sequence[str | int] = (),
+        accounts: Mapping[str, SshAccount] = MappingProxyType({}),
+        turns: LoopTurns | None = None,
     ) -> None:
         self.configs: dict[str, NodeConfig] = {}
         self.registry_fault: str | None = None
@@ -108,9 +116,13 @@ class Fleet:
         self._leaving = leaving
         self._objection = objection
         self._run_as_allowed = tuple(run_as_allowed)
+        self._accounts = accounts
+        self._turns = turns
         self._members: dict[str, Member] = {}
         self._farewells: set[asyncio.Task[None]] = set()
         self._sick: set[str] = set()
+        self._gone: set[str] = set()
+        """The members that are not in the registry any more."""
         engine.observers.append(self)
 
     # -- the registry -----------------------------------------------------------------------------------------
@@ -120,7 +132,9 @@ class Fleet:
         if self.registry_fault is not None:
             log.info("the registry can be read again")
             self.registry_fault = None
+        nodes = tuple(node.with_accounts(self._accounts) for node in nodes)
         self.configs = {node.name: node for node in nodes}
+        self._gone = self._members.keys() - self.configs.keys()
         self._engine.event(lambda: self._engine.core.set_nodes(tuple(node.spec() for node in nodes)))
         for name in {*self.configs, *self._members}:
             self._settle(name)
@@ -165,13 +179,17 @@ class Fleet:
             self._join(config)
         elif config is not None and member is not None and (config != member.config or "changing" in node.cordons):
             self._follow(node, config, member)
+        if node is not None and (member := self._members.get(name)) is not None:
+            self._settle_accounts(member)
+
+    def _settle_accounts(self, member: Member) -> None:
+        if member.job is not None:  # else somebody stopped its agents
+            member.accounts.settle(member.config)
 
     def _note_leaving(self) -> None:
         """Remember how to get to the nodes that left while tasks ran there, for the next master."""
         if self._leaving is not None:
-            # This comes with each change of any node: what is in the registry is left out without looking at each.
-            gone = {name: self._members[name].config for name in sorted(self._members.keys() - self.configs.keys())}
-            self._leaving.keep(gone)
+            self._leaving.keep({name: self._members[name].config for name in sorted(self._gone)})
 
     def _follow(self, node: Node, config: NodeConfig, member: Member) -> None:
         changed = [key for key in REACHED_BY if getattr(config, key) != getattr(member.config, key)]
@@ -196,8 +214,21 @@ class Fleet:
             self._engine.event(lambda: self._engine.core.cordon(name, kind, reason))
 
     def _join(self, config: NodeConfig) -> None:
-        member = self._members[config.name] = Member(config, self._new_link(config))
+        accounts = AccountLinks(
+            config.name, self._engine, new_link=self._account_link, objection=self._objection, ended=self._job_ended
+        )
+        member = self._members[config.name] = Member(config, self._new_link(config), accounts)
+        if config.name not in self.configs:
+            self._gone.add(config.name)
         self._run_unless_stopped(member)
+        self._settle_accounts(member)
+
+    def _account_link(self, way: NodeConfig, login: str) -> Link:
+        driver = CheckedKey(self._driver(way), way.key_file or "")
+        return self._link(way.name, driver, login)
+
+    def _link(self, name: str, driver: Driver, login: str = OWN) -> Link:
+        return Link(name, driver, self._engine, self._identity, self.samples, login=login, turns=self._turns)
 
     def _run_unless_stopped(self, member: Member) -> None:
         name = member.config.name
@@ -205,11 +236,11 @@ class Fleet:
         if note is None or note.stopped is None:
             self._run(member)
             return
-        why = f"its agent was stopped by {note.stopped}: `muster agents start {shlex.quote(name)}`"
+        why = Message("agent_stopped_start", by=note.stopped, name=name)
         self._engine.event(lambda: self._engine.core.node_state(name, NodeState.UNREACHABLE, why))
 
     def _new_link(self, config: NodeConfig) -> Link:
-        link = Link(config.name, self._driver(config), self._engine, self._identity, self.samples)
+        link = self._link(config.name, self._driver(config))
         link.sampling = wire.Sampling(gpus=config.gpu_probe, folders=list(self._folders))
         link.on_same = partial(self._follow_renamed, config)
         link.on_welcome = partial(self._check_company, config.name)
@@ -244,7 +275,8 @@ class Fleet:
         try:
             return self.make_driver(config)
         except MusterError as error:
-            return Unusable(str(error))
+            why = error.args[0]
+            return Unusable(why if isinstance(why, Message) else str(error))
 
     def _run(self, member: Member) -> None:
         if member.job is None:
@@ -258,13 +290,14 @@ class Fleet:
     def _part(self, name: str, *, retire: bool) -> None:
         """Give a link up, letting out what is still to be said. Its folders are not the node's any more."""
         member = self._members.pop(name)
+        self._gone.discard(name)
         self._link_gone(member.link)
         farewell = asyncio.create_task(self._leave(member, retire=retire), name=f"leaving {name}")
         self._farewells.add(farewell)
         farewell.add_done_callback(self._farewells.discard)
 
     async def _leave(self, member: Member, *, retire: bool) -> None:
-        await member.link.leave(retire=retire)
+        await asyncio.gather(member.link.leave(retire=retire), member.accounts.leave(retire=retire))
         await self._end_jobs(member)
         await member.link.driver.close()
 
@@ -281,18 +314,20 @@ class Fleet:
         if self in self._engine.observers:
             self._engine.observers.remove(self)
         members = list(self._members.values())
-        await asyncio.gather(*(self._end_jobs(member) for member in members))
+        ends = [end for member in members for end in (self._end_jobs(member), member.accounts.close())]
+        await asyncio.gather(*ends)
         await asyncio.gather(
             *(member.link.driver.close() for member in members), *self._farewells, return_exceptions=True
         )
 
     # -- messages ---------------------------------------------------------------------------------------------
 
-    def send(self, name: str, message: wire.Launch | wire.Kill | wire.Ack) -> None:
-        """Take a message to a node, if there is a link to it now."""
+    def send(self, name: str, message: wire.Launch | wire.Kill | wire.Pause | wire.Ack, login: str = OWN) -> None:
+        """Take a message to a node, to the agent of this account there, if there is a link to it now."""
         member = self._members.get(name)
-        if member is not None:
-            member.link.send(message)
+        link = None if member is None else member.link if login == OWN else member.accounts.link(login)
+        if link is not None:
+            link.send(message)
 
     # -- what verbs ask ---------------------------------------------------------------------------------------
 
@@ -310,16 +345,24 @@ class Fleet:
     ) -> wire.Probed:
         """Run a short command on a node (see `Questions.ask`); `run_as`: as this account, where the agent can become
         others. Raises NotFoundError, NodeUnreachableError."""
-        questions = self._member(node).link.questions
-        return await questions.ask(
+        login = self._engine.core.node(node).accounts.of_account(run_as)
+        link = await self._link_of(node, login)
+        return await link.questions.ask(
             argv,
             cwd=cwd,
             env=env,
             stdin=stdin,
             timeout_s=timeout_s,
             output_limit=output_limit,
-            run_as=self._as_account(node, run_as),
+            run_as=self._as_account(node, run_as) if login == OWN else None,
         )
+
+    async def _link_of(self, node: str, login: str | None) -> Link:
+        """The link to the agent of an account. Raises NotFoundError, NodeUnreachableError."""
+        member = self._member(node)
+        if login is None:
+            raise NodeUnreachableError(Message("no_account_of_yours", node=node))
+        return member.link if login == OWN else await member.accounts.agent(member.config, login)
 
     def _as_account(self, node: str, account: str | None) -> wire.RunAs | None:
         try:
@@ -334,7 +377,9 @@ class Fleet:
 
     def wake(self, name: str) -> None:
         """Try to connect now."""
-        self._member(name).link.wake()
+        member = self._member(name)
+        member.link.wake()
+        member.accounts.wake()
 
     async def stop_agent(self, name: str, by: str) -> None:
         """Let a node's agent end and stay away; its tasks run on, and nothing new is started. Durable."""
@@ -349,6 +394,7 @@ class Fleet:
         if not member.turn.locked():  # else whoever lets it retire just now sees that it may run
             self._run(member)
             member.link.wake()
+            member.accounts.wake()
 
     async def restart_agent(self, name: str) -> None:
         """End the agent and start it anew, also one that was stopped; its tasks run on."""
@@ -390,6 +436,7 @@ class Fleet:
         for other in self._members.values():
             if (other.config.ip, other.config.port) == (member.config.ip, member.config.port):
                 other.link.wake()
+                other.accounts.wake()
 
     def _member(self, name: str) -> Member:
         self._engine.core.node(name)

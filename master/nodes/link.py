@@ -13,21 +13,24 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
+from math import ceil
 from typing import Any, Protocol
 
 import msgspec
 
 from master import failpoint
 from master.core import agent_messages
+from master.core.accounts import OWN
 from master.core.exits import Seen, sane
 from master.core.inventory import Facts, NodeState
 from master.engine import Engine
 from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, Patience, UnknownHostKeyError
 from master.nodes.pacing import PacedReader
 from master.nodes.questions import Questions
+from master.selector import MOMENT_S
 from wire import agent as wire
 from wire.framing import FrameError
+from wire.message import Message
 
 log = logging.getLogger("muster.link")
 
@@ -35,6 +38,14 @@ BACKOFF_S: dict[Patience, tuple[float, float]] = {"short": (0.1, 15.0), "long": 
 """The first pause after a failure and the longest, by the patience of the error; each pause is twice the one before,
 with up to half of it at random. Long: what only a person can mend, and where trying often does harm (a wrong password
 locks accounts)."""
+AGENT_CLOSED = Message("agent_closed")
+SILENCE_S = 3 * wire.HEARTBEAT_S
+"""An agent of which nothing came for so long is gone."""
+DOUBT_S = 1.0
+"""It has so much longer to show that it is not: where we stood still, what was said meanwhile is heard first."""
+TOGETHER_S = 0.25
+"""Links look after their agents at multiples of this, by the loop's clock: those of a hundred nodes do it in a few
+turns of the loop, and what is answered comes together, too."""
 RETIRE_S = 5.0
 """An agent that was asked to end for a newer one and is still there after this long is kept as it is."""
 
@@ -44,6 +55,11 @@ def pause_s(patience: Patience, failures: int, chance: float) -> float:
     first, longest = BACKOFF_S[patience]
     # Without the inner limit the power would be too large for a float, some hours after a node went away.
     return min(first * 2.0 ** min(failures - 1, 32), longest) * (1 + chance / 2)
+
+
+def together(at: float) -> float:
+    """The time at which what is due then is done: for all links the same few times."""
+    return ceil(at / TOGETHER_S) * TOGETHER_S
 
 
 _encode = msgspec.json.Encoder().encode
@@ -66,6 +82,19 @@ class SampleSink(Protocol):
 
     def sample(self, node: str, sample: agent_messages.EncodedSample) -> None:
         """A sample of a node arrived."""
+
+
+class LoopTurns(Protocol):
+    """The loop that all of this runs in."""
+
+    def unhurried(self, fd: int) -> None:
+        """What comes over this connection can wait a moment from now on."""
+
+    def hurried(self, fd: int) -> None:
+        """It cannot any more."""
+
+    def has_said(self, fd: int) -> bool:
+        """Did anything come over it that was not heard yet?"""
 
 
 class _Line(asyncio.Protocol):
@@ -92,14 +121,30 @@ class _Line(asyncio.Protocol):
 
 
 class Link:
-    """The link to one node. `run` keeps it up until it is cancelled; `send` drops what cannot be sent: the inventory
-    after the next handshake sets it right. `on_welcome` is given what an agent says of its machine, before it
-    gets a task; `on_inventory` is called between the inventory and the node being online;
-    `on_same` when what answers is the machine of another entry, with that one's name."""
+    """The link to one node, to its own agent or that of an account there (`login`). `run` keeps it up until it is
+    cancelled; `send` drops what cannot be sent: the inventory after the next handshake sets it right. `on_welcome` is
+    given what an agent says of its machine, before it gets a task; `on_inventory` is called between the inventory and
+    the node being online; `on_same` when what answers is the machine of another entry, with that one's name.
+    `objection`: why an account's agent that says so of itself is not talked to, None if it is; `tried`: the
+    conversation is under way, or the last try to begin it has failed. `turns`: the loop, where it can be told that
+    nothing urgent is awaited."""
 
-    def __init__(self, node: str, driver: Driver, engine: Engine, identity: Identity, samples: SampleSink) -> None:
+    def __init__(
+        self,
+        node: str,
+        driver: Driver,
+        engine: Engine,
+        identity: Identity,
+        samples: SampleSink,
+        *,
+        login: str = OWN,
+        turns: LoopTurns | None = None,
+    ) -> None:
         self.node = node
+        self.login = login
+        self.label = node if login == OWN else f"{node} as {login}"
         self.driver = driver
+        self.objection: Callable[[Facts], Message | None] = lambda _facts: None
         self.on_welcome: Callable[[Facts], None] = lambda _facts: None
         self.on_inventory: Callable[[], None] = lambda: None
         self.on_same: Callable[[str], None] = lambda _other: None
@@ -108,16 +153,23 @@ class Link:
         self._engine = engine
         self._identity = identity
         self._samples = samples
+        self._turns = turns
+        self._fd = -1
+        self._has_asked = self._rests = False
+        """Whether anything but a ping was sent since the last one; whether what it says may be heard a moment later."""
         self._transport: asyncio.Transport | None = None
         self._reader: PacedReader | None = None
         self._greeted = False
         self._ready = False
         self._adopting: Facts | None = None
         self._inventories_to_skip = 0
+        self.tried = asyncio.Event()
         self._closed = asyncio.Event()
         self._woken = asyncio.Event()
-        self._why_closed = ""
+        self._why_closed = AGENT_CLOSED
         self._heard_at = 0.0
+        self._is_doubted = False
+        self._look: asyncio.TimerHandle | None = None
         self._out: list[bytes] = []
         self._asked_to_retire = ""
         self._retire_by = 0.0
@@ -126,7 +178,7 @@ class Link:
     async def run(self) -> None:
         """Connect, talk, and when it breaks wait and connect again."""
         failures: Counter[Patience] = Counter()
-        told = ""
+        told: Message | None = None
         while True:
             state: NodeState = NodeState.UNREACHABLE
             patience: Patience = "short"
@@ -135,11 +187,11 @@ class Link:
             try:
                 why = await self._session()
             except CannotConnectError as error:
-                why, patience = str(error), error.patience
+                why, patience = error.why, error.patience
                 state = NodeState.UNTRUSTED if isinstance(error, UnknownHostKeyError) else state
             except Exception as error:  # whatever is wrong with one node, the others and the queue go on
-                log.exception("node %s: connecting met a defect", self.node)
-                why, patience = f"connecting met a defect of Muster ({error!r}); the server log has the details", "long"
+                log.exception("node %s: connecting met a defect", self.label)
+                why, patience = Message("link_defect", said=repr(error)), "long"
             if self._retire_by:
                 self._retire_by = 0.0
                 continue  # it ended because we asked for it: the new one is a connection away
@@ -154,11 +206,19 @@ class Link:
             # Each kind for itself: a machine that was off for a night and refuses log-ins while it boots is not left
             # alone for ten minutes then.
             failures[patience] += 1
-            self._engine.event(partial(self._engine.core.node_state, self.node, state, why))
-            log.log(logging.WARNING if why != told else logging.DEBUG, "node %s: %s", self.node, why)
+            self._state(state, why)
+            self.tried.set()
+            log.log(logging.WARNING if why != told else logging.DEBUG, "node %s: %s", self.label, why)
             told = why
             if awaited is None or patience == "long":
                 await self._pause(patience, failures[patience])
+
+    def _state(self, state: NodeState, why: Message | None = None, facts: Facts | None = None) -> None:
+        core, login = self._engine.core, self.login
+        if login == OWN:
+            self._engine.event(lambda: core.node_state(self.node, state, why, facts))
+        else:
+            self._engine.event(lambda: core.account_state(self.node, login, state, why, facts))
 
     @property
     def is_up(self) -> bool:
@@ -179,6 +239,7 @@ class Link:
             return
         if retire:
             self.send(wire.Retire(op="retire"))
+        self._hurry()
         self._flush()
         self._transport.close()
         with suppress(TimeoutError):
@@ -190,11 +251,12 @@ class Link:
             async with asyncio.timeout(pause_s(patience, failures, random.random())):  # noqa: S311  (jitter)
                 await self._woken.wait()
 
-    async def _session(self) -> str:
+    async def _session(self) -> Message:
         """One connection from beginning to end; why it ended. Raises CannotConnectError."""
         self._closed.clear()
+        self.tried.clear()
         self._adopting = None
-        self._why_closed = "the agent closed the connection"
+        self._why_closed = AGENT_CLOSED
         line = _Line(self)
         try:
             await self.driver.connect(line)
@@ -212,19 +274,53 @@ class Link:
         return self._why_closed
 
     async def _keep_alive(self) -> None:
-        silence_s = 3 * wire.HEARTBEAT_S
-        while not self._closed.is_set():
-            patience = min(wire.HEARTBEAT_S, self._heard_at + silence_s - time.monotonic())
-            try:
-                async with asyncio.timeout(max(patience, 0.01)):
-                    await self._closed.wait()
-            except TimeoutError:
-                if time.monotonic() - self._heard_at >= silence_s:
-                    self._why_closed = f"the agent said nothing for {silence_s:.0f} s"
-                    return
-                if self._retire_by and time.monotonic() > self._retire_by:
-                    return
-                self.send({"op": "ping"})
+        self._is_doubted = False
+        self._look_again()
+        try:
+            await self._closed.wait()
+        finally:
+            if self._look is not None:
+                self._look.cancel()
+
+    def _look_again(self) -> None:
+        """When the next ping is due, or the agent may be silent. A timer of the loop's, and no task that waits: a
+        hundred idle nodes cost little else."""
+        patience = min(wire.HEARTBEAT_S, max(self._heard_at + SILENCE_S - time.monotonic(), DOUBT_S))
+        loop = asyncio.get_running_loop()
+        self._look = loop.call_at(together(loop.time() + patience), self._look_after)
+
+    def _look_after(self) -> None:
+        was_doubted, self._is_doubted = self._is_doubted, time.monotonic() - self._heard_at >= SILENCE_S
+        if self._is_doubted and was_doubted and not self._has_said():
+            self._why_closed = Message("agent_silent", seconds=SILENCE_S)
+            self._closed.set()
+        elif self._is_doubted:
+            self._hurry()
+            self._look_again()
+        elif self._retire_by and time.monotonic() > self._retire_by:
+            self._closed.set()
+        else:
+            self._look_again()
+            self._rest()
+            self._send({"op": "ping"})
+
+    def _has_said(self) -> bool:
+        """Does something lie there unheard? Where thousands spoke while we stood still, their turn comes late."""
+        return self._turns is not None and self._fd >= 0 and self._turns.has_said(self._fd)
+
+    def _rest(self) -> None:
+        """Where nothing is awaited from an agent but samples, they can be heard together with those of other nodes."""
+        node = self._engine.core.inventory.nodes.get(self.node)
+        is_idle = node is not None and not node.active and not self._has_asked and not self.questions.are_open
+        if self._turns is not None and self._ready and is_idle and not self._closed.is_set():
+            self._turns.unhurried(self._fd)  # of a connection that is over the number may be another's
+            self._rests = True
+        self._has_asked = False
+
+    def _hurry(self) -> None:
+        self._has_asked, self._rests = True, False
+        if self._turns is not None:
+            self._turns.hurried(self._fd)
 
     # -- out --------------------------------------------------------------------------------------------------
 
@@ -232,10 +328,16 @@ class Link:
         """Send if the handshake is done, and say whether; messages of one turn of the loop go out together."""
         if not self._ready:
             return False
-        if not self._out:
-            asyncio.get_running_loop().call_soon(self._flush)
-        self._out.append(_encoded(message))
+        self._hurry()
+        self._send(message)
         return True
+
+    def _send(self, message: Any) -> None:
+        if not self._ready:
+            return
+        if not self._out:
+            self._engine.send_soon(self._flush)
+        self._out.append(_encoded(message))
 
     def _flush(self) -> None:
         out, self._out = self._out, []
@@ -247,8 +349,10 @@ class Link:
     def connected(self, transport: asyncio.Transport) -> None:
         """Say who we are."""
         self._transport = transport
+        sock = transport.get_extra_info("socket")
+        self._fd = -1 if sock is None else sock.fileno()
         self._reader = PacedReader(transport, self._hear, wire.MAX_FRAME)
-        self._greeted = self._ready = False
+        self._greeted = self._ready = self._rests = False
         self._out.clear()
         hello = self._identity.hello()
         hello["sampling"] = self.sampling
@@ -257,17 +361,21 @@ class Link:
     def disconnected(self, error: Exception | None) -> None:
         """Wake `run`."""
         if error is not None:
-            self._why_closed = f"the connection broke: {error}"
+            self._why_closed = Message("link_broke", said=str(error))
         self._closed.set()
 
     def received(self, data: bytes) -> None:
         """Handle each line, those of a flood when others had their turn."""
         self._heard_at = time.monotonic()
+        holds = self._engine.hold()
         try:
             if self._reader is not None:
                 self._reader.feed(data)
         except FrameError as error:
             self._unreadable(error)
+        finally:
+            if holds:
+                self._engine.let_go()
 
     def _hear(self, line: bytes) -> None:
         if self._closed.is_set():
@@ -279,8 +387,8 @@ class Link:
             self._unreadable(error)
 
     def _unreadable(self, error: Exception) -> None:
-        log.warning("node %s: the agent sent something unreadable: %s", self.node, error)
-        self._why_closed = f"the agent sent something unreadable: {error}"
+        log.warning("node %s: the agent sent something unreadable: %s", self.label, error)
+        self._why_closed = Message("agent_unreadable", said=str(error))
         self._closed.set()
 
     def _handle(self, line: bytes) -> None:
@@ -301,15 +409,17 @@ class Link:
                     pid_start=started.pid_start,
                     run_as=started.run_as,
                     log_path=started.log_path,
+                    login=self.login,
                 )
-                core.log_grows(self.node, started.launch_id, *log_size)
+                core.log_grows(self.node, started.launch_id, *log_size, self.login)
+                core.stands(self.node, started.launch_id, stands=started.paused, login=self.login)
 
             self._engine.event(change)
         elif op == "exit":
             ended = agent_messages.as_ended(line).exit()
             failpoint.reach("exit.received")
-            self._engine.event(lambda: core.exited(self.node, ended, time.time()))
-        elif op == "sample":
+            self._engine.event(lambda: core.exited(self.node, ended, time.time(), self.login))
+        elif op == "sample" and self.login == OWN:
             self._sampled(line)
         elif op == "welcome":
             agent_messages.check_due(op, due=not self._greeted)
@@ -322,8 +432,7 @@ class Link:
             self.questions.answered(agent_messages.as_probed(line))
         elif op == "refused":
             refused = agent_messages.as_refused(line)
-            where = f"; its folder is {refused.folder}" if refused.folder else ""
-            self._why_closed = f"its agent refuses us ({refused.code}): {refused.message}{where}"
+            self._why_closed = _refusal(refused)
 
     def _inventory_of(self, line: bytes) -> list[Seen]:
         agent_messages.check_inventory(line)
@@ -337,7 +446,7 @@ class Link:
             raise agent_messages.UnbelievableError(f"a sample of {len(line)} bytes")
         core, sample = self._engine.core, agent_messages.as_sample(line)
         now = time.time()
-        core.node_load(self.node, sample.load, sample.at - now)
+        core.node_load(self.node, sample.load, self._ahead(sample.at - now))
         sample.at = sane(sample.at, now, now)
         if self.sampling["gpus"] == "declared" or (sample.gpu_source == "none" and not sample.gpu_fault):
             self._engine.event(lambda: core.gpus_unseen(self.node))
@@ -345,40 +454,51 @@ class Link:
             self._engine.event(lambda: core.gpus_seen(self.node, sample.gpus, time.time(), sample.gpu_fault))
         self._samples.sample(self.node, agent_messages.EncodedSample(sample))
 
+    def _ahead(self, seen: float) -> float:
+        """By how many seconds its clock is ahead of ours, where it is seen so: what lay there while nobody was in a
+        hurry to hear it is from up to a moment ago, and says nothing against what is known that fits to it."""
+        node = self._engine.core.inventory.nodes.get(self.node)
+        known = node.clock_offset if node is not None and self._rests else None
+        return seen if known is None else min(max(known, seen), seen + MOMENT_S)
+
     def _reconcile(self, seen: list[Seen]) -> None:
         core = self._engine.core
         self._ready = True
-        self._engine.event(lambda: core.reconcile(self.node, seen, time.time()))
-        if self.sampling["gpus"] != "declared":
+        self._engine.event(lambda: core.reconcile(self.node, seen, time.time(), self.login))
+        if self.node not in core.inventory.nodes:
+            return  # it left the registry meanwhile, or now, with the last of its tasks; the fleet gives the link up
+        if self.login == OWN and self.sampling["gpus"] != "declared":
             self._engine.event(lambda: core.gpus_expected(self.node))
         self.on_inventory()
-        self._engine.event(lambda: core.node_state(self.node, NodeState.ONLINE))
+        self._state(NodeState.ONLINE)
+        self.tried.set()
         failpoint.reach("start.reconciled")
 
     def _welcomed(self, facts: Facts) -> None:
         core = self._engine.core
-        stranger = core.stranger(self.node, facts)
-        lost = core.adoptable(self.node, facts)
-        if stranger is not None and not lost:
-            self._why_closed = stranger
+        stranger = core.stranger(self.node, facts, self.login)
+        lost = core.adoptable(self.node, facts, self.login)
+        objection = self.objection(facts)
+        if objection is not None or (stranger is not None and not lost):
+            self._why_closed = objection or stranger or AGENT_CLOSED
             self._closed.set()
-        elif self._is_served_as_another(facts):
+        elif self.login == OWN and self._is_served_as_another(facts):
             self._closed.set()
         elif facts.version not in (self.driver.version, self._asked_to_retire):
             self._retire(facts.version)
         else:
             failpoint.reach("start.welcomed")
             if facts.login_fault:
-                log.warning("node %s: %s", self.node, facts.login_fault)
+                log.warning("node %s: %s", self.label, facts.login_fault)
             self.on_welcome(facts)
-            self._engine.event(lambda: core.node_state(self.node, NodeState.CONNECTING, None, facts))
+            self._state(NodeState.CONNECTING, None, facts)
             if lost:
                 self._have_adopted(facts, lost)
 
     def _have_adopted(self, facts: Facts, lost: list[Seen]) -> None:
         """Its state folder is another one, and what runs there may be alive: the agent is told what we know of it, and
         what it answers counts, not what it says before."""
-        log.warning("node %s: its agent has a new state folder and is told of %d attempts", self.node, len(lost))
+        log.warning("node %s: its agent has a new state folder and is told of %d attempts", self.label, len(lost))
         self._adopting, self._inventories_to_skip = facts, 1
         entries = [_as_lost(one) for one in lost]
         if self._transport is not None:
@@ -393,8 +513,8 @@ class Link:
         else:
             self._adopting = None
             core = self._engine.core
-            self._engine.event(lambda: core.adopted(self.node, facts, seen))
-            stranger = core.stranger(self.node, facts)
+            self._engine.event(lambda: core.adopted(self.node, facts, seen, self.login))
+            stranger = core.stranger(self.node, facts, self.login)
             if stranger is None:
                 self._reconcile(seen)
             else:
@@ -411,11 +531,18 @@ class Link:
 
     def _retire(self, version: str) -> None:
         # Asked once only: an agent that does not know the word goes on as it is, and is understood.
-        log.info("node %s: its agent is of version %s and is asked to end for ours", self.node, version)
+        log.info("node %s: its agent is of version %s and is asked to end for ours", self.label, version)
         self._asked_to_retire = version
         self._retire_by = time.monotonic() + RETIRE_S
         if self._transport is not None:
             self._transport.write(_encoded(wire.Retire(op="retire")))
+
+
+def _refusal(refused: agent_messages.Refused) -> Message:
+    code, said, folder = refused.code, refused.message, refused.folder
+    if folder:
+        return Message("agent_refuses_us_in", code=code, said=said, folder=folder)
+    return Message("agent_refuses_us", code=code, said=said)
 
 
 def _as_lost(seen: Seen) -> wire.Lost:

@@ -17,11 +17,13 @@ SLICE_S = 0.005
 """So long lines of one node are handled without a turn for others."""
 SHARE, BURST_S = 0.3, 0.1
 """Of the loop's time so much may be one node's for long, and so many seconds in a row: thousands of exits after a night
-without a master are heard at once."""
+without a master are heard at once. It is the processor's time: a machine that stops for seconds just then is no node's
+doing, and who is not read for long is taken for silent."""
 
 
 class PacedReader:
-    """`hear` gets each line. `limit`: the size cap of one, in bytes. `clock`: monotonic seconds."""
+    """`hear` gets each line. `limit`: the size cap of one, in bytes. `clock`: monotonic seconds; `work`: those
+    of the processor that were spent in this thread."""
 
     def __init__(
         self,
@@ -29,10 +31,12 @@ class PacedReader:
         hear: Callable[[bytes], None],
         limit: int,
         clock: Callable[[], float] = time.monotonic,
+        work: Callable[[], float] = time.thread_time,
     ) -> None:
         self._transport = transport
         self._hear = hear
         self._clock = clock
+        self._work = work
         self._decoder = LineDecoder(limit)
         self._lines: deque[bytes] = deque()
         self._busy, self._last = 0.0, clock()
@@ -54,6 +58,7 @@ class PacedReader:
     def _go_on(self) -> None:
         self._timer = None
         began = now = self._clock()
+        before = self._work()
         try:
             while self._lines and now < began + SLICE_S:
                 self._hear(self._lines.popleft())
@@ -61,7 +66,7 @@ class PacedReader:
         except BaseException:
             self._transport.abort()  # asyncio does it only where the data came just now
             raise
-        self._busy = max(0.0, self._busy - SHARE * (began - self._last)) + now - began
+        self._busy = max(0.0, self._busy - SHARE * (began - self._last)) + self._work() - before
         self._last = now
         self._pace(max(0.0, self._busy - BURST_S) / SHARE)
 

@@ -27,6 +27,11 @@ class Questions:
         self._numbers = itertools.count(1)
         self._open: dict[str, tuple[asyncio.Future[wire.Probed], int]] = {}
 
+    @property
+    def are_open(self) -> bool:
+        """Is an answer awaited?"""
+        return bool(self._open)
+
     async def ask(
         self,
         argv: Sequence[str],
@@ -82,7 +87,7 @@ class Questions:
                 )
             )
 
-    def break_off(self, why: str) -> None:
+    def break_off(self, why: Message) -> None:
         """The connection is gone, and with it the answers."""
         for future, _ in self._open.values():
             if not future.done():

@@ -4,10 +4,9 @@ Owns the keys of a node and what makes a registry wrong as a whole (two nodes of
 says; whether a node is there, and what it really has, is known elsewhere.
 """
 
-from __future__ import annotations
-
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +16,9 @@ from master import json_file
 from master.core.inventory import NodeSpec
 from master.mismatch import unknown_key
 from master.ownership import planted, user_name
+from master.ssh_accounts import ROOT, SshAccount, typed
 from wire.errors import BadRequestError, ConfigError
+from wire.pattern import Pattern
 
 MISSING_CURE = "`muster init` writes one with this machine in it; conf.json's `slaver_file` says where it lies"
 UNKNOWN_GPU = "GPU"
@@ -28,8 +29,8 @@ COMMENT = ("_", "#", "//")
 
 _NAME = re.compile(r"[^\s,/<>-](?:[^,/<>\n\r\t]{0,62}[^\s,/<>])?")
 _PLAIN = re.compile(r"[^\s-]\S*")
-_HOST_KEY = re.compile(r"SHA256:[A-Za-z0-9+/]{43}=?|(?:ssh|ecdsa|sk)-\S+ [A-Za-z0-9+/]+={0,2}(?: .*)?")
-_PROXY = re.compile(r"socks5h?://(?:[^@/\s]*@)?[^@/:\s]+:\d+")
+_HOST_KEY = Pattern(r"SHA256:[A-Za-z0-9+/]{43}=?|(?:ssh|ecdsa|sk)-\S+ [A-Za-z0-9+/]+={0,2}(?: .*)?")
+_PROXY = Pattern(r"socks5h?://(?:[^@/\s]*@)?[^@/:\s]+:\d+")
 
 Natural = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
 Positive = Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
@@ -41,7 +42,8 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """One entry of the registry. `gpu_memory`: MiB, one number a GPU. `cpus`, `slots`: None means what the machine has.
 
     `gpu_probe` `declared` means that the registry is believed and nothing is probed. `key_file` and `python` are
-    paths on the master and on the node.
+    paths on the master and on the node. `accounts`: over whose SSH the tasks of users run there, by the user's name, in
+    place of `user_name`; None: all run over that one.
     """
 
     name: str
@@ -61,6 +63,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     slots: Natural | None = None
     labels: dict[str, str] = {}
     schedulable: bool = True
+    accounts: dict[str, SshAccount] | None = None
 
     @property
     def gpu_models(self) -> tuple[str, ...]:
@@ -78,7 +81,23 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             cpus=self.cpus,
             slots=self.slots,
             schedulable=self.schedulable,
+            accounts=self._logins(),
         )
+
+    def _logins(self) -> tuple[tuple[str, str], ...] | None:
+        if not self.accounts:
+            return None
+        # Who works over the node's own account needs no agent but the node's.
+        own = {self.user_name: ""}
+        return tuple((owner, own.get(one.user_name, one.user_name)) for owner, one in self.accounts.items())
+
+    def with_accounts(self, of_lab: Mapping[str, SshAccount]) -> "NodeConfig":
+        """The entry with the accounts that users have on all nodes, where it does not say otherwise. An agent of root's
+        needs none, and what is not reached over SSH can have none."""
+        found = {**of_lab, **(self.accounts or {})}
+        if self.driver != "ssh" or self.user_name == ROOT or not found:
+            return self
+        return msgspec.structs.replace(self, accounts=found)
 
 
 def load_registry(path: Path) -> tuple[NodeConfig, ...]:
@@ -133,7 +152,9 @@ def check_keys(changes: dict[str, Any]) -> None:
 def _parse_entry(entry: Any, path: Path, label: str) -> NodeConfig:
     node = json_file.convert(_without_comments(entry), NodeConfig, path, label)
     _check(node, path, label)
-    return node
+    if node.accounts is None:
+        return node
+    return msgspec.structs.replace(node, accounts=typed(node.accounts, path, f"{label}.accounts".lstrip(".")))
 
 
 def _label(index: int, entry: Any) -> str:
@@ -171,5 +192,8 @@ def _check(node: NodeConfig, path: Path, label: str) -> None:
     if node.host_key is not None and not _HOST_KEY.fullmatch(node.host_key):
         allowed = "SHA256:… or a key as in a known_hosts file, without the host (ssh-ed25519 AAAA…)"
         raise wrong("host_key", node.host_key, allowed)
+    if node.accounts is not None and (node.driver != "ssh" or node.user_name == ROOT):
+        allowed = "none: they are for nodes that are reached by ssh as somebody who is not root"
+        raise wrong("accounts", sorted(node.accounts), allowed)
     if node.proxy is not None and not _PROXY.fullmatch(node.proxy):
         raise wrong("proxy", node.proxy, "socks5://[USER:PASSWORD@]HOST:PORT")

@@ -6,17 +6,14 @@ all, with its mode and owner. What an entry may hold is `registry`'s; who is tol
 
 from __future__ import annotations
 
-import fcntl
 import os
-import stat
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from master import json_file, json_text
+from master import json_file, json_text, replaced_file
 from master.nodes.registry import MISSING_CURE, NodeConfig, entries_of, parse_registry
 from wire.errors import BadRequestError, ConfigError, ConflictError, NotFoundError, StorageError
 from wire.message import Message, Several
@@ -24,10 +21,8 @@ from wire.message import Message, Several
 TURN = threading.Lock()
 """Held while the file is read or replaced *and* what it says is told, so that what is told last is what it says."""
 
-LOCK_S = 10.0
-"""How long another program may hold the file."""
-
-_LOOK_S = 0.02
+LOCK_S = replaced_file.LOCK_S
+"""How long whoever else has the turn may keep it."""
 
 Nodes = tuple[NodeConfig, ...]
 Told = Callable[[Nodes], None]
@@ -87,6 +82,31 @@ def remove(path: Path, name: str, *, check: Check = _nobody, told: Told = _nobod
     return _rewrite(path, change, check, told)
 
 
+def write(path: Path, change: replaced_file.Change, keep: Callable[[bytes], None], *, check: Check, told: Told) -> None:
+    """Put a whole registry in the place of the one that is there, be that right or wrong. `keep` is given what stood
+    there. Raises BadRequestError for what is no registry, and as `replaced_file.rewrite` does."""
+    found: list[Nodes] = []
+
+    def changed(before: bytes) -> bytes:
+        after = change(before)
+        found.append(typed(path, after, check))
+        return after
+
+    with _turn(path):
+        replaced_file.rewrite(path, changed, cure=MISSING_CURE, keep=keep)
+        told(found[0])
+
+
+def typed(path: Path, data: bytes, check: Check = _nobody) -> Nodes:
+    """What these bytes say as a registry. Raises BadRequestError for what is none."""
+    try:
+        nodes = parse_registry(entries_of(data, path), path)
+        check(nodes)
+    except ConfigError as error:
+        raise BadRequestError(str(error).removeprefix(f"{path}: ")) from None
+    return nodes
+
+
 def _one_line(entry: dict[str, Any]) -> str:
     return json_text.object_like("{}", 0, entry)
 
@@ -101,11 +121,11 @@ def _find(entries: list[Any], name: str) -> int:
 def _rewrite(path: Path, change: _Change, check: Check, told: Told) -> Nodes:
     path = Path(os.path.realpath(path))
     try:
-        with _turn(path), _alone(path):
+        with _turn(path), replaced_file.alone(path, MISSING_CURE):
             before = json_file.read_bytes(path, cure=MISSING_CURE)
             after, nodes = _changed(path, before, change, check)
             if after != before:
-                _replace(path, before, after)
+                replaced_file.replace(path, before, after)
             told(nodes)
             return nodes
     except OSError as error:
@@ -119,12 +139,7 @@ def _changed(path: Path, before: bytes, change: _Change, check: Check) -> tuple[
     parse_registry(entries, path)
     bom = json_file.BOM if before.startswith(json_file.BOM) else b""
     after = bom + change(before.removeprefix(bom).decode(), entries).encode()
-    try:
-        nodes = parse_registry(entries_of(after, path), path)
-        check(nodes)
-    except ConfigError as error:
-        raise BadRequestError(str(error).removeprefix(f"{path}: ")) from None
-    return after, nodes
+    return after, typed(path, after, check)
 
 
 @contextmanager
@@ -136,87 +151,3 @@ def _turn(path: Path) -> Iterator[None]:
         yield
     finally:
         TURN.release()
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """The lock of the file itself: none is left behind, and it works where the folder is on NFS."""
-    deadline = time.monotonic() + LOCK_S
-    while True:
-        fd = _open(path)
-        try:
-            if _try_lock(fd) and _is_still(path, fd):
-                yield
-                return
-        finally:
-            os.close(fd)
-        if time.monotonic() > deadline:
-            raise ConflictError(Message("registry_locked", path=str(path)))
-        time.sleep(_LOOK_S)
-
-
-def _open(path: Path) -> int:
-    try:
-        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file; {MISSING_CURE}") from None
-    except OSError:
-        # A file that nobody may write into can be replaced all the same, where its folder takes new files.
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-
-
-def _try_lock(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_still(path: Path, fd: int) -> bool:
-    """Whether who had the lock before us replaced the file: then ours is the lock of a file that is gone."""
-    with suppress(FileNotFoundError):
-        return os.path.samestat(path.stat(), os.fstat(fd))
-    return False
-
-
-def _replace(path: Path, before: bytes, after: bytes) -> None:
-    beside = path.with_name(f".{path.name}.new")
-    beside.unlink(missing_ok=True)
-    try:
-        _write(beside, path, after)
-        if path.read_bytes() != before:
-            raise ConflictError(Message("registry_changed", path=str(path)))
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-    _sync_folder(path.parent)
-
-
-def _write(draft: Path, path: Path, data: bytes) -> None:
-    like = path.stat()
-    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        _give_away(fd, like, path)
-        os.fchmod(fd, stat.S_IMODE(like.st_mode))
-        file.write(data)
-        file.flush()
-        os.fsync(fd)
-
-
-def _give_away(fd: int, like: os.stat_result, path: Path) -> None:
-    own = os.fstat(fd)
-    if (own.st_uid, own.st_gid) == (like.st_uid, like.st_gid):
-        return
-    try:
-        os.fchown(fd, like.st_uid, like.st_gid)
-    except PermissionError:
-        raise StorageError(Message("registry_not_ours", path=str(path), user=like.st_uid, group=like.st_gid)) from None
-
-
-def _sync_folder(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

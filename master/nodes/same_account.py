@@ -60,7 +60,17 @@ def company_of(facts: Facts, access: DesktopClient) -> str | None:
 
 def runs_as_us(facts: Facts) -> bool:
     """Do tasks of this agent run on the master's machine as the master's account, or as root?"""
-    return _owns_us(facts.uid) and (facts.machine, facts.boot_id) == _this_machine()
+    return _owns_us(facts.uid) and is_this_machine(facts)
+
+
+def is_this_machine(facts: Facts) -> bool:
+    """Does this agent run on the master's machine?"""
+    return is_this_run(facts.machine, facts.boot_id)
+
+
+def is_this_run(machine: str, boot_id: str) -> bool:
+    """Is it the master's machine, since it was started last?"""
+    return (machine, boot_id) == _this_machine()
 
 
 def keys_in_reach(nodes: Iterable[NodeConfig], access: DesktopClient) -> Message | None:
@@ -72,8 +82,11 @@ def keys_in_reach(nodes: Iterable[NodeConfig], access: DesktopClient) -> Message
 
 def let_in_from_outside(access: DesktopClient) -> list[str]:
     """The networks of other machines whose clients are not trusted with the master itself."""
-    if access.local_nodes == "allow":
-        return []
+    return [] if access.local_nodes == "allow" else of_other_machines(access)
+
+
+def of_other_machines(access: DesktopClient) -> list[str]:
+    """The networks of other machines whose clients come in."""
     return [network for network in access.networks if not _is_this_machine(network)]
 
 
@@ -81,7 +94,7 @@ def _our_account(node: NodeConfig) -> str | None:
     """The account that its tasks have on the master's machine, if that can do there what the master can."""
     if node.driver == "local":
         return user_name(os.geteuid())
-    if node.driver != "ssh" or node.proxy is not None or not _is_here(node.ip):
+    if node.driver != "ssh" or node.proxy is not None or not leads_here(node.ip):
         return None
     try:
         return node.user_name if _owns_us(pwd.getpwnam(node.user_name).pw_uid) else None
@@ -102,7 +115,7 @@ def _this_machine() -> tuple[str, str]:
         return "", boot_id
 
 
-def _is_here(name: str) -> bool:
+def leads_here(name: str) -> bool:
     """Whether who connects there comes to this machine. Addresses are taken however they are spelled (127.1, 0.0.0.0);
     of names only our own are known: no name server is asked, but the agent that answers is (`company_of`)."""
     try:

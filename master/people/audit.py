@@ -26,6 +26,7 @@ log = logging.getLogger("muster.audit")
 
 OK = "ok"
 WAIT_S = 0.1
+"""Seconds that a line of ids waits for more of them."""
 HELD = 64 << 10
 """Bytes, about, that are written without waiting longer."""
 WINDOW_S = 60.0
@@ -43,8 +44,8 @@ _MOST_RUNS = 1000
 class AuditEntry(msgspec.Struct, frozen=True):
     """A line of the audit log: `at` (seconds since the epoch), who (`user`, null where nobody knows) called from where
     (`from`, `via`) which `verb` about what (`target`: ids, a name or a path), and the `result`: `ok`, or the code of
-    the error. `left` means that he did not wait for it. `left_out`: so many calls that were refused, or could not be
-    written (`not_written`), have no line of their own."""
+    the error. `left` means that he did not wait for it. `task`: the task that called, with its token. `left_out`: so
+    many calls that were refused, or could not be written (`not_written`), have no line of their own."""
 
     at: float
     user: str | None
@@ -54,6 +55,7 @@ class AuditEntry(msgspec.Struct, frozen=True):
     target: str
     result: str
     left_out: int | UnsetType = UNSET
+    task: int | UnsetType = UNSET
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -84,7 +86,7 @@ class _Pending:
 
     __slots__ = ("after", "at", "first", "runs", "text", "who")
 
-    def __init__(self, at: float, who: tuple[str | None, str, str, str, str], target: int | str) -> None:
+    def __init__(self, at: float, who: tuple[str | None, str, str, str, str, int], target: int | str) -> None:
         self.at = at
         self.who = who
         self.runs: list[tuple[int, int]] = []
@@ -103,10 +105,11 @@ class _Pending:
 
     def entry(self) -> AuditEntry:
         """The line."""
-        user, address, via, verb, result = self.who
+        user, address, via, verb, result, task = self.who
         ids = [*self.runs, (self.first, self.after)] if self.after else []
         target = ", ".join(str(low) if low + 1 == after else f"{low}-{after - 1}" for low, after in ids)
-        return AuditEntry(round(self.at, 3), user, address, via, verb, _capped(target or self.text), result)
+        told = _capped(target or self.text)
+        return AuditEntry(round(self.at, 3), user, address, via, verb, told, result, task=task or UNSET)
 
 
 class AuditLog:
@@ -125,12 +128,16 @@ class AuditLog:
         self._lost = 0
         self._told = False
 
+    def stay(self) -> None:
+        """Write into the folder that is there now, whatever is put in its place. Raises OSError."""
+        self._file.stay()
+
     def record(
-        self, user: str | None, address: str, via: str, verb: str, target: int | str, *, result: str = OK
+        self, user: str | None, address: str, via: str, verb: str, target: int | str, *, result: str = OK, task: int = 0
     ) -> None:
         """Note a call that is over. `target`: an id, or ids, a name or a path as text; `result`: OK or the error's
-        code. Never raises, and never waits."""
-        who = (user, address, via, verb, result)
+        code; `task`: that called. Never raises, and never waits."""
+        who = (user, address, via, verb, result, task)
         lines = self._lines
         if lines and (last := lines[-1]).who == who and type(target) is int and last.after:
             if target == last.after:
@@ -141,8 +148,8 @@ class AuditLog:
         if result == OK or self._is_listed(origin(address)):
             lines.append(_Pending(self._clock(), who, target))
             self._size += _LINE + (0 if isinstance(target, int) else len(target))
-        if self._size > HELD:
-            self.flush()
+        if self._size > HELD or (lines and not lines[-1].after):
+            self.flush()  # before anybody is told: only ids wait, which a load of submits joins to a line
         elif self._next is None and lines:
             self._next = asyncio.get_running_loop().call_later(WAIT_S, self.flush)
 

@@ -25,8 +25,14 @@ class AuditFile:
     def __init__(self, folder: Path, size: int = BYTES) -> None:
         self.folder = folder
         self._most = size
+        self._above: int | None = None
         self._fd: int | None = None
         self._size = 0
+
+    def stay(self) -> None:
+        """Write from now on into what lies now above the folder, also where somebody moves that away and makes another
+        by its name: what is found there later may be somebody else's. Raises OSError."""
+        self._above = os.open(self.folder.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def write(self, data: bytes) -> None:
         """Append whole lines. Raises OSError; nothing of them is there then."""
@@ -45,7 +51,13 @@ class AuditFile:
         self._size += len(data)
 
     def close(self) -> None:
-        """Write no more for now."""
+        """Write no more."""
+        self._close_file()
+        if self._above is not None:
+            os.close(self._above)
+            self._above = None
+
+    def _close_file(self) -> None:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -53,11 +65,12 @@ class AuditFile:
     def _opened(self) -> int:
         """The file, also if somebody took it away meanwhile."""
         if self._fd is not None and not os.fstat(self._fd).st_nlink:
-            self.close()
+            self._close_file()
         if self._fd is None:
-            self.folder.mkdir(mode=0o700, exist_ok=True)  # not what it lies in, should that be elsewhere now
-            path = self.folder / NAME
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, MODE)
+            with suppress(FileExistsError):
+                os.mkdir(self._path(), 0o700, dir_fd=self._above)
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(self._path(NAME), flags, MODE, dir_fd=self._above)
             try:
                 os.fchmod(fd, MODE)
                 self._size = _whole(fd)
@@ -68,10 +81,15 @@ class AuditFile:
         return self._fd
 
     def _rotate(self) -> None:
-        self.close()
+        self._close_file()
+        at = {"src_dir_fd": self._above, "dst_dir_fd": self._above}
         for number in range(FILES - 2, -1, -1):
             with suppress(FileNotFoundError):
-                _numbered(self.folder, number).replace(_numbered(self.folder, number + 1))
+                os.replace(self._path(_numbered(number)), self._path(_numbered(number + 1)), **at)  # noqa: PTH105
+
+    def _path(self, name: str = "") -> str:
+        """From what lies above, where that is held."""
+        return os.path.join(self.folder if self._above is None else self.folder.name, name)  # noqa: PTH118
 
 
 def lines_backwards(folder: Path) -> Iterator[list[bytes]]:
@@ -81,7 +99,7 @@ def lines_backwards(folder: Path) -> Iterator[list[bytes]]:
         files: dict[tuple[int, int], tuple[int, int]] = {}
         for number in range(FILES + 1):  # one more: the oldest may be moved on while we open them
             with suppress(FileNotFoundError):
-                fd = os.open(_numbered(folder, number), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+                fd = os.open(folder / _numbered(number), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
                 stack.callback(os.close, fd)
                 info = os.fstat(fd)
                 files.setdefault((info.st_dev, info.st_ino), (fd, info.st_size))
@@ -101,8 +119,8 @@ def _blocks(fd: int, size: int) -> Iterator[list[bytes]]:
         yield [rest]
 
 
-def _numbered(folder: Path, number: int) -> Path:
-    return folder / (f"{NAME}.{number}" if number else NAME)
+def _numbered(number: int) -> str:
+    return f"{NAME}.{number}" if number else NAME
 
 
 def _whole(fd: int) -> int:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import OrderedDict
-from typing import NamedTuple
+
+import msgspec
 
 from master.config import Limits
 from master.netlink import origin
@@ -112,7 +113,7 @@ class _Counts:
         count.under_way = [began for began in count.under_way if now - began < UNDER_WAY_S]
 
 
-class _Keys(NamedTuple):
+class _Keys(msgspec.Struct, frozen=True):
     """Of an attempt, of a fixed size: names may be as long as a frame."""
 
     pair: bytes

@@ -11,7 +11,8 @@ import socket
 import ssl
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+
+import msgspec
 
 _SEQUENCE, _INTEGER, _OCTETS, _ENUMERATED = 0x30, 0x02, 0x04, 0x0A
 _BIND, _BOUND, _UNBIND, _EXTENDED, _EXTENDED_DONE = 0x60, 0x61, 0x42, 0x77, 0x78
@@ -31,7 +32,7 @@ class LdapError(Exception):
     """The server did not say whether the password is right; the text is why, for the log."""
 
 
-class Server(NamedTuple):
+class Server(msgspec.Struct, frozen=True):
     """Where to ask. `is_tls`: TLS is spoken from the first byte on, else it is begun by StartTLS; `context`: whom to
     believe."""
 

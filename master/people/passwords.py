@@ -16,7 +16,6 @@ import unicodedata
 from base64 import b64decode, b64encode
 from typing import NamedTuple
 
-from master.people.weak import is_easily_guessed
 from master.people.workers import Workers
 from wire.message import Message
 
@@ -116,6 +115,8 @@ def prepared(password: str) -> bytes:
 
 def weakness(password: str, name: str) -> Message | None:
     """Why this must not become the password of the user `name`; None if it may."""
+    from master.people.weak import is_easily_guessed  # noqa: PLC0415  (a start has no use for all that is guessed)
+
     secret = prepared(password)
     if len(secret) > MOST_BYTES:
         return Message("password_too_long", most=MOST_BYTES)

@@ -1,5 +1,5 @@
 """What the programs around the master come in with: those that only tell others what it says, such as the writer of
-metrics.
+metrics, and the console, which calls for whoever sits before it.
 
 They run as the master's own account, and would be its admins by the kernel's word. What each is allowed to do is
 little, so each begins with a token of its own, which outranks that word: made anew at each start of the master, kept
@@ -16,8 +16,8 @@ from typing import Literal
 
 from master.people import tokens
 
-Service = Literal["metrics"]
-NAMES: tuple[Service, ...] = ("metrics",)
+Service = Literal["metrics", "web"]
+NAMES: tuple[Service, ...] = ("metrics", "web")
 FOLDER = "services"
 """In `task_info`."""
 

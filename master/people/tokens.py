@@ -13,11 +13,13 @@ import secrets
 
 import msgspec
 
+from wire.pattern import Pattern
+
 SECRET_BYTES = 32
-_ID = re.compile(r"[A-Za-z0-9]{1,32}", re.ASCII)
-_SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_ID = Pattern(r"[A-Za-z0-9]{1,32}", re.ASCII)
+_SECRET = Pattern(r"[A-Za-z0-9_-]{43}", re.ASCII)
 """SECRET_BYTES in base64 as it stands in file names and addresses. It may hold `_`, so an id may not."""
-FIND = re.compile(r"mst_([A-Za-z0-9]{1,32})_[A-Za-z0-9_-]+", re.ASCII)
+FIND = Pattern(r"mst_([A-Za-z0-9]{1,32})_[A-Za-z0-9_-]+", re.ASCII)
 """A token in a text, whole or cut off; the group is its id."""
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 
+from wire.pattern import Pattern
+
 MOST_COST = 10
 """What is cheaper is tried first: three words, or one with a tail of seven signs."""
 _WORD, _ROW, _SIGN, _LETTER = 3, 1, 1, 3
@@ -19,7 +21,7 @@ _FEW_DIGITS = 15
 _LONGEST_LOOKED_AT = 200
 """Characters; what lies behind makes nothing weaker."""
 _BETWEEN = re.compile(r"[ ._-]")
-_REPEATED = re.compile(r"(.{2,}?)\1+", re.DOTALL)
+_REPEATED = Pattern(r"(.{2,}?)\1+", re.DOTALL)
 
 _ENGLISH = (
     "password passwort passwd passphrase passcode pass secret private login logon log signin welcome hello hi guest "

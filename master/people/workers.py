@@ -1,19 +1,19 @@
 """Threads for what would hold up the loop: hashing a password, asking a directory that may not answer.
 
 So many work at a time, so many more may wait, and whoever comes beyond is told so at once, for a queue without an end
-would be memory, and minutes, that anybody may ask for. The threads are daemons: they keep no master from ending.
+would be memory, and minutes, that anybody may ask for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
+from master.kept_threads import KeptThreads
 from wire.errors import LimitError
 from wire.message import Message
 
@@ -25,7 +25,7 @@ class Workers:
     which is told when to come again."""
 
     def __init__(self, name: str, *, threads: int, waiting: int, each_s: float) -> None:
-        self._name = name
+        self._threads = KeptThreads(name, threads)
         self._most = threads + waiting
         self._free = asyncio.Semaphore(threads)
         self._again_s = math.ceil(self._most * each_s / threads)
@@ -47,7 +47,7 @@ class Workers:
         future: asyncio.Future[T] = loop.create_future()
         try:
             self._check(self._most)
-            threading.Thread(target=self._call, args=(loop, future, work), name=self._name, daemon=True).start()
+            self._threads.begin(partial(self._call, loop, future, work))
         except BaseException:  # it was closed meanwhile, or no thread is to be had
             self._end()
             raise

@@ -26,7 +26,8 @@ from master.tls.policy import HANDSHAKE_S, SHUTDOWN_S, is_loopback
 from master.verbs.access import by_desktop_client
 from master.verbs.call import Calls
 from wire import desktop as desktop_wire
-from wire.errors import ConfigError, LimitError, ProtocolError, UnauthenticatedError
+from wire.errors import ConfigError, LimitError, MusterError, ProtocolError, UnauthenticatedError
+from wire.message import Message
 
 if TYPE_CHECKING:
     from master.ports.hub import Hub
@@ -41,9 +42,9 @@ HTTP = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64} +(/|\*|[A-Za-z][A-Za-z0-9+
 """How a request of HTTP begins. No frame of ours does."""
 AGENT = b'{"op":'
 """How the first line of an agent that dials in begins, and of whoever fetches what it needs."""
-NO_OBJECT = "not a JSON-RPC request: it does not begin with `{`; the connection is closed"
-PLAIN = "plain text is not accepted from other machines: this master speaks TLS (conf.json: tls)"
-DESKTOP_ONLY = "this port speaks the desktop client's dialect only (conf.json: desktop_client.ports)"
+NO_OBJECT = Message("no_object")
+PLAIN = Message("no_plain_text")
+DESKTOP_ONLY = Message("desktop_clients_only")
 NOT_DESKTOP = "conf.json's desktop_client.ports says that desktop clients have ports of their own"
 
 Speaks = Literal["both", "ours", "desktop"]
@@ -66,13 +67,14 @@ class Arrival(asyncio.Protocol):
         self._hub = hub
         self._speaks = speaks
         self._sock = sock
+        self._fd = sock.fileno()
         self._transport: asyncio.Transport | None = None
         self._opening: asyncio.Task[None] | None = None
         self._is_waiting = False
         self._is_plain = True
         self._is_silent = False
         self._is_over = False
-        self._refused: str | None = None
+        self._refused: Message | None = None
         self._head = b""
         # A known peer may send large frames from the beginning.
         self._limit = hub.limits.frame_unidentified if peer.user is None else hub.limits.frame
@@ -96,6 +98,8 @@ class Arrival(asyncio.Protocol):
         tells = self.port in self._hub.streams.subscribers and self._speaks != "ours"
         if tells and self._hub.desktop.may_come_from(self.peer.address):
             self._silence = self._loop.call_later(SILENT_S, self._said_nothing)
+        if self._hub.loop is not None and not self.peer.is_ours:
+            self._hub.loop.behind(self._fd)
         self._is_waiting = True
         self._loop.add_reader(self._sock, self._look)
         self._refused = self._hub.admit(self)
@@ -127,13 +131,13 @@ class Arrival(asyncio.Protocol):
             except ConfigError as error:
                 self.give_up(f"it speaks TLS, and there is no certificate: {error}")
 
-    def _refuse(self, why: str) -> None:
+    def _refuse(self, why: Message) -> None:
         with suppress(OSError):
             # What is left unread turns the close into a reset, which takes the answer away from its reader.
             said = self._sock.recv(self._limit)
             if said[:1] == b"{" and b"\n" in said:
                 self._sock.send(refusal(LimitError(why)))
-        self.give_up(why)
+        self.give_up(str(why))
 
     def _open(self, context: ssl.SSLContext | None) -> None:
         self._stop_waiting()
@@ -142,6 +146,7 @@ class Arrival(asyncio.Protocol):
         self._opening.add_done_callback(self._opened)
 
     async def _connect(self, context: ssl.SSLContext | None) -> None:
+        self.peer = await self._hub.looked_up(self.peer)
         await self._loop.connect_accepted_socket(
             lambda: self,
             self._sock,
@@ -198,7 +203,7 @@ class Arrival(asyncio.Protocol):
         if HTTP.match(self._head):
             self.cut("what it says looks like HTTP")
         elif b"\n" in self._head or len(self._head) > NO_FRAME or not self._head[:1].isalpha():
-            self._answer_and_close(refusal(ProtocolError(NO_OBJECT)), NO_OBJECT)
+            self._refuse_aloud(ProtocolError(NO_OBJECT))
 
     # -- what becomes of it -----------------------------------------------------------------------------------
 
@@ -207,7 +212,7 @@ class Arrival(asyncio.Protocol):
         if not self._hub.desktop.is_at(self.peer.address):
             return
         if self._refused is not None:
-            self.give_up(self._refused)
+            self.give_up(str(self._refused))
             return
         self._is_silent = True
         self._open(None)
@@ -221,11 +226,12 @@ class Arrival(asyncio.Protocol):
     def _become_one_of_ours(self) -> None:
         hub = self._hub
         if self._speaks == "desktop":
-            self._answer_and_close(refusal(ProtocolError(DESKTOP_ONLY)), DESKTOP_ONLY)
+            self._refuse_aloud(ProtocolError(DESKTOP_ONLY))
         elif self._is_plain and hub.tls is not None and hub.tls.is_on and not is_loopback(self.peer.address):
-            self._answer_and_close(refusal(UnauthenticatedError(PLAIN)), PLAIN)
+            self._refuse_aloud(UnauthenticatedError(PLAIN))
         elif hub.reports is not None and self._head.startswith(AGENT) and b"\n" in self._head:
             self._known()
+            self._come_forward()
             hub.places.leave(self)
             hub.connections.discard(self)
             self._is_over = True
@@ -236,7 +242,7 @@ class Arrival(asyncio.Protocol):
             # Who has not said who he is holds a place of those that have not.
             why = None if calls.caller.user is None else self.settle()
             if why is not None:
-                self._answer_and_close(refusal(LimitError(why)), why)
+                self._refuse_aloud(LimitError(why))
                 return
             session = Connection(
                 self,
@@ -257,9 +263,13 @@ class Arrival(asyncio.Protocol):
                 log.warning("a desktop client at %s was not let in: %s", self.peer.address, why)
             self.abort()
             return
-        calls = Calls(self._hub.door, by_desktop_client(self.peer.address, clients.user_at(self.peer.address)))
+        self._come_forward()
+        name = clients.user_at(self.peer.address)
+        calls = Calls(self._hub.door, by_desktop_client(self.peer.address, name))
         if calls.caller.user is None:
-            self.cut("its user may not come in any more")
+            self.cut(
+                f"it would be {name} (conf.json: desktop_client), who is no user that may come in (`muster users list`)"
+            )
             return
         self._hand_over(DesktopSession(self, calls, clients))
 
@@ -278,16 +288,25 @@ class Arrival(asyncio.Protocol):
             self._deadline.cancel()
             self._deadline = None
 
-    def _answer_and_close(self, frame: bytes, why: str) -> None:
+    def _refuse_aloud(self, error: MusterError) -> None:
+        """Tell what is wrong, and close."""
         self._is_over = True
-        self.transport.write(frame)
-        self.give_up(why)
+        self.transport.write(refusal(error))
+        self.give_up(str(error))
 
     # -- the entrance of a session ----------------------------------------------------------------------------
 
-    def settle(self) -> str | None:
+    def settle(self) -> Message | None:
         """We know who is there; why he cannot stay, if he cannot."""
-        return self._hub.places.settle(self)
+        why = self._hub.places.settle(self)
+        if why is None:
+            self._come_forward()
+        return why
+
+    def _come_forward(self) -> None:
+        """Strangers stand behind it from now on; or it is over."""
+        if self._hub.loop is not None:
+            self._hub.loop.before(self._fd)
 
     def hold(self, size: int) -> bool:
         """So many bytes are kept for it. False: that is too much, and it was given up."""
@@ -332,6 +351,7 @@ class Arrival(asyncio.Protocol):
     def left(self, session: Arrival | Connection | DesktopSession) -> None:
         """The connection is gone; `session` is what spoke over it at the end."""
         self._known()
+        self._come_forward()
         self._hub.places.leave(self)
         self._hub.connections.discard(session)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
+from typing import Protocol
 
 import msgspec
 
@@ -18,8 +20,10 @@ from master.core.agent_messages import EncodedSample
 from master.desktop.clients import DesktopClients
 from master.desktop.session import DesktopSession
 from master.engine import Engine
+from master.nodes.task_accounts import is_of_tasks
 from master.peer import Peer, identify
 from master.ports.arrival import AgentReception, Arrival, Speaks
+from master.ports.local_accounts import LocalAccounts
 from master.ports.places import PlaceLimits, Places
 from master.ports.rpc import Connection
 from master.ports.streams import NODES, TASKS, Streams
@@ -29,6 +33,7 @@ from master.tls.policy import Tls
 from master.verbs.access import Identify, by_kernel
 from master.verbs.call import Door
 from master.verbs.surroundings import Surroundings
+from wire.message import Message
 
 __all__ = ["NODES", "TASKS", "Connection", "Hub", "PortLimits"]
 
@@ -45,9 +50,26 @@ class PortLimits(msgspec.Struct, frozen=True):
     places: PlaceLimits
 
 
+class LoopTurns(Protocol):
+    """The loop that all of this runs in."""
+
+    def began(self) -> float:
+        """When this turn did, by its clock."""
+
+    def behind(self, fd: int) -> None:
+        """Hear this one after those whom we know."""
+
+    def before(self, fd: int) -> None:
+        """Hear it like all others."""
+
+    def is_alone(self) -> bool:
+        """Was one connection heard in this turn, and nothing else?"""
+
+
 class Hub:
     """All connections, and what they share. `desktop` says who may come in with the desktop client's dialect, `tls`
-    who must speak TLS, and `reports` receives agents that dial in; without one of these nobody may, or must."""
+    who must speak TLS, and `reports` receives agents that dial in; without one of these nobody may, or must.
+    `loop`: what there is to know of it, and whom it hears first."""
 
     def __init__(
         self,
@@ -58,6 +80,7 @@ class Hub:
         *,
         tls: Tls | None = None,
         reports: AgentReception | None = None,
+        loop: LoopTurns | None = None,
     ) -> None:
         self.engine = engine
         self.master = master
@@ -66,10 +89,17 @@ class Hub:
         self.reports = reports
         self.connections: set[Arrival | Connection | DesktopSession] = set()
         self.places = Places(limits.places)
+        self._accounts = LocalAccounts()
         self.door = Door(engine, master, Rates(master.config.limits))
+        self.loop = loop
+        if loop is not None:
+            self.door.turns.began = loop.began
+            engine.is_alone = loop.is_alone
         self.streams = Streams(engine, master, self.door.turns)
         access = desktop or DesktopClient(networks=())
         self._looks_again: asyncio.Handle | None = None
+        self._looks_once_more = False
+        self._to_look_at: list[Connection | DesktopSession] = []
         engine.core.people.listeners.append(self._people_changed)
         self.desktop = DesktopClients(self.door, access, frame=limits.frame, outbox=limits.outbox)
 
@@ -85,28 +115,49 @@ class Hub:
         else:
             Arrival(self, port_name, speaks, sock, peer).wait()
 
+    async def looked_up(self, peer: Peer) -> Peer:
+        """The same, with the account that he has on this machine where that lets him in."""
+        if self.master.config.local_users is None or not peer.is_here or peer.is_ours or peer.uid is None:
+            return peer
+        account = await self._accounts.person(peer.uid)
+        nodes = self.engine.core.inventory.nodes.values()
+        if account and is_of_tasks(account, self.master.fleet.configs.values(), nodes, self.engine.core.active()):
+            return peer
+        return msgspec.structs.replace(peer, account=account)
+
     def identify(self, peer: Peer) -> Identify:
         """Who somebody is who has shown nothing yet."""
         config = self.master.config
         return by_kernel(peer, local_users=config.local_users is not None, local_admin=config.local_admin)
 
     def _people_changed(self) -> None:
+        self._looks_once_more = True
         if self._looks_again is None:
             self._looks_again = asyncio.get_running_loop().call_soon(self._look_again)
 
     def _look_again(self) -> None:
-        """Whoever is nobody any more is cut off, also where he only listens."""
+        """Whoever is nobody any more is cut off, also where he only listens. With many connections that takes several
+        turns of the loop; what changes meanwhile is seen when all have been looked at."""
         self._looks_again = None
-        for connection in list(self.connections):
-            if not isinstance(connection, Arrival):
+        if not self._to_look_at:
+            self._looks_once_more = False
+            self._to_look_at = [one for one in self.connections if not isinstance(one, Arrival)]
+        end = self.door.turns.ends
+        while self._to_look_at:
+            connection = self._to_look_at.pop()
+            if connection in self.connections:
                 connection.look_again()
+            if time.monotonic() > end:
+                break
+        if self._to_look_at or self._looks_once_more:
+            self._looks_again = asyncio.get_running_loop().call_soon(self._look_again)
 
     def sample(self, node: str, sample: EncodedSample) -> None:
         """Pass a sample of a node on."""
         self.streams.sample(node, sample)
         self.desktop.sample(node, sample)
 
-    def admit(self, arrival: Arrival) -> str | None:
+    def admit(self, arrival: Arrival) -> Message | None:
         """A new connection; why there is no place for it, if there is none."""
         self.connections.add(arrival)
         return self.places.enter(arrival)

@@ -233,12 +233,14 @@ class Outlet:
 
     def _next_piece(self) -> bytes:
         """What is written at once: all there is, unless that is much."""
+        if len(self._out) == 1:
+            return self._out.pop()
         taken = size = 0
         for frame in self._out:
             taken += 1
             size += len(frame)
             if size >= PIECE:
                 break
-        data = self._out[0] if taken == 1 else b"".join(self._out[:taken])
+        data = b"".join(self._out[:taken])
         del self._out[:taken]
         return data

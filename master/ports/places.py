@@ -17,6 +17,7 @@ import msgspec
 
 from master.netlink import origin
 from master.peer import Peer
+from wire.message import Message
 
 KEPT = 8
 """One of so many places is kept, half of them for the user who runs the master, half for who has just come."""
@@ -61,10 +62,12 @@ class Places:
         self._strangers: dict[str, Account] = {}
         self._account_of: dict[Guest, Account] = {}
         self._held: dict[Guest, int] = {}
+        self._known = self._all_held = 0
+        """Of strangers: connections that have shown what they speak, and what is kept of all."""
 
     # -- coming and going -------------------------------------------------------------------------------------
 
-    def enter(self, guest: Guest) -> str | None:
+    def enter(self, guest: Guest) -> Message | None:
         """Take a place among those that have said nothing yet; the oldest of them may have to make room. Gives why it
         is not let in, if it is not; it is here all the same, until it leaves."""
         peer = guest.peer
@@ -76,20 +79,18 @@ class Places:
             self._give_up(next(iter(account.silent)), f"{why} (conf.json: limits.connections_unidentified)")
         return self._make_room(guest)
 
-    def settle(self, guest: Guest) -> str | None:
+    def settle(self, guest: Guest) -> Message | None:
         """It has shown what it speaks; gives why it cannot stay, if it cannot."""
         account = self._account_of.get(guest)
         if account is None:
             return None
         if account is not self._ours:
             if len(account.known) >= self.limits.known:
-                return (
-                    f"{guest.peer.address} has as many connections as conf.json allows one address "
-                    "(limits.connections_per_address): close some, or raise it"
-                )
-            if sum(len(one.known) for one in self._strangers.values()) >= self.limits.most - self._kept:
+                return Message("no_more_of_this_address", address=guest.peer.address)
+            if self._known >= self.limits.most - self._kept:
                 return self.full
         account.silent.pop(guest, None)
+        self._known += account is not self._ours and guest not in account.known
         account.known[guest] = None
         return None
 
@@ -99,8 +100,11 @@ class Places:
         if account is None:
             return
         account.silent.pop(guest, None)
+        self._known -= account is not self._ours and guest in account.known
         account.known.pop(guest, None)
-        account.held -= self._held.pop(guest, 0)
+        held = self._held.pop(guest, 0)
+        account.held -= held
+        self._all_held -= held
         if not (account.silent or account.known or account is self._ours):
             del self._strangers[_origin(guest.peer)]
 
@@ -112,7 +116,10 @@ class Places:
     @property
     def is_empty(self) -> bool:
         """Nobody has a place, nothing is held, and nothing is kept of anybody."""
-        return not (self._account_of or self._strangers or self._held or self._ours.silent or self._ours.known)
+        counted = self._known or self._all_held
+        return not (
+            counted or self._account_of or self._strangers or self._held or self._ours.silent or self._ours.known
+        )
 
     # -- bytes ------------------------------------------------------------------------------------------------
 
@@ -123,10 +130,10 @@ class Places:
         if account is None or account is self._ours or size == before:
             return True
         account.held += size - before
+        self._all_held += size - before
         self._held[guest] = size
         most = self.limits.held
-        all_held = sum(one.held for one in self._strangers.values())
-        if size < before or (account.held <= most and all_held <= ALL_HELD * most):
+        if size < before or (account.held <= most and self._all_held <= ALL_HELD * most):
             return True
         self._give_up(
             guest,
@@ -138,21 +145,18 @@ class Places:
     # -- room -------------------------------------------------------------------------------------------------
 
     @property
-    def full(self) -> str:
+    def full(self) -> Message:
         """What somebody is told for whom there is no place."""
-        return (
-            "the master has as many connections as conf.json and its number of open files allow (limits.connections: "
-            f"{self.limits.most} are in force): close some, or raise it"
-        )
+        return Message("no_more_connections", most=self.limits.most)
 
     @property
     def _kept(self) -> int:
         return max(1, self.limits.most // KEPT)
 
-    def _make_room(self, guest: Guest) -> str | None:
+    def _make_room(self, guest: Guest) -> Message | None:
         is_ours = guest.peer.is_ours
-        strangers = sum(len(one.silent) + len(one.known) for one in self._strangers.values())
-        total = strangers + len(self._ours.silent) + len(self._ours.known)
+        total = len(self._account_of)
+        strangers = total - len(self._ours.silent) - len(self._ours.known)
         if total <= self.limits.most and (is_ours or strangers <= self.limits.most - self._kept // 2):
             return None
         oldest = self._oldest_silent() or (next(iter(self._ours.silent)) if is_ours else guest)

@@ -25,8 +25,6 @@ from wire.errors import LimitError, MusterError, ProtocolError, UnauthenticatedE
 from wire.framing import FrameError, LineDecoder
 from wire.message import Message
 
-TURN_S = 0.02
-"""How long one connection's requests are handled before the others have a turn; what one request takes comes on top."""
 MOST_JOBS = 64
 """Requests of one connection that may be worked on elsewhere at the same time; further ones wait."""
 
@@ -42,7 +40,7 @@ class Entrance(Protocol):
     def hold(self, size: int) -> bool:
         """So many bytes are kept for it. False: that is too much, and it was closed."""
 
-    def settle(self) -> str | None:
+    def settle(self) -> Message | None:
         """We know who is there; why he cannot stay, if he cannot."""
 
     def left(self, session: Connection) -> None:
@@ -147,7 +145,13 @@ class Connection(asyncio.Protocol):
                 return
         self._waiting.extend(frames)
         if self._next_turn is None:
-            self._take_turn()
+            engine = self._streams.engine
+            holds = engine.hold()
+            try:
+                self._take_turn()
+            finally:
+                if holds:
+                    engine.let_go()
 
     def pause_writing(self) -> None:
         """The peer does not read: stop asking it for more."""
@@ -192,11 +196,11 @@ class Connection(asyncio.Protocol):
     # -- turns ------------------------------------------------------------------------------------------------
 
     def _take_turn(self) -> None:
-        """Handle what waits, in order, until others should have their turn or too much would lie unsent. Nothing more
-        is read meanwhile, so that what waits is never more than one reading of the socket. What can be answered at
-        once is sent at the end of the turn."""
+        """Handle what waits, in order, until others should have their turn or too much would lie unsent; one request in
+        each turn of the loop, however long that is. Nothing more is read meanwhile, so that what waits is never more
+        than one reading of the socket. What can be answered at once is sent at the end of the turn."""
         self._next_turn = None
-        end = time.monotonic() + TURN_S
+        end = self._streams.turns.ends
         self.outlet.gathers = True
         try:
             while self._waiting and not self._is_full():

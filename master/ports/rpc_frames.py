@@ -9,21 +9,40 @@ import msgspec
 from master.verbs.base import Pieces
 from wire.client import Request
 from wire.errors import MusterError, ProtocolError
-from wire.framing import FrameError, strict_loads
+from wire.framing import MAX_DEPTH, FrameError, strict_loads
 from wire.message import Message
 
 _encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Request).decode
 
 
 def parse(frame: bytes) -> Request:
     """The request that a line holds. Raises ProtocolError."""
-    try:
-        request = msgspec.convert(strict_loads(frame), Request)
-    except (FrameError, msgspec.ValidationError) as error:
-        raise ProtocolError(Message("no_request", said=str(error))) from None
+    request = _read_plainly(frame) or _read_strictly(frame)
     if request.jsonrpc != "2.0":
         raise ProtocolError(Message("no_jsonrpc", found=request.jsonrpc))
     return request
+
+
+def _read_plainly(frame: bytes) -> Request | None:
+    """The request, where it makes the very same line again, spaces aside: then no key stood twice in it, nothing was
+    out of range, and nothing was read otherwise than it was written. So it is mostly, and this takes half as long.
+    None for all else, be it good or bad."""
+    if frame.count(b"[") + frame.count(b"{") > MAX_DEPTH:
+        return None
+    try:
+        request = _decode(frame)
+        line = _encode(request)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return None
+    return request if line == frame or line.replace(b" ", b"") == frame.replace(b" ", b"") else None
+
+
+def _read_strictly(frame: bytes) -> Request:
+    try:
+        return msgspec.convert(strict_loads(frame), Request)
+    except (FrameError, msgspec.ValidationError) as error:
+        raise ProtocolError(Message("no_request", said=str(error))) from None
 
 
 def answer(request_id: int | str, result: Any) -> list[bytes]:

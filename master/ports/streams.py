@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from master.core.agent_messages import EncodedSample
 from master.core.task import Task
@@ -17,7 +17,7 @@ from master.ports.rpc_frames import notification
 from master.verbs.base import Told
 from master.verbs.surroundings import Surroundings
 from master.verbs.turns import Job, Turns, Work
-from master.views.nodes import node_view, without_people
+from master.views.nodes import node_view, sample_on_wall, without_people
 from master.views.sight import Sight
 from master.views.tasks import task_view
 
@@ -118,15 +118,12 @@ class Streams:
     def sample(self, node: str, sample: EncodedSample) -> None:
         """Pass a sample on; who cannot take it now misses it."""
         watchers = self.subscribers[NODES]
-        frames: dict[bool, bytes] = {}
+        frames: dict[Hashable, bytes] = {}
         for session in watchers:
-            hides = session.sight.hides_others
-            frame = frames.get(hides)
+            alike = _of_node(session.sight)
+            frame = frames.get(alike)
             if frame is None:
-                told = sample.told()
-                frames[hides] = frame = notification(
-                    "node.sample", {**(without_people(told) if hides else told), "node": node}
-                )
+                frames[alike] = frame = notification("node.sample", {**_sample(sample, session.sight), "node": node})
             session.send_if_free(frame)
 
     def task_update(self, task_id: int, sight: Sight) -> bytes:
@@ -176,7 +173,13 @@ class Streams:
 
 
 def _of_node(sight: Sight) -> Hashable:
-    return sight.hides_others
+    return sight.hides_others, sight.is_wall
+
+
+def _sample(sample: EncodedSample, sight: Sight) -> dict[str, Any]:
+    if sight.is_wall:
+        return sample_on_wall(sample.told())
+    return without_people(sample.told()) if sight.hides_others else sample.told()
 
 
 def _gone(_sight: Sight) -> Hashable:

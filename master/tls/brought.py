@@ -8,7 +8,6 @@ only ever read. cryptography and pyOpenSSL are loaded when there is a pair to lo
 from __future__ import annotations
 
 import os
-import re
 import ssl
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 from master.tls.files import write_secret
 from master.tls.shown import Shown, context_of
 from wire.message import Message
+from wire.pattern import Pattern
 from wire.pinning import fingerprint
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _OTHERS = 0o007
 _GROUP_AND_OTHERS = 0o077
-_HASHED = re.compile(r"[0-9a-f]{8}\.\d+")
+_HASHED = Pattern(r"[0-9a-f]{8}\.\d+")
 """How OpenSSL's folder of authorities calls each of them."""
 
 

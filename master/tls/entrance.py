@@ -10,12 +10,15 @@ import asyncio
 import errno
 import logging
 import socket
+import time
 from collections.abc import Callable
 
 log = logging.getLogger("muster.ports")
 
 TLS_HANDSHAKE = 0x16
 """The first byte of a TLS record that opens a connection; no frame of any dialect begins with it."""
+ACCEPTING_S = 0.005
+"""For so long, in one turn of the loop, whoever stands before a port is let in; the others in the next."""
 FULL_S = 1.0
 """How long nobody is accepted when descriptors or memory have run out."""
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -46,6 +49,7 @@ class Listener:
         self._loop.add_reader(sock, self._accept, sock)
 
     def _accept(self, sock: socket.socket) -> None:
+        end = time.monotonic() + ACCEPTING_S
         for _ in range(self._backlog):
             try:
                 connection, _ = sock.accept()
@@ -60,6 +64,8 @@ class Listener:
                 return
             connection.setblocking(False)  # noqa: FBT003  (the standard library's signature)
             self._receive(connection)
+            if time.monotonic() > end:
+                return
 
 
 async def listen(address: str, port: int, backlog: int, receive: Callable[[socket.socket], None]) -> Listener:

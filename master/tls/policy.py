@@ -17,11 +17,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from master.config import Config, TlsFiles
+from master.config import Config
 from master.tls.brought import Brought
 from master.tls.certificates import OwnCertificates
 from master.tls.own import Own
 from master.tls.shown import Shown
+from wire.console import TlsFiles
 from wire.errors import ConfigError
 from wire.message import Message
 from wire.pinning import fingerprint

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import ssl
 from datetime import datetime
-from typing import NamedTuple
+
+import msgspec
 
 
-class Shown(NamedTuple):
+class Shown(msgspec.Struct, frozen=True):
     """`authority`: PEM of what clients and agents pin. `ends`: when the first certificate of the chain does. `names`:
     for which hosts it is; none where clients look at no name."""
 

@@ -6,6 +6,7 @@ import msgspec
 
 from master.tls.policy import Told
 from master.views.messages import MessageView
+from master.views.sight import HIDDEN
 from wire.message import Message, sentence
 
 
@@ -39,7 +40,8 @@ class TlsInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 class About(msgspec.Struct, kw_only=True):
     """Which master this is, and what it was started with. Paths are absolute; `started_at` is in seconds since the
-    epoch; `registry_fault` tells why the registry, as it is now, is not followed, or is null."""
+    epoch; `registry_fault` tells why the registry, as it is now, is not followed, or is null; `console` is where
+    browsers find the console, null where conf.json wants none."""
 
     version: str
     pid: int
@@ -53,3 +55,21 @@ class About(msgspec.Struct, kw_only=True):
     desktop_ports: dict[str, int] | None
     registry_fault: str | None
     tls: TlsInfo
+    console: str | None = None
+
+
+def on_wall(about: About) -> About:
+    """What of it everybody may see who passes a screen: no path, no address, no way in."""
+    return msgspec.structs.replace(
+        about,
+        conf="",
+        task_info="",
+        root="",
+        visible_folders=[],
+        bind="",
+        ports={},
+        desktop_ports=None,
+        console=None,
+        registry_fault=None if about.registry_fault is None else HIDDEN,
+        tls=msgspec.structs.replace(about.tls, authority=None, problems=[]),
+    )

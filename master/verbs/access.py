@@ -20,7 +20,8 @@ from master.core.people import Kind, People, Role, Scope, Token, User
 from master.core.task import Task
 from master.files.owners import Who
 from master.netlink import origin
-from master.peer import Peer, person
+from master.peer import Peer
+from master.people.services import Service
 from master.views.sight import EVERYTHING, Sight
 from wire.errors import ForbiddenError, UnauthenticatedError
 from wire.message import Message
@@ -32,17 +33,28 @@ Whose = Literal["none", "any", "group", "own"]
 caller's own. Admins may use it on all."""
 Via = Literal["unknown", "owner", "local", "desktop", "token", "session", "task", "service"]
 """How somebody came in: nobody knows who it is; by the kernel's word the user who runs the master, or root; by the same
-word another user of its machine; with the desktop client; with a token of one of the kinds; as a program around the
-master, which is nobody's."""
+word another user of its machine; with the desktop client; with a token of one of the kinds; with that of a task; as a
+program around the master, which is nobody's."""
 
 _RANK: dict[Least, int] = {"anyone": -1, "viewer": 0, "user": 1, "admin": 2}
 ALL_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files", "account", "nodes", "admin"})
 USER_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files", "account"})
+SCOPES_OF: dict[Role, frozenset[Scope]] = {
+    "viewer": frozenset({"read", "files", "account"}),
+    "user": USER_SCOPES,
+    "admin": ALL_SCOPES,
+}
+"""What there is at all for somebody of the role: the scopes of the verbs that he may call."""
 DESKTOP_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files"})
 DESKTOP_NOUNS = frozenset({"task", "log", "env", "file", "subscribe"})
 """Whoever sits at any PC of the lab comes in with the desktop client, and there is no log-in."""
-SERVICE_NOUNS = frozenset({"task", "server", "subscribe"})
-_VIA: dict[Kind, Via] = {"token": "token", "session": "session", "task": "task"}
+SERVICE_NOUNS = {"metrics": frozenset({"task", "server", "subscribe"}), "web": frozenset({"server", "subscribe"})}
+"""The console tells live sessions what all see, and whatever else it asks for it asks for in somebody's name."""
+TASK_SCOPES: frozenset[Scope] = frozenset({"read", "submit"})
+"""Of the token that a task gets."""
+WALL_SCOPES: frozenset[Scope] = frozenset({"wall"})
+"""Of a screen that hangs where anybody passes: no part of what anybody may, and it goes with nothing else."""
+_VIA: dict[Kind, Via] = {"token": "token", "session": "session"}
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -54,7 +66,8 @@ class Caller(msgspec.Struct, frozen=True):
     `is_kept`: that is confined to nothing and ends with his wish only, or is a log-in. `until`: he is nobody from then
     on (seconds since the epoch). `groups`: the names of his groups; `mentored`: the names of those whose mentor he is.
     `whence`: whose failures to show who he is are counted together: the address's, on this machine the account's.
-    `is_root`: he is root, beside a master that is not: whoever may use sudo.
+    `is_root`: he is root, beside a master that is not: whoever may use sudo. `task`: the task that calls, 0: none does.
+    `is_relayed`: he sits before the console, which calls for him; where he is nobody he may yet show who he is.
     """
 
     address: str
@@ -73,6 +86,8 @@ class Caller(msgspec.Struct, frozen=True):
     is_kept: bool = True
     whence: str = ""
     is_root: bool = False
+    task: int = 0
+    is_relayed: bool = False
 
     @property
     def is_ours(self) -> bool:
@@ -82,6 +97,11 @@ class Caller(msgspec.Struct, frozen=True):
     def request_key(self, request_id: str) -> str:
         """Under what an answer to his request is remembered: nobody gets another's by guessing its id."""
         return request_id if self.is_ours or not self.user_id else f"{self.user_id}\n{request_id}"
+
+    @property
+    def is_wall(self) -> bool:
+        """Is it a screen on a wall?"""
+        return self.scopes == WALL_SCOPES
 
     @property
     def owns_all(self) -> bool:
@@ -111,7 +131,7 @@ def by_kernel(peer: Peer, *, local_users: bool = False, local_admin: Literal["ow
     """Who speaks JSON-RPC without having shown anything: the user who runs the master is its admin, on its own machine
     and without a log-in. `local_users`: its other users are the users of the same name. `local_admin`: root, where the
     master's account is shared: then who has that account is nobody in particular."""
-    account = person(peer.uid) if local_users else ""
+    account = peer.account if local_users else ""
     whence = whence_of(peer)
 
     def identify(people: People, now: float) -> Caller:
@@ -146,7 +166,7 @@ def whence_of(peer: Peer) -> str:
     return "here" if peer.uid is None else f"account {peer.uid} here"
 
 
-def by_token(token_id: str, address: str, whence: str = "") -> Identify:
+def by_token(token_id: str, address: str, whence: str = "", *, is_relayed: bool = False) -> Identify:
     """Who showed a token, which was looked at then: as long as it is there he is its user."""
 
     def identify(people: People, now: float) -> Caller:
@@ -154,15 +174,47 @@ def by_token(token_id: str, address: str, whence: str = "") -> Identify:
         user = None if token is None else people.users.get(token.user)
         if token is None or user is None or not token.opens(now) or not user.is_enabled(now):
             return Caller(address, counted_as=whence or origin(address), whence=whence)
-        return _as_user(people, user, address, _VIA[token.kind], token, whence=whence)
+        return _as_user(people, user, address, _VIA[token.kind], token, whence=whence, is_relayed=is_relayed)
 
     return identify
 
 
-def by_service(name: str, address: str) -> Identify:
+def by_service(name: Service, address: str) -> Identify:
     """A program around the master, which looks on and tells others."""
-    caller = Caller(address, name, "viewer", frozenset({"read"}), "service", SERVICE_NOUNS, counted_as=name)
+    caller = Caller(address, name, "viewer", frozenset({"read"}), "service", SERVICE_NOUNS[name], counted_as=name)
     return lambda _people, _now: caller
+
+
+def by_relay(address: str) -> Identify:
+    """Somebody before the console, at this address, who has not shown yet who he is."""
+    caller = Caller(address, counted_as=origin(address), is_relayed=True)
+    return lambda _people, _now: caller
+
+
+def by_task(launch_id: str, holder: Callable[[str], Task | None], address: str, whence: str = "") -> Identify:
+    """A task that showed the token of its attempt, for as long as `holder` gives it. It may what any user may with his
+    own tasks, in its owner's name, and nothing of what makes an admin or a mentor of him."""
+
+    def identify(people: People, now: float) -> Caller:
+        task = holder(launch_id)
+        user = None if task is None else people.named(task.owner)
+        if task is None or (user is not None and not user.is_enabled(now)):
+            return Caller(address, counted_as=whence or origin(address), whence=whence)
+        return Caller(
+            address,
+            task.owner,
+            "viewer" if user is not None and user.role == "viewer" else "user",
+            TASK_SCOPES,
+            "task",
+            counted_as=task.owner,
+            user_id=0 if user is None else user.id,
+            until=_until(user),
+            is_kept=False,
+            whence=whence,
+            task=task.id,
+        )
+
+    return identify
 
 
 def by_desktop_client(address: str, name: str) -> Identify:
@@ -171,7 +223,8 @@ def by_desktop_client(address: str, name: str) -> Identify:
 
     def identify(people: People, now: float) -> Caller:
         user = people.named(name)
-        if user is not None and not user.is_enabled(now):
+        # Once there are users a name alone is nobody: of who was removed there is nothing left that could be disabled.
+        if people.is_shared if user is None else not user.is_enabled(now):
             return Caller(address, counted_as=origin(address))
         return Caller(
             address,
@@ -192,28 +245,43 @@ def by_desktop_client(address: str, name: str) -> Identify:
 
 
 def _as_user(
-    people: People, user: User, address: str, via: Via, token: Token | None = None, *, whence: str = ""
+    people: People,
+    user: User,
+    address: str,
+    via: Via,
+    token: Token | None = None,
+    *,
+    whence: str = "",
+    is_relayed: bool = False,
 ) -> Caller:
-    scopes = ALL_SCOPES if user.role == "admin" else USER_SCOPES
+    scopes = SCOPES_OF[user.role]
     until = _until(user)
+    is_wall = token is not None and token.scopes == WALL_SCOPES
+    if token is not None and token.scopes is not None:
+        scopes = WALL_SCOPES if is_wall else scopes & token.scopes
     if token is not None:
-        scopes = scopes if token.scopes is None else scopes & token.scopes
-        until = min(until, inf if token.expires_at is None else token.expires_at)
+        until = min(until, token.ends_at)
     return Caller(
         address,
         user.name,
-        user.role,
+        "viewer" if is_wall else user.role,
         scopes,
         via,
         counted_as=user.name,
         user_id=user.id,
         token="" if token is None else token.id,
         until=until,
-        groups=people.groups_of(user),
-        mentored=people.mentored_by(user),
-        is_kept=token is None or token.kind == "session" or (token.scopes is None and token.expires_at is None),
+        groups=frozenset() if is_wall else people.groups_of(user),
+        mentored=frozenset() if is_wall else people.mentored_by(user),
+        is_kept=token is None or _is_log_in(token) or (token.scopes is None and token.expires_at is None),
         whence=whence,
+        is_relayed=is_relayed,
     )
+
+
+def _is_log_in(token: Token) -> bool:
+    """Did he show a password for it? What was made of a token is worth no more than that one."""
+    return token.kind == "session" and not token.parent
 
 
 def _until(user: User | None) -> float:
@@ -224,6 +292,8 @@ def sight_of(caller: Caller, people: People, privacy: Privacy) -> Sight:
     """What he is shown of others' tasks."""
     if not people.is_shared:
         return EVERYTHING
+    if caller.is_wall:
+        return Sight(is_own=privacy == "own", is_wall=True)
     return Sight(caller.user, caller.mentored, is_admin=caller.owns_all, is_own=privacy == "own")
 
 
@@ -233,27 +303,38 @@ def check_known(caller: Caller, people: People) -> None:
         raise UnauthenticatedError(Message("log_in_first") if people.is_shared else Message("no_log_ins"))
 
 
-def check_still(identify: Identify, people: People, verb: str, role: Least, scope: Scope) -> Caller:
+def check_still(
+    identify: Identify, people: People, verb: str, role: Least, scope: Scope, *, on_wall: bool = False
+) -> Caller:
     """Who he is now, for a call that had to wait: people may have changed since. Raises what `check_known` and
     `check_call` do."""
     caller = identify(people, time.time())
     check_known(caller, people)
-    check_call(caller, verb, role, scope)
+    check_call(caller, verb, role, scope, on_wall=on_wall)
     return caller
 
 
-def check_call(caller: Caller, verb: str, role: Least, scope: Scope) -> None:
-    """Raise ForbiddenError unless the caller may call the verb at all, which needs this role and this scope."""
+def check_call(caller: Caller, verb: str, role: Least, scope: Scope, *, on_wall: bool = False) -> None:
+    """Raise ForbiddenError unless the caller may call the verb at all, which needs this role and this scope; `on_wall`:
+    or that he is a screen on a wall."""
     if _RANK[caller.role] < _RANK[role]:
         raise ForbiddenError(Message("needs_role", verb=verb, role=role, user=caller.user, has=caller.role))
-    if scope not in caller.scopes:
+    if scope not in caller.scopes and not (on_wall and caller.is_wall):
         scopes = tuple(sorted(caller.scopes))
         raise ForbiddenError(Message("needs_scope", verb=verb, scope=scope, user=caller.user, scopes=scopes))
     if caller.nouns is not None and verb.partition(".")[0] not in caller.nouns:
         raise ForbiddenError(Message("not_your_verb", verb=verb, user=caller.user, nouns=tuple(sorted(caller.nouns))))
 
 
+def check_token_given(caller: Caller, token: str) -> None:
+    """Raise ForbiddenError where a task would get a token, if it gets one, to do what the caller may not."""
+    if token and not caller.scopes >= TASK_SCOPES:
+        raise ForbiddenError(Message("token_for_more", scopes=tuple(sorted(caller.scopes))))
+
+
 def check_owner(caller: Caller, verb: str, whose: Whose, task: Task) -> None:
     """Raise ForbiddenError unless the verb, which is for such tasks, may be used on this one."""
-    if not (caller.looks_after(task) if whose == "group" else caller.owns(task)):
+    if whose == "group" and not caller.looks_after(task):
+        raise ForbiddenError(Message("not_in_your_care", id=task.id, owner=task.owner, verb=verb))
+    if whose != "group" and not caller.owns(task):
         raise ForbiddenError(Message("not_your_task", id=task.id, owner=task.owner, verb=verb))

@@ -185,14 +185,18 @@ def or_after(
 
 
 def named(spec: Spec) -> list[int]:
-    """The predecessors that a submit names."""
-    return [after.id for after in spec.after] if spec.after else []
+    """The single predecessors that a submit names."""
+    return [after.id for after in spec.after if not after.array] if spec.after else []
 
 
 def named_in_changes(params: Edit) -> list[int]:
     """The predecessors that an edit names, of which nothing was checked yet."""
     after = params.changes.get("after")
-    ids = [one.get("id") for one in after if isinstance(one, dict)] if isinstance(after, list) else []
+    ids = (
+        [one.get("id") for one in after if isinstance(one, dict) and not one.get("array")]
+        if isinstance(after, list)
+        else []
+    )
     return [task_id for task_id in ids if type(task_id) is int]
 
 

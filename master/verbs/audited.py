@@ -4,10 +4,12 @@ given: no command, no variable, no content, no secret. Of which calls, the door 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from master.people.audit import AuditLog
 from master.verbs.access import Caller
+from master.verbs.settings import SettingView
 from master.verbs.submit import Batch, Submitted
 from master.verbs.tasks import Cancelled
 from master.verbs.user_tokens import Revoked, TokenMade
@@ -22,29 +24,33 @@ _MOST_TOLD = 1000
 """Of a list of names or ids; a line has room for few."""
 
 
-def note(
+def note(  # noqa: PLR0917  (the engine calls a partial of it, with what failed)
     audit: AuditLog,
     caller: Caller,
     name: str,
     params: dict[str, Any],
     result: Any,
-    *,
+    knows: Callable[[str], object] = str,
     error: BaseException | None = None,
 ) -> None:
     """Tell of a call that is over. An error that is none of ours is a caller who did not wait (CancelledError), or a
-    defect."""
+    defect. `knows`: gives something for the name of a user that there is."""
+    if error is None and isinstance(result, Submitted) and not caller.is_root:  # by far the most
+        audit.record(caller.user, caller.address, caller.via, name, result.id, task=caller.task)
+        return
+    by, task = (caller.user, caller.address, caller.via), caller.task
     if error is not None:
-        audit.record(caller.user, caller.address, caller.via, name, about(name, params, None), result=code_of(error))
+        audit.record(*by, name, about(name, params, None, knows), result=code_of(error), task=task)
     elif caller.is_root and isinstance(result, Submitted | Batch) and params.get("as") is not None:
-        filed = result.id if isinstance(result, Submitted) else about(name, params, result)
+        filed = result.id if isinstance(result, Submitted) else about(name, params, result, knows)
         told = f"{filed} as {params['as']}"
-        audit.record(caller.user, caller.address, caller.via, name, told)
-    elif isinstance(result, Submitted):  # by far the most
-        audit.record(caller.user, caller.address, caller.via, name, result.id)
+        audit.record(*by, name, told, task=task)
+    elif isinstance(result, Submitted):
+        audit.record(*by, name, result.id, task=task)
     elif isinstance(result, Cancelled):
         _note_cancelled(audit, caller, name, result)
     elif not params.get("dry_run"):
-        audit.record(caller.user, caller.address, caller.via, name, about(name, params, result))
+        audit.record(*by, name, about(name, params, result, knows), task=task)
 
 
 def code_of(error: BaseException) -> str:
@@ -54,7 +60,7 @@ def code_of(error: BaseException) -> str:
     return MusterError.code if isinstance(error, Exception) else "left"
 
 
-def about(verb: str, params: dict[str, Any], result: Any) -> int | str:
+def about(verb: str, params: dict[str, Any], result: Any, knows: Callable[[str], object] = str) -> int | str:
     """What a call is about, from what it was given, before anybody looked at it, and from what came of it."""
     task_id = params.get("id")
     if type(task_id) is int:
@@ -68,18 +74,22 @@ def about(verb: str, params: dict[str, Any], result: Any) -> int | str:
         return f"{result.user} {result.id}"
     if isinstance(result, Revoked):
         return names_in_short(result.ids[:_MOST_TOLD])
-    return _named(verb, params)
+    if isinstance(result, SettingView):
+        return f"{result.name} = {'none' if result.value is None else result.value}"
+    return _named(verb, params, knows)
 
 
-def _named(verb: str, params: dict[str, Any]) -> str:
+def _named(verb: str, params: dict[str, Any], knows: Callable[[str], object]) -> str:
     for key in _NAMES:
         value = params.get(key)
         if isinstance(value, dict):
             value = value.get("name")
         if isinstance(value, str) and value:
-            if verb.startswith("auth.") and not _USER.fullmatch(value):
+            if verb.startswith("auth.") and not (_USER.fullmatch(value) and knows(value)):
                 return ""  # who logs in in a hurry types his password there
-            to = params.get("to")
+            to, account = params.get("to"), params.get("account")
+            if verb == "node.lost" and isinstance(account, str):
+                return f"{account}@{value}"
             return f"{value} -> {to}" if isinstance(to, str) else value
     for key in _LISTS:
         value = params.get(key)
@@ -97,9 +107,9 @@ def _note_cancelled(audit: AuditLog, caller: Caller, name: str, result: Cancelle
         by_code.setdefault(code, []).append(task_id)
     by = caller.user, caller.address, caller.via
     if done := [*result.cancelled, *result.signalled]:
-        audit.record(*by, name, _ids(done))
+        audit.record(*by, name, _ids(done), task=caller.task)
     for code, ids in by_code.items():
-        audit.record(*by, name, _ids(ids), result=code)
+        audit.record(*by, name, _ids(ids), result=code, task=caller.task)
 
 
 def _ids(ids: list[int]) -> int | str:

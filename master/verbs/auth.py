@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import ipaddress
 import secrets
 import time
 from collections.abc import Awaitable
@@ -16,13 +17,20 @@ from msgspec import Meta
 from master.core.people import Role, Scope, Token, User
 from master.people import tokens
 from master.people.passwords import weakness
-from master.verbs.access import Caller, Via, by_service, by_token
+from master.verbs.access import WALL_SCOPES, Caller, Via, by_relay, by_service, by_task, by_token
 from master.verbs.base import Context, Done, Nothing
-from wire.errors import BadRequestError, ConflictError, UnauthenticatedError
+from master.verbs.quotas import AccountView, account_view
+from wire.errors import BadRequestError, ConflictError, ForbiddenError, UnauthenticatedError
 from wire.message import Message
 
 SESSION_S = 30 * 86400.0
 """For so long a log-in lasts."""
+SCREEN_S = 400 * 86400.0
+"""That of a screen on a wall: no browser keeps a cookie for longer."""
+IDLE_S = 12 * 3600.0
+"""A browser's ends after so long without use."""
+NOTED_S = 3600.0
+"""That it is used is noted so often."""
 DAY_S = 86400.0
 LINK_S = 3 * 86400.0
 """For so long a link works that lets somebody choose his password."""
@@ -54,10 +62,22 @@ class Redeem(msgspec.Struct, forbid_unknown_fields=True):
     label: Label = ""
 
 
+class Relay(msgspec.Struct, forbid_unknown_fields=True):
+    """auth.relay: the address that somebody comes `from`."""
+
+    origin: Annotated[str, Meta(max_length=64, examples=["192.168.36.20"])] = msgspec.field(name="from")
+
+
+class BeginSession(msgspec.Struct, forbid_unknown_fields=True):
+    """auth.session: `label`: in which browser, for the list of log-ins."""
+
+    label: Label = ""
+
+
 class Who(msgspec.Struct, frozen=True):
     """Who somebody is: his name (`user`, null: nobody knows), his `role`, the `scopes` that he is confined to, how he
     came in (`via`), and his groups. `until`: he is nobody from then on (seconds since the epoch, null: no end).
-    `is_shared`: whether users were ever added."""
+    `is_shared`: whether users were ever added. `quotas`: what bounds his tasks, and how much of it is in use."""
 
     user: str | None
     display: str
@@ -67,6 +87,7 @@ class Who(msgspec.Struct, frozen=True):
     groups: list[str]
     until: float | None
     is_shared: bool
+    quotas: list[AccountView]
 
 
 class LoggedIn(msgspec.Struct, frozen=True):
@@ -97,8 +118,9 @@ async def confirm_password(context: Context, name: str, password: str, user: Use
     try:
         checked = await context.master.passwords.check(password, kept or None)
         is_right = checked.ok
-        if not kept and (directory := context.master.directory) is not None:
-            is_right = await directory.check(name, password)
+        if not is_right and (directory := context.master.directory) is not None:
+            # Not believed of who has a password here, but asked: else its time, or its silence, would tell who has one.
+            is_right = await directory.check(name, password) and not kept
     except BaseException:
         guesses.let_go(name, address, time.monotonic())
         raise
@@ -119,8 +141,11 @@ def token(context: Context, params: Shown) -> Who:
     if parsed is None:
         raise UnauthenticatedError(Message("no_such_token"))
     service = context.master.services.of(parsed)
-    if service is not None and context.become is not None:
+    if service is not None and context.become is not None and not context.caller.is_relayed:
         return who(context, context.become(by_service(service, address)))
+    launch_id = context.master.task_tokens.launch_of(parsed)
+    if launch_id is not None and context.master.task_tokens.is_of(parsed, launch_id):
+        return who(context, _become_task(context, launch_id))
     found = people.tokens.get(parsed.id)
     # What is right comes in, however many have failed from there: nobody guesses 256 bits, and nobody shall keep the
     # programs of others out.
@@ -131,9 +156,33 @@ def token(context: Context, params: Shown) -> Who:
         raise UnauthenticatedError(Message("no_such_token"))
     caller = _become(context, found)
     day = int(context.now // DAY_S)
-    if found.used_on != day:
-        context.change(lambda: people.use_token(found, day), grows=False)
+    is_noted = found.idle_s is None or context.now - found.seen_at < NOTED_S
+    if found.used_on != day or not is_noted:
+        context.change(lambda: people.use_token(found, day, context.now), grows=False)
     return who(context, caller)
+
+
+def relay(context: Context, params: Relay) -> Done:
+    """Call for somebody else from now on, over this connection, who is to show who he is: for the console alone."""
+    caller = context.caller
+    if caller.via != "service" or caller.user != "web" or context.become is None:
+        raise ForbiddenError(Message("relay_for_console"))
+    try:
+        address = str(ipaddress.ip_address(params.origin))
+    except ValueError:
+        raise BadRequestError(Message("no_address", said=params.origin)) from None
+    context.become(by_relay(address))
+    return Done()
+
+
+def session(context: Context, params: BeginSession) -> LoggedIn:
+    """Begin a browser's log-in with the token that was shown: it may do what that one may, and ends with it."""
+    caller = context.caller
+    shown = context.core.people.tokens.get(caller.token)
+    if not caller.is_relayed or shown is None or shown.parent:
+        raise ConflictError(Message("session_of_token"))
+    user = context.core.people.users[shown.user]
+    return _begin_session(context, user, params.label, shown)
 
 
 def redeem(context: Context, params: Redeem) -> Awaitable[LoggedIn]:
@@ -182,6 +231,7 @@ def who(context: Context, caller: Caller) -> Who:
         groups=sorted(caller.groups),
         until=None if caller.until == float("inf") else caller.until,
         is_shared=context.core.people.is_shared,
+        quotas=[] if user is None else [account_view(one) for one in context.core.quotas.accounts_of(user)],
     )
 
 
@@ -211,9 +261,17 @@ def sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _begin_session(context: Context, user: User, label: str) -> LoggedIn:
-    until = time.time() + SESSION_S
-    text, kept = new_token(context, user, kind="session", label=label, expires_at=until)
+def _begin_session(context: Context, user: User, label: str, shown: Token | None = None) -> LoggedIn:
+    """`shown`: the token that it is made of, which it outlives in nothing."""
+    is_screen = shown is not None and shown.scopes == WALL_SCOPES
+    until = time.time() + (SCREEN_S if is_screen else SESSION_S)
+    fields: dict[str, Any] = {}
+    if context.caller.is_relayed and not is_screen:  # nobody touches a screen
+        fields = {"idle_s": IDLE_S, "seen_at": context.now}
+    if shown is not None:
+        until = min(until, shown.ends_at)
+        fields |= {"parent": shown.id, "scopes": shown.scopes}
+    text, kept = new_token(context, user, kind="session", label=label, expires_at=until, **fields)
     caller = _become(context, kept)
     return LoggedIn(user=user.name, role=caller.role, id=kept.id, token=text, until=caller.until)
 
@@ -225,7 +283,18 @@ def _become(context: Context, kept: Token) -> Caller:
     user = context.core.people.users[kept.user]
     if not kept.opens(context.now) or not user.is_enabled(context.now):
         raise UnauthenticatedError(Message("no_such_token"))
-    return context.become(by_token(kept.id, context.caller.address, context.caller.whence))
+    caller = context.caller
+    return context.become(by_token(kept.id, caller.address, caller.whence, is_relayed=caller.is_relayed))
+
+
+def _become_task(context: Context, launch_id: str) -> Caller:
+    """Likewise, for the token of an attempt."""
+    if context.become is None:
+        raise RuntimeError("a call without a connection shows nobody who he is")
+    identify = by_task(launch_id, context.core.token_holder, context.caller.address, context.caller.whence)
+    if identify(context.core.people, context.now).user is None:
+        raise UnauthenticatedError(Message("task_token_over"))
+    return context.become(identify)
 
 
 def _whence(context: Context) -> str:

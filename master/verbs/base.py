@@ -48,14 +48,15 @@ class PushChannel(Protocol):
 class Context(msgspec.Struct, frozen=True):
     """One call: who calls, and what may be used to answer.
 
-    `now`: seconds since the epoch. `sight`: what the caller sees of others' tasks. `past`: how tasks ended that the
-    call names and the core does not hold any more. `channel`: the connection that `subscribe` begins to tell. `once`:
-    the request's id and parameters, where it may be sent again under this id. `become`: the caller has shown who he is,
-    and is that one from now on. `still`: who he is now, or raises if he may not call this verb any more; asked where
-    people changed since `seen`, their version.
+    `core`: the state; changed only through `change`. `now`: seconds since the epoch. `sight`: what the caller sees of
+    others' tasks. `past`: how tasks ended that the call names and the core does not hold any more. `channel`: the
+    connection that `subscribe` begins to tell. `once`: the request's id and parameters, where it may be sent again
+    under this id. `become`: the caller has shown who he is, and is that one from now on. `still`: who he is now, or
+    raises if he may not call this verb any more; asked where people changed since `seen`, their version.
     """
 
     engine: Engine
+    core: Core
     master: Surroundings
     caller: Caller
     now: float
@@ -71,7 +72,7 @@ class Context(msgspec.Struct, frozen=True):
         """Let the core change something, see `Engine.client_change`; `change` gives the answer, which is remembered
         with what changed if the request has an id. Raises StoreUnavailableError while the disk takes no writes, and
         what the door raises for whoever lost his right while the call waited for something."""
-        once, core = self.once, self.engine.core
+        once, core = self.once, self.core
         self.caller_now()
         if once is None:
             return self.engine.client_change(change, grows=grows)
@@ -85,18 +86,13 @@ class Context(msgspec.Struct, frozen=True):
 
     def view(self, task: Task) -> TaskView:
         """The task as the caller sees it."""
-        return task_view(self.engine.core, task, self.sight)
+        return task_view(self.core, task, self.sight)
 
     def caller_now(self) -> Caller:
         """The caller as he is now, for a verb that waited. Raises what the door does where he may not call it."""
-        if self.still is None or self.seen == self.engine.core.people.version:
+        if self.still is None or self.seen == self.core.people.version:
             return self.caller
         return self.still()
-
-    @property
-    def core(self) -> Core:
-        """The state; changed only through `change`."""
-        return self.engine.core
 
     @property
     def user(self) -> str:
@@ -110,6 +106,7 @@ class Verb(msgspec.Struct, frozen=True):
     `result`: the type of what is answered. `role`: the least that may call it. `rate`: what its calls are counted as,
     with a cap in `limits`. `repeatable`: to ask twice, without a `request_id`, does no more than to ask once. `quiet`:
     it changes nothing, or only a part of something, or tells the audit log by itself: its calls are not written there.
+    `on_wall`: a screen on a wall may call it, too, which sees in its answer what is for everybody.
     """
 
     params: type[msgspec.Struct]
@@ -121,6 +118,7 @@ class Verb(msgspec.Struct, frozen=True):
     rate: Literal["", "auth", "env"] = ""
     repeatable: bool = False
     quiet: bool = False
+    on_wall: bool = False
 
     @property
     def is_audited(self) -> bool:

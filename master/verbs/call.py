@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from functools import partial
+from functools import cache, partial
 from math import inf
 from types import GeneratorType
 from typing import Any, NamedTuple
@@ -24,7 +24,6 @@ from master.core.task import Task
 from master.engine import Engine
 from master.rates import Rates
 from master.verbs.access import Caller, Identify, check_call, check_known, check_owner, check_still, sight_of
-from master.verbs.audited import note
 from master.verbs.base import Context, PushChannel, Verb
 from master.verbs.convert import convert, without_secrets
 from master.verbs.repeats import answered
@@ -37,9 +36,6 @@ from wire.message import Message
 
 log = logging.getLogger("muster.verbs")
 
-CHANGES = frozenset(name for name, verb in VERBS.items() if verb.is_audited)
-"""The verbs whose every call is written into the audit log; of others only whom we know and who may not call them."""
-
 OnResult = Callable[[Any, MusterError | None], None]
 """Told once what came of a call: the result, or the error."""
 Running = Job | asyncio.Task[None]
@@ -49,12 +45,29 @@ Running = Job | asyncio.Task[None]
 _SOMEBODYS = frozenset({"own", "group"})
 
 
+@cache
+def _note_of() -> Callable[..., None]:
+    """Writes a call into the audit log. It knows what many verbs answer, so it is loaded with them, not before."""
+    from master.verbs.audited import note  # noqa: PLC0415  (see above)
+
+    return note
+
+
+class _Admitted(NamedTuple):
+    """A verb that somebody may call. `still`: who he is now, or raises if he may not any more; None if anyone may."""
+
+    verb: Verb
+    still: Callable[[], Caller] | None
+
+
 class _Asked(NamedTuple):
-    """A call that takes long, and who began it."""
+    """A call that takes long, and who began it: he was somebody as of version `seen` of the people, `until` then."""
 
     name: str
     params: dict[str, Any]
     identify: Identify
+    seen: int
+    until: float
 
 
 class Door:
@@ -65,6 +78,10 @@ class Door:
         self.master = master
         self.rates = rates
         self.turns = Turns()
+
+    async def load_verbs(self) -> None:
+        """Load the verbs that nobody has called yet, a few at a time: so that no call has to wait for that."""
+        await VERBS.load_all()
 
 
 class Calls:
@@ -81,7 +98,8 @@ class Calls:
         self.on_over: Callable[[], object] | None = None
         self._over: asyncio.Handle | None = None
         self._door = door
-        self._admitted: dict[str, Verb] = {}
+        self._people = door.engine.core.people
+        self._admitted: dict[str, _Admitted] = {}
         """Verbs that he may call, as far as he has."""
         self.become(identify)
 
@@ -92,15 +110,15 @@ class Calls:
 
     def look_again(self) -> bool:
         """See who he is now, when something changed of the people that there are, or with time; whether he is
-        somebody."""
-        people = self.core.people
+        somebody, or may yet show that he is."""
+        people = self._people
         self.caller = self._identify(people, time.time())
         self.sight = sight_of(self.caller, people, self._door.master.config.privacy)
         self._people_seen = people.version
         self._admitted.clear()
         if self.on_over is not None:
             self.watch(self.on_over)
-        return self.caller.user is not None
+        return self.caller.user is not None or self.caller.is_relayed
 
     def watch(self, on_over: Callable[[], object]) -> None:
         """From now on `on_over` is called when his time is over, and when he turns out to be nobody. The clock of the
@@ -108,7 +126,7 @@ class Calls:
         self.on_over = on_over
         self.close()
         loop = asyncio.get_running_loop()
-        if self.caller.user is None:
+        if self.caller.user is None and not self.caller.is_relayed:
             self._over = loop.call_soon(on_over)
         elif self.caller.until != inf:
             self._over = loop.call_later(max(0.0, self.caller.until - time.time()), on_over)
@@ -129,19 +147,23 @@ class Calls:
         """The parts of the running master around the verbs."""
         return self._door.master
 
-    def context(
-        self, once: tuple[str, msgspec.Struct] | None = None, *, name: str = "", verb: Verb | None = None
+    def context(self) -> Context:
+        """What a verb is given, now, that nobody called by its name."""
+        return self._context(time.time())
+
+    def _context(
+        self,
+        now: float,
+        once: tuple[str, msgspec.Struct] | None = None,
+        still: Callable[[], Caller] | None = None,
     ) -> Context:
-        """What a verb is given, now."""
         door = self._door
-        still = None
-        if verb is not None and verb.role != "anyone":
-            still = partial(check_still, self._identify, self.core.people, name, verb.role, verb.scope)
         return Context(
             door.engine,
+            door.engine.core,
             door.master,
             self.caller,
-            time.time(),
+            now,
             sight=self.sight,
             channel=self.channel,
             once=once,
@@ -163,7 +185,7 @@ class Calls:
         """Raise UnauthenticatedError or ForbiddenError unless the caller may call the verb, and on this task: for what
         a dialect answers without calling it."""
         try:
-            verb = self._admit(name)
+            verb = self._admit(name).verb
             if task is not None and verb.whose in _SOMEBODYS:
                 check_owner(self.caller, name, verb.whose, task)
         except MusterError as error:
@@ -188,11 +210,11 @@ class Calls:
             done(None, self.told(error, name, params))
             return None
         if isinstance(result, GeneratorType):
-            job = Job(result, partial(self._made, _Asked(name, params, self._identify), done), is_wanted)
+            job = Job(result, partial(self._made, self._asked(name, params), done), is_wanted)
             return None if self._door.turns.begin(job) else job
         # What is done at once gives a Struct, mostly; to ask whether something can be awaited costs more.
         if not isinstance(result, msgspec.Struct) and isinstance(result, Awaitable):
-            return asyncio.ensure_future(self._awaited(_Asked(name, params, self._identify), result, done))
+            return asyncio.ensure_future(self._awaited(self._asked(name, params), result, done))
         self._note(name, params, result)
         done(result, None)
         return None
@@ -226,22 +248,27 @@ class Calls:
 
     # -- one call ---------------------------------------------------------------------------------------------
 
-    def _admit(self, name: str) -> Verb:
+    def _admit(self, name: str) -> _Admitted:
         verb = VERBS.get(name)
         if verb is None or verb.role != "anyone":
-            check_known(self.caller, self.core.people)
+            check_known(self.caller, self._people)
         if verb is None:
             raise UnknownMethodError(Message("no_verb", verb=name, known=tuple(VERBS)))
+        still = None
         if verb.role != "anyone":
-            check_call(self.caller, name, verb.role, verb.scope)
-        self._admitted[name] = verb
-        return verb
+            check_call(self.caller, name, verb.role, verb.scope, on_wall=verb.on_wall)
+            still = partial(
+                check_still, self._identify, self._people, name, verb.role, verb.scope, on_wall=verb.on_wall
+            )
+        admitted = self._admitted[name] = _Admitted(verb, still)
+        return admitted
 
     def _begun(self, name: str, params: dict[str, Any], is_wanted: Callable[[], bool] | None = None) -> Any:
         """What the verb gives: the result, or what makes it."""
-        if self._people_seen != self.core.people.version or time.time() >= self.caller.until:
+        now = time.time()
+        if self._people_seen != self._people.version or now >= self.caller.until:
             self.look_again()
-        verb = self._admitted.get(name) or self._admit(name)
+        verb, still = self._admitted.get(name) or self._admit(name)
         if verb.scope == "read" and is_wanted is not None and not is_wanted():
             return None
         if verb.rate:
@@ -255,7 +282,7 @@ class Calls:
             known = answered(self._door.engine, request_id, wanted, verb.result)
             if known is not None:
                 return known
-        context = self.context(None if request_id is None else (request_id, wanted), name=name, verb=verb)
+        context = self._context(now, None if request_id is None else (request_id, wanted), still)
         if verb.whose in _SOMEBODYS and not self.caller.owns_all:
             return self._on_own(context, name, verb, wanted)
         return verb.handle(context, wanted)
@@ -277,16 +304,26 @@ class Calls:
         result = verb.handle(context, wanted)
         return await result if isinstance(result, Awaitable) else result
 
+    def _asked(self, name: str, params: dict[str, Any]) -> _Asked:
+        return _Asked(name, params, self._identify, self._people_seen, self.caller.until)
+
+    def _is_nobody(self, asked: _Asked) -> bool:
+        """Is whoever began the call nobody by now, though it is not for anyone?"""
+        now = time.time()
+        if (asked.seen == self._people.version and now < asked.until) or VERBS[asked.name].role == "anyone":
+            return False
+        return asked.identify(self._people, now).user is None
+
     def _tell(self, asked: _Asked, result: Any, done: OnResult) -> None:
         """What took long is not told to whoever is nobody any more; that it was done is in the audit log."""
         self._note(asked.name, asked.params, result)
-        if VERBS[asked.name].role != "anyone" and asked.identify(self.core.people, time.time()).user is None:
+        if self._is_nobody(asked):
             done(None, UnauthenticatedError(Message("not_known_any_more")))
         else:
             done(result, None)
 
     async def _awaited(self, asked: _Asked, result: Awaitable[Any], done: OnResult) -> None:
-        name, params, _ = asked
+        name, params, *_ = asked
         try:
             value = await result
         except asyncio.CancelledError as left:
@@ -308,8 +345,14 @@ class Calls:
             done(None, None)  # it was not wanted any more
 
     def _note(self, name: str, params: dict[str, Any], result: Any, *, error: BaseException | None = None) -> None:
-        if name in CHANGES or (isinstance(error, ForbiddenError) and name in VERBS):
-            note(self._door.master.audit, self.caller, name, params, result, error=error)
+        """Write it into the audit log: what is audited, and whom we know and who may not call what he called."""
+        if name not in VERBS.audited and not (isinstance(error, ForbiddenError) and name in VERBS):
+            return
+        told = partial(_note_of(), self._door.master.audit, self.caller, name, params, result, self._people.named)
+        if error is not None:
+            told(error)
+        else:  # what cannot be made durable was not done
+            self._door.engine.reply(told)
 
     async def _in_turns(self, work: Work) -> Any:
         made: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

@@ -12,6 +12,7 @@ from msgspec import Meta
 from master.core.inventory import NodeState
 from master.doctor.finding import Finding, Verdict, worst
 from master.verbs.base import Context
+from master.views.messages import MessageView, message_view
 
 if TYPE_CHECKING:
     from master.doctor.node import Lab
@@ -26,13 +27,25 @@ class Names(msgspec.Struct, forbid_unknown_fields=True):
     names: Annotated[list[str], Meta(max_length=10_000)] = []
 
 
+class FindingView(msgspec.Struct, frozen=True):
+    """What one check found. `told`: what was seen; `cure`: what to do about it, "" where there is nothing to do;
+    `told_message`, `cure_message`: the same for programs."""
+
+    check: str
+    verdict: Verdict
+    told: str
+    cure: str
+    told_message: MessageView
+    cure_message: MessageView | None
+
+
 class Examined(msgspec.Struct, frozen=True):
     """What ails a node: its state (null: it is gone), the worst verdict, and the findings of all checks, in order."""
 
     name: str
     state: NodeState | None
     verdict: Verdict
-    findings: list[Finding]
+    findings: list[FindingView]
 
 
 def doctor(context: Context, params: Names) -> Awaitable[list[Examined]]:
@@ -42,7 +55,8 @@ def doctor(context: Context, params: Names) -> Awaitable[list[Examined]]:
         context.core.node(name)
     from master.doctor.node import Lab  # noqa: PLC0415  (seldom asked for, and much to load)
 
-    lab = Lab(context.core, context.master.fleet, context.master.config, context.master.run_as(context.user))
+    master = context.master
+    lab = Lab(context.core, master.fleet, master.config, master.run_as(context.user), master.acting.is_on)
     job = asyncio.get_running_loop().create_task(_examine(lab, names))
     _under_way.add(job)
     job.add_done_callback(_under_way.discard)
@@ -58,4 +72,9 @@ async def _examine(lab: Lab, names: list[str]) -> list[Examined]:
 
 def _view(lab: Lab, name: str, findings: list[Finding]) -> Examined:
     node = lab.core.inventory.nodes.get(name)
-    return Examined(name, node.state if node else None, worst(findings), findings)
+    return Examined(name, node.state if node else None, worst(findings), list(map(_finding, findings)))
+
+
+def _finding(one: Finding) -> FindingView:
+    do = None if one.do is None else message_view(one.do)
+    return FindingView(one.check, one.verdict, one.told, one.cure, message_view(one.says), do)

@@ -1,5 +1,6 @@
-"""What is written down of the verbs, made from their table: `wire/openapi.json`, which is shipped, and the tables of
-docs/wire.md. `python -m master.verbs.documents` (`make documents`) writes them anew, in a checkout.
+"""What is written down of the verbs, made from their table: `wire/openapi.json`, which is shipped, the tables of
+docs/wire.md, and the types that the console's pages are checked by; and of the settings, made from theirs, in
+docs/configuration.md. `python -m master.verbs.documents` (`make documents`) writes them anew, in a checkout.
 
 Owns which files these are and what the tables look like.
 """
@@ -12,9 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from master.settings import ROWS, Row
 from master.verbs.base import Verb
 from master.verbs.openapi import PATH, REF, document, params_prose, prose
 from master.verbs.table import VERBS
+from master.verbs.typescript import declarations
 from wire import errors
 from wire.english import SENTENCES
 from wire.version import VERSION
@@ -23,6 +26,8 @@ WHOSE = {"own": ", of own tasks", "group": ", of own tasks and, as a mentor, of 
 ROOT = Path(__file__).parents[2]
 OPENAPI = Path("wire/openapi.json")
 WIRE = Path("docs/wire.md")
+CONFIGURATION = Path("docs/configuration.md")
+TYPES = Path(".ci/pages/wire.d.ts")
 
 
 def written(root: Path = ROOT) -> dict[Path, str]:
@@ -33,7 +38,10 @@ def written(root: Path = ROOT) -> dict[Path, str]:
     page = between(page, "answers", answers_list(whole["components"]["schemas"]))
     page = between(page, "errors", errors_table())
     page = between(page, "messages", messages_table())
-    return {OPENAPI: json.dumps(whole, ensure_ascii=False, indent=1) + "\n", WIRE: page}
+    settings = between((root / CONFIGURATION).read_text(encoding="utf-8"), "settings", settings_table())
+    openapi = json.dumps(whole, ensure_ascii=False, indent=1) + "\n"
+    types = declarations(whole["components"]["schemas"])
+    return {OPENAPI: openapi, WIRE: page, CONFIGURATION: settings, TYPES: types}
 
 
 def between(page: str, name: str, text: str) -> str:
@@ -81,6 +89,19 @@ def messages_table() -> str:
     """The keys of messages, and the English sentence of each."""
     lines = ["| key | sentence |", "| --- | --- |"]
     return "\n".join(lines + [_row(f"`{key}`", sentence) for key, sentence in SENTENCES.items()]) + "\n"
+
+
+def settings_table() -> str:
+    """A line for each setting: what it means, what it may be, what it is where nobody says it."""
+    lines = ["| setting | meaning | may be | default |", "| --- | --- | --- | --- |"]
+    lines += [_row(f"`{row.name}`", row.meaning, str(row.allowed), _shown(row)) for row in ROWS.values()]
+    return "\n".join(lines) + "\n"
+
+
+def _shown(row: Row) -> str:
+    if row.default is None or (row.default == 0 and row.is_none_at_zero):
+        return "none"
+    return f"`{str(row.default).removesuffix('.0')}`"
 
 
 def _row(*cells: str) -> str:

@@ -8,15 +8,17 @@ from typing import Any
 
 from master.core.law import Event, check
 from master.core.task import ACTIVE, QUEUED, Task
+from master.verbs.access import check_token_given
 from master.verbs.base import Context
 from wire.errors import BadRequestError, ConflictError, ForbiddenError
 from wire.message import Message
 
 OF_MENTORS = ("priority", "project", "urgent")
 """What a mentor may change of a task that is not his."""
-ACTS = ("command", "cwd", "env", "log", "setup", "variables")
+ACTS = ("command", "cwd", "env", "log", "setup", "token", "variables")
 """What a task does on a node. Where that happens with its owner's rights, another who changes it would act as him."""
 OWNER = "owner"
+TOKEN = "token"  # noqa: S105  (the name of a field)
 
 
 def runs_as_owner(context: Context, owner: str) -> bool:
@@ -27,8 +29,12 @@ def runs_as_owner(context: Context, owner: str) -> bool:
 def check_edit(context: Context, task: Task, changes: Mapping[str, Any]) -> None:
     """Raise ForbiddenError unless the caller may change these fields of the task."""
     caller = context.caller
+    if not changes.keys().isdisjoint(ACTS):
+        check_token_given(caller, str(changes.get(TOKEN, task.token)))
     if task.owner == caller.user and OWNER not in changes:
         return
+    if changes.keys() - {OWNER}:
+        check_said(context, task)
     if not caller.owns_all:
         if OWNER in changes:
             raise ForbiddenError(Message("owner_for_admins"))
@@ -38,12 +44,26 @@ def check_edit(context: Context, task: Task, changes: Mapping[str, Any]) -> None
             )
         if task.state not in QUEUED:  # it would be done again, which is for its owner to say
             raise ForbiddenError(Message("queued_by_owner", id=task.id, owner=task.owner))
-    elif (
-        (acts := sorted(changes.keys() & set(ACTS)))
-        and task.owner != caller.user
-        and runs_as_owner(context, task.owner)
-    ):
-        raise ForbiddenError(Message("edit_would_run_as", id=task.id, owner=task.owner, keys=tuple(acts)))
+    elif (acts := sorted(changes.keys() & set(ACTS))) and task.owner != caller.user:
+        _check_acts(context, task, changes, tuple(acts))
+
+
+def _check_acts(context: Context, task: Task, changes: Mapping[str, Any], acts: tuple[str, ...]) -> None:
+    """Of another's task, by an admin."""
+    is_less = acts == (TOKEN,) and not changes[TOKEN]
+    if is_less:
+        return
+    if runs_as_owner(context, task.owner):
+        raise ForbiddenError(Message("edit_would_run_as", id=task.id, owner=task.owner, keys=acts))
+    if (task.token or TOKEN in acts) and context.core.people.is_shared:
+        raise ForbiddenError(Message("edit_would_submit_as", id=task.id, owner=task.owner, keys=acts))
+
+
+def check_said(context: Context, task: Task) -> None:
+    """Raise ForbiddenError for who would queue a task again that would do with its owner's rights what another has
+    said."""
+    if task.said_by and task.owner != context.caller.user and runs_as_owner(context, task.owner):
+        raise ForbiddenError(Message("said_by_another", id=task.id, owner=task.owner, by=task.said_by))
 
 
 def check_new_owner(context: Context, task: Task, changes: Mapping[str, Any]) -> str:

@@ -7,6 +7,7 @@ They answer within their time-outs whatever the node does. What is asked, and ho
 from __future__ import annotations
 
 import asyncio
+import os
 from asyncio.subprocess import DEVNULL, PIPE, STDOUT
 from typing import Annotated, Literal
 
@@ -16,6 +17,7 @@ from msgspec import Meta
 from master.core.inventory import NodeState
 from master.nodes import environments
 from master.nodes.environments import Env, Framework, Packages, Python, Told
+from master.verbs.access import who
 from master.verbs.base import Context
 from wire.agent import Probed
 from wire.errors import ConflictError, ForbiddenError, NodeUnreachableError, NotFoundError
@@ -64,7 +66,8 @@ async def list_envs(context: Context, params: ListEnvs) -> EnvList:
         # People queue tasks while no node is there; the folders are shared, so the master sees what a node would.
         node, probed = None, await _run_here(argv, environments.LIST_S)
     told = node or "the master's own machine"
-    return EnvList(node, environments.read_list(master.conda, master.root, told, probed))
+    found = environments.read_list(master.conda, master.root, told, probed)
+    return EnvList(node, [env for env in found if _is_his(context, env.path)])
 
 
 async def check(context: Context, params: OneEnv) -> Python:
@@ -95,6 +98,8 @@ async def _ask(
 ) -> Told:
     master = context.master
     env = environments.check_name(params.env, master.root)
+    if env.startswith("/") and not _is_his(context, env):
+        raise ForbiddenError(Message("not_yours", path=env))
     node = _node(context, params.node, gpus=gpus)
     _check_open(context, node)
     probed = await _probe(context, node, environments.question(env, what, master.conda), limit_s)
@@ -135,6 +140,16 @@ async def _run_here(argv: list[str], limit_s: float) -> Probed:
     )
 
 
+def _is_his(context: Context, path: str) -> bool:
+    """May he see what lies there, as far as `files` of conf.json says so? A probe looks with the rights of an account
+    that may see more than he."""
+    sight = context.master.files.owners.sight(who(context.caller))
+    if sight is None:
+        return True
+    root = str(context.master.files.root)
+    return sight.from_slash(root).has([os.fsencode(name) for name in path.split("/") if name])
+
+
 def _node(context: Context, asked: str | None, *, gpus: bool = False) -> str:
     """The node to ask: the one asked for, else the first that is online, with GPUs if there is one."""
     nodes = context.core.inventory.nodes
@@ -153,5 +168,5 @@ def _node(context: Context, asked: str | None, *, gpus: bool = False) -> str:
 def _check_open(context: Context, node: str) -> None:
     """Raise ForbiddenError where the caller may run nothing: to activate an environment is to run what is in it."""
     found = context.core.inventory.nodes[node]
-    if found.reserved is not None and not found.is_open_to(context.user):
-        raise ForbiddenError(found.reserved.why)
+    if (why := found.why_closed_to(context.user)) is not None:
+        raise ForbiddenError(why)

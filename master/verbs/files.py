@@ -15,6 +15,7 @@ from master.files.jail import MAX_ENTRIES, MAX_READ, Entry, Listing, Piece
 from master.files.service import Seen
 from master.files.tree import Tally
 from master.files.upload import Begun
+from master.helpers.remote import SeenAs
 from master.verbs.access import who
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.task_places import needed_by_tasks
@@ -148,9 +149,13 @@ class Received(msgspec.Struct, frozen=True):
     received: int
 
 
-def _seen(context: Context) -> Seen:
-    """The files as the caller sees them."""
-    return context.master.files.seen_by(who(context.caller))
+def _seen(context: Context) -> Seen | SeenAs:
+    """The files as the caller sees them, and with the rights that he has."""
+    caller, acting = context.caller, context.master.acting
+    account = None if caller.is_ours else acting.account(context.user)
+    if account is None:
+        return context.master.files.seen_by(who(caller))
+    return acting.seen_by(who(caller), account)
 
 
 async def roots(context: Context, _params: Nothing) -> Roots:

@@ -20,7 +20,7 @@ from master.nodes import registry_file
 from master.nodes.registry import NodeConfig, check_entry, check_keys
 from master.nodes.same_account import check_company
 from master.verbs.base import Context, Nothing
-from master.views.nodes import NodePage, NodeView, node_view, one_line
+from master.views.nodes import NodePage, NodeView, account_views, node_view, one_line
 from master.visible_secrets import check_not_visible
 from wire.errors import BadRequestError, ConfigError, ConflictError
 from wire.message import Message
@@ -61,6 +61,13 @@ class Resume(OneNode, forbid_unknown_fields=True):
     """node.resume: `gpus`: these, by index, that were set aside; without, the node that was drained."""
 
     gpus: Gpus | None = None
+
+
+class GiveUp(OneNode, forbid_unknown_fields=True):
+    """node.lost: `account`: only what runs over this SSH account of the node, by its name there; without, all that
+    cannot be heard of."""
+
+    account: Annotated[str, Meta(min_length=1, max_length=64, examples=["li2"])] | None = None
 
 
 class NodeAdded(msgspec.Struct, frozen=True):
@@ -107,6 +114,7 @@ def show(context: Context, params: OneNode) -> NodePage:
         user_name=config.user_name if config else None,
         account=(facts.account or None) if facts else None,
         can_run_as=facts.can_run_as if facts else False,
+        accounts=account_views(context.core.node(params.name)),
         port=config.port if config and config.driver == "ssh" else None,
         labels=config.labels if config else {},
         drained_by=note.by or None,
@@ -225,8 +233,9 @@ def _return(context: Context, name: str, gpus: list[int]) -> NodeView:
     return _view(context, name)
 
 
-def lost(context: Context, params: OneNode) -> Lost:
-    """Give up what runs on a node that will not come back."""
-    core = context.core
-    change = context.change
-    return Lost(change(lambda: core.give_up(params.name, context.user, context.now), grows=False))
+def lost(context: Context, params: GiveUp) -> Lost:
+    """Give up what runs on a node that will not come back, or over an account there that will not."""
+    core, name, account = context.core, params.name, params.account
+    if account is None:
+        return Lost(context.change(lambda: core.give_up(name, context.user, context.now), grows=False))
+    return Lost(context.change(lambda: core.give_up_account(name, account, context.user, context.now), grows=False))

@@ -15,29 +15,33 @@ from typing import Any, get_args
 import msgspec
 
 from master.verbs.base import Verb
+from master.verbs.openapi_routes import SECURITY, routes
 from wire import errors
+from wire.routes import RPC
 
-PATH = "/api/v1/rpc/"
+PATH = RPC
 """Where a verb is over HTTP: one path for each."""
 REF = "#/components/schemas/"
 _OF_VERBS = re.compile(r"^[a-z_.]+(, [a-z_.]+)*: ")
 _INSIDE = ("type", "item_type", "key_type", "value_type")
 ABOUT = (
-    "Every verb of Muster's master. This version speaks them as JSON-RPC over TCP (docs/wire.md): the name behind "
-    f"`{PATH}` is the method, the request body its params, the body of the answer its result. The paths are where the "
-    "HTTP interface will have them."
+    "Muster over HTTP (docs/web.md). Every verb of the master is a path: the name behind "
+    f"`{PATH}` is the method of JSON-RPC (docs/wire.md), the request body its params, the body of the answer its "
+    "result. What people know as a thing has routes besides."
 )
 
 
 def document(verbs: Mapping[str, Verb], version: str) -> dict[str, Any]:
     """The whole, of the OpenAPI version 3.1. `version`: Muster's."""
     schemas = Schemas(verbs)
+    rpc = {f"{PATH}{name}": {"post": _operation(name, verb, schemas)} for name, verb in verbs.items()}
     return {
         "openapi": "3.1.0",
         "info": {"title": "Muster", "version": version, "description": ABOUT},
         "tags": [{"name": noun} for noun in dict.fromkeys(name.partition(".")[0] for name in verbs)],
-        "paths": {f"{PATH}{name}": {"post": _operation(name, verb, schemas)} for name, verb in verbs.items()},
-        "components": {"schemas": {**schemas.shared, "Problem": _problem()}},
+        "paths": {**rpc, **routes(rpc)},
+        "security": [{"token": []}, {"session": []}],
+        "components": {"schemas": {**schemas.shared, "Problem": _problem()}, "securitySchemes": SECURITY},
     }
 
 
@@ -176,7 +180,12 @@ def _renamed(schema: Any) -> Any:
         return [_renamed(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
-    return {key: _public(value) if key == "$ref" else _renamed(value) for key, value in schema.items()}
+    renamed = {key: _public(value) if key == "$ref" else _renamed(value) for key, value in schema.items()}
+    if renamed.get("items") is False and renamed.get("maxItems") == len(renamed.get("prefixItems", ())):
+        # No more than these, as their number says: makers of clients want to read of what kind they are.
+        kinds = [kind for at, kind in enumerate(renamed["prefixItems"]) if kind not in renamed["prefixItems"][:at]]
+        renamed["items"] = kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+    return renamed
 
 
 def _value(name: str, schema: Mapping[str, Any]) -> Any:

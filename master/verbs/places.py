@@ -1,105 +1,187 @@
-"""task.places: which places that a task names cannot be seen from here, so that who submits it hears of it at once.
+"""task.places: what would keep a task from starting well, so that who submits it hears of it at once; and `--strict`,
+which refuses it for that.
 
-Only what every machine of the lab has at the same path is looked at: beneath `root`, and environments in the shared
-prefix. It decides nothing: a folder may be made before the task starts.
+What every machine of the lab has at the same path is looked at from here: beneath `root`, and environments in the
+shared prefix. What is a node's own is looked at where the task names the node, and as the account that the task would
+have there. Where tasks run as their owners, a node is asked in any case: the master may see more than they. Nobody
+waits for this longer than `PATIENCE_S`, however many tasks he submits.
 """
 
 from __future__ import annotations
 
-import errno
-import os
-from pathlib import Path
-from typing import Annotated
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from master.core.activation import is_env_name
-from master.files.beneath import Beneath
+from master.core import preflight
+from master.core.inventory import NodeState
+from master.core.preflight import Finding, Want
+from master.core.task import After, Task
+from master.nodes import place_question
 from master.verbs.access import who
 from master.verbs.base import Context
+from master.verbs.place_look import Look
+from master.verbs.repeats import answered
+from master.verbs.spec import Spec, draft_of
 from master.views.messages import MessageView, message_view
-from wire.errors import MusterError, NotFoundError
+from wire.errors import ConflictError, LimitError, MusterError, StorageError
 from wire.message import Message
 
-PathText = Annotated[str, Meta(max_length=4096)]
+PATIENCE_S = 0.3
+"""So long a submit waits for a disk, or a node, to say whether something is there."""
+STRETCHES = 6
+"""The patience is had in so many parts: what stops all of this machine for a second takes one of them only."""
 
 
-class Places(msgspec.Struct, forbid_unknown_fields=True):
-    """task.places: `cwd` and `env` as in a submit."""
+class Places(Spec, kw_only=True, omit_defaults=True):
+    """task.places: what a submit says. `commands`: those of a batch, of which the first few are looked at."""
 
-    cwd: PathText = ""
-    env: PathText = ""
+    command: list[str] | str | None = None
+    commands: Annotated[list[str], Meta(max_length=1000)] = msgspec.field(default_factory=list)
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """`missing`: what is not there now, a line each, with what to do; `missing_messages`: the same for programs."""
+    """`missing`: what is not there now, or not as it should be, a line each, with what to do; `missing_messages`: the
+    same for programs."""
 
     missing: list[str]
     missing_messages: list[MessageView]
 
 
 async def places(context: Context, params: Places) -> Missing:
-    """What of these places the lab does not have now. A storage that hangs has nothing to say."""
-    root, conda = context.master.root, context.master.conda
+    """What would keep such a task from starting well, were it to start now."""
+    commands: list[list[str] | str] = [*params.commands]
+    if params.command is not None:
+        commands.append(params.command)
+    found = await faults(context, draft_of(params, commands[0] if commands else "true", context), commands)
+    return Missing(list(map(str, found)), list(map(message_view, found)))
+
+
+async def strictly(
+    context: Context,
+    draft: Task,
+    commands: Sequence[list[str] | str],
+    file: Callable[[Context], Any],
+    kind: type[msgspec.Struct],
+) -> Any:
+    """File what nothing would keep from starting well, else raise ConflictError. `file` does it, for who the caller is
+    by then; `kind`: of its answer, which this gives."""
+    found = await faults(context, draft, commands)
+    if found:
+        raise ConflictError(Message("strictly_refused", faults=tuple(found)))
+    if context.once is not None:  # the same request may have come again meanwhile
+        known = answered(context.engine, *context.once, kind)
+        if known is not None:
+            return known
+    return file(msgspec.structs.replace(context, caller=context.caller_now()))
+
+
+async def faults(context: Context, draft: Task, commands: Sequence[list[str] | str]) -> list[Message]:
+    """What would keep a task from starting well, or those that have these commands in its place."""
+    core = context.core
+    found = list(preflight.known_faults(draft, commands, partial(_awaited, context)))
+    memory = preflight.unknown_memory(draft, core.inventory)
+    if memory is not None:
+        found.append(memory)
+    root = context.master.root
     try:
-        look = _Look(root, context.master.files.seen_by(who(context.caller)).jail.beneath)
-        missing = await context.master.files.quick.call(root, lambda _tick: _missing(params, look, conda))
+        found += await _in_time(_looked(context, draft, commands))
+    except (TimeoutError, StorageError, LimitError):
+        found.append(Message("places_unseen", where=_named(draft) or root, seconds=PATIENCE_S))
     except MusterError:
-        missing = []  # nobody asked about the storage, and the task's own start will tell
-    return Missing(list(map(str, missing)), list(map(message_view, missing)))
-
-
-def _missing(params: Places, look: _Look, conda: str) -> list[Message]:
-    found = []
-    if look.is_shared(params.cwd) and look.is_absent(params.cwd):
-        found.append(Message("folder_absent", path=params.cwd))
-    env = params.env
-    if env.startswith("/"):
-        absent = look.is_shared(env) and look.is_absent(f"{env}/bin/activate")
-    else:
-        inside = (f"{conda}/envs/{env}", f"{conda}/bin/activate") if env == "base" else (f"{conda}/envs/{env}",)
-        absent = is_env_name(env) and all(map(_is_absent, inside))
-    if absent:
-        found.append(Message("env_absent", env=env))
+        pass  # the node went meanwhile: nothing is known of what it has
     return found
 
 
-def _is_absent(path: str) -> bool:
-    """Nothing is said of what cannot be looked at: the master's account may not be everybody's."""
+async def _in_time(looks: Coroutine[Any, Any, list[Message]]) -> list[Message]:
+    """What it finds. Raises TimeoutError once the patience is over."""
+    looking = asyncio.ensure_future(looks)
     try:
-        Path(path).stat()
-    except OSError as error:
-        return error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
-    except ValueError:
-        return True  # a NUL in it
-    return False
+        for _ in range(STRETCHES):
+            if (await asyncio.wait((looking,), timeout=PATIENCE_S / STRETCHES))[0]:
+                return await looking
+    finally:
+        looking.cancel()
+    raise TimeoutError
 
 
-class _Look:
-    """What somebody is told of places in the folder `root`."""
+def _awaited(context: Context, after: After) -> Iterator[Task]:
+    return (task for task in context.core.dependencies.awaited(after) if context.sight.knows(task.owner))
 
-    def __init__(self, root: str, beneath: Beneath) -> None:
-        self._root = root.rstrip("/") + "/"
-        self._beneath = beneath
 
-    def is_shared(self, path: str) -> bool:
-        """Is it what every machine has? Of the master's own disk nobody is told."""
-        return path.startswith("/") and (os.path.normpath(path) + "/").startswith(self._root)
+async def _looked(context: Context, draft: Task, commands: Sequence[list[str] | str]) -> list[Message]:
+    master, somebody = context.master, who(context.caller)
+    account = master.run_as(draft.owner)
+    as_owner = account is not None and any(
+        node.facts is not None and node.facts.can_run_as for node in context.core.inventory.nodes.values()
+    )
+    named = _named(draft)
+    node = _node(context, draft, as_owner=as_owner)
+    wants = preflight.wants_of(
+        draft, commands, root=master.root, conda=master.conda, on_node=node is not None and node == named
+    )
+    if not wants:
+        return []
+    look = Look(
+        master.root,
+        str(master.config.task_info),
+        master.files.seen_by(somebody).jail.beneath,
+        conda=master.conda,
+        sees_all=somebody.sees_all,
+    )
+    if node is None:
+        if as_owner:
+            return []  # with his rights nobody can look now
+        seen = await master.files.quick.call(master.root, lambda _tick: list(look.findings(wants)))
+        return [preflight.told(finding) for finding in seen]
+    asked = [want for want in wants if _may_be_asked(want, look, everywhere=node == named)]
+    seen = await _asked(context, node, asked, draft, account)
+    return [preflight.told(finding, node) for finding in seen]
 
-    def is_absent(self, path: str) -> bool:
-        """Is it not there, as far as he may see? `path` is a shared one."""
-        if self._beneath.sight is None:
-            return _is_absent(path)
-        try:
-            spot = self._beneath.spot(os.path.normpath(path).removeprefix(self._root))
-        except MusterError:
-            return _is_absent(path)  # it has no owner
-        try:
-            with self._beneath.find(spot, follow=True) as found:
-                os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
-        except NotFoundError:
-            return True
-        except MusterError:
-            return False
-        return False
+
+def _may_be_asked(want: Want, look: Look, *, everywhere: bool) -> bool:
+    """Of one node: what is its own only where the task goes there and nowhere else."""
+    return all((everywhere or look.is_shared(path)) and look.may_name(path) for path in want.paths)
+
+
+def _named(draft: Task) -> str | None:
+    """The one node on which it would run, if it says so."""
+    if draft.node is not None:
+        return draft.node
+    said = list(draft.gpus_on) or draft.node_list
+    return said[0] if len(said) == 1 else None
+
+
+def _node(context: Context, draft: Task, *, as_owner: bool) -> str | None:
+    """Whom to ask: the node that the task names, else, where tasks run as their owners, one that can look as he."""
+    nodes = context.core.inventory.nodes
+    named = _named(draft)
+    if named is not None:
+        asked = [nodes[named]] if named in nodes else []
+    else:
+        asked = [node for node in nodes.values() if as_owner and node.facts is not None and node.facts.can_run_as]
+    online = (node for node in asked if node.state is NodeState.ONLINE and node.is_open_to(draft.owner))
+    return next((node.name for node in online), None)
+
+
+async def _asked(context: Context, node: str, wants: list[Want], draft: Task, account: str | None) -> list[Finding]:
+    if not wants:
+        return []
+    if "PATH" in draft.variables:
+        wants = [want for want in wants if want.kind != "word"]
+    answer = await context.master.fleet.probe(
+        node,
+        place_question.question(wants),
+        cwd="/",
+        env=context.master.config.task_env,
+        timeout_s=PATIENCE_S,
+        run_as=account,
+    )
+    found = place_question.read_answer(wants, answer["output"])
+    if found is None:
+        raise TimeoutError
+    return found

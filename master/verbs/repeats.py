@@ -23,7 +23,7 @@ _OF = "of"
 
 def answer_to(params: msgspec.Struct, result: Any) -> msgspec.Raw:
     """The answer to a request, as it is remembered."""
-    return msgspec.Raw(b'%s,"%s":"%s"}' % (_encode(result)[:-1], _OF.encode(), _digest(params).encode()))
+    return msgspec.Raw(b'%b,"%b":"%b"}' % (_encode(result)[:-1], _OF.encode(), _digest(params).encode()))
 
 
 def answered(engine: Engine, request_id: str, params: msgspec.Struct, result: Any) -> Any:
@@ -65,5 +65,7 @@ def _digest(params: msgspec.Struct) -> str:
 
 def _older_digest(params: msgspec.Struct) -> str:
     said = {field: value for field, value in msgspec.structs.asdict(params).items() if field not in _NOT_IN_OLDER}
-    said = {field: value for field, value in said.items() if value not in (None, "", 0, False, [], {})}
+    usual = {field.name: field.default for field in msgspec.structs.fields(params)}
+    empty: tuple[Any, ...] = (None, "", 0, False, [], {})
+    said = {field: value for field, value in said.items() if value not in empty and value != usual[field]}
     return blake2b(msgspec.json.encode(said, order="sorted"), digest_size=9).hexdigest()

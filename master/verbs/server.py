@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
+from master.config import Privacy
 from master.core.inventory import NodeState
 from master.core.task import TaskState
 from master.durable.salvage import Loss
-from master.verbs.about import About
+from master.stalls import LoopTimes
+from master.verbs.about import About, on_wall
 from master.verbs.base import Context, Done, Nothing
+from master.views.sight import HIDDEN
 from wire.client import PROTOCOL_VERSION
 
 
 class Info(About, kw_only=True):
     """Which master this is, what it was started with, and how it goes. Paths are absolute, `started_at` is in seconds
-    since the epoch. A `registry_fault`, `store_fault` or `compaction_fault` tells what is wrong, or is null. `damage`:
-    what was lost, or may have been, since `server.seen`; `unsaved`: ids of tasks whose newest change is not written
-    yet; `warned`: ids of tasks that do nothing. `tasks` and `nodes` are numbers by state; `user` is who asks."""
+    since the epoch. A `registry_fault`, `store_fault` or `compaction_fault` tells what is wrong, or is null.
+    `damage`: what was lost, or may have been, since `server.seen`; `unsaved`: ids of tasks whose newest change is not
+    written yet; `warned`: ids of tasks that do nothing. `tasks` and `nodes` are numbers by state; `user` is who asks;
+    `privacy`: what people see of others' tasks. `loop`: how long others wait for their turn, for admins and the
+    programs around the master."""
 
     protocol: int
     user: str
+    privacy: Privacy
     store_fault: str | None
     compaction_fault: str | None
     damage: list[Loss]
@@ -29,6 +36,7 @@ class Info(About, kw_only=True):
     tasks: dict[TaskState, int]
     warned: list[int]
     nodes: dict[NodeState, int]
+    loop: LoopTimes | UnsetType = UNSET
 
 
 def info(context: Context, _params: Nothing) -> Info:
@@ -36,18 +44,32 @@ def info(context: Context, _params: Nothing) -> Info:
     core, store = context.core, context.engine.store
     if store.fault is not None:
         store.probe()  # who asks how it goes wants to know how it goes now
+    is_wall = context.sight.is_wall
+    about = context.master.about()
     return Info(
-        **asdict(context.master.about()),
+        **asdict(on_wall(about) if is_wall else about),
         protocol=PROTOCOL_VERSION,
         user=context.user,
-        store_fault=store.fault,
-        compaction_fault=context.engine.compaction_fault,
-        damage=store.damage,
+        privacy=context.master.config.privacy,
+        store_fault=_said(context, store.fault),
+        compaction_fault=_said(context, context.engine.compaction_fault),
+        damage=[] if is_wall else store.damage,
         unsaved=_known(context, sorted(core.unsaved)),
         tasks={state: core.counts[state] for state in TaskState},
         warned=_known(context, core.warned()),
         nodes=Counter(node.state for node in core.inventory.nodes.values()),
+        loop=(context.master.loop_times() or UNSET) if _looks_after(context) else UNSET,
     )
+
+
+def _looks_after(context: Context) -> bool:
+    """Is the caller one to whom it matters how the master is made?"""
+    return context.caller.role == "admin" or context.caller.via == "service"
+
+
+def _said(context: Context, fault: str | None) -> str | None:
+    """What is wrong, as the caller is told it: on a wall only that something is, for the words name paths."""
+    return HIDDEN if fault is not None and context.sight.is_wall else fault
 
 
 def _known(context: Context, ids: list[int]) -> list[int]:

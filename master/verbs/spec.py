@@ -5,54 +5,133 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from copy import copy
 from functools import lru_cache
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta
 
 from master.core.activation import is_env_name
-from master.core.task import After, Task, TaskState, Terms
+from master.core.task import HELD, WAITING, After, EarlySignal, Snapshot, Task, Terms
+from master.core.time_limit import limit_of
 from master.verbs.base import Context
 from master.verbs.convert import convert
+from master.verbs.task_list import tasks_of_array
+from master.verbs.where import WHICH, check_where, where_so_far
 from wire.errors import BadRequestError
 from wire.message import Message
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 Count = Annotated[int, Meta(ge=0, le=4096)]
+Mib = Annotated[int, Meta(ge=1, le=1 << 40)]
+Name = Annotated[str, Meta(min_length=1, max_length=200)]
 WORD_BYTES = 128 * 1024 - 4096
 """The kernel gives a program no longer word than 128 KiB; what activates the environment goes before the command."""
 ALL_BYTES = 1 << 20
 """Words and variables together: half of what the kernel takes, the rest is for what is there already."""
 PATH_MAX = 4096
+MOST_NODES = 1024
+LAST_S = 253_402_300_799.0
+"""The last second of the year 9999."""
+MOST_RETRIES = 1000
+RetryOn = Literal["fail", "oom", "lost"]
+_SAID_OF = {"retry_on": "max_retries", "on_timeout": "time_limit_s"}
+"""Fields that mean something only beside another one."""
 _MOST_BYTES = 4
 """Of one character, in UTF-8."""
-_TEXTS = ("name", "project", "setup", "cwd", "env")
+_TEXTS = ("name", "project", "setup", "cwd", "env", "checkpoint")
 _texts_of = attrgetter(*_TEXTS)
+_TERMS = frozenset(Terms.__struct_fields__)
+_PLACED = frozenset({"cwd", "time_limit_s"})
+"""Terms that every task has, whatever is said."""
+_GPU_TERMS = ("gpu_memory_mib", "gpu_models", "gpus_max", "min_free_util", "share")
+"""What is said of GPUs besides which and how many."""
+_gpu_terms_of = attrgetter(*_GPU_TERMS)
 
 
 class Predecessor(After, frozen=True, forbid_unknown_fields=True):
-    """`on`: `ok` (must succeed), `fail` (must not), `any`."""
+    """`on`: `ok` (must succeed), `fail` (must not), `any`. `array`: it is all of the array whose first task this is,
+    and of each of its tasks that is true."""
 
     id: Annotated[int, Meta(ge=1)]
     on: Literal["ok", "fail", "any"] = "ok"
 
 
+SignalName = Literal["ABRT", "ALRM", "CONT", "HUP", "INT", "QUIT", "TERM", "URG", "USR1", "USR2", "WINCH", "XCPU"]
+"""What a program can heed, and has no other meaning for whoever runs it."""
+
+
+class Warned(EarlySignal, frozen=True, forbid_unknown_fields=True):
+    """`name`: of the signal, without SIG; `before_s`: so many seconds before the time limit; `main_only`: only for the
+    command itself, not for what it started."""
+
+    name: SignalName
+    before_s: Annotated[float, Meta(gt=0, le=1e9)]
+    main_only: bool = False
+
+
+Path = Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class Copied(Snapshot, frozen=True, forbid_unknown_fields=True):
+    """`cwd` is a copy of the folder `of`, made by who submits; `digest`: of all in it, in hex; `files`, `bytes`: how
+    much that is; `commit`: git's there, `changed`: and something was not as in it."""
+
+    of: Path
+    digest: Annotated[str, Meta(pattern="^[0-9a-f]{16,128}$")]
+    files: Annotated[int, Meta(ge=0, le=1 << 53)] = 0
+    bytes: Annotated[int, Meta(ge=0, le=1 << 53)] = 0
+    commit: Annotated[str, Meta(pattern="^([0-9a-f]{7,64})?$")] = ""
+    changed: bool = False
+
+
 class Spec(Terms, kw_only=True, forbid_unknown_fields=True, omit_defaults=False):
     """The fields of a submit, less the command. Empty means: as conf.json has it. What stands here is narrower than on
-    disk, where what was queued in another time, with other limits, must still load."""
+    disk, where what was queued in another time, with other limits, must still load. `node_list`: on one of these nodes,
+    with `nodes` on so many of them at once; `gpus_on`: on all of these at once, with these GPUs of each, for example
+    {"gpu1": [0, 1], "gpu2": [2, 3]}, as many on each. `begin_at`: not before this time,
+    in seconds since the epoch. `on_timeout`: past its limit it goes behind all others and on from there, as often as
+    `max_retries` says if that is said. `max_retries`: so many attempts more, after ends that `retry_on` names (left
+    empty: `fail`, `oom`, `lost`). `within`: name or id of an allocation of the owner's, whose GPUs it uses. `elastic`:
+    while it runs it is given more GPUs or fewer, from `gpus` to `gpus_max`; each time it is ended, and started again
+    where something that matches `checkpoint` (from `cwd`; `*`, `?`, `[…]`, `**`) is newer than the attempt."""
 
     name: Annotated[str, Meta(max_length=200)] = ""
     project: Annotated[str, Meta(max_length=200)] = ""
     gpus: Count | None = None  # type: ignore[assignment]  # None: as many as `gpu_ids` names
+    gpus_max: Annotated[int, Meta(ge=1, le=4096)] | None = None
     gpu_ids: list[Count] | None = None
+    gpu_memory_mib: Mib | None = None
+    gpu_models: Annotated[list[Annotated[str, Meta(min_length=1, max_length=100)]], Meta(max_length=32)] = (
+        msgspec.field(default_factory=list)  # nobody appends
+    )
+    min_free_util: Annotated[float, Meta(ge=0, le=100)] = 0.0
     cpus: Annotated[int, Meta(ge=1, le=65536)] | None = None
+    memory_mib: Mib | None = None
+    licences: Annotated[dict[Name, Annotated[int, Meta(ge=1, le=65536)]], Meta(max_length=32)] = msgspec.field(
+        default_factory=dict
+    )
+    nodes: Annotated[int, Meta(ge=1, le=MOST_NODES)] | None = None  # type: ignore[assignment]  # None: see `_nodes`
+    node_list: Annotated[list[Name], Meta(max_length=MOST_NODES)] = msgspec.field(default_factory=list)
+    gpus_on: Annotated[dict[Name, Annotated[list[Count], Meta(min_length=1)]], Meta(max_length=MOST_NODES)] = (
+        msgspec.field(default_factory=dict)
+    )
+    exclude: Annotated[list[Name], Meta(max_length=MOST_NODES)] = msgspec.field(default_factory=list)
     after: list[Predecessor] = msgspec.field(default_factory=list)  # type: ignore[assignment]  # nobody appends
     priority: Annotated[int, Meta(ge=-1_000_000, le=1_000_000)] = 0
     time_limit_s: Annotated[float, Meta(gt=0, le=1e9)] | None = None
-    share: bool = False
+    begin_at: Annotated[float, Meta(ge=0, le=LAST_S)] | None = None
+    on_timeout: Literal["fail", "requeue"] = "fail"
+    max_retries: Annotated[int, Meta(ge=0, le=MOST_RETRIES)] = 0
+    retry_on: list[RetryOn] = msgspec.field(default_factory=list)  # type: ignore[assignment]  # nobody appends
+    signal: Warned | None = None
+    snapshot: Copied | None = None
+    token: Literal["", "submit"] = ""
+    within: Annotated[int, Meta(ge=1)] | Name | None = None  # type: ignore[assignment]  # on disk it is the id
+    checkpoint: Annotated[str, Meta(max_length=PATH_MAX, examples=["out/*.pt"])] = ""
     log: str | None = None
     hold: bool = False
 
@@ -65,21 +144,68 @@ class Editable(Spec, kw_only=True, forbid_unknown_fields=True):
 
 def draft_of(spec: Spec, command: list[str] | str, context: Context) -> Task:
     """The task that a spec describes, without id and log path. Raises BadRequestError naming the field."""
+    draft = _drafted(spec, command, context)
+    if draft.signal is not None:
+        _check_signal(draft)
+    if draft.elastic or draft.checkpoint:
+        _check_elastic(draft)
+    return draft
+
+
+def _drafted(spec: Spec, command: list[str] | str, context: Context) -> Task:
     check_command(command, spec.setup)
+    limit = limit_of(spec.time_limit_s, context.core.settings.scheduler)
+    # A submit says few of the terms, and leaves out of its encoding those that it does not say.
+    said = _TERMS.intersection(msgspec.to_builtins(spec))
+    terms = _terms(spec, said, limit, context) if said else {}
+    cwd = _beneath(context.master.root, spec.cwd)
+    state = HELD if spec.hold else WAITING
+    return Task(
+        id=0, owner=context.caller.user or "", state=state, command=command, cwd=cwd, time_limit_s=limit, **terms
+    )
+
+
+def _terms(spec: Spec, said: Iterable[str], limit: float | None, context: Context) -> dict[str, Any]:
+    """The fields of the task that are `said`, but where it runs and how long; `limit`: that. Raises BadRequestError."""
     if spec.variables:
         _check_variables(spec.variables)
     _check_texts(spec)
     if spec.env and not spec.env.startswith("/") and not is_env_name(spec.env):
         raise BadRequestError(Message("env_no_name", env=spec.env))
-    if spec.share:
-        raise BadRequestError(Message("no_sharing"))
-    terms = {name: getattr(spec, name) for name in Terms.__struct_fields__}
+    _check_gpu_terms(spec)
+    check_where(spec, context.core.inventory)
+    if spec.retry_on and not spec.max_retries:
+        raise BadRequestError(Message("retries_not_counted"))
+    if spec.on_timeout == "requeue" and limit is None:
+        raise BadRequestError(Message("no_limit_to_requeue_at"))
+    terms = {name: getattr(spec, name) for name in said if name not in _PLACED}
     terms["gpus"], terms["gpu_ids"] = _gpus(spec)
-    terms["cwd"] = _beneath(context.master.root, spec.cwd)
+    terms["nodes"] = spec.nodes or len(spec.gpus_on) or 1
+    if spec.gpus_on:
+        terms["gpus_on"] = {node: sorted(gpus) for node, gpus in spec.gpus_on.items()}
     if spec.after:
-        terms["after"] = [After(one.id, one.on) for one in spec.after]
-    state = TaskState.HELD if spec.hold else TaskState.WAITING
-    return Task(id=0, owner=context.user, state=state, command=command, **terms)
+        terms["after"] = [_after(one, context) for one in spec.after]
+    if spec.signal is not None:
+        terms["signal"] = EarlySignal(spec.signal.name, spec.signal.before_s, spec.signal.main_only)
+    if spec.snapshot is not None:
+        terms["snapshot"] = _snapshot(spec.snapshot)
+    if spec.within is not None:
+        terms["within"] = context.core.allocations.find(spec.within, context.sight.knows).id
+    return terms
+
+
+def _after(said: Predecessor, context: Context) -> After:
+    """Raises NotFoundError for an array of which the caller may not know."""
+    if said.array:
+        tasks_of_array(context, said.id)
+    return After(said.id, said.on, said.array or UNSET)
+
+
+def _snapshot(said: Snapshot) -> Snapshot:
+    """Raises BadRequestError."""
+    if "\0" in said.of:
+        raise BadRequestError(Message("field_with_nul", field="snapshot"))
+    return Snapshot(said.of, said.digest, said.files, said.bytes, said.commit, said.changed)
 
 
 def log_path_of(asked: str | None, task_id: int, context: Context) -> str:
@@ -109,23 +235,83 @@ def edited_copy(task: Task, changes: dict[str, Any], context: Context) -> Task:
         allowed = sorted(set(Editable.__struct_fields__) - {"hold"})
         raise BadRequestError(Message("cannot_be_edited", keys=tuple(unknown), allowed=tuple(allowed)))
     # Only what is changed is looked at: what stands there may be of another time, with other rules.
-    wanted = {"command": task.command, "setup": task.setup, **changes}
+    so_far = where_so_far(task, changes) | _gpus_so_far(task, changes)
+    wanted = {"command": task.command, "setup": task.setup, **so_far, **changes}
+    for said, what in _SAID_OF.items():
+        if said in changes:
+            wanted.setdefault(what, getattr(task, what))
     spec = convert(wanted, Editable)
     if changes.keys().isdisjoint(("command", "setup")):
         spec = msgspec.structs.replace(spec, command="true", setup="")
-    draft = draft_of(spec, spec.command, context)
+    draft = _drafted(spec, spec.command, context)
     edited = copy(task)
     for field in changes:
         if field != "log":
             setattr(edited, field, getattr(draft, field))
-    if changes.get("gpu_ids") is not None or "gpus" in changes:
-        edited.gpus, edited.gpu_ids = draft.gpus, draft.gpu_ids
+    if changes.get("gpu_ids") is not None or changes.get("gpus_on") or "gpus" in changes:
+        edited.gpus, edited.gpu_ids, edited.gpus_max = draft.gpus, draft.gpu_ids, draft.gpus_max
+        edited.gpus_on = draft.gpus_on
+    if not changes.keys().isdisjoint(WHICH):
+        edited.node, edited.node_list, edited.gpus_on = draft.node, draft.node_list, draft.gpus_on
+        edited.nodes = draft.nodes
+    if "cwd" in changes and "snapshot" not in changes:
+        edited.snapshot = None
     if "log" in changes:
         edited.log_path = log_path_of(spec.log, task.id, context)
+    if not changes.keys().isdisjoint(("signal", "time_limit_s")):
+        _check_signal(edited)
+    if not changes.keys().isdisjoint(_OF_ELASTIC):
+        _check_elastic(edited)
     return edited
 
 
+def _check_signal(task: Task) -> None:
+    """What comes before a limit needs one, and room before it."""
+    if task.signal is None:
+        return
+    if task.time_limit_s is None:
+        raise BadRequestError(Message("signal_without_limit", name=task.signal.name))
+    if task.signal.before_s >= task.time_limit_s:
+        early, limit = task.signal.before_s, task.time_limit_s
+        raise BadRequestError(Message("signal_before_start", name=task.signal.name, early=early, limit=limit))
+
+
+_OF_ELASTIC = frozenset({"elastic", "checkpoint", "gpus", "gpus_max", "gpu_ids", "gpus_on", "nodes", "share"})
+
+
+def _check_elastic(task: Task) -> None:
+    """Who is given other GPUs while it runs needs a range of them, and something to go on from."""
+    if not task.elastic:
+        if task.checkpoint:
+            raise BadRequestError(Message("checkpoint_for_nothing"))
+        return
+    if task.share or task.nodes > 1:
+        raise BadRequestError(Message("elastic_beside", field="share" if task.share else "nodes"))
+    if task.gpus_max is None or task.gpus_max <= task.gpus:
+        raise BadRequestError(Message("elastic_without_range"))
+    if not task.checkpoint.strip():
+        raise BadRequestError(Message("elastic_without_checkpoint"))
+
+
+_OF_GPUS = frozenset({"gpus", "gpu_ids", "gpus_on", *_GPU_TERMS})
+_HOW_MANY = frozenset({"gpus", "gpus_max", "gpu_ids", "gpus_on"})
+
+
+def _gpus_so_far(task: Task, changes: dict[str, Any]) -> dict[str, Any]:
+    """What the task says of GPUs, where an edit changes some of that: it has to make sense as a whole. Whoever says how
+    many says it anew."""
+    if _OF_GPUS.isdisjoint(changes):
+        return {}
+    kept = _OF_GPUS - _HOW_MANY if not _HOW_MANY.isdisjoint(changes) else _OF_GPUS
+    said = {field: getattr(task, field) for field in kept}
+    if not any(changes.get(field) for field in _HOW_MANY) and "gpus" not in changes:
+        said["gpus"] = task.gpus  # only which ones was taken back
+    return {**said, "gpus": None} if said.get("gpu_ids") or said.get("gpus_on") else said
+
+
 def _gpus(spec: Spec) -> tuple[int, list[int] | None]:
+    if spec.gpus_on:
+        return len(next(iter(spec.gpus_on.values()))), None
     if spec.gpu_ids is None:
         return spec.gpus or 0, None
     ids = sorted(set(spec.gpu_ids))
@@ -134,6 +320,16 @@ def _gpus(spec: Spec) -> tuple[int, list[int] | None]:
     if spec.gpus not in (None, len(ids)):
         raise BadRequestError(Message("gpus_said_twice", gpus=spec.gpus, named=len(ids)))
     return len(ids), ids
+
+
+def _check_gpu_terms(spec: Spec) -> None:
+    """What would do nothing is refused. Raises BadRequestError naming the field."""
+    gpus = spec.gpu_ids or spec.gpus or spec.gpus_on
+    if not gpus and any(_gpu_terms_of(spec)):
+        field = next(field for field, value in zip(_GPU_TERMS, _gpu_terms_of(spec), strict=True) if value)
+        raise BadRequestError(Message("needs_gpus", field=field))
+    if spec.gpus_max is not None and (spec.gpu_ids or spec.gpus_max < (spec.gpus or 0)):
+        raise BadRequestError(Message("bad_gpus_max", least=spec.gpus or len(spec.gpu_ids or ()), most=spec.gpus_max))
 
 
 def check_command(command: list[str] | str, setup: str = "") -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from master.core.attempt import Allocation
-from master.core.inventory import request_of
 from master.core.request import demand_of
-from master.core.scheduler import Room
-from master.core.task import ENDED, Task, TaskState
+from master.core.room import Room
+from master.core.task import ENDED, After, Task, TaskState
+from master.verbs.access import check_token_given
 from master.verbs.base import Context
+from master.verbs.places import strictly
+from master.verbs.projects import check_project
 from master.verbs.spec import Spec, check_command, draft_of, log_path_of
 from master.verbs.whose_turn import check_wish
 from master.views.messages import shown
@@ -22,22 +25,25 @@ from wire.message import Message
 
 class Submit(Spec, kw_only=True, omit_defaults=True):
     """task.submit: what a task may ask for, and its `command`: a list of words, or a text for bash. `request_id`: two
-    submits with the same one are one submit. `dry_run`: nothing is filed; it is told where the task would go. `as`:
-    in whose name, of root on the master's machine alone, who must say so once there are users."""
+    submits with the same one are one submit. `dry_run`: nothing is filed; it is told where the task would go. `strict`:
+    what would keep it from starting well, as task.places tells it, is refused. `as`: in whose name, of root on the
+    master's machine alone, who must say so once there are users."""
 
     command: Annotated[list[str] | str, Meta(examples=[["python3", "train.py"]])]
     as_user: str | None = msgspec.field(default=None, name="as")
     request_id: str | None = None
     dry_run: bool = False
+    strict: bool = False
 
 
 class SubmitBatch(Spec, kw_only=True, omit_defaults=True):
-    """task.submit_batch: the `commands` are texts for bash; all else is alike. `request_id` and `as` as for one
-    task."""
+    """task.submit_batch: the `commands` are texts for bash; all else is alike. `request_id`, `as` and `strict` as for
+    one task."""
 
     commands: Annotated[list[str], Meta(examples=[["python3 a.py", "python3 b.py"]])]
     as_user: str | None = msgspec.field(default=None, name="as")
     request_id: str | None = None
+    strict: bool = False
 
 
 class Submitted(msgspec.Struct, frozen=True):
@@ -54,33 +60,39 @@ class Batch(msgspec.Struct, frozen=True):
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """With `dry_run`: where the task would go if it were submitted now (`placement`), or why it would wait: `reason`,
+    """With `dry_run`: where the task would go if it were submitted now (`placements`, a part for each node, of
+    which `placement` is the first), or why it would wait: `reason`,
     and the same for programs. `possible`: false where a submit would be refused, for no node could ever run it."""
 
     possible: bool
     placement: Allocation | None
+    placements: list[Allocation]
     reason: str | None
     reason_key: str | None
     reason_args: dict[str, Any] | None
 
 
-def submit(context: Context, params: Submit) -> Submitted | Preview:
+def submit(context: Context, params: Submit) -> Submitted | Preview | Awaitable[Submitted | Preview]:
     """File a task. The answer means that it is on the disk."""
-    draft = draft_of(params, params.command, context)
-    draft.owner = _owner(context, params.as_user)
+    draft, core = draft_of(params, params.command, context), context.core
+    check_token_given(context.caller, draft.token)
+    draft.owner = owner_of(context, params.as_user)
     check_wish(context, draft)
+    check_project(context, draft)
+    if params.strict:
+        said = msgspec.structs.replace(params, strict=False)
+        return strictly(context, draft, [params.command], lambda later: submit(later, said), Submitted)
     if params.dry_run:
         return preview(context, draft)
 
     def change() -> Submitted:
-        core = context.core
         draft.log_path = log_path_of(params.log, core.next_id, context)
         return Submitted(core.submit([draft], context.now, context.past)[0].id)
 
     return context.change(change)
 
 
-def submit_batch(context: Context, params: SubmitBatch) -> Batch:
+def submit_batch(context: Context, params: SubmitBatch) -> Batch | Awaitable[Batch]:
     """File a task for each of several commands, with consecutive ids: all or none."""
     if not params.commands:
         raise BadRequestError(Message("empty_batch"))
@@ -89,8 +101,13 @@ def submit_batch(context: Context, params: SubmitBatch) -> Batch:
     for command in params.commands:
         check_command(command, params.setup)
     draft = draft_of(params, params.commands[0], context)
-    draft.owner = _owner(context, params.as_user)
+    check_token_given(context.caller, draft.token)
+    draft.owner = owner_of(context, params.as_user)
     check_wish(context, draft)
+    check_project(context, draft)
+    if params.strict:
+        said = msgspec.structs.replace(params, strict=False)
+        return strictly(context, draft, params.commands, lambda later: submit_batch(later, said), Batch)
     folder = context.master.log_folder
 
     def change() -> Batch:
@@ -103,7 +120,7 @@ def submit_batch(context: Context, params: SubmitBatch) -> Batch:
     return context.change(change)
 
 
-def _owner(context: Context, name: str | None) -> str:
+def owner_of(context: Context, name: str | None) -> str:
     """Whose the task will be. Raises ForbiddenError, BadRequestError, NotFoundError, ConflictError."""
     caller, everybody = context.caller, context.core.people
     if name is None:
@@ -120,19 +137,31 @@ def _owner(context: Context, name: str | None) -> str:
 
 def preview(context: Context, draft: Task) -> Preview:
     """Where the task would go if it were submitted now, or why it would wait."""
-    never = context.core.inventory.why_never(request_of(draft))
+    quotas, demand = context.core.quotas, demand_of(draft)
+    context.core.allocations.check(draft)
+    never = context.core.inventory.why_never(demand.request) or quotas.why_never(demand)
     if never is not None:
         return _preview(Message("never", why=never), possible=False)
     if draft.state is TaskState.HELD:
         return _preview(Message("held_when_filed"))
-    allocation = Room(context.core.inventory).place(demand_of(draft))
-    past = context.past
-    draft.waits_for = [a for a in draft.after if (past.get(a.id) or context.core.find(a.id).state) not in ENDED]
-    if allocation is not None and not draft.waits_for:
-        return _preview(None, placement=allocation)
+    if draft.begin_at is not None and draft.begin_at > context.now:
+        return _preview(Message("begins_at", at=draft.begin_at))
+    room = Room(context.core.inventory)
+    room.holds = context.core.holds
+    parts = None if quotas.stops(demand) else room.place(demand)
+    draft.waits_for = [after for after in draft.after if not _is_over(context, after)]
+    if parts is not None and not draft.waits_for:
+        return _preview(None, parts=parts)
     waits = context.core.why_it_waits(draft)
     return _preview(None if waits is None else context.sight.said(waits))
 
 
-def _preview(why: Message | None, *, possible: bool = True, placement: Allocation | None = None) -> Preview:
-    return Preview(possible, placement, *shown(why))
+def _is_over(context: Context, after: After) -> bool:
+    """Has a predecessor ended? Raises NotFoundError where there is none."""
+    if after.array:
+        return not any(True for _ in context.core.dependencies.awaited(after))
+    return (context.past.get(after.id) or context.core.find(after.id).state) in ENDED
+
+
+def _preview(why: Message | None, *, possible: bool = True, parts: list[Allocation] | None = None) -> Preview:
+    return Preview(possible, parts[0] if parts else None, parts or [], *shown(why))

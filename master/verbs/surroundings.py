@@ -4,23 +4,28 @@ files and logs. Named here by what is asked, so that a verb knows no driver and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from master.config import Config
 from master.core.notes import Token
 from master.core.run_as import RunAs
-from master.files.log_reader import LogReader
 from master.files.service import Files
+from master.helpers.acting import Acting
 from master.nodes.driver import OfferedKey
 from master.nodes.registry import NodeConfig
 from master.people.audit import AuditLog
-from master.people.directory import Directory
 from master.people.guesses import Guesses
 from master.people.passwords import Passwords
 from master.people.services import Services
+from master.people.task_tokens import TaskTokens
+from master.stalls import LoopTimes
 from master.tls.policy import Tls
 from master.verbs.about import About
 from wire.agent import Probed
+
+if TYPE_CHECKING:  # a start waits for neither
+    from master.files.log_reader import LogReader
+    from master.people.directory import Directory
 
 
 class NodeLinks(Protocol):
@@ -77,8 +82,11 @@ class AgentReports(Protocol):
 
     version: str
     archive: bytes
-    sha256: str
     tls: Tls
+
+    @property
+    def sha256(self) -> str:
+        """The archive's whole digest."""
 
     def tokens(self, node: str) -> tuple[Token, ...]:
         """Those that were made for the node, of now or of before."""
@@ -94,12 +102,17 @@ class Surroundings(Protocol):
     news_log: str
     config: Config
     files: Files
-    logs: LogReader
+    acting: Acting
     audit: AuditLog
     passwords: Passwords
     guesses: Guesses
     directory: Directory | None
     services: Services
+    task_tokens: TaskTokens
+
+    @property
+    def logs(self) -> LogReader:
+        """Reads logs for all clients."""
 
     @property
     def run_as(self) -> RunAs:
@@ -115,6 +128,9 @@ class Surroundings(Protocol):
 
     def about(self) -> About:
         """Which master this is."""
+
+    def loop_times(self) -> LoopTimes | None:
+        """How long the turns of its loop take, where that is measured."""
 
     def stop(self) -> None:
         """End the master; tasks run on."""

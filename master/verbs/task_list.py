@@ -16,12 +16,14 @@ import msgspec
 from msgspec import Meta
 
 from master.core.backlog import order_of
-from master.core.task import ACTIVE, ENDED, QUEUED, SparseTask, Task, TaskState, TaskView
+from master.core.task import ACTIVE, ENDED, EVERY, QUEUED, SparseTask, Task, TaskState, TaskView
 from master.durable.archive_index import text_of
 from master.verbs.base import Context, Pieces
 from master.verbs.task_rows import SparseRows, WholeRows
 from master.views.messages import MessageView
 from master.views.sight import Sight
+from wire.errors import NotFoundError
+from wire.message import Message
 
 SLICE = 400
 """Tasks that are looked at, or encoded, between two chances for others: about 1 ms of them."""
@@ -35,17 +37,23 @@ Slices: TypeAlias = Generator[None, None, Pieces]
 
 SortKey = Literal["id", "name", "owner", "state", "gpus", "node", "priority", "submitted", "started", "ended", "time"]
 Key: TypeAlias = Callable[[Task], Any]
+States: TypeAlias = frozenset[TaskState]
+"""Those that are asked for."""
+Wanted: TypeAlias = Callable[[list[Task]], list[Task]]
+"""Gives those of some tasks that are like what was asked for."""
 
 
 class ListTasks(msgspec.Struct, forbid_unknown_fields=True):
-    """task.list: which, and which part of them. `since`: of the ended only what ended then or later (seconds since the
-    epoch). `sparse`: leave out of each task what is as in `defaults`, and tell the reasons of waiting tasks once for
-    all who share one; a long list is a third as long then, and as dear."""
+    """task.list: which, and which part of them. `array`: those of the array whose first task this is. `since`: of the
+    ended only what ended then or later (seconds since the epoch). `sparse`: leave out of each task what is as in
+    `defaults`, and tell the reasons of waiting tasks once for all who share one; a long list is a third as long then,
+    and as dear."""
 
     states: list[TaskState] | None = None
     active: bool = True
     ended: bool = False
     ids: list[Annotated[int, Meta(ge=1)]] | None = None
+    array: Annotated[int, Meta(ge=1)] | None = None
     mine: bool = False
     user: str | None = None
     search: str | None = None
@@ -83,19 +91,19 @@ class SparseTaskList(msgspec.Struct, frozen=True):
 
 def list_tasks(context: Context, params: ListTasks) -> Slices:
     """Tasks: running ones first, then the queue in its order, then the ended ones, newest first; or as `sort` says."""
-    then = context.core.touched
-    if _in_order_of_the_queue(params):
-        return _shown(context, params, then, *_stretch(context, params.offset, params.limit))
-    return _made(context, params, then, _candidates(context, params))
+    then, states = context.core.touched, _states(params)
+    if _in_order_of_the_queue(params, states):
+        return _shown(context, params, states, then, _stretch(context, params.offset, params.limit))
+    return _made(context, params, states, then, _candidates(context, params, states))
 
 
-def _made(context: Context, params: ListTasks, then: int, candidates: list[list[Task]]) -> Slices:
-    tasks, total = yield from _found(context, params, candidates)
-    return (yield from _shown(context, params, then, tasks, total))
+def _made(context: Context, params: ListTasks, states: States, then: int, candidates: list[list[Task]]) -> Slices:
+    page = yield from _found(params, candidates, _wanted(context, params, states), context.sight)
+    return (yield from _shown(context, params, states, then, page))
 
 
-def _shown(context: Context, params: ListTasks, then: int, tasks: list[Task], total: int) -> Slices:
-    core, states = context.core, _states(params)
+def _shown(context: Context, params: ListTasks, states: States, then: int, page: Page) -> Slices:
+    core, (tasks, total) = context.core, page
     answer = (SparseRows if params.sparse else WholeRows)(core, context.sight)
     for part in _parts(tasks):
         there = part
@@ -107,10 +115,10 @@ def _shown(context: Context, params: ListTasks, then: int, tasks: list[Task], to
     return answer.result(total)
 
 
-def _in_order_of_the_queue(params: ListTasks) -> bool:
+def _in_order_of_the_queue(params: ListTasks, states: States) -> bool:
     """Is it simply what is alive and what waits, as they stand?"""
-    filtered = params.ids is not None or params.mine or params.user is not None or params.search
-    return not (filtered or params.sort or params.reverse) and _states(params) == QUEUED | ACTIVE
+    filtered = _is_named(params) or params.mine or params.user is not None or params.search
+    return not (filtered or params.sort or params.reverse) and states == QUEUED | ACTIVE
 
 
 def _stretch(context: Context, offset: int, limit: int | None) -> Page:
@@ -121,9 +129,10 @@ def _stretch(context: Context, offset: int, limit: int | None) -> Page:
     return active[offset:end] + core.queued(max(offset - len(active), 0), max(end - len(active), 0)), total
 
 
-def _found(context: Context, params: ListTasks, candidates: list[list[Task]]) -> Generator[None, None, Page]:
+def _found(
+    params: ListTasks, candidates: list[list[Task]], wanted: Wanted, sight: Sight
+) -> Generator[None, None, Page]:
     """What is asked for, of all that is like it."""
-    wanted = _wanted(context, params)
     groups: list[list[Task]] = []
     for group in candidates:
         found: list[Task] = []
@@ -134,10 +143,10 @@ def _found(context: Context, params: ListTasks, candidates: list[list[Task]]) ->
     total, end = sum(map(len, groups)), None if params.limit is None else params.offset + params.limit
     ahead, rest, reverse = [*chain(*groups[:-1])], groups[-1], params.reverse
     if params.sort is not None:
-        ordered = yield from _in_order(ahead + rest, _key(params.sort, context.sight), end, reverse=reverse)
+        ordered = yield from _in_order(ahead + rest, _key(params.sort, sight), end, reverse=reverse)
         return ordered[params.offset : end], total
     # The ended ones, newest first; or those that were named, of any state.
-    key, newest_first = (_place, False) if params.ids is not None else (_end, True)
+    key, newest_first = (_place, False) if _is_named(params) else (_end, True)
     if reverse:
         ordered = [*(yield from _in_order(rest, key, end, reverse=not newest_first)), *reversed(ahead)]
     else:
@@ -146,20 +155,41 @@ def _found(context: Context, params: ListTasks, candidates: list[list[Task]]) ->
     return ordered[params.offset : end], total
 
 
-def _candidates(context: Context, params: ListTasks) -> list[list[Task]]:
+def _candidates(context: Context, params: ListTasks, states: States) -> list[list[Task]]:
     """Tasks among which those asked for are, each once, taken at one moment: in order but for the last group."""
-    core, states = context.core, _states(params)
+    core = context.core
     if params.ids is not None:
         return [[core.find(task_id) for task_id in dict.fromkeys(params.ids)]]
+    if params.array is not None:
+        return [tasks_of_array(context, params.array)]
     ended = [task for task in core.tasks.values() if task.state in ENDED] if states & ENDED else []
+    owner = next(iter(_owners(context, params)), None)
+    if owner is not None:
+        his = core.tasks_of(owner)
+        return [sorted((task for task in his if task.state not in ENDED), key=_place), ended]
     return [core.active() if states & ACTIVE else [], core.queue() if states & QUEUED else [], ended]
 
 
-def _wanted(context: Context, params: ListTasks) -> Callable[[list[Task]], list[Task]]:
-    """Gives those of some tasks that are like what was asked for."""
-    states, since, needle = _states(params), params.since, (params.search or "").casefold()
+def _owners(context: Context, params: ListTasks) -> set[str]:
+    """Whose tasks are asked for: of one, or of two, who own none together; nobody's where all are."""
+    return {owner for owner in (params.user, context.user if params.mine else None) if owner is not None}
+
+
+def tasks_of_array(context: Context, array_id: int) -> list[Task]:
+    """Those of an array's tasks of which the caller may know that they are. Raises NotFoundError where he may know of
+    none, as where there is no such array."""
+    tasks, sight = [*context.core.arrays.tasks(array_id)], context.sight
+    if sight.hides_others:
+        tasks = [task for task in tasks if sight.searched(task).array is not None]
+    if not tasks:
+        raise NotFoundError(Message("no_array", id=array_id))
+    return tasks
+
+
+def _wanted(context: Context, params: ListTasks, states: States) -> Wanted:
+    since, needle = params.since, (params.search or "").casefold()
     sight = context.sight
-    owners = {owner for owner in (params.user, context.user if params.mine else None) if owner is not None}
+    owners = _owners(context, params)
 
     def wanted(tasks: list[Task]) -> list[Task]:
         found = tasks  # mostly all of them, which is seen faster than of each
@@ -174,11 +204,16 @@ def _wanted(context: Context, params: ListTasks) -> Callable[[list[Task]], list[
     return wanted
 
 
-def _states(params: ListTasks) -> frozenset[TaskState]:
+def _is_named(params: ListTasks) -> bool:
+    """Is it said which tasks they are, in whatever state?"""
+    return params.ids is not None or params.array is not None
+
+
+def _states(params: ListTasks) -> States:
     if params.states is not None:
         return frozenset(params.states)
-    if params.ids is not None:
-        return frozenset(TaskState)
+    if _is_named(params):
+        return EVERY
     return (QUEUED | ACTIVE if params.active else frozenset()) | (ENDED if params.ended else frozenset())
 
 
@@ -218,11 +253,13 @@ def _end(task: Task) -> float:
 
 
 def _node(task: Task) -> str:
-    return task.allocation[0].node if task.allocation else task.node or ""
+    if task.allocation:
+        return task.allocation[0].node
+    return task.node or next(iter(task.node_list or task.gpus_on), "")
 
 
 def _took(now_or_end: float, task: Task) -> float:
-    return now_or_end - (task.started_at or task.submitted_at)
+    return now_or_end - (task.started_at or task.eligible_at or task.submitted_at)
 
 
 _LAST = float("inf")

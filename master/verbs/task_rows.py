@@ -7,6 +7,7 @@ Owns the shape of the answer and what of it is worked out, worded and encoded on
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -30,6 +31,10 @@ DEFAULTS = {
 """What a key has that a sparse task leaves out."""
 
 _encoder = msgspec.json.Encoder()
+_DEFAULTS = msgspec.Raw(_encoder.encode(DEFAULTS))
+"""Encoded once for all answers."""
+_as_sparse = attrgetter(*SparseTask.__struct_fields__)
+"""What a row has of its task, as it is."""
 
 
 class WholeRows:
@@ -50,7 +55,7 @@ class WholeRows:
             for task_id in ids:
                 seen = views[task_id]
                 seen.reason, seen.reason_key, seen.reason_args = why
-        if core.warnings or core.large_logs:
+        if core.some_may_be_warned():
             for task in tasks:
                 seen = views[task.id]
                 seen.warning, seen.warning_key, seen.warning_args = shown(core.what_looks_wrong(task))
@@ -88,19 +93,23 @@ class SparseRows:
         rows, tasks = self._sight.all_veiled(tasks), _known(tasks, self._sight)
         for waiting, ids in self._alike.among(tasks):
             waiting.extend(ids)
-        if core.warnings or core.large_logs:
+        if core.some_may_be_warned():
             for task in tasks:
                 self._warn(task)
         if core.unsaved:
             self._unsaved += [task.id for task in tasks if task.id in core.unsaved]
-        # Mostly it is as on disk.
-        self._rows.add([task if task.asked_end is None and not task.earlier else _sparse(task) for task in rows])
+        # Mostly all of them are as on disk, which is seen faster than rows are put together.
+        if [task for task in rows if task.asked_end is not None or task.earlier or task.said_by]:
+            as_on_disk = [task.asked_end is None and not task.earlier and not task.said_by for task in rows]
+            self._rows.add([task if as_is else _sparse(task) for task, as_is in zip(rows, as_on_disk, strict=True)])
+        else:
+            self._rows.add(rows)
 
     def result(self, total: int) -> Pieces:
         """The answer."""
         told = {"reasons": self._reasons, "reason_messages": self._reason_messages}
         told |= {"warnings": self._warnings, "warning_messages": self._warning_messages, "unsaved": self._unsaved}
-        return self._rows.answer({"defaults": DEFAULTS, **told, "total": total})
+        return self._rows.answer({"defaults": _DEFAULTS, **told, "total": total})
 
     def _waiting(self, task: Task) -> list[int]:
         """The ids of those that wait for the same reason as this one."""
@@ -130,7 +139,7 @@ def _said(message: Message | None, sight: Sight) -> Message | None:
 
 
 def _sparse(task: Task) -> SparseTask:
-    return msgspec.convert(task, SparseTask, from_attributes=True)
+    return SparseTask(**dict(zip(SparseTask.__struct_fields__, _as_sparse(task), strict=True)))
 
 
 class _Alike(Generic[T]):

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from master.core.request import demand_of
-from master.core.scheduler import explain
-from master.core.task import ACTIVE, QUEUED, Task, TaskPage, TaskState, TaskView
+from master.core.core import Core
+from master.core.scheduler import Wait
+from master.core.task import ACTIVE, QUEUED, After, Task, TaskPage, TaskState, TaskView
 from master.verbs.access import check_owner
+from master.verbs.allocation_spec import check_allocation_edit, check_holds_something
 from master.verbs.base import Context
-from master.verbs.edit_rights import OWNER, check_edit, check_new_owner
+from master.verbs.edit_rights import OWNER, check_edit, check_new_owner, check_said
+from master.verbs.projects import check_project
 from master.verbs.spec import edited_copy
-from master.verbs.whose_turn import check_ahead, check_wish, who_may_be_passed
+from master.verbs.whose_turn import check_ahead, check_wish, may_put_ahead, who_may_be_passed
 from master.views.messages import MessageView, message_view
 from master.views.tasks import task_page
-from wire.errors import BadRequestError, MusterError
-from wire.message import Message
+from wire.errors import BadRequestError, ConflictError, MusterError
+from wire.message import Message, ids
+
+NAMED = 100
+"""So many tasks of an array are named that another one waits for; in a sentence `FEW` ranges."""
+FEW, FIRST_ENDS = 4, 2
 
 TaskId = Annotated[int, Meta(ge=1, examples=[12])]
 
@@ -43,10 +50,12 @@ class Move(OneTask, forbid_unknown_fields=True):
 
 class Edit(msgspec.Struct, forbid_unknown_fields=True):
     """task.edit: `changes` are fields of a submit with their new values; admins may also say whose the task is
-    (`owner`). Of a task that is not his a mentor may change `priority`, `project` and `urgent`."""
+    (`owner`). Of a task that is not his a mentor may change `priority`, `project` and `urgent`. `if_seq`: only while
+    the task's `seq` is this one, so that nobody changes what he has not seen."""
 
     id: TaskId
     changes: Annotated[dict[str, Any], Meta(examples=[{"priority": 5}])]
+    if_seq: int | None = None
 
 
 class Cancel(msgspec.Struct, forbid_unknown_fields=True):
@@ -62,8 +71,8 @@ class Cancel(msgspec.Struct, forbid_unknown_fields=True):
 class Why(msgspec.Struct, frozen=True, kw_only=True):
     """Why a task is in the `state` in which it is. `brief`: the reason without what `details` tell, a line each; nodes
     of which the same is to be said share a line; `detail_messages`: the same lines for programs. `blocked_by`: ids of
-    tasks that it waits for. `warning`: what looks wrong with one that runs, or null. Of a task in the monthly files
-    there is no `brief`."""
+    tasks that it waits for, of an array the first 100. `warning`: what looks wrong with one that runs, or null. Of a
+    task in the monthly files there is no `brief`."""
 
     id: int
     state: TaskState
@@ -116,12 +125,14 @@ def why(context: Context, params: OneTask) -> Why:
     lines: list[Message] = []
     seen, said = context.view(task), context.sight.said
     brief = seen.reason
-    if task.state is TaskState.WAITING and context.sight.knows(task.owner) and not task.waits_for:
-        wait = explain(demand_of(task), core.inventory)
+    is_for_room = task.state is TaskState.WAITING and not task.waits_for and task.id not in core.later
+    if is_for_room and context.sight.knows(task.owner):
+        wait = core.wait(task)
         brief = str(said(wait.brief))
-        lines = [*map(said, wait.obstacles), Message("ahead", count=core.standing.before(task))]
+        lines = [*map(said, wait.obstacles), *_ends(context, task, wait)]
+        lines.append(Message("ahead", count=core.standing.before(task)))
     elif seen.waits_for:
-        lines = [Message("predecessor_is", id=after.id, state=core.find(after.id).state) for after in seen.waits_for]
+        lines = [_awaited(core, after) for after in seen.waits_for]
     return Why(
         id=task.id,
         state=task.state,
@@ -132,10 +143,28 @@ def why(context: Context, params: OneTask) -> Why:
         warning=seen.warning,
         warning_key=seen.warning_key,
         warning_args=seen.warning_args,
-        blocked_by=[after.id for after in seen.waits_for],
+        blocked_by=[one.id for after in seen.waits_for for one in islice(core.dependencies.awaited(after), NAMED)],
         details=list(map(str, lines)),
         detail_messages=list(map(message_view, lines)),
     )
+
+
+def _ends(context: Context, task: Task, wait: Wait) -> list[Message]:
+    """When the first of those have ended that have what it lacks; of tasks of which the caller may know more."""
+    if wait.brief.key != "needs" or task.within is not None:
+        return []
+    core = context.core
+    ends = [one for one in core.ends_of(task, context.now) if context.sight.knows(core.tasks[one[0]].owner)]
+    known = [Message("expected_to_end", id=number, at=at) for number, at in ends[:FIRST_ENDS] if at is not None]
+    return known or ([Message("ends_unknown", tasks=ids([number for number, _ in ends], FEW))] if ends else [])
+
+
+def _awaited(core: Core, after: After) -> Message:
+    """How far a predecessor is."""
+    if not after.array:
+        return Message("predecessor_is", id=after.id, state=core.find(after.id).state)
+    awaited = [one.id for one in core.dependencies.awaited(after)]
+    return Message("array_has_left", id=after.id, left=len(awaited), tasks=ids(awaited, FEW))
 
 
 def cancel(context: Context, params: Cancel) -> Cancelled:
@@ -174,15 +203,23 @@ def edit(context: Context, params: Edit) -> TaskView:
     """Change a waiting task; an ended one queues again. Whose it is, too: that alone queues nothing."""
     core, task, changes = context.core, context.core.find(params.id), dict(params.changes)
     check_edit(context, task, changes)
+    if params.if_seq not in (None, task.seq):
+        raise ConflictError(Message("task_changed", id=task.id))
+    check_allocation_edit(context, task, changes)
     owner = check_new_owner(context, task, changes) if OWNER in changes else task.owner
     changes.pop(OWNER, None)
+    said_by = "" if task.owner == context.user else task.said_by  # who asks for it again has said it, too
     edited = edited_copy(task, changes, context) if changes or not params.changes else None
     if edited is not None:
+        check_holds_something(edited)
         check_wish(context, edited, task)
+        if edited.project != task.project:
+            check_project(context, edited)
 
     def change() -> Task:
         if edited is not None:
-            core.edit(edited, context.past)
+            task.said_by = said_by
+            core.edit(edited, context.past, last=not may_put_ahead(context, task.owner))
         return task if owner == task.owner else core.give_to(task.id, owner)
 
     return context.view(context.change(change))
@@ -198,6 +235,17 @@ def release(context: Context, params: OneTask) -> TaskView:
     return context.view(context.change(lambda: context.core.release(params.id)))
 
 
+def pause(context: Context, params: OneTask) -> TaskView:
+    """Have a task that runs stand still, with all that it holds."""
+    core = context.core
+    return context.view(context.change(lambda: core.pause(params.id, context.user, context.now), grows=False))
+
+
+def resume(context: Context, params: OneTask) -> TaskView:
+    """Let a paused task go on."""
+    return context.view(context.change(lambda: context.core.resume_task(params.id), grows=False))
+
+
 def move(context: Context, params: Move) -> TaskView:
     """Give a waiting task another place in the queue."""
     core = context.core
@@ -206,37 +254,31 @@ def move(context: Context, params: Move) -> TaskView:
 
 
 def start(context: Context, params: OneTask) -> TaskView:
-    """Start a waiting task as soon as it fits, before all others."""
+    """Start a waiting task as soon as it fits, before all others; no predecessor, hold or time keeps it, and for an
+    admin no quota."""
     check_ahead(context, context.core.find(params.id).owner, Message("start_said"))
-    return context.view(context.change(lambda: context.core.force(params.id)))
+    over_quota = context.caller.owns_all
+    return context.view(context.change(lambda: context.core.force(params.id, over_quota=over_quota)))
 
 
 def retry(context: Context, params: OneTask) -> TaskView:
     """Queue an ended task again."""
     task = context.core.find(params.id)
+    check_said(context, task)
     check_wish(context, task, task)
-    return context.view(context.change(lambda: context.core.retry(params.id)))
+
+    def change() -> Task:
+        if task.owner == context.user:
+            task.said_by = ""  # he has said it, too
+        return context.core.retry(task.id, last=not may_put_ahead(context, task.owner))
+
+    return context.view(context.change(change))
 
 
 def remove(context: Context, params: Remove) -> Removed:
     """Forget a task, and with `successors` all that wait for it."""
     if params.successors and not context.caller.owns_all:
-        for task in _successors(context, params.id):
-            check_owner(context.caller, "task.remove", "own", task)
+        for successor in context.core.dependencies.chain(params.id)[1:]:
+            check_owner(context.caller, "task.remove", "own", context.core.find(successor))
     removed = context.change(lambda: context.core.remove(params.id, context.now, successors=params.successors))
     return Removed(removed)
-
-
-def _successors(context: Context, task_id: int) -> list[Task]:
-    """All that wait for a task, directly or not."""
-    waiting: dict[int, list[Task]] = {}
-    for task in context.core.queue():
-        for after in task.waits_for:
-            waiting.setdefault(after.id, []).append(task)
-    found: dict[int, Task] = {}
-    ahead = [task_id]
-    for one in ahead:
-        fresh = {task.id: task for task in waiting.get(one, ()) if task.id not in found}
-        found.update(fresh)
-        ahead += fresh
-    return list(found.values())

@@ -10,15 +10,19 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Generator
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 SHARE_S = 0.005
 """How long one piece of work goes on before everybody else has a turn; what one slice of it takes comes on top."""
+TURN_S = 0.01
+"""A turn of the loop that is older begins nothing that can wait for the next, whosever it is."""
 
 Work = Generator[None, None, Any]
 
 
-class Job(NamedTuple):
+class Job(msgspec.Struct, frozen=True):
     """`done` is called once, with the result and None, or None and the error; with None and None where it was left
     because it is not wanted any more."""
 
@@ -28,9 +32,11 @@ class Job(NamedTuple):
 
 
 class Turns:
-    """All long work of one master. `begin` does the first share at once: what is short is done by then."""
+    """All long work of one master. `begin` does the first share at once: what is short is done by then. `began`: when
+    this turn of the loop did, by the loop's clock; where nobody knows, it does now."""
 
     def __init__(self) -> None:
+        self.began: Callable[[], float] = time.monotonic
         self._jobs: deque[Job] = deque()
         self._next: asyncio.Handle | None = None
 
@@ -39,9 +45,14 @@ class Turns:
         """Is anything being worked on?"""
         return bool(self._jobs)
 
+    @property
+    def ends(self) -> float:
+        """When this turn of the loop has gone on for long enough."""
+        return self.began() + TURN_S
+
     def begin(self, job: Job) -> bool:
         """Take on a piece of work; whether it is done. While others are worked on it waits for its turn."""
-        if not self._jobs and self._finishes(job):
+        if not self._jobs and time.monotonic() <= self.ends and self._finishes(job):
             return True
         self._jobs.append(job)
         self._go_on()

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from master.core.people import Kind, Scope, Token, User
+from master.verbs.access import WALL_SCOPES
 from master.verbs.auth import DAY_S, Label, UserName, new_token
 from master.verbs.base import Context
 from wire.errors import BadRequestError, ForbiddenError, NotFoundError
@@ -89,6 +90,8 @@ def new(context: Context, params: NewToken) -> TokenMade:
     user = _user(context, params.name)
     _check_may_make(context, user)
     scopes = None if params.scopes is None else frozenset(params.scopes)
+    if scopes is not None and scopes > WALL_SCOPES:
+        raise BadRequestError(Message("wall_stands_alone"))
     if params.expires_at is not None and params.expires_at <= context.now:
         raise BadRequestError(Message("token_would_be_over"))
     text, kept = new_token(context, user, scopes=scopes, expires_at=params.expires_at, label=params.label)

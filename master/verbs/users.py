@@ -5,22 +5,27 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from master.core.people import Language, Role, User
-from master.core.task import TaskState
+from master.core.quota import KEYS, Use
+from master.core.quotas import Key
+from master.core.task import ENDED, TaskState
+from master.durable.archive_index import Wanted
 from master.ownership import user_name
 from master.verbs.access import Caller
 from master.verbs.auth import LINK_S, Secret, UserName, check_password, confirm_password, sha256
 from master.verbs.base import Context, Done, Nothing
+from master.verbs.quotas import QuotaChanges, QuotaView, UseView, quota_view, use_view
 from master.visible_secrets import check_not_visible
 from wire.errors import BadRequestError, ConflictError, ForbiddenError
 from wire.message import Message
 
+ALL_ENDED = tuple(state.value for state in sorted(ENDED))
 Said = Annotated[str, Meta(max_length=200)]
 
 
@@ -33,7 +38,8 @@ class OneUser(msgspec.Struct, forbid_unknown_fields=True):
 class AddUser(OneUser, forbid_unknown_fields=True):
     """user.add: `name` is what he is called here, `display` what people call him. He comes in with a `password`, or
     without one by a link (user.link), a token (token.new) or, on the master's machine, by his Unix account. After
-    `expires_at` (seconds since the epoch) he does not."""
+    `expires_at` (seconds since the epoch) he does not. `again`: he is the one who had this name and was removed, and
+    gets the tasks that are still that one's."""
 
     role: Role = "user"
     display: Said = ""
@@ -41,15 +47,18 @@ class AddUser(OneUser, forbid_unknown_fields=True):
     language: Language = ""
     expires_at: float | None = None
     password: Secret | None = None
+    again: bool = False
 
 
 class EditUser(OneUser, forbid_unknown_fields=True):
-    """user.edit: what is to be changed of a user: `role`, `display`, `mail`, `language`, `expires_at`."""
+    """user.edit: what is to be changed of a user: `role`, `display`, `mail`, `language`, `expires_at`; and what his
+    tasks may have at a time, null for no bound: `max_total_gpus` in use, `max_manual_gpus` in named allocations,
+    `max_gpus_per_task`, `max_running` tasks."""
 
     changes: Annotated[dict[str, Any], Meta(examples=[{"role": "viewer"}])]
 
 
-class _Changes(msgspec.Struct, forbid_unknown_fields=True):
+class _Changes(QuotaChanges, frozen=True, forbid_unknown_fields=True):
     role: Role | msgspec.UnsetType = msgspec.UNSET
     display: Said | msgspec.UnsetType = msgspec.UNSET
     mail: Said | msgspec.UnsetType = msgspec.UNSET
@@ -80,8 +89,9 @@ class Claim(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class UserView(msgspec.Struct, frozen=True):
-    """A user. `has_password`; `log_ins` and `tokens`: how many he has; `is_owner_only`: nobody added him, he owned
-    tasks before there were users. Times in seconds since the epoch."""
+    """A user. `quota`: what his tasks may have at a time, `use`: what is in use. `has_password`; `log_ins` and
+    `tokens`: how many he has; `is_owner_only`: nobody added him, he owned tasks before there were users. Times in
+    seconds since the epoch."""
 
     id: int
     name: str
@@ -99,6 +109,8 @@ class UserView(msgspec.Struct, frozen=True):
     is_owner_only: bool
     log_ins: int
     tokens: int
+    quota: QuotaView
+    use: UseView
 
 
 class Disabled(msgspec.Struct, frozen=True):
@@ -126,7 +138,8 @@ class Claimed(msgspec.Struct, frozen=True):
 def list_users(context: Context, _params: Nothing) -> list[UserView]:
     """All users, by name."""
     users = sorted(context.core.people.users.values(), key=lambda user: user.name)
-    return [user_view(context, user) for user in users]
+    uses = context.core.quotas.uses()
+    return [user_view(context, user, uses) for user in users]
 
 
 def add(context: Context, params: AddUser) -> Awaitable[UserView]:
@@ -147,14 +160,29 @@ def _check_own_account(name: str, role: Role) -> None:
         raise BadRequestError(Message("own_account_is_admins", name=name))
 
 
+async def _check_former(context: Context, name: str) -> None:
+    """Raise ConflictError where tasks are still those of one who had this name and was removed: whoever gets the name
+    gets them, with what was in their variables and logs. Raises StorageError."""
+    core = context.core
+    if not core.people.is_shared or core.people.named(name) is not None or name == user_name(os.geteuid()):
+        return
+    count = sum(task.owner == name for task in core.tasks.values())
+    count += (await context.engine.archive.page(Wanted(ALL_ENDED, owners=(name,), limit=0))).total
+    if count:
+        raise ConflictError(Message("name_of_former", name=name, count=count))
+
+
 async def _added(context: Context, params: AddUser) -> UserView:
+    if not params.again:
+        await _check_former(context, params.name)
     phc = "" if params.password is None else await context.master.passwords.hash(params.password)
     fields = {key: getattr(params, key) for key in ("role", "display", "mail", "language", "expires_at")}
     core = context.core
 
     def change() -> User:
-        # Whoever runs the master, and whoever the desktop client is, may own tasks tomorrow.
-        owners = {*core.owners(), context.master.config.desktop_client.user}
+        # Whoever the desktop client is may own tasks tomorrow.
+        client = context.master.config.desktop_client
+        owners = {*core.owners(), client.user, *client.users.values()}
         return core.people.add(params.name, owners, password=phc, at=context.now, by=context.user, **fields)
 
     return user_view(context, context.change(change))
@@ -166,7 +194,10 @@ def edit(context: Context, params: EditUser) -> UserView:
         said = msgspec.convert(params.changes, _Changes)
     except msgspec.ValidationError as error:
         raise BadRequestError(Message("bad_user_change", said=str(error))) from None
-    changes = {key: value for key, value in msgspec.structs.asdict(said).items() if value is not msgspec.UNSET}
+    words = {key: value for key, value in msgspec.structs.asdict(said).items() if value is not msgspec.UNSET}
+    changes = {key: value for key, value in words.items() if key not in KEYS}
+    if len(changes) < len(words):
+        changes["quota"] = said.of(context.core.people.find(params.name).quota)
     _check_own_account(params.name, changes.get("role", "admin"))
     return user_view(context, context.change(lambda: context.core.people.edit(params.name, **changes)))
 
@@ -206,9 +237,10 @@ def remove(context: Context, params: OneUser) -> Done:
 def password(context: Context, params: SetPassword) -> Awaitable[Done]:
     """Set a password. All log-ins of that user but the one that asks end."""
     name = params.name or context.user
+    known = context.core.people.named(name)
+    is_own = known is not None and known.id == context.caller.user_id and context.caller.via != "owner"
+    _check_whose_password(context.caller, name, is_own=is_own)
     user = context.core.people.find(name)
-    is_own = user.id == context.caller.user_id and context.caller.via != "owner"
-    _check_whose_password(context.caller, user, is_own=is_own)
     if not context.caller.is_kept or context.caller.via == "task":
         raise ForbiddenError(Message("token_sets_no_password"))
     if params.password is not None:
@@ -218,9 +250,9 @@ def password(context: Context, params: SetPassword) -> Awaitable[Done]:
     return _password_set(context, params, user, is_own=is_own)
 
 
-def _check_whose_password(caller: Caller, user: User, *, is_own: bool) -> None:
+def _check_whose_password(caller: Caller, name: str, *, is_own: bool) -> None:
     if not is_own and (caller.role != "admin" or "admin" not in caller.scopes):
-        raise ForbiddenError(Message("password_of_another", name=user.name))
+        raise ForbiddenError(Message("password_of_another", name=name))
 
 
 async def _password_set(context: Context, params: SetPassword, user: User, *, is_own: bool) -> Done:
@@ -231,7 +263,7 @@ async def _password_set(context: Context, params: SetPassword, user: User, *, is
     people = context.core.people
 
     def change() -> None:
-        _check_whose_password(context.caller_now(), user, is_own=is_own)
+        _check_whose_password(context.caller_now(), user.name, is_own=is_own)
         now = people.named(user.name)
         if now is None or now.id != user.id or (is_own and now.password != user.password):
             raise ConflictError(Message("password_set_meanwhile", name=user.name))
@@ -255,9 +287,10 @@ def claim(context: Context, params: Claim) -> Claimed:
     return Claimed(len(context.change(lambda: context.core.claim(params.name, params.to), grows=False)))
 
 
-def user_view(context: Context, user: User) -> UserView:
-    """What admins see of a user."""
+def user_view(context: Context, user: User, uses: Mapping[Key, Use] | None = None) -> UserView:
+    """What admins see of a user. `uses`: what is in use, for who looks at many."""
     people = context.core.people
+    uses = context.core.quotas.uses() if uses is None else uses
     kinds = [token.kind for token in people.tokens_of(user) if token.opens(context.now)]
     return UserView(
         id=user.id,
@@ -276,4 +309,6 @@ def user_view(context: Context, user: User) -> UserView:
         is_owner_only=user.is_owner_only,
         log_ins=kinds.count("session"),
         tokens=kinds.count("token"),
+        quota=quota_view(user.quota),
+        use=use_view(uses.get(("user", user.name))),
     )

@@ -1,8 +1,9 @@
 """No queue jumping: who may put a task before those of others.
 
-Once the queue is shared (`People.is_shared`), a user may lower the priority of what is his and reorder it among
-itself. To raise one, to call it urgent, to start it before all, to give it a place before others' is for a mentor of
-its owner's group, and for admins; or for all, where conf.json's `scheduler.urgent` says so.
+Once the queue is shared (`People.is_shared`), a user may give what is his a priority of up to the setting
+`scheduler.user_priority_max`, and reorder it among itself. To raise one further, to call it urgent, to start it before
+all, to give it a place before others' is for a mentor of its owner's group, and for admins; or for all, where the
+setting `scheduler.urgent` says so.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _MOST_NAMES = 4
 def may_put_ahead(context: Context, owner: str) -> bool:
     """May the caller put tasks of this owner before those of others?"""
     caller = context.caller
-    if not context.core.people.is_shared or context.master.config.scheduler.urgent == "all" or caller.owns_all:
+    if not context.core.people.is_shared or context.core.settings.scheduler.urgent == "all" or caller.owns_all:
         return True
     # Who looks after a group has its word for his own tasks, too.
     return owner in caller.mentored or (owner == caller.user and bool(caller.mentored))
@@ -30,11 +31,9 @@ def may_put_ahead(context: Context, owner: str) -> bool:
 def check_wish(context: Context, wish: Task, before: Task | None = None) -> None:
     """Raise ForbiddenError if a task, filed or changed so, would go before others though the caller may not have that.
     `before`: what it was, where it waits already; one that ended is filed anew."""
-    if wish.priority <= 0 and not wish.urgent and before is None:
-        return
     waits = before is not None and before.state not in ENDED
     priority, urgent = (before.priority, before.urgent) if waits and before is not None else (0, False)
-    if wish.priority > priority:
+    if wish.priority > max(priority, context.core.settings.scheduler.user_priority_max):
         check_ahead(context, wish.owner, Message("priority_said", priority=wish.priority))
     if wish.urgent and not urgent:
         check_ahead(context, wish.owner, Message("urgent_said"))

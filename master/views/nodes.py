@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from master.core.accounts import OWN
 from master.core.core import Core
 from master.core.gpu_models import mismatch
 from master.core.gpu_watch import Condition, condition
@@ -80,15 +81,29 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     agent_version: str | None
 
 
+class NodeAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """Over which account of a node (`user_name`) the tasks of a `user` run. `state`: of the way to its agent, null
+    while there is none, for nothing of his is there; `reason`: what is wrong with it, or null; `reason_messages`: the
+    same for programs."""
+
+    user: str
+    user_name: str
+    state: NodeState | None
+    reason: str | None
+    reason_messages: list[MessageView]
+
+
 class NodePage(NodeView, frozen=True, kw_only=True):
     """A node with what its entry in `node.list` leaves out: as whom its SSH server is entered (`user_name`) and at
     which `port`, the registry's `labels`, and who drained it and when (`drained_at`, seconds since the epoch).
     `account`: its agent's, which tasks have, too, null where it did not say; `can_run_as`: the agent is root and runs
-    tasks as the accounts of their owners."""
+    tasks as the accounts of their owners; `accounts`: over which SSH accounts tasks run there, null where all run as
+    the agent's."""
 
     user_name: str | None
     account: str | None
     can_run_as: bool
+    accounts: list[NodeAccount] | None
     port: int | None
     labels: dict[str, str]
     drained_by: str | None
@@ -100,7 +115,7 @@ def node_view(core: Core, node: Node, config: NodeConfig | None, sight: Sight) -
     facts = node.facts
     note = core.notes.get(node.name, Note())
     closed = tuple(map(sight.said, node.why_not_open))
-    return NodeView(
+    view = NodeView(
         name=node.name,
         driver=config.driver if config else None,
         address=config.ip if config else node.spec.address,
@@ -125,6 +140,47 @@ def node_view(core: Core, node: Node, config: NodeConfig | None, sight: Sight) -
         python=facts.python if facts else None,
         agent_version=facts.version if facts and node.state is NodeState.ONLINE else None,
     )
+    return _on_wall(view) if sight.is_wall else view
+
+
+def account_views(node: Node) -> list[NodeAccount] | None:
+    """Over which accounts tasks run on the node, by their owners; None where they do not."""
+    logins = node.accounts.logins
+    return None if logins is None else [_account(node, owner, login) for owner, login in sorted(logins.items())]
+
+
+def _account(node: Node, owner: str, login: str) -> NodeAccount:
+    if login == OWN:
+        told = [] if node.link_says is None else [message_view(node.link_says)]
+        own = node.spec.address.partition("@")[0]
+        return NodeAccount(user=owner, user_name=own, state=node.state, reason=node.reason, reason_messages=told)
+    agent = node.accounts.agents.get(login)
+    why = None if agent is None else agent.resting or agent.why
+    return NodeAccount(
+        user=owner,
+        user_name=login,
+        state=None if agent is None else agent.state,
+        reason=None if why is None else one_line(str(why)),
+        reason_messages=[] if why is None else [message_view(why)],
+    )
+
+
+def _on_wall(view: NodeView) -> NodeView:
+    """The node without its address and what somebody wrote of it, or a machine said."""
+    return msgspec.structs.replace(
+        view,
+        address=HIDDEN,
+        reason=None,
+        reason_messages=[],
+        drained=None if view.drained is None else HIDDEN,
+        hostname=None,
+        python=None,
+    )
+
+
+def sample_on_wall(sample: dict[str, Any]) -> dict[str, Any]:
+    """What a sample tells, without people, the folders whose file systems were looked at, and what a driver said."""
+    return {**without_people(sample), "disks": [], "gpu_fault": ""}
 
 
 def without_people(sample: dict[str, Any]) -> dict[str, Any]:
@@ -146,8 +202,10 @@ def one_line(text: str) -> str:
 
 def _messages(node: Node, closed: tuple[Message, ...]) -> list[MessageView]:
     """What `reason` says, for programs: of the link, then what keeps tasks away."""
-    of_link = () if node.reason is None else (Message("link_said", said=node.reason),)
-    return [message_view(one) for one in (*of_link, *closed)]
+    of_link = node.link_says
+    if of_link is None and node.reason is not None:
+        of_link = Message("link_said", said=node.reason)
+    return [message_view(one) for one in (*(() if of_link is None else (of_link,)), *closed)]
 
 
 def _reason(node: Node, closed: tuple[Message, ...]) -> str | None:
@@ -165,7 +223,7 @@ def _registry(node: Node) -> Literal["ok", "leaving", "changing"]:
 def _gpus(node: Node, sight: Sight) -> list[GpuView]:
     """Those that the registry counts, and those that it no longer does and that are held until a task's end."""
     count = len(node.spec.gpu_models)
-    surplus = sorted(gpu for gpu in node.gpu_holder if gpu >= count)
+    surplus = sorted(gpu for gpu in node.gpu_holders if gpu >= count)
     return [_gpu(node, index, sight) for index in (*range(count), *surplus)]
 
 
@@ -185,6 +243,6 @@ def _gpu(node: Node, index: int, sight: Sight) -> GpuView:
         condition=condition(node.aside.get(index), node.kept_back.get(index)) if counted else "unknown",
         health="ok" if closed is None else str(closed),
         health_message=None if closed is None else message_view(closed),
-        held_by=[node.gpu_holder[index]] if index in node.gpu_holder else [],
+        held_by=sorted({*node.gpu_holders.get(index, ()), *node.used_gpus.get(index, ())}),
         foreign=[Foreign(holder.pid, holder.user, holder.memory_mib) for holder in foreign],
     )

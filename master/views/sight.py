@@ -1,9 +1,14 @@
 """Whose eyes look: what somebody is shown of tasks that are not his, and of the people on nodes.
 
 Until somebody was added all see everything. From then on the values of a task's variables are for its owner alone;
-admins, and mentors of his, see which there are. Where conf.json's `privacy` is `own`, everybody else is shown of a task
-only that it is there, whose, in which state, on which GPUs and since when (`Depth.BARE`); and of a node not who
-computes there besides. Nothing else of what is hidden goes into a list, an order, a search or a count.
+admins, and mentors of his, see which there are; and what was quoted from its log is for those who may read that. Where
+conf.json's `privacy` is `own`, everybody else is shown of a task only that it is there, whose, in which state, on which
+GPUs and since when (`Depth.BARE`); and of a node not who computes there besides. Nothing else of what is hidden goes
+into a list, an order, a search or a count.
+
+A screen on a wall is read by whoever passes: it shows of all tasks, its user's too, no command, path, word of a log or
+reason (`Depth.WALL`), of nodes no address and nothing that somebody wrote or a machine said; where `privacy` is `own`,
+no more than that tasks are there.
 """
 
 from __future__ import annotations
@@ -15,8 +20,10 @@ from typing import Any
 
 import msgspec
 
+from master.core.arrays import WITH_LINE, said_of_rest, without_line
 from master.core.attempt import Part
-from master.core.task import QUEUED, Task
+from master.core.nothing import NO_LIST, NO_MAPPING
+from master.core.task import QUEUED, Task, give_reason
 from wire.message import Message
 
 HIDDEN = "…"
@@ -24,29 +31,31 @@ HIDDEN = "…"
 
 
 class Depth(Enum):
-    """How much of a task is told: all; of its variables the names; none of them; only that it is there:
-    id, owner, state, GPUs and times, and of its allocation nodes and GPUs."""
+    """How much of a task is told: all; of its variables the names; none of them, nor a line of its log; what of it may
+    hang on a wall; only that it is there: id, owner, state, GPUs and times, and of its allocation nodes and GPUs."""
 
     WHOLE = auto()
     NAMES = auto()
     PLAIN = auto()
+    WALL = auto()
     BARE = auto()
 
 
 class Sight(msgspec.Struct, frozen=True):
     """What one user sees. `mentored`: whom he looks after; `is_admin`: he looks after all; `sees_all`: nothing is
-    hidden; `is_own`: `privacy` is `own`."""
+    hidden; `is_own`: `privacy` is `own`; `is_wall`: a screen looks, before which anybody may stand."""
 
     user: str | None = None
     mentored: frozenset[str] = frozenset()
     is_admin: bool = False
     sees_all: bool = False
     is_own: bool = False
+    is_wall: bool = False
 
     @property
     def hides_others(self) -> bool:
-        """Are there tasks of which he is told only that they are there?"""
-        return self.is_own and not self.is_admin and not self.sees_all
+        """Are there tasks of which he is told only that they are there, or what may hang on a wall?"""
+        return self.is_wall or (self.is_own and not self.is_admin and not self.sees_all)
 
     def knows(self, owner: str) -> bool:
         """Is he told what the tasks of this owner are?"""
@@ -57,10 +66,10 @@ class Sight(msgspec.Struct, frozen=True):
         if self.sees_all or task.owner == self.user:
             return Depth.WHOLE
         if self.hides_others and task.owner not in self.mentored:
-            return Depth.BARE
-        if not task.variables:
-            return Depth.WHOLE
-        return Depth.NAMES if self.is_admin or task.owner in self.mentored else Depth.PLAIN
+            return Depth.BARE if self.is_own else Depth.WALL
+        if self.is_admin or task.owner in self.mentored:
+            return Depth.NAMES if task.variables else Depth.WHOLE
+        return Depth.PLAIN if task.variables or _quotes_its_log(task) else Depth.WHOLE
 
     def veiled(self, task: Task) -> Task:
         """The task as he is told of it: the same one, or a copy."""
@@ -68,17 +77,23 @@ class Sight(msgspec.Struct, frozen=True):
 
     def searched(self, task: Task) -> Task:
         """The task with what a search and an order may go by: what he does not see must not show in them either."""
-        return task if self.knows(task.owner) else at_depth(task, Depth.BARE)
+        return task if self.knows(task.owner) else self.veiled(task)
 
     def all_veiled(self, tasks: Sequence[Task]) -> Sequence[Task]:
         """Likewise of many. Mostly there is nothing to hide, and that is seen at once."""
-        if self.sees_all or not (self.hides_others or _have_variables(tasks)):
+        if self.sees_all or not (self.hides_others or _have_secrets(tasks)):
             return tasks
         return [at_depth(task, self.depth(task)) for task in tasks]
 
+    def reads_logs_of(self, owner: str) -> bool:
+        """May he read the logs of this owner's tasks?"""
+        return self.sees_all or self.is_admin or owner == self.user or owner in self.mentored
+
     def said(self, message: Message) -> Message:
         """The message as he is told it: who computes on a GPU, and what a task met that could not be started, is not
-        for him where others' tasks are hidden."""
+        for him where others' tasks are hidden; nor is a line of a log that he may not read."""
+        if message.key == WITH_LINE and (self.is_wall or not self.reads_logs_of(str(message.args["owner"]))):
+            message = without_line(message)
         return _without_people(message) if self.hides_others else message
 
     def key(self, task: Task) -> tuple[Depth, bool]:
@@ -86,6 +101,8 @@ class Sight(msgspec.Struct, frozen=True):
         return self.depth(task), self.hides_others and task.state in QUEUED
 
 
+_ON_WALL = ("name", "project", "priority", "urgent", "nodes", "attempt", "array", "exit_code", "time_limit_s")
+"""What a wall shows besides of a task where all see all of it: nothing that holds a command, a path or an address."""
 EVERYTHING = Sight(sees_all=True)
 """Of who is alone."""
 
@@ -94,8 +111,9 @@ def at_depth(task: Task, depth: Depth) -> Task:
     """The task, or a copy of it with so much of it."""
     if depth is Depth.WHOLE:
         return task
-    if depth is Depth.BARE:
+    if depth in (Depth.BARE, Depth.WALL):
         return Task(
+            **({name: getattr(task, name) for name in _ON_WALL} if depth is Depth.WALL else {}),
             id=task.id,
             command="",
             owner=task.owner,
@@ -105,16 +123,27 @@ def at_depth(task: Task, depth: Depth) -> Task:
             submitted_at=task.submitted_at,
             started_at=task.started_at,
             ended_at=task.ended_at,
-            allocation=[Part(part.node, part.gpus) for part in task.allocation],
+            allocation=[Part(part.node, part.gpus) for part in task.allocation] or NO_LIST,
         )
     veiled = copy(task)
-    veiled.variables = dict.fromkeys(task.variables, HIDDEN) if depth is Depth.NAMES else {}
+    veiled.variables = (dict.fromkeys(task.variables, HIDDEN) if depth is Depth.NAMES else {}) or NO_MAPPING
+    if depth is Depth.PLAIN and _quotes_its_log(task):
+        veiled.last_line = None
+        if task.reason_key == WITH_LINE and (said := said_of_rest(task)) is not None:
+            give_reason(veiled, without_line(said))
+        veiled.earlier = [msgspec.structs.replace(attempt, last_line=None) for attempt in task.earlier] or NO_LIST
     return veiled
 
 
-def _have_variables(tasks: Sequence[Task]) -> bool:
-    for task in tasks:  # noqa: SIM110  (a generator takes three times as long)
-        if task.variables:
+def _quotes_its_log(task: Task) -> bool:
+    """Does it hold a line of its log, which is for those who may read that?"""
+    is_quoted = task.last_line is not None or task.reason_key == WITH_LINE
+    return is_quoted or any(attempt.last_line is not None for attempt in task.earlier)
+
+
+def _have_secrets(tasks: Sequence[Task]) -> bool:
+    for task in tasks:  # a generator takes three times as long
+        if task.variables or task.last_line is not None or task.earlier or task.reason_key == WITH_LINE:
             return True
     return False
 
@@ -123,6 +152,8 @@ def _without_people(message: Message) -> Message:
     """The message without what names processes, their users, and what others' commands have said."""
     if message.key == "gpu_used":
         return Message("gpu_used_by_others")
+    if message.key == "have_some":
+        return Message("others_have_some")
     if message.key == "task_process":
         return Message("one_task", id=message.args["task"])
     if message.key in ("resting", "sick", "set_aside"):

@@ -12,7 +12,7 @@ from enum import Enum
 
 import msgspec
 
-from master.core.attempt import Allocation
+from master.core.attempt import Place
 from master.core.gpu_watch import FREE_MIB, GpuReport
 from master.core.task import Task
 from wire.message import Message
@@ -39,7 +39,7 @@ class _Quiet(msgspec.Struct):
     its log is worth a look. Times in seconds since the epoch."""
 
     launch_id: str
-    places: list[Allocation]
+    places: list[Place]
     since: dict[str, float] = {}
     seen: dict[str, float] = {}
     look_at: float = 0.0
@@ -57,8 +57,7 @@ class IdleDetector:
 
     def __init__(self, after_s: float) -> None:
         self.marks: dict[int, Message] = {}
-        self._after_s = after_s
-        self._again_s = min(AGAIN_S, after_s)
+        self.after_s = after_s
         self._quiet: dict[int, _Quiet] = {}
 
     @property
@@ -78,9 +77,9 @@ class IdleDetector:
             quiet = self._quiet[task.id] = _Quiet(launch_id, [part for part in task.allocation if part.gpus])
         self._note(quiet, task.id, node, now)
         since = quiet.all_since
-        if since is None or now < max(since + self._after_s, quiet.look_at):
+        if since is None or now < max(since + self.after_s, quiet.look_at):
             return works
-        quiet.look_at = now + self._again_s
+        quiet.look_at = now + min(AGAIN_S, self.after_s)
         return Step.LOOK
 
     def _note(self, quiet: _Quiet, task_id: int, node: str, now: float) -> None:
@@ -97,9 +96,9 @@ class IdleDetector:
         if quiet is None or since is None or written_at is None:
             return Step.NOTHING
         since = max(since, written_at)
-        left = since + self._after_s - now
+        left = since + self.after_s - now
         if left > 0:
-            quiet.look_at = now + min(left, self._after_s)
+            quiet.look_at = now + min(left, self.after_s)
             return self._unmark(task_id)
         mark = _mark(quiet.places, since)
         if self.marks.get(task_id) == mark:
@@ -135,7 +134,7 @@ def _holds(launch_id: str, report: GpuReport) -> bool:
     return (report.memory_used_mib or 0) > FREE_MIB  # some sources do not tell whose it is
 
 
-def _mark(places: list[Allocation], since: float) -> Message:
+def _mark(places: list[Place], since: float) -> Message:
     where = tuple(Message("gpus_on_node", numbers=tuple(part.gpus), node=part.node) for part in places)
     minute = int(since) // 60 * 60  # within one it says the same
     return Message("idle", since=minute, gpus=sum(len(part.gpus) for part in places), where=where)

@@ -30,17 +30,18 @@ PER_FOLDER = 2
 
 
 class IdleWatcher:
-    """Between the links and `samples`, where their samples go. `after_s`: see `IdleDetector`; `clock`: seconds since
-    the epoch, as the logs' times are."""
+    """Between the links and `samples`, where their samples go. `after_s` gives what holds now, see `IdleDetector`; 0:
+    no task is marked. `clock`: seconds since the epoch, as the logs' times are."""
 
     def __init__(
-        self, engine: Engine, samples: SampleSink, after_s: float, clock: Callable[[], float] = time.time
+        self, engine: Engine, samples: SampleSink, after_s: Callable[[], float], clock: Callable[[], float] = time.time
     ) -> None:
         self.threads = Threads(per_key=PER_FOLDER)
         self._engine = engine
         self._samples = samples
         self._clock = clock
-        self.detector = IdleDetector(after_s)
+        self.detector = IdleDetector(after_s())
+        self._after_s = after_s
         self.looking: dict[int, asyncio.Task[None]] = {}
         """Looks at logs that are under way, by task."""
         self._told_hung: set[int] = set()
@@ -49,12 +50,16 @@ class IdleWatcher:
     def sample(self, name: str, sample: EncodedSample) -> None:
         """Pass a sample on, and look at the tasks that hold GPUs there. While the driver is broken nobody can say."""
         self._samples.sample(name, sample)
+        self.detector.after_s = self._after_s()
+        if not self.detector.after_s:
+            self._forget_all()
+            return
         node = self._engine.core.inventory.nodes.get(name)
-        if node is not None and node.gpu_holder and not sample.gpu_fault:
+        if node is not None and node.used_gpus and not sample.gpu_fault:
             self._look(node, self._clock())
 
     def _look(self, node: Node, now: float) -> None:
-        for task_id in set(node.gpu_holder.values()):
+        for task_id in {task_id for holders in node.used_gpus.values() for task_id in holders}:
             task = self._engine.core.tasks[task_id]
             part = part_on(task.allocation, node.name)
             if task.state is TaskState.RUNNING and part is not None:
@@ -99,6 +104,10 @@ class IdleWatcher:
             if task.state is not TaskState.RUNNING:
                 self._forget(task.id)
         for task_id in gone:
+            self._forget(task_id)
+
+    def _forget_all(self) -> None:
+        for task_id in self.detector.tasks | self.detector.marks.keys():
             self._forget(task_id)
 
     def _forget(self, task_id: int) -> None:

@@ -22,13 +22,15 @@ log = logging.getLogger("muster.fleet")
 
 
 class OwnAccount:
-    """`desktop_user`: as whom the desktop client comes in, who is nobody to be kept apart from the first admin."""
+    """`desktop_user`: as whom the desktop client comes in, who is nobody to be kept apart from the first admin;
+    `is_allowed`: conf.json lets clients of other machines run tasks on such nodes, while that is so."""
 
-    def __init__(self, engine: Engine, desktop_user: str) -> None:
+    def __init__(self, engine: Engine, desktop_user: str, *, is_allowed: bool = False) -> None:
         self._engine = engine
         self._account = user_name(os.geteuid())
         self._desktop_user = desktop_user
         self._ours: set[str] = set()
+        self._is_allowed = is_allowed
         engine.core.people.listeners.append(self.look_again)
 
     def link_made(self, link: Link, config: NodeConfig) -> None:
@@ -47,8 +49,10 @@ class OwnAccount:
 
     def look_again(self) -> None:
         """Something changed of the people that there are: in the same change nodes close to whom they should."""
+        reserved = self._for_admins()
         for node in self._ours:
-            self._engine.core.reserve(node, self._for_admins())
+            self._engine.core.reserve(node, reserved)
+        self._tell(reserved if self._ours else None)
 
     def _note(self, node: str, *, ours: bool) -> None:
         if ours:
@@ -56,7 +60,15 @@ class OwnAccount:
         else:
             self._ours.discard(node)
         reserved = self._for_admins() if ours else None
+        self._tell(reserved)
         self._engine.event(lambda: self._engine.core.reserve(node, reserved))
+
+    def _tell(self, reserved: Reserved | None) -> None:
+        """Once: what conf.json allows is not so any more."""
+        if reserved is not None and self._is_allowed:
+            self._is_allowed = False
+            told = "desktop_client.local_nodes is `allow`, and has no effect while there are other users: %s"
+            log.warning(told, reserved.why)
 
     def _for_admins(self) -> Reserved | None:
         people, now = self._engine.core.people, time.time()

@@ -10,7 +10,8 @@ from typing import Set
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
-_RESET = (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
+RESET = (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
+"""What we hear or ignore, and a command does not expect to."""
 
 
 def close_all_but(kept: Set[int]) -> None:
@@ -23,7 +24,7 @@ def close_all_but(kept: Set[int]) -> None:
 
 def reset_signals() -> None:
     """As a command expects them."""
-    for number in _RESET:
+    for number in RESET:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

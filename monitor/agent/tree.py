@@ -156,6 +156,18 @@ def send(processes: Iterable[Process], number: int) -> None:
             _send(process, number)
 
 
+def stands(process: Process) -> bool:
+    """Does it do nothing before somebody continues it? So does one that waits for a disk or a driver, where nothing
+    reaches it, and is to stop before it does anything else."""
+    is_to_stop = process.state == "D" and _has_signal(process.pid, signal.SIGSTOP, (b"SigPnd:", b"ShdPnd:"))
+    return process.state in "Tt" or is_to_stop
+
+
+def heeds(process: Process, number: int) -> bool:
+    """Has it a handler for this signal, or does it block it, so that it would not just die of it?"""
+    return _has_signal(process.pid, number, (b"SigCgt:", b"SigBlk:"))
+
+
 def terminate(processes: Iterable[Process]) -> None:
     """TERM, and CONT for those that are stopped and could not hear it."""
     members = list(processes)
@@ -195,6 +207,16 @@ def _credible_mark(process: Process, uids: Dict[str, Optional[int]]) -> str:
     mark = _mark(process)
     uid = uids.get(mark)
     return mark if uid is None or real_uid(process.pid) in (uid, None) else ""
+
+
+def _has_signal(pid: int, number: int, sets: Tuple[bytes, ...]) -> bool:
+    """Whether it is in one of these sets of the process."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            masks = [int(line.split()[1], 16) for line in file if line.startswith(sets)]
+    except OSError:
+        return False
+    return any(mask >> (number - 1) & 1 for mask in masks)
 
 
 def real_uid(pid: int) -> Optional[int]:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import zipfile
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 from master.drivers.archive import build
 from tests.waiting import PATIENCE_S, until
-from wire.agent import MAX_FRAME
+from wire.agent import HEARTBEAT_S, MAX_FRAME
 from wire.framing import LineDecoder, encode, strict_loads
 
 _RUN = f"-{os.getpid()}"
@@ -82,12 +83,16 @@ def _connected(address: Path) -> socket.socket:
 
 
 class Link:
-    """One connection, as a master's."""
+    """One connection, as a master's: also while a test waits for something else, the agent hears from it."""
 
     def __init__(self, address: Path, *, epoch: int, incarnation: str, lineage: list[list[Any]] | None) -> None:
         self.socket = _connected(address)
         self._decoder = LineDecoder(MAX_FRAME)
         self._arrived: list[Message] = []
+        self._sending = threading.Lock()
+        self._over = threading.Event()
+        self._beats = 0
+        """How many pings were sent whose answers nobody waits for."""
         ancestry = [[epoch, incarnation]] if lineage is None else lineage
         hello = {"op": "hello", "protocol": 1, "cluster": "test", "epoch": epoch, "incarnation": incarnation}
         self.send({**hello, "lineage": ancestry})
@@ -95,12 +100,22 @@ class Link:
         self.inventory: dict[str, Message] = {}
         if self.welcome["op"] == "welcome":
             self.inventory = {entry["launch_id"]: entry for entry in self.read()["attempts"]}
+        threading.Thread(target=self._beat, daemon=True).start()
+
+    def _beat(self) -> None:
+        """An agent gives up who is silent for three heartbeats, and on a busy machine a test may wait for longer."""
+        while not self._over.wait(HEARTBEAT_S):
+            with self._sending, suppress(OSError):
+                if not self._over.is_set():
+                    self._beats += 1
+                    self.socket.sendall(encode({"op": "ping"}))
 
     def send(self, message: Message) -> None:
-        self.socket.sendall(encode(outward(message)))
+        with self._sending:
+            self.socket.sendall(encode(outward(message)))
 
     def read(self) -> Message:
-        """The next message; samples are left out. Raises EOFError."""
+        """The next message; samples, and answers to what nobody asked, are left out. Raises EOFError."""
         while True:
             while not self._arrived:
                 data = self.socket.recv(65536)
@@ -108,7 +123,10 @@ class Link:
                     raise EOFError
                 self._arrived = [inward(strict_loads(line)) for line in self._decoder.feed(data)]
             message: Message = self._arrived.pop(0)
-            if message["op"] != "sample":
+            if message["op"] == "pong" and self._beats:
+                with self._sending:
+                    self._beats -= 1  # they are answered in their order: whoever waits for his own gets the last one
+            elif message["op"] != "sample":
                 return message
 
     def wait_for(self, op: str, launch_id: str) -> Message:
@@ -127,8 +145,15 @@ class Link:
     def kill(self, launch_id: str, grace_s: float = 5.0) -> None:
         self.send({"op": "kill", "launch_id": launch_id, "grace_s": grace_s})
 
+    def pause(self, launch_id: str) -> None:
+        self.send({"op": "pause", "launch_id": launch_id})
+
+    def resume(self, launch_id: str) -> None:
+        self.send({"op": "resume", "launch_id": launch_id})
+
     def retire(self) -> list[Message]:
         """Have the agent end; what it said until then."""
+        self._over.set()
         self.send({"op": "retire"})
         said: list[Message] = []
         with suppress(EOFError):
@@ -162,7 +187,9 @@ class Link:
         self.inventory = {entry["launch_id"]: entry for entry in message["attempts"]}
 
     def close(self) -> None:
-        self.socket.close()
+        self._over.set()
+        with self._sending:
+            self.socket.close()
 
 
 class Node:
@@ -190,6 +217,17 @@ class Node:
                 if name == "__main__.py":
                     data = data.replace(b"from agent.main", b"from newer.main")
                 after.writestr(name.replace("agent/", "newer/", 1) if name.startswith("agent/") else name, data)
+        self.archive = other
+
+    def change_archive(self, changes: dict[str, tuple[bytes, bytes]]) -> None:
+        """From now on agents are started from an archive in which a text of a file, by its name, is another one."""
+        other = self.archive.with_name("agent-fedcba9876543210.pyz")
+        with zipfile.ZipFile(self.archive) as before, zipfile.ZipFile(other, "w") as after:
+            for name in before.namelist():
+                data = before.read(name)
+                old, new = changes.get(name, (b"", b""))
+                assert old in data
+                after.writestr(name, data.replace(old, new, 1) if old else data)
         self.archive = other
 
     def serve(self, **env: str) -> subprocess.CompletedProcess[str]:

@@ -32,10 +32,22 @@ def test_the_digest_is_that_of_the_bytes_and_both_are_reproducible() -> None:
     assert build() == (digest, data)
 
 
+def test_it_is_what_the_standard_librarys_zipfile_makes_of_these_files() -> None:
+    data = build()[1]
+    written = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as ours, zipfile.ZipFile(written, "w") as theirs:
+        assert ours.testzip() is None
+        for entry in ours.infolist():
+            same = zipfile.ZipInfo(entry.filename)
+            same.create_system, same.external_attr = 3, 0o644 << 16
+            theirs.writestr(same, ours.read(entry))
+    assert data == b"#!/usr/bin/env python3\n" + written.getvalue()
+
+
 def test_only_the_agent_and_its_files_of_wire_travel() -> None:
     names = zipfile.ZipFile(io.BytesIO(build()[1])).namelist()
     assert {name for name in names if not name.startswith("agent/")} == {
-        "__main__.py", "wire/__init__.py", "wire/agent.py", "wire/framing.py", "wire/pinning.py",
+        "__main__.py", "wire/__init__.py", "wire/account.py", "wire/agent.py", "wire/framing.py", "wire/pinning.py",
     }  # fmt: skip
     assert "agent/attempt/shim.py" in names
     assert "agent/__main__.py" not in names

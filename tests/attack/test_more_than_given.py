@@ -320,7 +320,8 @@ def test_who_says_not_who_he_is_takes_no_place_of_those_who_do(tmp_path: Path, m
             await (await here.stranger()).call("auth.login", name="ann", password=PASSWORD)
             late = await here.stranger()
             late.ask("auth.login", name="ann", password=PASSWORD)
-            assert (await late.read())["error"]["data"]["code"] == "limit"
+            told = (await late.read())["error"]["data"]
+            assert (told["code"], told["key"]) == ("limit", "no_more_of_this_address")
             await cut_off(late)
 
     run(story())

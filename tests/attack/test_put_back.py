@@ -12,15 +12,16 @@ from master.core.people import Token
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 from master.engine import Engine
+from master.people.task_tokens import TaskTokens
 
 
 def opened(folder: Path) -> tuple[Store, Core, Engine]:
     """The queue of `folder/queue`, as a start has it."""
     store = Store(folder / "queue", OsDisk(), witness=folder / "log.queue")
     image = store.open()
-    core = Core((), lambda task, attempt: f"{task}.{attempt}", waiting_limit=10)
+    core = Core((), lambda task, attempt: f"{task}.{attempt}")
     core.load(image.tasks, image.answered, image.next_id, image.state)
-    engine = Engine(core, store, keep_history=10)
+    engine = Engine(core, store)
     engine.perform = lambda _effects: None
     return store, core, engine
 
@@ -29,7 +30,7 @@ async def lived(folder: Path, change: str) -> list[str]:
     """A start, what `change` says, and an end; the tokens that open something."""
     store, core, engine = opened(folder)
     store.anchor({}, anew=False)
-    await _end_what_was_put_back(engine, store)
+    await _end_what_was_put_back(engine, store, TaskTokens.begin(folder))
     if change == "add":
         ann = engine.client_change(lambda: core.people.add("ann", link="x", link_until=4e9))
         engine.client_change(lambda: core.people.add_token(Token("t1", ann.id, "x")))

@@ -25,7 +25,7 @@ def test_quick_submits_give_a_table_and_json_and_leave_nothing(tmp_path: Path) -
     done = bench("submits", "--quick", "--json", str(tmp_path / "figures.json"))
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
-    assert [one["target"] for one in report["figures"] if one["target"]] == [4_000, 25_000, 120_000]
+    assert [one["target"] for one in report["figures"] if one["target"]] == [4_000, 0.75, 25_000, 120_000]
     assert all(one["median"] > 0 for one in report["figures"])
     assert "durable submits" in done.stdout
     left = set((ROOT / "build").glob("bench-*")) - before

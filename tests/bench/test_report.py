@@ -54,6 +54,7 @@ def test_json_has_the_runs_the_target_and_its_direction() -> None:
     assert figure(1.0, 3.0, 2.0, target=at_least(4)).as_json() == {
         "subject": "s",
         "name": "n",
+        "at": None,
         "unit": "ms",
         "median": 2.0,
         "runs": [1.0, 3.0, 2.0],

@@ -27,6 +27,8 @@ class Terminal:
 
     def __init__(self, words: Sequence[str], more: Mapping[str, str], cwd: Path = ROOT) -> None:
         self.screen, theirs = pty.openpty()
+        self.before = termios.tcgetattr(self.screen)
+        """How it was when the program was started."""
         ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
         self.program = subprocess.Popen(

@@ -12,6 +12,7 @@ from client.address import Address
 from client.api import Client
 from client.waiting import wait
 from tests.client.fake_master import FakeMaster, HangUp, Refusal, task
+from tests.waiting import PATIENCE_S
 from wire.errors import NotFoundError, ProtocolError, UnreachableError
 
 
@@ -154,7 +155,7 @@ def test_waiting_asks_anew_when_the_stream_breaks() -> None:
     }
     with FakeMaster(verbs) as master, _client(master) as client:
         # Nothing is pushed: the look at a silent connection finds it broken.
-        known = wait(client, [1], 10, silence_s=0.05)
+        known = wait(client, [1], PATIENCE_S, silence_s=0.05)
         assert len(master.asked("subscribe")) == 2
     assert known[1]["state"] == "succeeded"
 
@@ -168,7 +169,7 @@ def test_waiting_goes_on_when_an_ended_task_is_moved_to_the_files() -> None:
     with FakeMaster(verbs) as master, _client(master) as client:
         # Of the second the end was not heard: what came behind it took its place.
         master.after["subscribe"] = [{"id": 1, "gone": True}, {"id": 2, "gone": True}, {"task": task(3, "succeeded")}]
-        known = client.wait([1, 2, 3], 10)
+        known = client.wait([1, 2, 3], PATIENCE_S)
         assert master.asked("task.show") == [{"id": 2}]
     assert {number: one["state"] for number, one in known.items()} == {1: "succeeded", 2: "failed", 3: "succeeded"}
 
@@ -180,7 +181,7 @@ def test_a_task_that_moves_to_the_files_while_it_is_asked_for_is_waited_for() ->
         "task.show": lambda params: task(params["id"], "succeeded"),
     }
     with FakeMaster(verbs) as master, _client(master) as client:
-        assert set(client.wait([1, 2], 10)) == {1, 2}
+        assert set(client.wait([1, 2], PATIENCE_S)) == {1, 2}
 
 
 def test_waiting_for_a_task_that_is_not_there_or_goes_away_is_an_error() -> None:

@@ -99,3 +99,37 @@ def test_who_cancelled_is_told_while_the_task_still_ends(
     master.verbs["task.show"] = lambda params: task(params["id"], "running", cancel_requested=True, asked_end=asked)
     assert main(["show", "7"]) == 0
     assert "cancel:     asked for by ada; the node is ending it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"run_as": "alice", "account": "root"}, "alice, its owner's account"),
+        ({"account": "lab"}, "lab, an account that all tasks there share"),
+        ({"account": "root"}, "root, as the agent there"),
+        ({"account": "root", "started_at": None}, ""),
+        ({"login": "li2", "account": "lab", "started_at": None}, "li2, its owner's SSH account there"),
+        ({}, ""),
+    ],
+)
+def test_show_says_whose_rights_a_task_has(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str], keys: dict[str, Any], said: str
+) -> None:
+    started, part = keys.get("started_at", 1.0), {key: keys[key] for key in keys if key != "started_at"}
+    shown = task(7, "running", started_at=started, allocation=[{"node": "a", "gpus": [0], **part}], attempts=[])
+    master.verbs["task.show"] = lambda _: shown
+    assert main(["show", "7"]) == 0
+    line = next((line for line in capsys.readouterr().out.splitlines() if line.startswith("runs as")), "")
+    assert line.partition(":")[2].strip() == said
+
+
+def test_of_an_allocation_show_says_nobodys_rights_for_nothing_runs_there(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held = [{"node": "a", "gpus": [0], "account": "root"}]
+    master.verbs["task.show"] = lambda _: task(
+        7, "running", is_allocation=True, started_at=1.0, allocation=held, attempts=[]
+    )
+    assert main(["show", "7"]) == 0
+    assert "runs on" in (page := capsys.readouterr().out)
+    assert "runs as" not in page

@@ -46,6 +46,29 @@ def test_submit_prints_the_id_and_keeps_the_words(master: FakeMaster) -> None:
     assert "urgent" not in asked
 
 
+@pytest.mark.parametrize(
+    ("answer", "code", "told"),
+    [
+        (
+            {"possible": False, "reason": "node a has 8 GPUs", "placements": []},
+            1,
+            "error: impossible: node a has 8 GPUs\n",
+        ),
+        ({"possible": True, "reason": "needs 8 GPUs", "placements": []}, 0, "would not start now: needs 8 GPUs\n"),
+        ({"possible": True, "placements": [{"node": "a", "gpus": [0, 1]}]}, 0, "would start now: node a on GPU 0,1\n"),
+    ],
+    ids=["never", "later", "now"],
+)
+def test_a_dry_run_fails_for_what_can_never_start_and_queues_nothing(
+    master: FakeMaster, answer: dict[str, Any], code: int, told: str
+) -> None:
+    master.verbs["task.submit"] = lambda _: answer
+    done = muster("submit", "--dry-run", "--gpus", "9", "--", "true")
+    assert (done.returncode, done.stdout + done.stderr) == (code, told)
+    assert [asked["dry_run"] for asked in master.asked("task.submit")] == [True]
+    assert muster("submit", "--dry-run", "--json", "--gpus", "9", "--", "true").returncode == code
+
+
 def test_json_may_stand_anywhere_before_the_dashes(master: FakeMaster) -> None:
     master.verbs["task.submit"] = lambda _: {"id": 12}
     for words in (("--json", "submit"), ("submit", "--json")):
@@ -69,6 +92,21 @@ def test_a_script_brings_its_options_and_the_command_line_wins(master: FakeMaste
     (asked,) = master.asked("task.submit")
     assert (asked["gpus"], asked["name"], asked["priority"]) == (1, "from script", 3)
     assert asked["command"] == script.read_text()
+
+
+def test_options_of_another_queue_in_a_script_are_told_unless_it_has_some_for_us(
+    master: FakeMaster, tmp_path: Path
+) -> None:
+    master.verbs["task.submit"] = lambda _: {"id": 1}
+    script = tmp_path / "train.sh"
+    script.write_text("#!/bin/bash\n#SBATCH --gres=gpu:2\nmake\n")
+    done = muster("submit", "--script", str(script))
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert "the #SBATCH lines of the script are not heeded" in done.stderr
+    script.write_text("#!/bin/bash\n#SBATCH --gres=gpu:2\n#MUSTER --gpus 2\nmake\n")
+    assert "SBATCH" not in muster("submit", "--script", str(script)).stderr
+    script.write_text("#!/bin/bash\nmake\n#SBATCH --later\n")
+    assert "SBATCH" not in muster("submit", "--script", str(script)).stderr
 
 
 @pytest.mark.parametrize(

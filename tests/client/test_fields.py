@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -32,6 +35,70 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         fields.seconds(text)
 
 
+@pytest.mark.parametrize("text", ["matlab=2", "matlab:", "matlab:x", ":2"])
+def test_what_is_no_licence_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match=r"NAME:N|whole number"):
+        fields.licences(text)
+
+
+@pytest.fixture
+def in_shanghai(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine on which one types stands there, eight hours ahead of UTC."""
+    monkeypatch.setenv("TZ", "Asia/Shanghai")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("2026-11-23T06:00", 1795384800),
+        ("2026-11-23T06:00+08:00", 1795384800),
+        ("2026-11-22T22:00Z", 1795384800),
+        ("2026-11-23 06:00:00", 1795384800),
+        (" 2026-11-23 ", 1795363200),
+    ],
+)
+@pytest.mark.usefixtures("in_shanghai")
+def test_a_time_without_a_zone_is_one_of_where_it_is_typed(text: str, at: float) -> None:
+    assert fields.begin(text) == at
+    assert change(f"begin={text}") == ("begin_at", at)
+
+
+@pytest.mark.usefixtures("in_shanghai")
+def test_a_time_of_day_is_the_next_one_and_so_much_from_now_is_from_now() -> None:
+    now = datetime.now()  # noqa: DTZ005  (the times of day of here)
+    for minutes in (-1, 1):
+        said = now + timedelta(minutes=minutes)
+        at = datetime.fromtimestamp(fields.begin(said.strftime("%H:%M:%S")))  # noqa: DTZ006
+        assert (at.hour, at.minute, at.second) == (said.hour, said.minute, said.second)
+        assert now < at <= now + timedelta(days=1, seconds=60)
+    for text, span in (("now+2h", 7200), ("now+1h30m", 5400), ("now+90", 90), ("NOW", 0)):
+        assert abs(fields.begin(text) - time.time() - span) < 60
+    assert change("begin=") == ("begin_at", None)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "now+", "now-2h", "now+1:30", "25:00", "12:60", "6", "tomorrow", "２２:００", "9999-99-99"]
+)
+def test_what_is_no_time_to_begin_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="not a time: 22:00"):
+        fields.begin(text)
+
+
+def test_what_is_tried_again_is_said_in_words() -> None:
+    assert change("retry-on=Fail, lost,fail") == ("retry_on", ["fail", "lost"])
+    assert change("retry-on=") == ("retry_on", [])
+    assert change("max-retries=") == ("max_retries", 0)
+    assert change("on-timeout=requeue") == ("on_timeout", "requeue")
+    assert change("on-timeout=") == ("on_timeout", "fail")
+    for wrong in ("retry-on=failure", "on-timeout=again", "max-retries=-1"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            change(wrong)
+
+
 def test_after_alone_means_after_success() -> None:
     assert fields.after("7,8:any,9:fail") == [
         {"id": 7, "on": "ok"},
@@ -42,11 +109,55 @@ def test_after_alone_means_after_success() -> None:
         fields.after("7:done")
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "before_s", "main_only"),
+    [
+        ("USR1@120", "USR1", 120, False),
+        ("sigusr1@2m", "USR1", 120, False),
+        ("10@120", "USR1", 120, False),
+        ("B:TERM@1h", "TERM", 3600, True),
+        ("INT", "INT", 60, False),
+    ],
+)
+def test_a_signal_before_the_limit_is_said_as_to_slurm(
+    text: str, name: str, before_s: float, *, main_only: bool
+) -> None:
+    assert fields.early_signal(text) == {"name": name, "before_s": before_s, "main_only": main_only}
+
+
+@pytest.mark.parametrize("text", ["", "@120", "R:USR1@120", "USR1@", "USR1@soon", "USR 1@5", "USR1@-5"])
+def test_what_is_no_signal_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        fields.early_signal(text)
+
+
 def test_ids_come_in_ranges() -> None:
     assert ids.several("3-5,9") == [3, 4, 5, 9]
     for wrong in ("5-3", "0", "x", "1-", "1-9999999", "²"):
         with pytest.raises(argparse.ArgumentTypeError):
             ids.several(wrong)
+
+
+def test_nodes_are_named_as_they_are_told_and_gpus_node_by_node() -> None:
+    assert fields.place(fields.nodes("gpu2")) == {"node": "gpu2"}
+    assert fields.place(fields.nodes("gpu[08-10],big")) == {"node_list": ["gpu08", "gpu09", "gpu10", "big"]}
+    parser = argparse.ArgumentParser()
+    fields.add(parser)
+    said = fields.spec(parser.parse_args(["--node", "a,b", "--gpus-on", "c=0", "--gpus-on", "d=1"]))
+    assert said == {"node_list": ["a", "b"], "gpus_on": {"c": [0], "d": [1]}}
+    assert fields.spec(parser.parse_args(["--node", "a"])) == {"node": "a"}
+    assert fields.gpu_ids("0,2-4") == [0, 2, 3, 4]
+    assert fields.gpus_on("gpu1=0,1;gpu2=2-3") == {"gpu1": [0, 1], "gpu2": [2, 3]}
+    assert fields.gpus_on("gpu[1-2]=0") == {"gpu1": [0], "gpu2": [0]}
+    assert change("gpus-on=gpu1=0") == ("gpus_on", {"gpu1": [0]})
+    assert change("gpus-on=") == ("gpus_on", {})
+    assert change("node=") == ("node", None)
+    for read, wrong in (
+        (fields.gpu_ids, "3-1"), (fields.gpu_ids, "0-"), (fields.gpu_ids, "0-99999999"), (fields.gpus_on, "gpu1"),
+        (fields.gpus_on, "gpu1="), (fields.gpus_on, "=0"), (fields.gpus_on, "a=0;a=1"), (fields.nodes, "gpu[1-2000]"),
+    ):  # fmt: skip
+        with pytest.raises(argparse.ArgumentTypeError):
+            read(wrong)
 
 
 def test_edits_speak_like_submit_and_an_empty_value_takes_back() -> None:
@@ -55,6 +166,7 @@ def test_edits_speak_like_submit_and_an_empty_value_takes_back() -> None:
     assert change("after=") == ("after", [])
     assert change("urgent=no") == ("urgent", False)
     assert change("var.A=x=y") == ("variables", {"A": "x=y"})
+    assert change("var=") == ("variables", {})
     with pytest.raises(argparse.ArgumentTypeError, match="no key 'gpu'"):
         change("gpu=1")
 
@@ -65,3 +177,21 @@ def test_whose_a_task_is_can_be_said_in_an_edit_and_at_a_submit() -> None:
     submitting.arguments(parser, batch=True)
     assert submitting.parse(parser, ["--as", "bob", "--", "true"]).as_user == "bob"
     assert submitting.parse(parser, ["--", "true"]).as_user is None
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--array", "0-2", "--sweep", "lr=0.1"], "--array and --sweep: give one of them"),
+        (["--cap", "2"], "--cap and --max-fails are for --array or --sweep"),
+        (["--sweep", "lr=1", "--sweep", "lr=2"], "--sweep: a name stands there twice"),
+    ],
+)
+def test_an_array_that_is_half_or_twice_asked_for_is_refused_with_what_to_give(
+    words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parser = argparse.ArgumentParser()
+    submitting.add_arrays(parser)
+    with pytest.raises(SystemExit):
+        submitting.array_of(parser, parser.parse_args(words))
+    assert told in capsys.readouterr().err

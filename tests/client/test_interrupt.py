@@ -173,6 +173,17 @@ def test_a_second_one_does_not_wait_for_what_is_put_in_order(
     assert process.returncode == -signal.SIGINT
 
 
+def test_who_leaves_before_the_master_has_answered_is_told_that_it_may_have_heard(
+    master: FakeMaster, uploading: threading.Event
+) -> None:
+    master.verbs["alloc.new"] = lambda _: uploading.wait(60)
+    with started([*MUSTER, "alloc", "exp", "--gpus", "1"]) as process:
+        until("it is asked for", lambda: master.asked("alloc.new"))
+        _, told = press_ctrl_c(process)
+    assert process.returncode == 130
+    assert "if the master has heard of allocation exp, it goes on waiting" in told
+
+
 def test_in_a_pipe_each_ends_and_what_was_read_is_there(master: FakeMaster) -> None:
     master.verbs.update(LIVING)
     line = f"trap : INT; {' '.join(MUSTER)} logs -f 7 | (trap '' INT; cat); echo ${{PIPESTATUS[0]}}"

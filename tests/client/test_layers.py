@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from client.cli.commands import COMMANDS, groups, node, tokens, users
+from client.cli.commands import COMMANDS, alloc, groups, node, tokens, users
 from tests.test_imports import ROOT, imports, is_one_of, sources, told
 
 API = "client"
@@ -95,7 +95,7 @@ def test_each_file_among_the_commands_is_a_command() -> None:
         return {path.stem for path in (ROOT / folder).iterdir() if not path.name.startswith("__")}
 
     assert found("client/cli/commands") == set(COMMANDS)
-    for family in (groups, node, tokens, users):
+    for family in (alloc, groups, node, tokens, users):
         assert found(f"client/cli/commands/{family.__name__.rpartition('.')[2]}") == set(family.ACTIONS)
 
 

@@ -31,7 +31,7 @@ def test_what_is_written_is_read_back_whatever_its_length(count: int) -> None:
 
 
 def test_a_long_list_is_written_and_read_without_pythons_own_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [{"id": number, "command": "x" * 2000} for number in range(2 * long_json.MANY)]
+    rows = [{"id": number, "command": "x" * 3000} for number in range(2 * long_json.MANY)]
 
     def slow(*_: object, **__: object) -> None:
         raise AssertionError("a long one")

@@ -99,6 +99,21 @@ def test_a_broken_registry_is_the_first_line(
     assert first == "the registry is broken, the last good one is in force: /lab/gpu_slaver_info.json: line 1"
 
 
+def test_that_nobody_was_answered_for_long_is_told_with_the_function(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stall = {"at": 0.0, "wall": 4.0, "cpu": 1.5, "where": "master.app.main > master.engine.Engine._commit\x1b[2J"}
+    info = {"started_at": 0.0, "version": "1", "pid": 1, "loop": {"longest": [stall, {**stall, "wall": 0.3}]}}
+    master.verbs.update({"node.list": lambda _: [node()], "server.info": lambda _: info})
+    assert main(["status"]) == 0
+    [told] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("loop ")]
+    assert "4,000 ms (1,500 ms of a CPU)" in told
+    assert told.endswith("in master.engine.Engine._commit\\x1b[2J; more in --json")
+    info["loop"] = {"longest": [{**stall, "wall": 0.2}]}
+    assert main(["status"]) == 0
+    assert "loop " not in capsys.readouterr().out
+
+
 def test_a_broken_registry_is_red_on_a_terminal(master: FakeMaster) -> None:
     info = {"registry_fault": "it is broken"}
     master.verbs.update({"node.list": lambda _: [node()], "server.info": lambda _: info})
@@ -160,8 +175,11 @@ def test_a_nodes_page_shows_who_holds_what(master: FakeMaster, capsys: pytest.Ca
 @pytest.mark.parametrize(
     ("keys", "said"),
     [
-        ({"account": "root", "can_run_as": True}, "tasks run:  as their owner, where he has an account; else as root"),
-        ({"account": "lab", "can_run_as": False}, "tasks run:  as the account lab"),
+        (
+            {"account": "root", "can_run_as": True},
+            "tasks run:  as their owners, once there are users; those of the user who runs the master as root",
+        ),
+        ({"account": "lab", "can_run_as": False}, "tasks run:  as the account lab, which all of them share"),
         ({"account": None, "can_run_as": False}, ""),
     ],
 )
@@ -306,6 +324,47 @@ def test_giving_up_a_node_is_explained_and_asked_for(master: FakeMaster, answer:
     assert "2 tasks run there (3-4)" in ended.stdout
     assert ended.stderr.startswith("Give up node a? [y/N] ")
     assert len(master.asked("node.lost")) == done
+
+
+def over(login: str, number: int) -> dict[str, Any]:
+    """A task that runs on the node over an SSH account; "" for the node's own."""
+    part = {"node": "a", "gpus": [0], **({"login": login} if login else {})}
+    return task(number, state="running", is_allocation=False, allocation=[part])
+
+
+def of_accounts(**states: str | None) -> list[dict[str, Any]]:
+    return [
+        {"user": user, "user_name": f"{user}2", "state": state, "reason": "it refuses the key", "reason_messages": []}
+        for user, state in states.items()
+    ]
+
+
+@pytest.mark.parametrize(("answer", "code", "done"), [("y", 0, 1), ("n", 1, 0)])
+def test_giving_up_one_account_of_a_node_tells_its_tasks_alone(
+    master: FakeMaster, answer: str, code: int, done: int
+) -> None:
+    master.verbs["node.show"] = lambda _: page(tasks=[3, 4], accounts=of_accounts(li="unreachable"))
+    master.verbs["task.list"] = lambda _: {"tasks": [over("li2", 3), over("", 4)], "total": 2}
+    master.verbs["node.lost"] = lambda _: {"lost": [3]}
+    ended = at_a_terminal(answer, "node", "lost", "a", "--account", "li2")
+    assert ended.returncode == code
+    assert "account li2 of node a is unreachable: it refuses the key" in ended.stdout
+    assert "1 task runs there (3)" in ended.stdout
+    assert ended.stderr.startswith("Give up account li2 of node a? [y/N] ")
+    assert master.asked("node.lost") == [{"name": "a", "account": "li2"}] * done
+
+
+def test_an_account_that_answers_is_refused_by_the_master_and_nobody_is_asked(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_: Any) -> Any:
+        raise Refusal("conflict", "the agent of the account li2 on node a answers")
+
+    master.verbs["node.show"] = lambda _: page(tasks=[3], accounts=of_accounts(li="online"))
+    master.verbs["task.list"] = lambda _: {"tasks": [over("li2", 3)], "total": 1}
+    master.verbs["node.lost"] = refuse
+    assert main(["node", "lost", "a", "--account", "li2"]) == 1
+    assert "error: conflict: the agent of the account li2" in capsys.readouterr().err
 
 
 # -- trust ------------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def test_a_node_comes_works_is_drained_edited_and_goes(lab: Lab8) -> None:
     becomes(lab, "新", tasks=[first])
     assert f"1 task runs there ({first})" in said(lab, "node", "drain", "新", "--reason", "fan")
     second = lab.submit("--node", "新", "--gpus", "1", "--", "true")
-    assert "drained" in said(lab, "why", str(second))
+    until("why it waits is told", lambda: "drained" in said(lab, "why", str(second)))
     page = said(lab, "node", "show", "新")
     assert all(part in page for part in ("draining", "fan", "room=二楼", "sleep 60"))
     lab.kill_master()

@@ -13,7 +13,7 @@ from tests.test_imports import ROOT, sources
 
 NEVER_AGAIN = {"_long"}
 """Methods of the client that send nothing twice, whatever it is."""
-BY_REQUEST_ID = {"task.submit", "task.submit_batch"}
+BY_REQUEST_ID = {"task.submit", "task.submit_batch", "task.submit_array", "alloc.new"}
 """Sent again with the same `request_id`, which makes one request of both."""
 ONCE_THERE_NOTHING_IS_DONE_AGAIN = {"file.write": "overwrite", "file.make": "parents"}
 """Verbs that may be asked twice if this parameter is true; the client repeats them just then."""
@@ -25,7 +25,7 @@ def calls(path: Path) -> Iterator[tuple[str, str, ast.expr | None]]:
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             verb = node.args[0].value
             name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            if verb in VERBS and name not in NEVER_AGAIN:
+            if isinstance(verb, str) and verb in VERBS and name not in NEVER_AGAIN:
                 said = next((word.value for word in node.keywords if word.arg == "repeatable"), None)
                 yield verb, f"{path.relative_to(ROOT)}:{node.lineno}", said
 

@@ -12,9 +12,11 @@ from master.verbs.openapi import document
 from master.verbs.table import VERBS
 
 GIVEN: dict[str, Any] = document(VERBS, "0")["components"]["schemas"]
-OURS = {name: one for name, one in vars(shapes).items() if is_typeddict(one)}
-CALLED_OTHERWISE = {"Trust": "Trusted"}
-_OF_TASKS = {"waits_for", "position", "forced", "seq"}
+MADE_HERE = {"Note"}
+"""What the client puts together of an answer."""
+OURS = {name: one for name, one in vars(shapes).items() if is_typeddict(one) and name not in MADE_HERE}
+CALLED_OTHERWISE = {"Trust": "Trusted", "Diff": "Differing"}
+_OF_TASKS = {"waits_for", "position", "forced", "over_quota", "seq"}
 INSIDE = {
     "Task": _OF_TASKS,
     "TaskPage": _OF_TASKS,
@@ -48,6 +50,8 @@ def _type(schema: dict[str, Any]) -> str:
         return " | ".join(sorted({_type(one) for one in schema["anyOf"]}))
     if "enum" in schema:
         return "str"
+    if not schema:
+        return "AnyType"
     if schema["type"] == "array":
         return f"list[{_type(schema['items'])}]"
     if schema["type"] == "object":

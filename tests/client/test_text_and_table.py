@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pytest
 
 from client.text.columns import cut, width
 from client.text.command import command_in_brief, command_line
-from client.text.quantities import duration
+from client.text.quantities import duration, moment
 from client.text.table import render
-from client.text.tasks import table
+from client.text.task_page import task_page
+from client.text.tasks import table, took
 from tests.client.fake_master import task
 from wire.harmless import harmless
 
@@ -51,6 +53,66 @@ def test_nobody_knows_how_long_a_task_of_an_old_system_ran() -> None:
     [_, old, waiting] = [line.split() for line in shown.splitlines()]
     assert "-" in old
     assert "-" not in waiting
+
+
+def test_the_table_tells_all_nodes_of_a_task_and_what_each_is_asked_for() -> None:
+    on_two: Any = {"gpus": 2, "nodes": 2}
+    alike = [{"node": "a", "gpus": [0, 1]}, {"node": "b", "gpus": [0, 1]}]
+    other = [{"node": "a", "gpus": [0, 1]}, {"node": "b", "gpus": [2, 3]}]
+    rows: Any = [
+        task(1, "running", started_at=0.0, allocation=alike, **on_two),
+        task(2, "running", started_at=0.0, allocation=other, **on_two),
+        task(3, "running", started_at=0.0, allocation=alike[:1], gpus=2),
+        task(4, **on_two),
+        task(5, gpus=1, gpus_max=4),
+        task(6, node_list=["gpu1", "gpu2", "gpu3"], **on_two),
+        task(7, gpus_on={"a": [0, 1], "b": [2, 3]}, **on_two),
+    ]
+    shown = table(rows, 1.0, None, colour=False).splitlines()[1:]
+    told = [
+        "4 (0,1 on each)  a, b",
+        "4 (0,1; 2,3)     a, b",
+        "2 (0,1)          a ",
+        " 2x2 ",
+        " 1-4 ",
+        "2x2              gpu[1-3] ",
+        "2x2              a, b ",
+    ]
+    assert all(part in line for part, line in zip(told, shown, strict=True)), shown
+
+
+def test_a_task_page_tells_what_was_asked_for_and_how_much_of_it_is_used_up() -> None:
+    asked = {
+        "time_limit_s": 60.0,
+        "on_timeout": "requeue",
+        "max_retries": 3,
+        "retries": 1,
+        "retry_on": ["fail", "lost"],
+    }
+    page = dict(task_page(task(1, begin_at=1e9, eligible_at=2e9, **asked), 3e9))  # type: ignore[arg-type]
+    assert (page["retries"], page["time limit"]) == ("1 of 3, on fail, lost", "1m00s, then behind all others and on")
+    assert (page["begins"], page["waits since"]) == (moment(1e9), moment(2e9))
+    plain = dict(task_page(task(1), 3e9))  # type: ignore[arg-type]
+    assert not {"retries", "time limit", "begins", "waits since"} & plain.keys(), "nor of a master from before"
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"node": "a"}, "1 GPU, node a"),
+        ({"node_list": ["a", "b"]}, "1 GPU, on one of a, b"),
+        ({"node_list": ["g1", "g2", "g3"], "nodes": 2, "exclude": ["x"]}, "on each of 2 nodes of g[1-3], not on x"),
+        ({"gpus_on": {"a": [0], "b": [3]}, "nodes": 2}, "1 GPU, on each of 2 nodes: GPU 0 of a and GPU 3 of b"),
+    ],
+)
+def test_a_task_page_tells_where_it_is_to_run(asked: dict[str, object], told: str) -> None:
+    assert dict(task_page(task(1, gpus=1, **asked), 1.0))["needs"].endswith(told)  # type: ignore[arg-type]
+
+
+def test_a_task_has_waited_since_only_room_kept_it() -> None:
+    assert took(task(1, submitted_at=0.0, eligible_at=100.0), 130.0) == 30.0  # type: ignore[arg-type]
+    assert took(task(1, submitted_at=0.0, eligible_at=200.0), 130.0) == 0.0  # type: ignore[arg-type]
+    assert took(task(1, submitted_at=10.0), 130.0) == 120.0  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("room", [40, 60, 80, 120])

@@ -97,7 +97,19 @@ async def small(
         screen.told("nodes", [node("alpha", [gpu(0, held_by=[1]), gpu(1)], tasks=[1]), node("beta", 2)])
         screen.told("tasks", [running(1, "alpha", [0], name="bert"), task(2, name="wait-大", owner="bob"), task(3)])
         await screen.shows("wait-大")
+        await screen.until("both lists have their sizes", lambda: _is_laid_out(screen.app))
         yield screen
+
+
+def _is_laid_out(app: Top) -> bool:
+    """What was drawn first may still stand in rooms of another size: these are shared anew when it is known."""
+    nodes, tasks = app.lists.node_rows, app.lists.task_rows
+    height = nodes.styles.height
+    return (
+        height is not None
+        and nodes.size.height == height.value
+        and all(len(rows._drawn) == rows.size.height for rows in (nodes, tasks))
+    )
 
 
 def test_the_cluster_on_a_small_screen_and_a_wide_one() -> None:
@@ -153,6 +165,16 @@ def test_a_drawing_that_comes_due_while_it_ends_is_left_out() -> None:
             pass
         screen.told("task.changed", {"task": task(4)})
         screen.app.draw()
+
+    asyncio.run(story())
+
+
+def test_a_drawing_that_comes_due_while_its_screen_is_taken_down_is_left_out() -> None:
+    async def story() -> None:
+        async with small() as screen:
+            await screen.app.screen.remove_children()
+            screen.told("task.changed", {"task": task(4)})
+            screen.app.draw()
 
     asyncio.run(story())
 
@@ -389,6 +411,34 @@ def test_cancel_asks_why_and_show_open_a_page_and_an_error_is_one_line() -> None
             await screen.shows("not_found: there is no node alpha")
 
     with FakeMaster(verbs) as master:
+        asyncio.run(story(master))
+
+
+def test_d_tells_in_what_two_tasks_differ_and_one_of_an_array_from_its_nearest() -> None:
+    def diff(params: dict[str, Any]) -> Any:
+        other = params.get("other", 77)
+        field = {"field": "gpus", "here": 1, "there": 2, "change": "changed"}
+        return {"id": params["id"], "other": other, "fields": [field], "hidden": []}
+
+    async def story(master: FakeMaster) -> None:
+        async with small(address=Address("127.0.0.1", master.port)) as screen:
+            await screen.press("d")
+            await screen.shows("task 1: d on another one tells in what they differ")
+            await screen.press("down", "d")
+            await screen.until("it asks for both", lambda: len(master.asked("task.diff")) == 1)
+            (asked,) = master.asked("task.diff")
+            assert asked["id"] == 1
+            assert asked["other"] != 1
+            await screen.shows("gpus:")
+            await screen.press("q")
+            of_array: Any = {**running(1, "alpha", [0], name="sweep"), "array": {"id": 1, "index": 0}}
+            screen.told("task.changed", {"task": {**of_array, "seq": 9}})
+            await screen.shows("sweep")
+            await screen.press("g", "d")
+            await screen.until("the page", lambda: isinstance(screen.app.screen, Page))
+            assert master.asked("task.diff")[-1] == {"id": 1}
+
+    with FakeMaster({"task.diff": diff, "task.list": lambda _: {"tasks": []}}) as master:
         asyncio.run(story(master))
 
 

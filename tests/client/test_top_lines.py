@@ -112,6 +112,43 @@ def test_a_task_tells_where_it_runs_or_why_it_does_not(lab: State) -> None:
     assert "later\\x1b[31m" in held or "later\\x1b[" in held
 
 
+def test_which_of_an_array_a_task_is_has_a_column_where_there_is_room_and_one_is_of_an_array() -> None:
+    third: Any = {**running(15, "a", [0], name="n"), "array": {"id": 12, "index": 3}}
+    first: Any = running(1, "a", [])
+    assert task_lines.has_arrays([first, third])
+    assert not task_lines.has_arrays([first, None])
+    for size, is_there in ((120, True), (200, True), (80, False)):
+        assert ("ARRAY" in task_lines.head(size, arrays=True)) is is_there
+        assert ("12/3 " in text_of(task_lines.task_line(third, size, 2000.0, arrays=True))) is is_there
+    assert "ARRAY" not in task_lines.head(200)
+
+
+def test_of_a_task_on_several_nodes_each_is_told_and_what_is_asked_of_each() -> None:
+    both: Any = running(1, "a", [0, 1], name="n")
+    both["allocation"] = [{"node": "a", "gpus": [0, 1]}, {"node": "b", "gpus": [0, 1]}]
+    assert "a,b:0-1 " in text_of(task_lines.task_line(both, 120, 2000.0))
+    both["allocation"][1]["gpus"] = [2]
+    assert "a:0-1; b:2 " in text_of(task_lines.task_line(both, 120, 2000.0))
+    asks: list[dict[str, Any]] = [
+        {"gpus": 4, "nodes": 2},
+        {"gpus": 0, "nodes": 2},
+        {"gpus": 1, "gpus_max": 4},
+        {"gpus": 1},
+        {"gpus": 0},
+    ]
+    asks += [{"gpus": 2, "node_list": ["n1", "n2", "n3"]}, {"gpus": 1, "nodes": 2, "gpus_on": {"a": [0], "b": [1]}}]
+    told = ["2x4 GPUs", "2 nodes", "1-4 GPUs", "1 GPU ", "no GPU", "n[1-3] 2 GPUs", "a,b 2x1 GPUs"]
+    lines = [text_of(task_lines.task_line(task(2, **one), 120, 2000.0)) for one in asks]  # type: ignore[arg-type]
+    assert all(part in line for part, line in zip(told, lines, strict=True)), lines
+
+
+def test_a_gpu_on_which_tasks_share_tells_how_many_they_are() -> None:
+    shared = state_of([node("a", [gpu(0, held_by=[1, 2, 3])])], [running(one, "a", [0], name="n") for one in (1, 2, 3)])
+    [line] = gpu_lines(shared, "a", 120)
+    assert "1 " in line
+    assert "n, and 2 tasks more" in line
+
+
 def test_a_task_that_is_watched_with_suspicion_says_so() -> None:
     odd: Any = running(1, "a", [0], name="n", warning="its GPU has idled for 30m")
     assert "its GPU has idled" in text_of(task_lines.task_line(odd, 100, 2000.0))

@@ -32,32 +32,39 @@ def test_ctrl_c_and_signals_end_it_and_give_the_terminal_back(
     conf: str, key: bytes, number: signal.Signals | None, code: int
 ) -> None:
     with Terminal(conf) as terminal:
-        before = termios.tcgetattr(terminal.screen)
         terminal.shows(b"live")
-        assert termios.tcgetattr(terminal.screen) != before
+        assert termios.tcgetattr(terminal.screen) != terminal.before
         os.write(terminal.screen, key)
         if number is not None:
             terminal.program.send_signal(number)
         ended, shown = terminal.ends()
         assert ended == code
         assert b"\x1b[?1049l" in shown, "the screen that was there before"
-        assert termios.tcgetattr(terminal.screen) == before
+        assert termios.tcgetattr(terminal.screen) == terminal.before
 
 
-def test_after_ctrl_z_all_of_it_is_drawn_again(conf: str) -> None:
+@pytest.mark.parametrize("by", [b"\x1a", signal.SIGSTOP], ids=["Ctrl-Z", "SIGSTOP"])
+def test_after_a_stop_all_of_it_is_drawn_again_and_the_terminal_is_given_back(
+    conf: str, by: bytes | signal.Signals
+) -> None:
     with Terminal(conf) as terminal:
         terminal.shows(b"live")
-        os.write(terminal.screen, b"\x1a")
         stat = Path(f"/proc/{terminal.program.pid}/stat")
-        until(
-            "it is stopped",
-            lambda: stat.read_text("utf-8").rpartition(") ")[2][0] == "T",
-            turn=lambda: terminal.reads(0.05),
-        )
-        terminal.program.send_signal(signal.SIGCONT)
-        terminal.shows(b"alpha")
+        for _ in range(2):
+            if isinstance(by, bytes):
+                os.write(terminal.screen, by)
+            else:
+                terminal.program.send_signal(by)
+            until(
+                "it is stopped",
+                lambda: stat.read_text("utf-8").rpartition(") ")[2][0] == "T",
+                turn=lambda: terminal.reads(0.05),
+            )
+            terminal.program.send_signal(signal.SIGCONT)
+            terminal.shows(b"alpha")
         os.write(terminal.screen, b"q")
         assert terminal.ends()[0] == 0
+        assert termios.tcgetattr(terminal.screen) == terminal.before
 
 
 def test_the_mouse_stays_the_terminals(conf: str) -> None:

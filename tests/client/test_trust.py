@@ -162,7 +162,7 @@ def test_notifications_come_through_tls(lab: Lab) -> None:
     follower.call("subscribe", {"snapshot": "none"})
     with lab.client() as client:
         task = client.submit(["true"], hold=True)
-        assert next(follower.notifications(10))["params"]["task"]["id"] == task
+        assert next(follower.notifications(60))["params"]["task"]["id"] == task
         client.cancel([task])
     follower.close()
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from demo.__main__ import _check_ended, _watch
 from demo.terminal import DemoError, Terminal
+from tests.waiting import PATIENCE_S
 
 ROOT = Path(__file__).parent.parent.parent
 GOOD_LOG = ["epoch   1/60\n", "final accuracy 0.9778\n", "\n", "Program Exit With Code 0\n"]
@@ -88,6 +94,35 @@ def test_a_history_that_is_not_as_it_must_be_is_told(tmp_path: Path, tasks: list
     with pytest.raises(DemoError, match="was to"):
         _check_ended(ScriptedTerminal(tmp_path, [], "", tasks), 1, 2)
     _check_ended(ScriptedTerminal(tmp_path, [], "", [ended(1), ended(2)]), 1, 2)
+
+
+def said(process: subprocess.Popen[str], pattern: str) -> str:
+    """Read until a line holds this; what it holds of it."""
+    for line in process.stdout or ():
+        if found := re.search(pattern, line):
+            return found[0]
+    raise AssertionError(f"it ended without {pattern}")
+
+
+def test_the_demo_tells_where_the_console_is_and_stays_there_until_ctrl_c(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "demo", "--web"], cwd=ROOT, env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.PIPE, text=True, start_new_session=True,
+    ) as demo:  # fmt: skip
+        try:
+            link = said(demo, r"https://\S+#link=\w+")
+            assert said(demo, r"stays at https://\S+").removeprefix("stays at ") == link.partition("#")[0]
+            [root] = tmp_path.glob("*/task_info/web/authority.pem")
+            words = {"link": link.partition("=")[2], "password": "seven slow lanterns hum"}
+            with httpx.Client(verify=ssl.create_default_context(cafile=root)) as browser:
+                origin = link.partition("/#")[0]
+                signed = browser.post(f"{origin}/session", json=words, headers={"Origin": origin})
+            assert signed.json()["user"]["role"] == "admin", signed.text
+            demo.send_signal(signal.SIGINT)
+            assert demo.wait(PATIENCE_S) == 0
+        finally:
+            demo.send_signal(signal.SIGINT)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_whole_demo_runs_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

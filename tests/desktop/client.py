@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypeVar
 
+from master.desktop import pushes
 from tests.desktop.arrivals import TERMINATOR, Arrival, Arrivals
 from tests.waiting import PATIENCE_S, until
 
@@ -85,12 +86,6 @@ class Reader(threading.Thread):
         """The next frame that was not asked for yet. Raises queue.Empty."""
         return self.frames.get(timeout=patience)
 
-    def newest(self, patience: float = PATIENCE_S) -> Frame:
-        """The next frame to come from now on."""
-        while not self.frames.empty():
-            self.frames.get_nowait()
-        return self.next(patience)
-
     def send(self, data: bytes) -> None:
         """Send bytes as they are."""
         self.socket.sendall(data)
@@ -147,8 +142,13 @@ class DesktopClient:
         return text
 
     def tasks(self) -> Tables:
-        """The three tables as the next push shows them."""
-        lists = self.train.newest().info
+        """The three tables as they are now, or later. The next push may be older: it may be on its way already, and for
+        a while a master tells again what it has encoded. So this is the push behind the first one that came so late
+        that the one behind it was encoded after the question."""
+        asked_at = time.monotonic()
+        while self.train.next().since < asked_at + pushes.EVERY_S / pushes.ENCODINGS:
+            pass
+        lists = self.train.next().info
         assert isinstance(lists, dict)
         return lists
 

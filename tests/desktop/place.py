@@ -118,3 +118,9 @@ def in_loop(master: DesktopPlace, work: Callable[[], Any]) -> Any:
         return work()
 
     return asyncio.run_coroutine_threadsafe(do(), master.loop).result(PATIENCE_S)
+
+
+def change(master: DesktopPlace, work: Callable[[], Any]) -> None:
+    """Change something in the master's loop, and wait until it is durable: before, the tables show nothing of it."""
+    in_loop(master, work)
+    asyncio.run_coroutine_threadsafe(master.engine.settled(), master.loop).result(PATIENCE_S)

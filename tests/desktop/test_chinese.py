@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from master.core.exhaustion import RAN_OUT, CardUse, ran_out
 from master.desktop.chinese import HEADS, LONGEST, OTHERWISE, in_chinese, words_in_chinese
 from tests.desktop.client import DesktopClient, form
 from tests.desktop.place import DesktopPlace, with_client
-from wire.errors import BadRequestError, ConflictError, MusterError
+from wire.agent import RAN_OUT as FINDINGS
+from wire.errors import BadRequestError, ConflictError, ForbiddenError, ImpossibleError, MusterError
+from wire.message import Message
 
 MAKE = {"mode": "mkdir", "root": "/data/"}
 CHINESE = re.compile("[\u4e00-\u9fff]")
@@ -62,8 +65,22 @@ def test_states_and_reasons_inside_are_put_into_chinese_too() -> None:
     told = in_chinese(ConflictError(f"data/x can be neither deleted nor moved: {why}"))
     assert told == "data/x 不能删除或移动：任务 7（已暂停）的日志在其中"
     assert words_in_chinese("what nobody knows") == "what nobody knows"
+    outgrown = Message("ended_for_share", node="a", gpu=0, used=15_000, share=8000)
+    told = "显存用了 15000 MiB，超过申请的 8000 MiB（节点 a，GPU 0），任务已被终止：请按实际所需申请"
+    assert words_in_chinese(str(outgrown)) == told
     few = "it asks for 9 GPUs, but node boss has 1 GPU, nodes a[1-9] have 4 GPUs"
     assert words_in_chinese(few) == "任务需要 9 块 GPU，没有节点有这么多（节点 boss 有 1 块，节点 a[1-9] 各有 4 块）"
+
+
+@pytest.mark.parametrize("finding", FINDINGS)
+@pytest.mark.parametrize("card", [None, CardUse(23, 0, 24), CardUse(12, 11, 24)])
+def test_what_a_task_ran_out_of_is_told_in_chinese(finding: str, card: CardUse | None) -> None:
+    said = ran_out(finding, 1, card, has_gpus=True)
+    if said is not None:
+        assert said.key in RAN_OUT
+        told = words_in_chinese(str(said))
+        assert CHINESE.search(told), told
+        assert "退出码 1" in told
 
 
 def test_what_an_environment_said_is_not_taken_for_the_name_of_its_node() -> None:
@@ -77,3 +94,14 @@ def test_a_text_that_is_made_to_take_long_takes_none() -> None:
     assert in_chinese(BadRequestError(nasty)) == f"{HEADS['bad_request']}：{nasty}"
     assert len(nasty) > LONGEST
     in_chinese(BadRequestError((": the master's user (" * LONGEST)[:LONGEST]))
+
+
+def test_whose_quota_forbids_a_task_is_told_in_chinese() -> None:
+    beyond = Message("beyond_quota", gpus=8, limit="max_total_gpus", kind="user", name="wang", most=4)
+    assert in_chinese(ImpossibleError(beyond)) == (
+        "任务需要 8 块 GPU，超过配额（max_total_gpus of user wang = 4）：请减少数量，或联系管理员"
+    )
+    nothing = Message("nothing_may_run", kind="group", name="nlp")
+    assert in_chinese(ImpossibleError(nothing)) == "配额不允许运行任务（max_running of group nlp = 0）：请联系管理员"
+    of_group = Message("project_of_group", project="crawl", group="nlp", owner="desktop")
+    assert in_chinese(ForbiddenError(of_group)).startswith("项目 crawl 属于组 nlp，您不在其中")

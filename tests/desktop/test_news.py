@@ -240,3 +240,21 @@ def test_a_node_that_starts_nothing_is_told_once_and_so_is_its_return(tmp_path: 
             news.close()
 
     run(story())
+
+
+def test_a_pause_and_its_end_are_news(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            news, core, engine = News(master.engine, tmp_path / "news", None), master.core, master.engine
+            engine.client_change(lambda: core.submit([Task(id=0, command="true", owner="ann")], 1.0))
+            master.online()
+            await settled(lambda: core.tasks[1].allocation)
+            launch = core.tasks[1].allocation[0].launch_id
+            engine.event(lambda: core.started("a", launch, 2e9, 2e9))
+            await settled(lambda: "开始运行" in (tmp_path / "news").read_text(encoding="utf-8"))
+            for stands, word in ((True, "已暂停，仍占用其 GPU"), (False, "已继续运行")):
+                engine.event(lambda stands=stands: core.stands("a", launch, stands=stands))  # type: ignore[misc]
+                await settled(lambda word=word: word in (tmp_path / "news").read_text(encoding="utf-8"))  # type: ignore[misc]
+            news.close()
+
+    run(story())

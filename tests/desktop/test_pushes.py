@@ -185,10 +185,14 @@ def test_the_tables_are_told_again_and_again_and_encoded_only_when_something_cha
 
     monkeypatch.setattr(pushes, "frame_of", note)
 
+    def with_task(frame: Frame) -> Frame | None:
+        return frame if frame.info["wait"] else None
+
     def story(client: DesktopClient, master: DesktopPlace) -> None:
         others = [ClientReader(master.address("train_state_port")) for _ in range(5)]
         client.add("one")
-        frames = [client.train.next() for _ in range(4)]
+        told = until("the tables with the task", lambda: with_task(client.train.next()))
+        frames = [told, *(client.train.next() for _ in range(3))]
         assert frames[-1].at - frames[1].since > 2 * 0.3, "not more often than they should be"
         assert frames[-1].info == frames[-2].info
         assert 1 <= encoded.count("task_mon") <= 2
@@ -233,16 +237,18 @@ def test_what_many_windows_of_one_address_do_not_read_has_a_bound(
             for _ in range(1000):
                 master.submit("字" * 700)  # a frame is ASCII: six bytes each
             windows = [master.raw("train_state_port", receive=4096) for _ in range(10)]
+
+            connections = master.hub.connections
+            await settled(lambda: len(connections) == 10, "all ten are there before one of them asks for anything")
             for window in windows:
                 window.sendall(request("get_root", ""))
 
             def kept() -> list[int]:
-                told = [one for one in master.hub.connections if isinstance(one, DesktopSession)]
+                told = [one for one in connections if isinstance(one, DesktopSession)]
                 return [one.transport.get_write_buffer_size() for one in told]
 
-            await settled(lambda: len(kept()) == 10)
-            await settled(lambda: len(kept()) < 10)
-            await settled(lambda: all(kept()))
+            await settled(lambda: len(connections) < 10)
+            await settled(lambda: len(kept()) == len(connections) and all(kept()))
             assert 0 < sum(kept()) <= held
             for window in windows:
                 window.close()

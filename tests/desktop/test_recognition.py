@@ -31,9 +31,15 @@ ASK = b'{"jsonrpc":"2.0","id":1,"method":"task.list"}\n'
 
 
 def rpc(master: DesktopPlace, port: str, data: bytes) -> dict[str, Any]:
-    """The answer that somebody gets who speaks JSON-RPC."""
-    with socket.create_connection(master.address(port), timeout=60) as sock:
+    """The answer that somebody gets who speaks JSON-RPC, and is not silent for a moment: see `begun`."""
+
+    def asked() -> socket.socket:
+        sock = socket.create_connection(master.address(port), timeout=60)
         sock.sendall(data)
+        return sock
+
+    sock: socket.socket = in_loop(master, asked)
+    with sock:
         message: dict[str, Any] = json.loads(sock.makefile("rb").readline())
         return message
 
@@ -93,8 +99,7 @@ def test_silence_is_nobody_where_no_desktop_client_asks_for_things(tmp_path: Pat
     """Who says nothing may be about to speak HTTP. The client's own order: monitor, data, train_state, `get_root`."""
 
     async def story() -> None:
-        limits = msgspec.structs.replace(LIMITS, handshake_s=8.0)
-        async with DesktopPlace(tmp_path, limits=limits) as master:
+        async with DesktopPlace(tmp_path) as master:
 
             def meet() -> None:
                 early = [Reader(master.address(port)) for port in ("monitor_port", "train_state_port")]
@@ -120,6 +125,7 @@ def test_silence_is_nobody_where_no_desktop_client_asks_for_things(tmp_path: Pat
                 late = Reader(master.address("train_state_port"))
                 assert late.next().mode == "task_mon", "for a minute after the last request"
                 in_loop(master, master.hub.desktop._heard_at.clear)
+                master.hub.limits = msgspec.structs.replace(LIMITS, handshake_s=8.0)
                 later = Reader(master.address("train_state_port"))
                 assert later.ended.wait(60)
                 assert later.seen == []
@@ -243,8 +249,7 @@ class Elsewhere(DesktopPlace):
 
 def test_who_comes_from_elsewhere_is_not_let_in(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> None:
-        limits = msgspec.structs.replace(LIMITS, handshake_s=0.5)
-        async with Elsewhere(tmp_path, limits=limits) as master:
+        async with Elsewhere(tmp_path) as master:
 
             def meet() -> None:
                 for _ in range(3):
@@ -252,10 +257,12 @@ def test_who_comes_from_elsewhere_is_not_let_in(tmp_path: Path, caplog: pytest.L
                     loud.send(request("add_task", form("echo")))
                     assert loud.ended.wait(60)
                     loud.close()
+                master.hub.limits = msgspec.structs.replace(LIMITS, handshake_s=0.5)
                 silent = Reader(master.address("train_state_port"))
                 assert silent.ended.wait(60)
                 assert silent.seen == []
                 silent.close()
+                master.hub.limits = LIMITS
                 assert rpc(master, "data_port", ASK)["result"]["tasks"] == []
 
             await asyncio.to_thread(meet)

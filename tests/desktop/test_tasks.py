@@ -14,7 +14,7 @@ from master.core.inventory import NodeState
 from master.core.task import Task, TaskState
 from master.desktop import task_rows
 from tests.desktop.client import DesktopClient, Frame, form, request
-from tests.desktop.place import DesktopPlace, in_loop, with_client
+from tests.desktop.place import DesktopPlace, change, in_loop, with_client
 
 pytestmark = pytest.mark.usefixtures("_quick_rounds")
 
@@ -62,19 +62,17 @@ def test_a_folder_is_shown_from_home_on_and_means_the_same_again(folder: str, sh
         assert task_rows.folder_of(shown, "/h") == folder
 
 
-def test_who_wants_to_share_gpus_is_told_in_a_box_that_the_task_runs_alone(tmp_path: Path) -> None:
+def test_the_box_for_sharing_gpus_makes_a_task_that_shares_them(tmp_path: Path) -> None:
     def story(client: DesktopClient, master: DesktopPlace) -> None:
-        wish = form("python a.py", need_gpus="1", is_reuse_gpu=1)
-        told = client.reply("add_task", wish, "task_ctrl")
-        assert (told.mode, told.info[:10]) == ("ret_change_task", "任务 1 已添加。M")
-        assert "独占" in told.info
+        assert client.add("python a.py", need_gpus="1", is_reuse_gpu=1) == ""
         (row,) = client.tasks()["wait"]
-        assert (row["is_reuse_gpu"], task(master, "1").share) == (0, False)
-        assert "独占" in client.ask("change_task", {**row, "is_reuse_gpu": 1, "exec": "python b.py"}, "task_ctrl")
-        assert task(master, "1").command == "python b.py"
-        assert client.ask("change_task", {**row, "exec": "python c.py"}, "task_ctrl") == ""
+        assert (row["is_reuse_gpu"], task(master, "1").share) == (1, True)
+        assert client.ask("change_task", {**row, "exec": "python b.py"}, "task_ctrl") == ""
+        assert (task(master, "1").command, task(master, "1").share) == ("python b.py", True)
+        assert client.ask("change_task", {**row, "exec": "python b.py", "is_reuse_gpu": 0}, "task_ctrl") == ""
+        assert not task(master, "1").share
         assert client.add("python a.py", need_gpus="0", is_reuse_gpu=1) == "", "there is nothing to share"
-        in_loop(master, lambda: setattr(task(master, "1"), "share", True))  # as the old system's may be
+        assert not task(master, "2").share
         assert client.ask("resub_task", row["task_id"])["info"] == ""
         assert not task(master, "3").share
 
@@ -172,7 +170,7 @@ def test_a_waiting_task_is_changed_in_its_place(tmp_path: Path) -> None:
 def test_a_change_touches_only_what_the_user_changed(tmp_path: Path) -> None:
     def story(client: DesktopClient, master: DesktopPlace) -> None:
         words = ["python", "a b.py", "$HOME"]
-        in_loop(master, lambda: master.submit(words, gpus=2, gpu_ids=[0, 1], priority=5, variables={"A": "1"}))
+        change(master, lambda: master.submit(words, gpus=2, gpu_ids=[0, 1], priority=5, variables={"A": "1"}))
         entry = client.tasks()["wait"][0]
         assert entry["exec"] == "python 'a b.py' '$HOME'"
         assert client.ask("change_task", {**entry, "state": ""}) == ""
@@ -213,13 +211,13 @@ def started(master: DesktopPlace) -> None:
 
     def begin() -> None:
         master.online()
-        master.core.plan()
+        master.core.plan(0.0)
         for one in master.core.active():
             if one.allocation:
                 master.core.started("a", one.allocation[0].launch_id, 2.0, 2.0)
         master.engine.event(lambda: None)
 
-    in_loop(master, begin)
+    change(master, begin)
 
 
 def box(frame: Frame) -> str:
@@ -247,7 +245,7 @@ def test_a_life_in_the_tables(tmp_path: Path) -> None:
         assert task(master, two).cancel_requested
         ended(master, int(one))
         ended(master, int(three), code=3)
-        lists = client.tasks()
+        lists = client.watch("both ends are told", lambda tables: tables if len(tables["hist"]) == 2 else None)
         check_lists(lists)
         assert [(entry["task_id"], entry["state"]) for entry in lists["hist"]] == [(one, "accp"), (three, "err")]
         assert client.ask("stop_task", one) == {"task_id": one, "info": "failed"}
@@ -265,7 +263,7 @@ def test_a_life_in_the_tables(tmp_path: Path) -> None:
         assert client.ask("del_task", three) == {"task_id": three, "info": ""}
         assert int(three) not in master.core.tasks
         assert client.ask("stop_task", one) == {"task_id": one, "info": "success"}
-        assert client.tasks()["hist"][0]["state"] == "term"
+        client.watch("its end is told", lambda tables: [entry["state"] for entry in tables["hist"]][:1] == ["term"])
 
     with_client(tmp_path, story)
 
@@ -311,12 +309,12 @@ def test_the_history_shows_the_newest_hundred_and_the_queue_the_next_thousand(tm
             for number in range(1, 151):
                 master.engine.client_change(partial(master.core.cancel, number, 10.0 + number))
 
-        in_loop(master, fill)
+        change(master, fill)
         lists = client.tasks()
         check_lists(lists)
         assert [int(entry["task_id"]) for entry in lists["hist"]] == list(range(51, 151))
         assert [int(entry["task_id"]) for entry in lists["wait"]] == list(range(151, 1151))
-        in_loop(master, lambda: master.engine.client_change(lambda: master.core.remove(150, 1.0)))
+        change(master, lambda: master.engine.client_change(lambda: master.core.remove(150, 1.0)))
         lists = client.tasks()
         assert [int(entry["task_id"]) for entry in lists["hist"]] == list(range(50, 150))
 

@@ -32,6 +32,7 @@ from master.durable.store import Store
 from master.engine import Engine
 from master.files.log_reader import LogReader
 from master.files.service import Files
+from master.helpers.acting import Acting
 from master.nodes.driver import CannotConnectError
 from master.nodes.fleet import Fleet
 from master.peer import Peer as KernelPeer
@@ -40,9 +41,11 @@ from master.people.directory import Directory
 from master.people.guesses import Guesses
 from master.people.passwords import Cost, Passwords
 from master.people.services import Services
+from master.people.task_tokens import TaskTokens
 from master.ports import hub
 from master.ports.hub import NODES, TASKS, Connection, Hub, PortLimits
 from master.ports.places import PlaceLimits
+from master.stalls import LoopTimes
 from master.tls.entrance import Listener
 from master.tls.policy import Tls
 from master.verbs import access
@@ -54,9 +57,9 @@ from wire import agent as wire
 DATA = "data_port"
 SETTINGS = LaunchSettings(conda="/conda", task_env={}, grace_s=1.0)
 DEADLINE_S = 2 * PATIENCE_S
-FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000)
+FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000, protocol=wire.PROTOCOL)
 LIMITS = PortLimits(
-    frame=4 << 20, frame_unidentified=64 << 10, outbox=64 << 10, handshake_s=10.0, places=PlaceLimits(most=4096)
+    frame=4 << 20, frame_unidentified=64 << 10, outbox=64 << 10, handshake_s=PATIENCE_S, places=PlaceLimits(most=4096)
 )
 
 CHEAP = Cost(memory_kib=64, passes=1)
@@ -159,6 +162,7 @@ class Place:
         conf.write_text(json.dumps({"socket_info": ports}), encoding="utf-8")
         self.config = load_config(conf)
         self.files = Files(folder, ("data",), book=folder / "drafts.json")
+        self.acting = Acting(self.files, str(folder / "logs"))
         self.audit = AuditLog(folder / "task_info" / "audit")
         self.conda = str(folder / "conda")
         self.root = str(folder)
@@ -169,7 +173,9 @@ class Place:
         self.guesses = Guesses(self.config.limits)
         self.directory: Directory | None = None
         self.services = Services()
+        self.task_tokens = TaskTokens(b"")
         self.stopped = False
+        self.measured: LoopTimes | None = None
         self.run_as: RunAs = as_the_agent
 
     def about(self) -> About:
@@ -180,6 +186,10 @@ class Place:
             root=self.root, visible_folders=[], bind=config.bind, ports=config.ports.all, desktop_ports=None,
             registry_fault=None, tls=TlsInfo(mode="own", authority=None, ends=None, problems=[]),
         )  # fmt: skip
+
+    def loop_times(self) -> LoopTimes | None:
+        """What a test says of it."""
+        return self.measured
 
     def stop(self) -> None:
         """Remember that somebody asked."""
@@ -265,12 +275,13 @@ class InProcess:
         image = store.open()
         numbers = itertools.count(1)
         specs = (NodeSpec(name="a", gpu_models=("GPU",) * 8),)
-        self.core = Core(specs, lambda task, attempt: f"{task}.{attempt}.{next(numbers)}", waiting_limit=100_000)
+        self.core = Core(specs, lambda task, attempt: f"{task}.{attempt}.{next(numbers)}")
         self.core.load(image.tasks, image.answered, image.next_id, image.state)
-        self.engine = Engine(self.core, store, keep_history=1000)
+        self.engine = Engine(self.core, store)
         self.place = Place(self.folder)
         self.tls = Tls.of(self.place.config)
         self.place.services = Services.begin(self.folder / "task_info")
+        self.place.task_tokens = TaskTokens.begin(self.folder / "task_info")
         self.place.logs = LogReader(self.engine)
         self.place.reports = ReportServer(self.core, self.tls, build(), "c")
         self.hub = Hub(self.engine, self.place, self.limits, tls=self.tls, reports=self.place.reports)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from master.config import load_config, make_folders
+from master.desktop.news import news_path
 from wire.errors import ConfigError
 
 SOCKETS = {"monitor_port": 63004, "data_port": 63005, "train_state_port": 63006}
@@ -194,6 +195,14 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path: Path) -> None:
         ({"scheduler": {"keep_history": 1.5}}, "scheduler.keep_history: found 1.5, expected a whole number"),
         ({"limits": {"waiting_task": 5}}, "limits: unknown key `waiting_task` (did you mean `waiting_tasks`?)"),
         ({"influx": {"url": "http://x", "version": 3}}, "influx.version: found 3, expected 1 or 2"),
+        (
+            {"hooks": {"gpus_free": "tell --channel lab"}},
+            'hooks.gpus_free: found "tell --channel lab", expected the absolute path of a program and its arguments, ',
+        ),
+        ({"hooks": {"gpus_free": ["tell"]}}, 'hooks.gpus_free: found ["tell"], expected the absolute path'),
+        ({"hooks": {"gpus_free": []}}, "hooks.gpus_free: found [], expected the absolute path"),
+        ({"hooks": {"gpu_free": ["/x"]}}, "hooks: unknown key `gpu_free` (did you mean `gpus_free`?)"),
+        ({"hooks": {"task_ended": ["/x"]}}, "hooks: unknown key `task_ended`; allowed are gpus_free"),
         ({"root": "nowhere"}, 'root: found "nowhere", expected a folder that exists (tasks run in it)'),
         ({"task_info": "a\0b"}, 'task_info: found "a\\u0000b", expected a path without NUL'),
     ],
@@ -366,4 +375,5 @@ def test_the_shipped_conf_json_works_and_what_it_writes_is_ignored_by_git() -> N
     ignored = (ROOT / ".gitignore").read_text(encoding="utf-8").split("\n")
     for path in (config.task_info, config.train_logs):
         assert f"/{os.path.relpath(path, ROOT)}/" in ignored
-    assert f"/{config.server_log.name}*" in ignored
+    for path in (config.server_log, news_path(config.server_log)):
+        assert f"/{path.name}*" in ignored

@@ -7,6 +7,7 @@ import errno
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,14 +15,14 @@ from typing import Any
 import pytest
 
 from master import engine as engine_module
-from master.core.effects import Ack, Kill, Start
+from master.core.effects import Ack, Effect, Kill, Start
 from master.core.exits import Exit
 from master.core.task import Task, TaskState
 from master.durable.store import RESERVE, Store
 from master.engine import EXIT_DEFECT, EXIT_SYNC_FAILED
 from tests.master.in_process import InProcess, MoodyDisk, run
 from tests.waiting import settled
-from wire.errors import MusterError
+from wire.errors import MusterError, StoreUnavailableError
 
 ROOT = Path(__file__).parents[2]
 REFUSALS = (errno.ENOSPC, errno.EROFS, errno.EDQUOT)
@@ -85,6 +86,90 @@ def test_what_came_in_during_one_turn_is_synced_once(tmp_path: Path) -> None:
                 master.engine.reply(told.append)
             await settled(lambda: len(told) == 100)
             assert master.disk.syncs == before + 1
+
+    run(story())
+
+
+def test_what_is_heard_alone_is_durable_and_answered_in_the_same_turn(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            await settled(lambda: master.engine.is_saved)
+            engine, told, seen_at_sync = master.engine, list[MusterError | None](), list[int]()
+            master.disk.on_sync = lambda: seen_at_sync.append(len(told))
+            engine.is_alone = lambda: True
+            assert engine.hold()
+            assert not engine.hold(), "whoever began it ends it"
+            for _ in range(2):
+                submit(master)
+                engine.reply(told.append)
+            assert (told, seen_at_sync) == ([], [])
+            engine.let_go()
+            assert (told, seen_at_sync) == ([None, None], [0])
+            assert engine.hold()
+            engine.let_go()
+            assert seen_at_sync == [0], "of nothing nothing is synced"
+
+    run(story())
+
+
+def test_who_is_heard_when_all_is_over_commits_nothing(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            await settled(lambda: master.engine.is_saved)
+        master.engine.is_alone = lambda: True
+        assert master.engine.hold()
+        master.engine.event(master.core.woken)
+        master.engine.let_go()
+        assert master.core.plan_needed
+
+    run(story())
+
+
+def test_who_is_heard_alone_and_changes_nothing_commits_nothing_that_others_wait_to_have_planned(
+    tmp_path: Path,
+) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            await settled(lambda: master.engine.is_saved)
+            master.engine.is_alone = lambda: True
+            master.core.woken()
+            assert master.engine.hold()
+            master.engine.let_go()
+            assert master.core.plan_needed
+
+    run(story())
+
+
+def test_who_was_not_heard_alone_is_synced_with_the_others(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            await settled(lambda: master.engine.is_saved)
+            assert not master.engine.hold()
+            submit(master)
+            master.engine.is_alone = lambda: True
+            assert not master.engine.hold(), "something waits for the next turn already"
+            assert not master.engine.is_saved
+            await settled(lambda: master.engine.is_saved)
+
+    run(story())
+
+
+def test_what_was_heard_alone_and_cannot_be_written_is_told_and_tried_again(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            await settled(lambda: master.engine.is_saved)
+            engine, told = master.engine, list[MusterError | None]()
+            engine.is_alone = lambda: True
+            assert engine.hold()
+            submit(master)
+            engine.reply(told.append)
+            master.disk.refuse = errno.ENOSPC
+            engine.let_go()
+            assert [type(error) for error in told] == [StoreUnavailableError]
+            assert engine.stalled
+            assert not engine.hold()
+            master.disk.refuse = None
+            await settled(lambda: engine.is_saved)
 
     run(story())
 
@@ -158,6 +243,32 @@ def test_observers_hear_of_what_is_durable(tmp_path: Path) -> None:
             submit(master)
             await settled(lambda: len(heard) == 3)
             assert heard == [[-1], [1], [0]]
+
+    run(story())
+
+
+def test_what_effects_send_leaves_together_and_before_the_news_of_them(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            engine, heard = master.engine, list[str]()
+
+            class Listener:
+                def published(self, _tasks: list[Task], _gone: list[int], _nodes: set[str]) -> None:
+                    heard.append("news")
+
+            def perform(_effects: list[Effect]) -> None:
+                engine.send_soon(lambda: heard.append("sent"))
+                heard.append("performed")
+
+            engine.perform = perform
+            engine.observers.append(Listener())
+            master.disk.on_sync = lambda: heard.append("synced")
+            start_one(master)
+            await settled(lambda: "news" in heard)
+            assert heard == ["synced", "performed", "sent", "news"]
+            engine.send_soon(lambda: heard.append("later"))
+            assert heard[-1] == "news"
+            await settled(lambda: heard[-1] == "later")
 
     run(story())
 
@@ -424,3 +535,36 @@ run(story())
     store = Store(tmp_path / "task_info", MoodyDisk())
     assert 1 in store.open().tasks
     store.close()
+
+
+def test_what_moves_to_the_history_does_so_a_part_in_each_turn_and_without_what_is_tried_again_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "ARCHIVED_AT_ONCE", 2)
+    parts: list[list[int]] = []
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            ids = (await peer.call("task.submit_batch", commands=["true"] * 7, hold=True))["first"], 7
+            await peer.call("task.cancel", ids=list(range(ids[0], ids[0] + 7)))
+            archive = master.engine.store.archive
+
+            def seen(tasks: list[Task]) -> None:
+                parts.append([task.id for task in tasks])
+                archive(tasks)
+                if len(parts) == 1:  # somebody has a turn before the next part
+                    again = partial(master.core.retry, 7)
+                    asyncio.get_running_loop().call_soon(lambda: master.engine.client_change(again))
+
+            monkeypatch.setattr(master.engine.store, "archive", seen)
+            monkeypatch.setattr(
+                master.core, "oldest_ended", lambda _keep: [master.core.tasks[one] for one in range(1, 8)]
+            )
+            monkeypatch.setattr(master.engine.store, "should_compact", lambda: not parts)
+            await peer.call("task.submit", command="true", hold=True)
+            await settled(lambda: master.core.tasks.keys() == {7, 8})
+            assert parts == [[1, 2], [3, 4], [5, 6]]
+            assert (await peer.call("task.archived"))["total"] == 6
+
+    run(story())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,13 @@ import pytest
 
 from master.command_line import main
 from tests.conftest import LabMaker
+
+ROOT = Path(__file__).parents[2]
+NOT_WAITED_FOR = (
+    "argparse", "ctypes", "cryptography", "paramiko", "master.files.log_reader", "master.files.log_file",
+    "master.files.jail", "master.helpers.program", "master.people.directory", "master.people.ldap",
+    "master.verbs.tables",
+)  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -63,3 +72,32 @@ def test_init_writes_a_lab_and_never_over_one(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().err.startswith("error: ")
     assert (folder / "conf.json").read_bytes() == before
     assert main(["init", "--force", str(folder)]) == 0
+
+
+def test_what_only_serves_is_told_apart_and_all_else_is_parsed_as_ever(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--conf", "conf.json", "nonsense"])
+    assert caught.value.code == 2
+    assert "invalid choice: 'nonsense'" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["--conf", "conf.json", "--help"])
+    assert "deploy" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as caught:
+        main(["--accept-edits", "--conf"])
+    assert caught.value.code == 2
+    assert "--conf: expected one argument" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as caught:
+        main(["--conf", "--accept-edits"])
+    assert caught.value.code == 2
+    assert "--conf: expected one argument" in capsys.readouterr().err
+
+
+def test_whoever_restarts_a_master_does_not_wait_for_what_is_loaded_soon_after_or_never(make_lab: LabMaker) -> None:
+    """All that `main` imports to serve is loaded when it is refused, for the configuration is read behind it."""
+    script = (
+        f"import sys; sys.path.insert(0, {str(ROOT)!r}); from master.command_line import main; "
+        f"done = main(['--conf', {str(make_lab(nonsense=1))!r}]); "
+        f"print(done, 'master.app' in sys.modules, *(name for name in {NOT_WAITED_FOR!r} if name in sys.modules))"
+    )
+    said = subprocess.run([sys.executable, "-I", "-c", script], check=True, capture_output=True, text=True, timeout=60)
+    assert said.stdout.split() == ["1", "True"]

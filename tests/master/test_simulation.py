@@ -100,3 +100,28 @@ def test_whatever_is_submitted_ends_and_no_gpu_has_two_at_once(jobs: list[Job], 
                 held.setdefault((part.node, gpu), []).append((task.started_at, task.ended_at))
     for spans in held.values():
         assert all(before[1] <= behind[0] for before, behind in pairwise(sorted(spans)))
+
+
+def test_simulated_time_passes_to_when_a_task_begins_and_over_the_pauses_before_it_is_tried_again() -> None:
+    late = Task(id=0, command="train", gpus=1, begin_at=HOUR)
+    again = Task(id=0, command="train", gpus=1, max_retries=2)
+    simulation = Simulation(nodes(1), [Job(0, late, Run(60)), Job(0, again, Run(60, 1))])
+    begun, tried = simulation.play()
+    assert (begun.state, begun.started_at) == (TaskState.SUCCEEDED, HOUR)
+    assert [attempt.started_at for attempt in tried.attempts] == [0, 70, 150]
+    assert (tried.state, tried.retries, tried.ended_at) == (TaskState.FAILED, 2, 210)
+
+
+def test_an_elastic_task_gives_way_and_grows_in_simulated_time_too() -> None:
+    elastic = Task(id=0, command="train", gpus=1, gpus_max=4, elastic=True, checkpoint="out/*")
+    simulation = Simulation(nodes(4), [Job(0, elastic, Run(2 * HOUR)), job(700, 60, gpus=3)])
+    grown, waiter = simulation.play()
+    assert [[part.gpus for part in attempt.parts] for attempt in grown.attempts] == [
+        [[0, 1, 2, 3]],
+        [[0]],
+        [[0, 1, 2, 3]],
+    ]
+    assert (waiter.started_at, waiter.state) == (700, TaskState.SUCCEEDED)
+    assert (grown.state, grown.resizes, grown.retries) == (TaskState.SUCCEEDED, 2, 0)
+    assert [attempt.started_at for attempt in grown.attempts] == [0, 700, 1300]
+    assert grown.ran_s == 1300

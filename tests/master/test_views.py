@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from master.core.attempt import AskedEnd
+from master.core.inventory import NodeState
 from master.core.task import Task, TaskFields
+from master.views.nodes import node_view
 from master.views.sight import EVERYTHING
 from master.views.tasks import as_filed, task_page
 from tests.master.core.small_core import core_with, submit
+from wire.message import Message
 
 
 def test_a_view_has_each_value_of_its_task_under_its_name() -> None:
@@ -24,8 +27,18 @@ def test_a_view_has_each_value_of_its_task_under_its_name() -> None:
 def test_a_page_is_the_view_with_the_attempts() -> None:
     core = core_with()
     task = submit(core, gpus=1, name="digits")
-    core.plan()
+    core.plan(0.0)
     page = task_page(core, task, EVERYTHING)
     assert (page.id, page.name, page.state, page.gpus) == (1, "digits", "starting", 1)
     assert page.attempts == task.attempts
     assert [part.node for attempt in page.attempts for part in attempt.parts] == ["a"]
+
+
+def test_why_there_is_no_way_to_a_node_is_told_to_people_and_to_programs() -> None:
+    core = core_with()
+    for why, key in ((Message("machine_off", peer="10.0.0.1:22"), "machine_off"), ("no way", "link_said")):
+        core.node_state("a", NodeState.UNREACHABLE, why)
+        seen = node_view(core, core.node("a"), None, EVERYTHING)
+        assert (seen.reason, seen.reason_messages[0].key) == (str(why), key)
+    core.node_state("a", NodeState.ONLINE)
+    assert node_view(core, core.node("a"), None, EVERYTHING).reason_messages == []

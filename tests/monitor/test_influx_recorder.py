@@ -45,6 +45,20 @@ def test_before_a_snapshot_nothing_is_told() -> None:
     assert recorder.tick(1) == []
 
 
+def test_how_long_the_master_keeps_people_waiting_is_told_where_it_tells() -> None:
+    loop = {
+        "turns": 100, "wall": 9.5, "cpu": 3, "edges": [0.001, 0.02, 0.1, 0.5, 1.0], "by_wall": [90, 4, 3, 2, 0, 1],
+        "minute_wall": 0.25, "minute_cpu": 0.125,
+    }  # fmt: skip
+    [point] = Recorder(hides=True).handle({"method": "server.info", "params": {"loop": loop}}, 7)
+    assert (point.measurement, point.tags, point.at) == ("master", {}, 7)
+    assert point.fields == {
+        "turns": 100, "busy_s": 9.5, "cpu_s": 3.0, "longest": 0.25, "longest_cpu": 0.125,
+        "over_20ms": 6, "over_100ms": 3, "over_500ms": 1,
+    }  # fmt: skip
+    assert Recorder().handle({"method": "server.info", "params": {"version": "1"}}, 7) == []  # an older one
+
+
 def test_a_task_is_told_when_it_starts_and_when_it_ends_and_not_between() -> None:
     recorder = Recorder()
     assert recorder.handle(snapshot(tasks=[WAITING])) == []

@@ -18,7 +18,7 @@ from monitor.influx_writer import BATCH_BYTES, Buffer, Pace, Writer
 from tests.monitor.conftest import InfluxMaker
 from tests.monitor.databases import ADMIN, Influx, Victoria, stub
 from tests.ports import free_ports
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 from wire.errors import ConfigError
 
 QUICK = Pace(flush=0.02, first=0.05, longest=0.2, denied=0.2, report=0.1)
@@ -39,6 +39,7 @@ def writer(buffer: Buffer, *where: Settings) -> Iterator[Writer]:
         yield made
     finally:
         made.stop(0.2)
+        made.join(PATIENCE_S)  # it ends by itself: `stop` waits for little more than it was given
         assert not made.is_alive()
 
 
@@ -94,11 +95,11 @@ def test_an_outage_longer_than_the_buffer_loses_the_oldest_and_tells_how_many(
 ) -> None:
     influx.stop()
     buffer = Buffer(limit=1000)
+    for number in range(100):  # before it looks: it tells what was dropped since it told last
+        add(buffer, number)
+    kept = buffer.points
+    assert buffer.size <= 1000
     with writer(buffer, settings(influx.url)):
-        for number in range(100):
-            add(buffer, number)
-        kept = buffer.points
-        assert buffer.size <= 1000
         until("the loss is told", lambda: any("dropped" in line for line in said(caplog)))
         influx.start()
         until("what was kept is there", lambda: times(influx) == list(range(100 - kept, 100)))
@@ -240,7 +241,7 @@ def test_the_end_writes_what_is_buffered(influx: Influx) -> None:
     add(buffer, 1)
     until("the first is there", lambda: times(influx) == [1])
     add(buffer, 2)
-    made.stop(5)
+    made.stop(PATIENCE_S)
     assert times(influx) == [1, 2]
 
 

@@ -19,13 +19,16 @@ from typing import Any
 
 import pytest
 
-from client.cli import writer_process
-from monitor.influx_follower import Collector, _lock
+from client.cli import beside
+from client.cli.beside import WRITER
+from monitor import influx_follower
+from monitor.influx_follower import Collector
 from monitor.influx_status import StatusFile
 from monitor.influx_writer import Buffer, Tally
 from tests.monitor.databases import Influx
 from tests.system.lab import ROOT, Lab
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
+from wire.errors import ConflictError
 
 StartWriter = Callable[..., "subprocess.Popen[str]"]
 
@@ -67,7 +70,7 @@ def test_what_a_master_tells_is_in_influxdb_and_is_right(lab: Lab, influx: Influ
     lab.start()
     with lab.client() as client:
         ids = client.submit_batch(["true"] * 5 + ["exit 3"], gpus=1)
-        tasks = client.wait(ids, 30)
+        tasks = client.wait(ids, 60)
         user = tasks[ids[0]]["owner"]
 
     def ends() -> dict[str, int]:
@@ -92,7 +95,7 @@ def test_what_a_master_tells_is_in_influxdb_and_is_right(lab: Lab, influx: Influ
 def test_the_writer_opens_no_connection_on_which_it_has_nothing_to_say(
     lab: Lab, influx: Influx, start_writer: StartWriter
 ) -> None:
-    lab.write_conf(limits={"handshake_s": 4.0})  # nobody else takes so long
+    lab.write_conf(limits={"handshake_s": 15.0})  # nobody else takes so long
     lab.start()
     start_writer(url=influx.url, version=1)
     until(
@@ -182,7 +185,7 @@ def test_a_database_that_swallows_everything_is_nothing_to_the_master(lab: Lab, 
         lab.start()
         with lab.client() as client:
             connection, _ = hole.accept()  # the writer is stuck in its first request from here on
-            tasks = client.wait(client.submit_batch(["true"] * 20), 30)
+            tasks = client.wait(client.submit_batch(["true"] * 20), 60)
             connection.close()
     assert {task["state"] for task in tasks.values()} == {"succeeded"}
 
@@ -245,7 +248,7 @@ def test_status_tells_of_the_writer_and_up_starts_one_that_was_killed(lab: Lab, 
         found: dict[str, Any] = json.loads(lab.muster("status", "--json").stdout)["metrics"]
         return found
 
-    said = Path(writer_process.log_file(str(lab.conf)))
+    said = Path(WRITER.log_file(str(lab.conf)))
     until("the writer says where it writes", lambda: said.exists() and influx.url in said.read_text("utf-8"))
     assert metrics()["last_word"] in said.read_text("utf-8").splitlines()
     pid = int((lab.task_info / "influx.lock").read_text(encoding="ascii"))
@@ -263,31 +266,49 @@ def test_status_tells_of_the_writer_and_up_starts_one_that_was_killed(lab: Lab, 
     assert "\nmetrics  NOT written: the writer does not run (`muster up` starts it); " in lab.muster("status").stdout
     again = lab.muster("up")
     assert (again.returncode, again.stderr) == (0, "")
-    assert "its writer of metrics did not, and was started" in again.stdout
+    assert "the writer of metrics did not, and was started" in again.stdout
     assert metrics()["pid"] not in (None, pid)
     assert lab.muster("down").returncode == 0
 
 
-def test_who_only_asks_whether_a_writer_runs_does_not_keep_one_from_starting(lab: Lab) -> None:
+def test_who_only_asks_whether_a_writer_runs_does_not_keep_one_from_starting(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """To ask is to take the lock for an instant, and `muster up` asks while the writer starts."""
+    monkeypatch.setattr(influx_follower, "LOCK_S", PATIENCE_S)  # this process may be stopped, and its timer with it
     configure(lab, url="http://127.0.0.1:1")
     lock = lab.task_info / "influx.lock"
     lab.task_info.mkdir(exist_ok=True)
     with lock.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_SH)
         threading.Timer(0.1, fcntl.flock, (file, fcntl.LOCK_UN)).start()
-        os.close(_lock(lock))
+        os.close(influx_follower._lock(lock))
     assert lock.read_text(encoding="ascii") == f"{os.getpid()}\n"
 
 
-def test_a_writer_that_ends_by_itself_while_it_is_told_to_is_ended(tmp_path: Path) -> None:
+def test_a_writer_that_ends_by_itself_while_it_is_told_to_is_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(beside, "_GONE_S", PATIENCE_S)
     with subprocess.Popen(["true"]) as gone:
         gone.wait()
-    with (tmp_path / writer_process.LOCK).open("w") as file:
+    with (tmp_path / WRITER.lock).open("w") as file:
         file.write(str(gone.pid))
         file.flush()
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert writer_process.stop(str(tmp_path))
+        threading.Timer(0.1, fcntl.flock, (file, fcntl.LOCK_UN)).start()
+        assert WRITER.stop(str(tmp_path))
+
+
+def test_a_writer_of_another_machine_is_not_said_to_have_ended(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as elsewhere:
+        elsewhere.wait()
+    with (tmp_path / WRITER.lock).open("w") as file:
+        file.write(str(elsewhere.pid))
+        file.flush()
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(ConflictError, match=r"could not be ended"):
+            WRITER.stop(str(tmp_path))
 
 
 def test_a_master_that_makes_no_sense_does_not_end_the_writer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -27,7 +27,7 @@ from tests.system.lab import rewrite
 REACHED_S = 60.0
 HURRY_S = 0.7
 STARTED_S = 60.0
-FULL_DISK_S = 15.0
+FULL_DISK_S = 60.0
 """A start may be refused for so long while the queue's disk is full."""
 SYNC_FAILED = 74
 """The status of a master whose sync failed (EX_IOERR)."""

@@ -68,7 +68,8 @@ class Outcome:
 class Run:
     """The parts of one run on its ground."""
 
-    def __init__(self, place: Ground, folder: Path, plan: Plan, say: Say) -> None:
+    def __init__(self, place: Ground, folder: Path, plan: Plan, say: Say, converge_s: float) -> None:
+        self._converge_s = converge_s
         self.place = place
         self.folder = folder
         self.plan = plan
@@ -138,8 +139,8 @@ class Run:
         self.outcome.converged_s = time.monotonic() - self._last.at
         if late is not None:
             problems.append(f"{late}: {self._unrest()}")
-        elif self.outcome.converged_s > CONVERGE_S:
-            problems.append(f"it took {self.outcome.converged_s:.1f} s, more than {CONVERGE_S:.0f}")
+        elif self.outcome.converged_s > self._converge_s:
+            problems.append(f"it took {self.outcome.converged_s:.1f} s, more than {self._converge_s:.0f}")
         for watcher in self._watchers:
             watcher.stop()
 
@@ -280,12 +281,15 @@ def _count(pid: int, what: str) -> int:
     return 0
 
 
-def run(folder: Path, counts: Counts, seed: int, say: Say = lambda _line: None) -> Outcome:
-    """A whole run; what is of use after a bad one is left in `folder`."""
+def run(
+    folder: Path, counts: Counts, seed: int, say: Say = lambda _line: None, *, converge_s: float = CONVERGE_S
+) -> Outcome:
+    """A whole run; what is of use after a bad one is left in `folder`. `converge_s`: how soon after the last fault all
+    has to be at rest."""
     plan = draw(counts, seed)
     keep_history = max(5, counts.tasks // 5)
     with ground(counts.hosts, folder / "lab", keep_history) as place:
-        going = Run(place, folder, plan, say)
+        going = Run(place, folder, plan, say, converge_s)
         try:
             going.go()
         except AssertionError as error:

@@ -38,7 +38,8 @@ INDEPENDENT = ("audit", "witness", "watchers", "line", "excuses", "../waiting")
 def test_all_faults_at_once_and_the_books_agree(tmp_path: Path) -> None:
     seed = int(os.environ.get("CHAOS_SEED") or random.randrange(1 << 32))
     print(f"CHAOS_SEED={seed} repeats this run")  # noqa: T201  (pytest shows it when the test fails)
-    outcome = run.run(tmp_path, SMALL, seed, say=print)
+    # How quick it is says the full run, which has a machine to itself.
+    outcome = run.run(tmp_path, SMALL, seed, say=print, converge_s=run.PATIENT_S)
     assert outcome.problems == [], f"CHAOS_SEED={seed}"
     assert sum(outcome.strikes.values()) == 27
     assert all(outcome.strikes.values())
@@ -50,7 +51,8 @@ def test_a_seed_gives_the_same_plan_and_the_full_one_has_everything() -> None:
     kinds = Counter(strike.kind for strike in plan.lives)
     assert kinds == {"kill": 500, "failpoint": 500, "failing sync": 20, "damage": 20}
     points = Counter(strike.what.partition(":")[0] for strike in plan.lives if strike.kind == "failpoint")
-    assert set(points) == set(failpoint.NAMES)
+    # In its load nothing is tried again: the master dies at these points in the chaos run on one machine.
+    assert set(points) == set(failpoint.NAMES) - set(failpoint.TURNS)
     assert max(points.values()) - min(points.values()) == 1
     befallen = Counter(strike.kind for _, strike in (*plan.hosts, *plan.disk))
     assert befallen.pop("agent kill") + befallen.pop("agent failpoint") == 200

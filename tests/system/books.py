@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ import msgspec
 
 from master.core.core import Core, InconsistentError
 from master.core.law import TRANSITIONS
-from master.core.task import Change, TaskState
+from master.core.task import ENDED, Change, TaskState
 from master.durable.disk import OsDisk
 from master.durable.journal import read_journal
 from master.durable.recovery import HEAD
@@ -60,7 +60,7 @@ def audit_running(lab: Lab, oracle: Oracle, jobs: list[Job], *, lost: int, reboo
 def audit_stopped(lab: Lab, jobs: list[Job], work: Path, chance: random.Random, *, prefixes: int) -> list[str]:
     """What the files of a stopped master have to show; `work` is a folder for copies, `prefixes` how many to try."""
     problems = [problem for name in (*QUEUES, "state.json") for problem in _parses(lab.task_info / name)]
-    problems += _transitions(lab.task_info)
+    problems += _transitions(lab.task_info, {job.id: job for job in jobs})
     first, second = (_load(lab.task_info, work / name) for name in ("first", "second"))
     if _bytes(first) != _bytes(second):
         problems.append("two loads of the same files gave different tasks")
@@ -75,7 +75,7 @@ def audit_crashed(lab: Lab) -> list[str]:
 
 
 def _disagreements(image: Image) -> list[str]:
-    core = Core((), lambda task_id, number: f"{task_id}.{number}", waiting_limit=0)
+    core = Core((), lambda task_id, number: f"{task_id}.{number}")
     try:
         core.load(image.tasks, image.answered, image.next_id, image.state)
         core.sanity_check()
@@ -114,47 +114,85 @@ def _outcomes(tasks: dict[int, Task], jobs: list[Job], lost: int, rebooted: Coll
 
 
 def _went_down(task: Task, rebooted: Collection[str]) -> bool:
-    """Did its node take the task along?"""
-    return "reboot" in (task["reason"] or "") and _was_on(task, rebooted)
+    """Did one of its nodes take the task along? A gang is lost with any part of it. Where power went between an
+    attempt's folder and the first line in it, nothing there tells of which boot it was."""
+    told = "reboot" in (task["reason"] or "") or task["reason_key"] == "exit_unknown"
+    return told and _was_on(task, rebooted)
 
 
 def _was_on(task: Task, nodes: Collection[str]) -> bool:
-    return {part["node"] for part in task["allocation"]} <= set(nodes)
+    return not set(nodes).isdisjoint(part["node"] for part in task["allocation"])
 
 
 def _attempts(tasks: dict[int, Task], oracle: Oracle, jobs: list[Job]) -> list[str]:
     problems = [f"conflict: {line}" for line in oracle.conflicts()]
     problems += [f"{name} was started {times} times" for name, times in oracle.starts().items() if times > 1]
-    attempts, ends = oracle.attempts(), oracle.ends()
+    attempts, ends, parts = oracle.attempts(), oracle.ends(), oracle.parts()
     problems += [f"task {number} ran and is unknown" for number in attempts if number not in tasks]
     for job in jobs:
         names = attempts.get(job.id, set())
         task = tasks.get(job.id)
-        if len(names) > 1:
-            problems.append(f"task {job.id} was started as {sorted(names)}")
+        problems += _parts(job, parts.get(job.id, {}))
         if task is None or job.doomed or task["state"] == "lost":
             continue
         if not names:
             problems.append(f"task {job.id} is {task['state']} and never ran")
-        elif [ends.get(name) for name in names] != [task["exit_code"]]:
+        elif job.nodes > 1:
+            problems += _gang(job, parts[job.id], ends)
+        elif job.elastic:
+            told = {ends[name] for name in names if name in ends}
+            problems += [] if told == {task["exit_code"]} else [f"task {job.id} is elastic, its oracle says {told}"]
+        elif [ends.get(name) for name in names] != [task["exit_code"]] * (1 + job.retries):
             problems.append(f"task {job.id} ended with {task['exit_code']}, its oracle says {names}: {ends}")
     return problems
 
 
+Parts = Mapping[int, list[tuple[str, str]]]
+"""By the number of the attempt, what was started: launch id and node."""
+
+
+def _parts(job: Job, parts: Parts) -> list[str]:
+    """No more attempts than its owner said, in none more parts than nodes, no two of them on one."""
+    problems = (
+        []
+        if job.elastic or len(parts) <= 1 + job.retries
+        else [f"task {job.id} was started in attempts {sorted(parts)}"]
+    )
+    for number, started in parts.items():
+        nodes = [node for _, node in started]
+        if len(nodes) > job.nodes or len(set(nodes)) < len(nodes):
+            problems.append(f"task {job.id} was started in attempt {number} on {nodes}")
+    return problems
+
+
+def _gang(job: Job, parts: Parts, ends: Mapping[str, int]) -> list[str]:
+    """One that succeeds ran whole. Of one that fails, a part may be ended before it began, or had ended itself; but in
+    each attempt one of them failed."""
+    problems = []
+    for number, started in parts.items():
+        codes = [ends[name] for name, _ in started if name in ends]
+        if set(codes) != {job.code} or (job.code == 0 and len(codes) != job.nodes):
+            problems.append(f"task {job.id}, attempt {number}: parts {started} ended with {codes}")
+    if len(parts) != 1 + job.retries:
+        problems.append(f"task {job.id} ran in attempts {sorted(parts)}, and should in {1 + job.retries}")
+    return problems
+
+
 def _logs(tasks: dict[int, Task], jobs: list[Job], lost: int, rebooted: Collection[str]) -> list[str]:
-    """Each log ends with the exit code, once; a shim that was killed in time could not write it, nor one whose machine
-    lost power just when the exit was on its disk."""
+    """Each log ends with the exit code, once for each attempt; a shim that was killed in time could not write it, nor
+    one whose machine lost power just when the exit was on its disk."""
     unfinished, wrong = [], []
     for job in jobs:
         task = tasks.get(job.id)
-        if task is None or job.doomed or task["state"] == "lost":
-            continue
+        if task is None or job.doomed or task["state"] == "lost" or (job.nodes > 1 and job.code):
+            continue  # of a gang that fails, the first part may be another's victim
         log = Path(task["log_path"])
         lines = log.read_text(encoding="utf-8").split("\n") if log.exists() else []
         count = sum(line.startswith("Program Exit With Code") for line in lines)
-        if count == 0:
+        is_told = f"Program Exit With Code {task['exit_code']}" in lines
+        if count <= task["resizes"] and not is_told:  # those of attempts that were resized come before
             unfinished += [job.id] if not _was_on(task, rebooted) else []
-        elif count > 1 or f"Program Exit With Code {task['exit_code']}" not in lines:
+        elif (count > 1 + job.retries and not job.elastic) or not is_told:
             wrong.append(job.id)
     problems = [f"logs with wrong last lines: {wrong}"] if wrong else []
     if len(unfinished) > lost:
@@ -214,8 +252,9 @@ def _parses(path: Path) -> list[str]:
     return []
 
 
-def _transitions(task_info: Path) -> list[str]:
-    """Walk the journal: every task moved only as the table allows, and its records only grew newer."""
+def _transitions(task_info: Path, jobs: Mapping[int, Job]) -> list[str]:
+    """Walk the journal: every task moved only as the table allows, ended once, and began no more often than its
+    owner had said; but for elastic ones, each time that they were resized."""
     path = task_info / JOURNAL
     base = int(json.loads((task_info / "state.json").read_text(encoding="utf-8"))["seq"])
     states: dict[int, TaskState] = {}
@@ -224,9 +263,15 @@ def _transitions(task_info: Path) -> list[str]:
         change = msgspec.json.decode(record.body, type=Change)
         for task in change.tasks:
             before = states.get(task.id, task.state)
-            if task.state != before and task.state not in TRANSITIONS[before]:
+            goes_on = task.state is TaskState.STARTING and task.resizes > 0  # it waited for no moment
+            # An agent that comes back tells both at once, that it runs and that it stands; a record has where that led.
+            at_once = before is TaskState.STARTING and task.state is TaskState.PAUSED
+            if task.state != before and task.state not in TRANSITIONS[before] and not (goes_on or at_once):
                 problems.append(f"record {record.seq}: task {task.id} went from {before} to {task.state}")
-            if task.attempt > 1:
+            if before in ENDED and task.state is not before:
+                problems.append(f"record {record.seq}: task {task.id} is {task.state} and had ended as {before}")
+            job = jobs.get(task.id)
+            if task.attempt > 1 + task.resizes + (0 if job is None else job.retries):
                 problems.append(f"record {record.seq}: task {task.id} has attempt {task.attempt}")
             states[task.id] = task.state
     return problems

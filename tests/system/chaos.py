@@ -6,22 +6,25 @@ started again. So faults meet load however fast the machine is, and the seed fix
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from client.api import Client
 from master import failpoint
 from tests.system import books
 from tests.system.lab import Lab
-from tests.system.oracle import Job, Oracle, make_jobs
+from tests.system.ledger import Ledger
+from tests.system.oracle import CAP, FOREVER_S, NARROW, NARROW_GPUS, UNIT_MIB, UNITS, Job, Oracle, make_jobs
 from tests.waiting import NeverError, until
-from wire.errors import UnreachableError
+from wire.errors import ConflictError, UnreachableError
 
 AGENT_FAILPOINTS = (
     "agent.before_fork",
@@ -38,10 +41,12 @@ SHIM_KILLS = frozenset(name for name in AGENT_FAILPOINTS if name.startswith("shi
 PREPARED = frozenset({"start.torn_kept", "compaction.archived"})
 """Nothing comes by here unless a tail is torn, or history is short."""
 CLIENTS = 8
-ANSWER_S = 60.0
+ANSWER_S = 180.0
+"""A busy machine gives a master half a minute to begin, and the storm lets few of them live for long."""
 CONVERGE_S = 90.0
 BACKLOG_S = 0.1
 """More for each task that still has to run: that is load, not recovery."""
+RUNS_S = 5.0
 QUICK_S = (0.02, 0.6)
 """After how long a strike falls, within its phase."""
 
@@ -75,9 +80,10 @@ class Plan:
 
 @dataclass
 class Report:
-    """What a run did and found. Times in seconds; `recovery_s`: from a master's start to its first answer.
-    `rebooted`: nodes that lost power. `backlog`: tasks not ended when all were submitted and the last fault was over;
-    `converged_s`: until they were."""
+    """What a run did and found. Times in seconds; `recovery_s`: from a master's start to its first answer. `rebooted`:
+    nodes that lost power. `filed`: how many tasks were submitted; `looks`: how often the books were read meanwhile,
+    `most`: how much of each kind was under way then, at most. `backlog`: tasks not ended when all were submitted and
+    the last fault was over; `converged_s`: until they were."""
 
     plan: Plan
     problems: list[str] = field(default_factory=list)
@@ -86,6 +92,9 @@ class Report:
     repeated: int = 0
     recovery_s: list[float] = field(default_factory=list)
     rebooted: set[str] = field(default_factory=set)
+    filed: int = 0
+    looks: int = 0
+    most: dict[str, int] = field(default_factory=dict)
     backlog: int = 0
     converged_s: float = 0.0
     total_s: float = 0.0
@@ -122,6 +131,8 @@ class Submitter(threading.Thread):
         super().__init__(name=f"client {seed}", daemon=True)
         self.problems: list[str] = []
         self.repeated = 0
+        self.siblings: list[Job] = []
+        """What was filed as arrays besides the first task of each."""
         self._lab = lab
         self._oracle = oracle
         self._jobs = jobs
@@ -147,14 +158,34 @@ class Submitter(threading.Thread):
         command = self._oracle.command(job)
 
         def once(client: Client) -> int:
-            return client.submit(command, gpus=job.gpus, name=f"job {job.number}", request_id=request_id)
+            spec = {**_spec(job, self._oracle.checkpoints), "request_id": request_id}
+            if job.array:
+                return client.submit_array(command, f"0-{job.array - 1}", cap=CAP, **spec)[0]
+            return client.submit(command, **spec)
 
         job.id = self._insist(once)
+        self.siblings += [replace(job, id=job.id + more) for more in range(1, job.array)]
         if self._chance.random() < 0.05 and self._insist(once) != job.id:
             self.problems.append(f"the repeated submit of job {job.number} got another id than {job.id}")
         if job.doomed:
+            if job.number % 2 or not job.gpus:
+                self._await_running(job.id)
+            else:
+                time.sleep(self._chance.uniform(0.0, 0.3))
+            self._insist(lambda client: client.cancel([*range(job.id, job.id + max(1, job.array))]))
+        if job.paused:
             time.sleep(self._chance.uniform(0.0, 0.3))
-            self._insist(lambda client: client.cancel([job.id]))
+            self._insist(lambda client: _if_it_runs(client.pause, job.id))
+            time.sleep(self._chance.uniform(0.0, 0.3))
+            self._insist(lambda client: _if_it_runs(client.resume, job.id))
+
+    def _await_running(self, task: int) -> None:
+        """What is cancelled while it runs goes another way than what waits; unless it has to wait for too long."""
+        deadline = time.monotonic() + RUNS_S
+        while time.monotonic() < deadline:
+            if self._insist(lambda client: client.show(task))["state"] not in ("waiting", "starting"):
+                return
+            time.sleep(0.05)
 
     def _insist(self, ask: Callable[[Client], T]) -> T:
         """Ask until there is an answer, as a person at a shell would who saw the master die."""
@@ -173,6 +204,28 @@ class Submitter(threading.Thread):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(self._chance.uniform(0.01, 0.05))
+
+
+def _spec(job: Job, checkpoints: str) -> dict[str, Any]:
+    """What it asks for; a master of before knows no more than GPUs and a name."""
+    spec: dict[str, Any] = {"gpus": job.gpus, "name": f"job {job.number}"}
+    if job.nodes > 1:
+        spec["nodes"] = job.nodes
+    if job.project:
+        spec["project"] = job.project
+    if job.retries:
+        spec |= {"max_retries": job.retries, "retry_on": ["fail"]}
+    if job.elastic:
+        spec |= {"gpus_max": job.gpus + 3, "elastic": True, "checkpoint": checkpoints}
+    if job.units:
+        spec |= {"share": True, "gpu_memory_mib": job.units * UNIT_MIB}
+    return spec
+
+
+def _if_it_runs(ask: Callable[[int], object], task: int) -> None:
+    """It may not run yet, or have ended."""
+    with suppress(ConflictError):
+        ask(task)
 
 
 class Storm:
@@ -255,13 +308,19 @@ def run(folder: Path, plan: Plan, say: Say = lambda _line: None, stage: Stage | 
     jobs = make_jobs(plan.tasks, chance)
     strikes = plan.strikes(chance)
     lab, oracle, storm_kind, start = stage or Stage(Lab(folder / "lab"), Oracle(folder / "oracle"))
+    lab.write_conf(scheduler={**lab.keys["scheduler"], "retry_after_s": 0.2, "resize_after": 0.2})
     gate = Gate(len(strikes))
     share = max(1, -(-plan.tasks // (len(strikes) + 1)))
+    _make_sure(jobs, share, strikes)
     timed = [(number // share, job) for number, job in enumerate(jobs)]
     clients = [Submitter(lab, oracle, timed[one::CLIENTS], gate, f"{plan.seed}.{one}") for one in range(CLIENTS)]
-    storm = storm_kind(lab, gate, report, chance, say)
+    storm, ledger = storm_kind(lab, gate, report, chance, say), Ledger(lab)
+    _let_share(lab)
     try:
         (start or lab.start)()
+        with lab.client() as asking:
+            asking.call("project.edit", {"name": NARROW, "changes": {"max_total_gpus": NARROW_GPUS}})
+        ledger.start()
         for client in clients:
             client.start()
         try:
@@ -270,6 +329,8 @@ def run(folder: Path, plan: Plan, say: Say = lambda _line: None, stage: Stage | 
             storm.end()
         say("the storm is over")
         _settle(lab, clients, gate, report)
+        jobs += [sibling for client in clients for sibling in client.siblings]
+        report.filed = len(jobs)
         lost = sum(name in SHIM_KILLS for name in plan.agent_failpoints)
         report.problems += books.audit_running(lab, oracle, jobs, lost=lost, rebooted=report.rebooted)
         lab.stop_master()
@@ -278,9 +339,21 @@ def run(folder: Path, plan: Plan, say: Say = lambda _line: None, stage: Stage | 
         report.problems.append(str(error))
     finally:
         gate.end()
+        if ledger.is_alive():
+            ledger.stop()
+        report.problems += ledger.problems
+        report.looks, report.most = ledger.looks, dict(ledger.most)
         report.problems += [f"had to be killed at the end: {process}" for process in lab.close()]
     report.total_s = time.monotonic() - began
     return report
+
+
+def _let_share(lab: Lab) -> None:
+    """Say in the registry how much memory the GPUs have, without which nobody shares them."""
+    entries = json.loads(lab.registry.read_text(encoding="utf-8"))
+    for entry in entries:
+        entry["gpu_memory"] = [UNITS * UNIT_MIB] * entry["gpu_count"]
+    lab.write_registry(entries)
 
 
 def _settle(lab: Lab, clients: list[Submitter], gate: Gate, report: Report) -> None:
@@ -299,6 +372,18 @@ def _settle(lab: Lab, clients: list[Submitter], gate: Gate, report: Report) -> N
         until("every node is online", lambda: all(node["state"] == "online" for node in asking.nodes()), CONVERGE_S)
         report.converged_s = time.monotonic() - calm
         report.states = {state: count for state, count in asking.info()["tasks"].items() if count}
+
+
+def _make_sure(jobs: list[Job], share: int, strikes: list[tuple[str, str]]) -> None:
+    """Where the master is to die on a way that few tasks go, one in that phase goes it."""
+    for phase, (kind, name) in enumerate(strikes):
+        if kind == "failpoint" and name in failpoint.TURNS:
+            job = next(job for job in jobs[phase * share :] if not job.array)
+            job.gpus, job.nodes, job.units, job.paused, job.project, job.elastic = 0, 1, 0, False, "", False
+            if name.startswith("again."):
+                job.code, job.retries, job.doomed, job.nap_s = 1, 1, False, 0.01
+            else:
+                job.doomed, job.nap_s, job.leftover, job.retries = True, FOREVER_S, False, 0
 
 
 def every_fault(tasks: int, kills: int, agent_kills: int, seed: int) -> Plan:

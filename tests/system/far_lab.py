@@ -19,8 +19,9 @@ from tests.testbed.host import Host
 from tests.testbed.processes import Process
 from tests.waiting import NeverError, until
 
-STALE_S = 17.0
-"""More than the 15 s after which a silent connection is given up, less than the cut of a wire lasts."""
+STALE_S = 27.0
+"""Well over the 15 s after which a silent connection is given up, for between the two it is shown as `connecting`; less
+than the cut of a wire lasts."""
 STATE = ".local/state/muster"
 TYPED_S = 100
 """Nothing that is typed takes so long, unless it goes on for ever (status 124)."""

@@ -55,6 +55,8 @@ class FarNode:
         self.process: subprocess.Popen[bytes] | None = None
         self.token = ""
         self.authority = ""
+        self.before: list[str] = []
+        """What the command line of who dials begins with."""
 
     @property
     def said(self) -> str:
@@ -81,7 +83,7 @@ class FarNode:
         asked = ["--master", where, "--authority", self.authority]
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
-                [self.python, str(self.archive), "report", "--node", NAME, *asked, *words],
+                [*self.before, self.python, str(self.archive), "report", "--node", NAME, *asked, *words],
                 env=self.lab.environment(),
                 stdin=subprocess.PIPE,
                 stdout=out,
@@ -96,7 +98,7 @@ class FarNode:
         """Dial with what is remembered."""
         with self.log.open("ab") as out:
             self.process = subprocess.Popen(
-                [self.python, str(self.base / "muster-agent.pyz"), "report", "--node", NAME, *words],
+                [*self.before, self.python, str(self.base / "muster-agent.pyz"), "report", "--node", NAME, *words],
                 env=self.lab.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=out,

@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -175,8 +176,14 @@ class Lab:
                 raise NeverError(f"the master ended with {code} when it was asked to stop: {said}")
 
     def client(self) -> Client:
-        """A connection. Raises UnreachableError while there is no master."""
-        return connect(conf=str(self.conf))
+        """A connection. Raises UnreachableError while there is no master; one that has no time now is waited for."""
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return connect(conf=str(self.conf))
+            except UnreachableError as error:
+                if "timed out" not in str(error) or time.monotonic() > deadline:
+                    raise
 
     def muster(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command of `muster` in this lab."""
@@ -199,6 +206,10 @@ class Lab:
     def agent_pid(self, node: str) -> int | None:
         """The agent of a node, if it lives."""
         return self._who_locked(self.agent_folder(node) / "lock")
+
+    def agent_pids(self) -> list[int | None]:
+        """All agents that there should be; None for one that does not live."""
+        return [self.agent_pid(node) for node in self.nodes]
 
     def _who_locked(self, lock: Path) -> int | None:
         try:
@@ -234,7 +245,7 @@ class Lab:
     def strays(self) -> list[Process]:
         """What should not be there when no task lives: all but the master, the agents, and each one's own forks."""
         everything = self.processes()
-        agents = [self.agent_pid(node) for node in self.nodes]
+        agents = self.agent_pids()
         known = {None if self.master is None else self.master.pid, *agents}
         for agent in agents:
             forks = _children(everything, agent, OWN_FORKS)

@@ -38,3 +38,12 @@ def test_who_ends_the_master_is_answered(lab: Lab) -> None:
     assert lab.master is not None
     assert lab.master.wait(PATIENCE_S) == 0
     lab.master = None
+
+
+def test_the_master_tells_how_long_it_keeps_people_waiting_and_begins_when_it_serves(lab: Lab) -> None:
+    lab.start()
+    info = asked(lab, "server.info")
+    loop = info["loop"]
+    assert loop["turns"] == sum(loop["by_wall"]) == sum(loop["by_cpu"]) > 0
+    assert loop["cpu"] > 0
+    assert info["started_at"] < loop["since"]

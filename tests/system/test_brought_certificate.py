@@ -136,12 +136,41 @@ def test_who_calls_it_by_another_name_is_told_so_and_its_own_machine_needs_no_na
     pinned.write_bytes(ROOT.pem)
     with pytest.raises(UntrustedError, match="for other names: call the master by one of those that it is for"):
         shown(lab, Trust("127.0.0.1:1", str(pinned)))
-    here = Trust("127.0.0.1:1", shown_at=str(lab.task_info / "tls" / "brought.pem"))
+    here = Trust("127.0.0.1:1", shown_at=str(lab.task_info / "tls" / "brought.pem"), is_brought=True)
     assert shown(lab, here) == fingerprint(ROOT.pem.decode())
     renewed = made_for(lab, "queue.lab.example")
     lay(lab, renewed, ROOT)
     until("the new one is shown", lambda: in_use(lab).startswith(renewed.pem))
     assert shown(lab, here)
+
+
+@pytest.mark.parametrize("begins", ["its own", "the lab's"])
+def test_a_master_that_runs_since_before_tls_was_edited_is_known_on_its_own_machine(
+    lab: Lab, begins: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    folder = lab.task_info / "tls"
+    own, brought = folder / "ca.pem", folder / "brought.pem"
+    lab.start()
+    first = Trust("another:1")  # for which it makes one
+    first.ask = lambda _fingerprint: True
+    shown(lab, first)
+    lab.stop_master()
+    lay(lab, made_for(lab), ROOT)
+    lab.start()
+    if begins == "its own":
+        lab.stop_master()
+        lab.write_conf(tls="auto")
+        lab.start()
+    for is_brought in (True, False):
+        told = shown(lab, Trust("localhost:1", str(own), str(brought), is_brought=is_brought))
+        is_own = begins == "its own"
+        assert told == fingerprint(own.read_text("ascii") if is_own else ROOT.pem.decode())
+    own.write_text(authority().pem.decode(), "ascii")
+    brought.write_text(made("queue", authority(), ("127.0.0.1",), (-1, 90)).pem.decode(), "ascii")
+    for is_brought in (True, False):
+        with pytest.raises(UntrustedError):
+            shown(lab, Trust("localhost:1", str(own), str(brought), is_brought=is_brought))
 
 
 def test_a_token_is_shown_with_a_name_that_the_agent_will_believe(lab: Lab, far: FarNode) -> None:

@@ -87,7 +87,7 @@ def test_a_clock_that_jumps_a_day_and_back_ends_nothing_and_loses_nothing(
         )
         for offset in (first, -first, 0.0, 2 * first):
             lab.jump(offset)
-            began = time.monotonic()
+            began, asked_at = time.monotonic(), time.time() + offset
             number = client.submit("exit 4", gpus=2, request_id=f"clock {offset}")
             assert client.submit("exit 4", gpus=2, request_id=f"clock {offset}") == number
             until_state(client, number, "failed")
@@ -99,7 +99,7 @@ def test_a_clock_that_jumps_a_day_and_back_ends_nothing_and_loses_nothing(
             until_state(client, quick, "timed_out")
             assert time.monotonic() - began < 600, "somebody waited for the clock"
             task = client.show(number)
-            assert abs(task["submitted_at"] - time.time() - offset) < 60, "the clock did not jump"
+            assert abs(task["submitted_at"] - asked_at) < 60, "the clock did not jump"
             assert client.show(limited)["state"] == client.show(free)["state"] == "running"
             assert client.node("node0")["state"] == "online"
             assert lab.agent_pid("node0") == agent
@@ -108,6 +108,25 @@ def test_a_clock_that_jumps_a_day_and_back_ends_nothing_and_loses_nothing(
             until_state(client, number, "failed")
             assert client.show(number)["exit_code"] == 3
     assert "said nothing" not in lab.server_log()
+    assert "Traceback" not in lab.server_log()
+
+
+def test_a_task_begins_when_the_masters_clock_shows_its_time_and_nobody_waits_a_day_to_be_tried_again(
+    jumping_lab: JumpingLab,
+) -> None:
+    lab = jumping_lab
+    lab.start()
+    with lab.client() as client:
+        tomorrow = client.submit("true", begin_at=time.time() + DAY - 3600.0)
+        failing = client.submit("exit 1", max_retries=1)
+        until("it is to be tried again", lambda: client.show(failing)["retries"] == 1)
+        lab.jump(-DAY)
+        until_state(client, failing, "failed")
+        assert [attempt["exit_code"] for attempt in client.show(failing)["attempts"]] == [1, 1]
+        assert client.show(tomorrow)["state"] == "waiting"
+        assert "begins no sooner than" in (client.why(tomorrow)["brief"] or "")
+        lab.jump(DAY)
+        until_state(client, tomorrow, "succeeded")
     assert "Traceback" not in lab.server_log()
 
 

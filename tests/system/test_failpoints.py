@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from master import failpoint
+from tests.soak import one_in
 from tests.system import books
 from tests.system.chaos import AGENT_FAILPOINTS, SHIM_KILLS, Gate, Submitter
 from tests.system.lab import Lab
@@ -41,7 +42,7 @@ def finish(lab: Lab, oracle: Oracle, jobs: list[Job], clients: list[Submitter], 
 
 
 @pytest.mark.parametrize("name", failpoint.TRAFFIC)
-@pytest.mark.parametrize("count", [1, 2])
+@pytest.mark.parametrize("count", one_in(2, [1, 2]))
 def test_a_master_that_dies_here_comes_back_and_every_task_runs_once(
     lab: Lab, oracle: Oracle, name: str, count: int
 ) -> None:
@@ -52,7 +53,7 @@ def test_a_master_that_dies_here_comes_back_and_every_task_runs_once(
     finish(lab, oracle, jobs, clients)
 
 
-@pytest.mark.parametrize("name", failpoint.START)
+@pytest.mark.parametrize("name", one_in(3, failpoint.START))
 def test_a_master_that_dies_while_it_starts_starts_the_next_time(lab: Lab, oracle: Oracle, name: str) -> None:
     lab.start()
     jobs, clients = start_clients(lab, oracle)
@@ -70,7 +71,7 @@ def test_a_master_that_dies_while_it_starts_starts_the_next_time(lab: Lab, oracl
 AGAIN = (("compaction.renamed", 3), ("compaction.done", 2))
 
 
-@pytest.mark.parametrize(("name", "count"), [*((name, 1) for name in failpoint.COMPACTION), *AGAIN])
+@pytest.mark.parametrize(("name", "count"), one_in(3, [*((name, 1) for name in failpoint.COMPACTION), *AGAIN]))
 def test_a_master_that_dies_while_it_compacts_has_every_task_once(
     lab: Lab, oracle: Oracle, name: str, count: int
 ) -> None:

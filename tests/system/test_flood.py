@@ -24,14 +24,14 @@ ASK_AUTHORITY = """
 import socket, ssl, sys
 context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-with context.wrap_socket(socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20)) as caller:
+with context.wrap_socket(socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60)) as caller:
     caller.sendall(b'{"op":"authority"}\\n')
     print(caller.makefile().readline()[:18])
 """
 """How an agent that dials in begins."""
 ASK_ROOT = """
 import socket, sys
-with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=20) as window:
+with socket.create_connection((sys.argv[1], int(sys.argv[2])), timeout=60) as window:
     window.sendall(b'{"mode": "get_root", "ui": "main", "info": ""}_<END_SEND>_')
     print(window.recv(100).decode())
 """

@@ -47,7 +47,7 @@ def test_who_is_disabled_is_cut_off_and_his_tasks_wait_for_him(lab: Lab) -> None
         owner.call("user.disable", {"name": "ann"})
         with pytest.raises(MusterError, match="opens nothing"):
             ann.call("task.list", {})
-        assert "disabled" in str(owner.show(waiting)["reason"])
+        until("why it waits is told", lambda: "disabled" in str(owner.show(waiting)["reason"]))
         owner.call("user.enable", {"name": "ann"})
         assert owner.show(waiting)["state"] == "waiting"
 

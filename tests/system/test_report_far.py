@@ -29,7 +29,7 @@ from tests.testbed.host import Host
 from tests.waiting import until
 
 REFUSED, BUSY, GAVE_UP = 77, 75, 69
-CUT_S = 20.0
+CUT_S = 30.0
 FREE = 5
 """GPUs that the long tasks of the longest test leave."""
 SILENCE_S = 0.5
@@ -153,7 +153,7 @@ def test_a_client_on_another_machine_is_told_that_there_are_no_log_ins_yet(far: 
 # -- what befalls the link and the master ---------------------------------------------------------------------
 
 
-def test_tasks_run_once_through_a_killed_master_and_a_wire_that_is_cut_for_twenty_seconds(
+def test_tasks_run_once_through_a_killed_master_and_a_wire_that_is_cut_for_half_a_minute(
     far: FarLab, testbed: Testbed, tmp_path: Path
 ) -> None:
     far.install()
@@ -188,7 +188,7 @@ def test_tasks_run_once_through_a_killed_master_and_a_wire_that_is_cut_for_twent
     assert time.monotonic() - began > STALE_S - 5
     assert f"not been heard from for {STALE_S:.0f} s" in (node["reason"] or "")
     assert [gpu["held_by"] for gpu in node["gpus"]].count([through_all.id]) == through_all.gpus
-    until("the wire was cut for 20 s", lambda: time.monotonic() - began > CUT_S)
+    until(f"the wire was cut for {CUT_S:.0f} s", lambda: time.monotonic() - began > CUT_S)
     assert len(oracle.ends()) == len(starts) - 1  # one ended meanwhile, one goes on, none began
     assert oracle.starts() == starts
     end(through_all)

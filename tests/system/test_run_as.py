@@ -4,6 +4,8 @@ and one that is not."""
 from __future__ import annotations
 
 import json
+import os
+import re
 import stat
 from collections.abc import Iterator
 from functools import partial
@@ -16,7 +18,9 @@ from tests.system.ssh_asking import NOTICED_S, Door, ended, node_of, submit, tas
 from tests.testbed import processes
 from tests.testbed.accounts import PEOPLE
 from tests.testbed.bed import Testbed
+from tests.testbed.host import Host
 from tests.waiting import until
+from wire.errors import ConflictError
 
 
 @pytest.fixture
@@ -42,6 +46,11 @@ def root_far_lab(testbed: Testbed, tmp_path: Path) -> Iterator[RootFarLab]:
 
 def log_of(lab: RootLab, number: int) -> str:
     return Path(task_of(lab, number)["log_path"]).read_text(encoding="utf-8")
+
+
+def _logs_say(lab: RootLab, number: int, words: str) -> bool:
+    """An agent that was restarted may write a log's last line after it told the end."""
+    return words in lab.muster("logs", str(number)).stdout
 
 
 def _has_begun(log: Path) -> bool:
@@ -74,7 +83,8 @@ def test_a_task_its_log_and_its_processes_are_its_owners(root_lab: RootLab) -> N
         assert {processes.owner(pid) for pid in alive} - {None} == {uid}  # one may be gone by now
         assert (lab.hosts[first].disk / "home" / name / "mine").stat().st_uid == uid
     assert "tasks run:  as their owner" in lab.muster("node", "show", first).stdout
-    assert "tasks run:  as the account lab" in lab.muster("node", "show", shared).stdout
+    assert "tasks run:  as the account lab, which all of them share" in lab.muster("node", "show", shared).stdout
+    assert "runs as:  alice, its owner's account" in _squeezed(lab.muster("show", str(numbers["alice"])).stdout)
     lab.kill_master()
     lab.kill_agent(first)
     doors["alice"].open()
@@ -83,8 +93,48 @@ def test_a_task_its_log_and_its_processes_are_its_owners(root_lab: RootLab) -> N
     for place, name in enumerate(PEOPLE):
         doors[name].open()
         assert ended(lab, numbers[name]) == ("failed", 5 + place)
-        assert f"out\n\nProgram Exit With Code {5 + place}\n" in lab.muster("logs", str(numbers[name])).stdout
+        end = f"out\n\nProgram Exit With Code {5 + place}\n"
+        until("its log is whole", partial(_logs_say, lab, numbers[name], end))
     until("nothing of them lives", lambda: not lab.strays(), NOTICED_S, seen=lab.strays)
+
+
+def _squeezed(text: str) -> str:
+    """With two blanks behind the name of each line."""
+    return re.sub(r": +", ":  ", text)
+
+
+def test_what_a_shared_account_cannot_keep_apart(root_lab: RootLab) -> None:
+    """As docs/run-as.md and SECURITY.md say it: who submits there can read, change and end what is another's."""
+    lab = root_lab
+    shared = lab.nodes[-1]
+    lab.start_trusted()
+    lab.be("alice")
+    hers = submit(lab, "umask 077; echo secret > ~/own; echo in; sleep 1000", shared, gpus=1)
+    until_running(lab, hers)
+    log = lab.root / "train_logs" / f"{hers}.log"
+    until("her first words", partial(_has_begun, log))
+    of_lab = Host.uid
+    launch_id = task_of(lab, hers)["allocation"][0]["launch_id"]
+    alive = [one.pid for one in lab.hosts[shared].attempts() if one.launch_id == launch_id]
+    assert {processes.owner(pid) for pid in alive} - {None} == {of_lab}
+    own = lab.hosts[shared].home / "own"
+    assert [(path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) for path in (own, log)] == [
+        (of_lab, 0o600), (of_lab, 0o640),
+    ]  # fmt: skip
+    page = _squeezed(lab.muster("show", str(hers)).stdout)
+    assert "runs as:  lab, an account that all tasks there share" in page
+    lab.be("bob")
+    attack = f"cat ~/own {log}; echo his >> {log}; pkill -9 -xf 'sleep 1000'; echo done"
+    his = submit(lab, attack, shared, gpus=1)
+    assert ended(lab, his) == ("succeeded", 0)
+    assert log_of(lab, his).splitlines()[:3] == ["secret", "in", "done"]
+    assert ended(lab, hers) == ("failed", 137)
+    assert "his\n" in log.read_text(encoding="utf-8")
+    told = {node: lab.muster("node", "doctor", node, "--all").stdout for node in (lab.nodes[0], shared)}
+    assert "all tasks run as lab, which keeps nobody's apart from another's" in told[shared]
+    assert "files and logs" not in told[shared]
+    assert "tasks run as their owners" in told[lab.nodes[0]]
+    assert "files and logs are touched with the rights of their owners" in told[lab.nodes[0]]
 
 
 def test_where_root_dialled_in_tasks_are_their_owners_too(root_far_lab: RootFarLab) -> None:
@@ -220,3 +270,31 @@ def test_where_root_is_nobody_the_log_lies_where_all_logs_lie(root_lab: RootLab)
     log = logs / f"{number}.log"
     assert task_of(lab, number)["log_path"] == str(log)
     assert (log.stat().st_uid, log.stat().st_gid, log.is_symlink()) == (PEOPLE["bob"], LAB, False)
+
+
+def test_what_a_task_names_is_looked_at_with_its_owners_rights_and_not_with_the_masters(root_lab: RootLab) -> None:
+    lab = root_lab
+    lab.start_trusted()
+    private = lab.root / "private"
+    private.mkdir()
+    script = private / "go.sh"
+    script.write_text("#!/bin/sh\n", encoding="utf-8")
+    script.chmod(0o755)
+    os.chown(private, PEOPLE["alice"], LAB)
+    private.chmod(0o700)
+    with lab.client() as client:
+
+        def told() -> str:
+            """Once the node knows what a log-in of this account gives."""
+            keys = [note["key"] for note in client.preflight([str(script)])]
+            return "" if keys == ["places_unseen"] else f"{keys}"
+
+        lab.be("alice")
+        assert until("alice is told", told) == "[]"
+        lab.be("bob")
+        assert until("bob is told", told) == "['file_absent']"
+        with pytest.raises(ConflictError, match=r"go\.sh does not exist"):
+            client.submit([str(script)], strict=True)
+        first, _, shared = lab.nodes
+        assert [note["key"] for note in client.preflight(["no-such-program"], node=first)] == ["program_unknown"]
+        assert client.preflight(["true"], node=shared) == []

@@ -81,12 +81,19 @@ def test_a_machine_whose_state_disk_is_read_only_burns_nothing(testbed: Testbed,
 def test_a_machine_that_gives_no_processes_burns_nothing(testbed: Testbed, ssh_lab: SshLab) -> None:
     sick, _ = sick_and_well(testbed, ssh_lab)
     agent = (ssh_lab.agent_folder(sick.name) / "lock").read_text(encoding="ascii").strip()
-    limit = ["prlimit", "--pid", agent]
-    before = sick.run(*limit, "--nproc", "--output=SOFT", "--noheadings", user=Host.user).strip()
-    sick.run(*limit, "--nproc=0:", user=Host.user)
+    limits = [["prlimit", "--pid", pid] for pid in (agent, *until("a shim", lambda: standing_by(sick, agent)))]
+    before = sick.run(*limits[0], "--nproc", "--output=SOFT", "--noheadings", user=Host.user).strip()
+    for limit in limits:
+        sick.run(*limit, "--nproc=0:", user=Host.user)
     no_task_pays(ssh_lab, sick, "no process could be made")
-    sick.run(*limit, f"--nproc={before}:", user=Host.user)
+    sick.run(*limits[0], f"--nproc={before}:", user=Host.user)
     it_works_again(ssh_lab, sick)
+
+
+def standing_by(host: Host, agent: str) -> list[str]:
+    """The shims that stand by: forks of the agent's that lead a session."""
+    listed = [line.split(None, 3) for line in host.run("ps", "-e", "-o", "pid=,ppid=,sid=,args=").splitlines()]
+    return [pid for pid, parent, session, words in listed if (parent, session) == (agent, pid) and " --state " in words]
 
 
 def test_where_the_shim_was_the_last_process_to_be_had_the_command_is_not_begun(
@@ -94,15 +101,7 @@ def test_where_the_shim_was_the_last_process_to_be_had_the_command_is_not_begun(
 ) -> None:
     sick, _ = sick_and_well(testbed, ssh_lab)
     agent = (ssh_lab.agent_folder(sick.name) / "lock").read_text(encoding="ascii").strip()
-
-    def standing_by() -> list[str]:
-        """What is to become the spare shim's command, forked before the limit was reached: a fork of the agent's still.
-        What the task before has left is something else by now, or nothing."""
-        listed = [line.split(None, 2) for line in sick.run("ps", "-e", "-o", "pid=,ppid=,args=").splitlines()]
-        parents = {pid: parent for pid, parent, command in listed if " --state " in command}
-        return [pid for pid, parent in parents.items() if parents.get(parent) == agent]
-
-    for pid in until("a shim and its command stand by", standing_by):
+    for pid in until("a shim stands by", lambda: standing_by(sick, agent)):
         sick.run("prlimit", "--pid", pid, "--nproc=0:", user=Host.user)
     number = submit(ssh_lab, "echo $(echo done)", node=sick.name, gpus=0)
     assert ended(ssh_lab, number) == ("succeeded", 0)
@@ -136,7 +135,8 @@ def test_with_the_disk_of_the_whole_lab_full_tasks_wait_and_run_when_there_is_ro
         host.run("mount", "-t", "tmpfs", "-o", "nr_inodes=2,mode=777", "tmpfs", shared)
         host.run("mkdir", "-m", "777", f"{shared}/train_logs")  # the last that there is room for
     with ssh_lab.client() as client:
-        ids = [client.submit("true", gpus=number % 2) for number in range(TASKS)]
+        # At once: the first would have failed where three had refused it before they were asked for any other.
+        ids = [*client.submit_batch(["true"] * (TASKS // 2), gpus=1), *client.submit_batch(["true"] * (TASKS // 2))]
         for host in hosts:
             until("the machine is set aside", lambda host=host: node_of(ssh_lab, host.name)["sick"], 90)  # type: ignore[misc]
         until("what was under way is back", lambda: not client.tasks(ids=ids, states=["starting"]), NOTICED_S)

@@ -259,7 +259,7 @@ def test_nothing_is_lost_doubled_or_booked_twice_in_a_storm_over_four_machines(
     report = run(tmp_path, plan, stage=Stage(ssh_lab, ssh_oracle(testbed), SshStorm, ssh_lab.start_trusted))
     assert report.problems == [], f"CHAOS_SEED={seed}"
     assert report.strikes == {"master": 2, "agent": 1, "outage": 3}
-    assert sum(report.states.values()) == 150
+    assert sum(report.states.values()) == report.filed >= 150
 
 
 def test_the_whole_lab_ends_with_its_master_once_the_agents_are_told(ssh_lab: SshLab) -> None:

@@ -12,6 +12,7 @@ import pytest
 from client.api import Client
 from master.durable.journal import decode_record, encode_record
 from master.engine import EXIT_SYNC_FAILED
+from tests.soak import one_in
 from tests.system.lab import Lab
 from tests.system.tracing import injected
 from tests.waiting import PATIENCE_S, until
@@ -64,7 +65,7 @@ def test_no_descriptor_left_when_the_journal_has_just_been_replaced_and_no_answe
     assert set(answered) <= known_ids(lab)
 
 
-@pytest.mark.parametrize("count", range(1, 7))
+@pytest.mark.parametrize("count", one_in(3, range(1, 7)))
 def test_killed_at_each_rename_of_a_compaction_it_has_every_task_once(lab: Lab, tmp_path: Path, count: int) -> None:
     lab.start()
     assert lab.master is not None
@@ -106,7 +107,10 @@ def test_a_sync_that_fails_ends_the_master_and_what_it_did_not_answer_is_there_o
 SPOILT = {"empty": b"", "garbage": b"}{", "half": b'[\n{"id": 1', "zeros": bytes(512), "missing": None}
 
 
-@pytest.mark.parametrize("name", ["wait_task.json", "exec_task.json", "hist_task.json", "state.json", "journal.jsonl"])
+FILES = ("wait_task.json", "exec_task.json", "hist_task.json", "state.json", "journal.jsonl")
+
+
+@pytest.mark.parametrize("name", one_in(3, FILES))
 def test_a_file_that_is_empty_missing_or_garbage_is_refused_and_put_back_it_loads(lab: Lab, name: str) -> None:
     lab.start()
     with lab.client() as client:

@@ -14,6 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,6 +110,12 @@ def test_a_master_that_is_killed_is_told_and_found_again(lab: Lab) -> None:
     asyncio.run(story())
 
 
+def sampled(lab: Lab) -> dict[str, Any] | None:
+    """One look, once its node has told how it stands with it."""
+    document: dict[str, Any] = json.loads(lab.muster("top", "--json").stdout)
+    return document if document["nodes"][0]["sample"] else None
+
+
 def test_one_look_as_text_and_as_json(lab: Lab) -> None:
     lab.start()
     with lab.client() as client:
@@ -119,7 +126,7 @@ def test_one_look_as_text_and_as_json(lab: Lab) -> None:
         assert "GPUs 2/8 held  1 run, 0 wait" in done.stdout
         assert "1 " in done.stdout
         assert "\x1b" not in done.stdout
-        document = json.loads(lab.muster("top", "--json").stdout)
+        document = until("a sample came", lambda: sampled(lab))
         assert document["nodes"][0]["sample"]["cpu_percent"] >= 0
         assert [(one["id"], one["state"]) for one in document["tasks"]] == [(1, "running")]
         client.cancel([1])

@@ -61,6 +61,14 @@ def namespace(pid: int, kind: str) -> str:
     return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
 
 
+def mounts(pid: int, what: str) -> bool:
+    """Whether something of that name is mounted where the process lives; False when it is gone."""
+    try:
+        return what in Path(f"/proc/{pid}/mountinfo").read_text(encoding="utf-8", errors="replace")
+    except _GONE:
+        return False
+
+
 def inner_pid(pid: int) -> int | None:
     """The pid of a process as its own pid namespace counts; None when it is gone."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator
 from string import Formatter
 from typing import Any
@@ -13,13 +14,13 @@ from master.core.law import LAW
 from tests.test_imports import ROOT, sources
 from wire.english import SENTENCES
 from wire.errors import every
-from wire.message import NONE, Message, Several, fields_of, ids, names, sentence
+from wire.message import NONE, Message, Several, fields_of, ids, names, revived, sentence
 
 REFUSALS = {rule.refusal for rule in LAW.values() if rule.refusal}
 """The keys of the law's table, to each of which it gives a task's id and state."""
 GIVEN_LATER = {"nodes"}
 """What `Message.of` adds, once it is known of which nodes the same is to be said."""
-MAKERS = ("master", "wire")
+MAKERS = ("master", "web", "wire")
 
 
 def calls(tree: ast.AST) -> Iterator[ast.Call]:
@@ -126,7 +127,7 @@ def test_what_is_said_of_many_is_said_in_the_plural(nodes: Several, told: str) -
 def test_a_program_reads_lists_and_numbers_and_no_sentence() -> None:
     obstacle = Message("obstacle_because", nodes=names([f"a{n}" for n in range(201)]), what=Message("room"),
                        because=(Message("held_by", tasks=ids([9, 3, 4, 5, 20, 30], 2)),))  # fmt: skip
-    assert str(obstacle) == "a[0-200]: room (tasks 3-5, 9…)"
+    assert str(obstacle) == "a[0-200]: has room for it (tasks 3-5, 9…)"
     assert obstacle.plain_args() == {
         "nodes": {"parts": ["a[0-200]"], "count": 201, "more": 0},
         "what": {"key": "room", "args": {}},
@@ -144,11 +145,11 @@ def test_two_that_say_the_same_are_equal_and_can_be_told_together() -> None:
 
 def sample(form: str) -> object:
     """A value that this form can put into words."""
-    if form in {"subject", "has", "are", "few", "or none"}:
+    if form in {"subject", "has", "are", "few", "gpus", "or none"}:
         return names(["a", "b"])
-    if form in {", ", "; ", " and ", "colon", "list or none", "list or nothing"}:
+    if form in {", ", "; ", " and ", " or ", "colon", "list or none", "list or nothing"}:
         return ("a", "b")
-    return 7 if form in {"size", "minute", "and more", ",", ".0f", ".3g", "g"} or "|" in form else "x"
+    return 7 if form in {"size", "minute", "moment", "and more", ",", ".0f", ".1f", ".3g", "g"} or "|" in form else "x"
 
 
 MOST = [str, int, tuple, Several]
@@ -165,3 +166,24 @@ def test_every_form_in_a_sentence_is_one_that_there_is(key: str) -> None:
     told = str(Message(key, **values))
     assert told
     assert "{" not in told.replace("{…}", "")
+
+
+def test_what_crossed_as_json_is_revived_as_it_was() -> None:
+    inner = Message("holds_task", id=7, state="running")
+    for message in (
+        Message("needed", path="data", why=inner),
+        Message("unknown_node", node="x", nodes=Several(("a", "b"), 5, 3)),
+        Message("needs_scope", verb="v", scope="files", user="li", scopes=("read", "submit")),
+        Message("log_ins_busy", seconds=1.5),
+    ):
+        again = revived(message.key, json.loads(json.dumps(message.plain_args())))
+        assert (again, str(again)) == (message, str(message))
+
+
+@pytest.mark.parametrize(
+    ("key", "args"),
+    [("no_such_key", {}), ("needed", {"path": "x"}), ("needed", {"path": "x", "why": {"key": "none", "args": {}}})],
+)
+def test_what_is_no_message_is_not_revived(key: str, args: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"is not said with"):
+        revived(key, args)

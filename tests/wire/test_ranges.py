@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wire.ranges import ids_in_short, impersonal, names_in_short
+from wire.ranges import ids_in_short, impersonal, names_in_short, names_of
 
 
 @pytest.mark.parametrize(
@@ -63,3 +63,32 @@ def test_of_very_many_names_some_are_told_and_the_others_counted() -> None:
 )  # fmt: skip
 def test_what_is_said_of_a_machine_is_the_same_whatever_its_address(text: str, address: str, told: str) -> None:
     assert impersonal(text, address) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a", ["a"]),
+        ("a, b ,a1", ["a", "b", "a1"]),
+        ("gpu[01-03]", ["gpu01", "gpu02", "gpu03"]),
+        ("n[9-11].lab", ["n9.lab", "n10.lab", "n11.lab"]),
+        ("gpu[1,3,5-7],big", ["gpu1", "gpu3", "gpu5", "gpu6", "gpu7", "big"]),
+    ],
+)
+def test_names_are_read_as_they_are_told(text: str, names: list[str]) -> None:
+    assert names_of(text, 100) == names
+    assert names_of(names_in_short(names), 100) == names
+
+
+@pytest.mark.parametrize(
+    "text", ["", "a,", "a[", "a]", "a[]", "a[1", "a[1-]", "a[x]", "a[3-1]", "a[01-3]", "a[1][2]", "a[-1]", "a[²]"]
+)
+def test_what_stands_for_no_names_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is no (name|list|range)"):
+        names_of(text, 100)
+
+
+@pytest.mark.parametrize("text", ["a[0-100]", "a[0-99999999999999]", "a[0-99],b", "a[0-50],b[0-50]"])
+def test_no_more_names_are_made_than_may_be(text: str) -> None:
+    with pytest.raises(ValueError, match="more than 100 names"):
+        names_of(text, 100)

@@ -194,10 +194,103 @@ def test_what_is_missing_is_told_when_it_is_submitted_and_the_task_is_queued_all
         (["--cwd", str(there)], ""),
         (["--cwd", "/no/such/folder"], ""),  # not every machine's: who knows what the nodes have
     ):
-        done = lab.muster("submit", "--hold", *words, "--", "true")
+        done = lab.muster_seen("submit", "--hold", *words, "--", "true")
         assert done.returncode == 0, done.stderr
         assert done.stdout.strip().isdigit()
         assert (told in done.stderr) if told else done.stderr == "", words
+
+
+def test_what_would_fail_at_its_start_is_noted_and_refused_where_that_is_asked_for(lab: Lab8) -> None:
+    there = lab.folder / "preflight"
+    there.mkdir()
+    script = there / "go 去.sh"
+    script.write_bytes(b"#!/bin/bash\r\ntrue\r\n")
+    script.chmod(0o755)
+    batch = there / "batch.txt"
+    batch.write_text("true\npython3 none.py\n", encoding="utf-8")
+    before = max(lab.tasks(), default=0)
+    for words, told in (
+        (["--", f"./{script.name}"], "its interpreter is not found"),
+        (["--", "python3", "none.py", "--lr", "1"], f"the file {there}/none.py does not exist"),
+        (["--array", "0-99", "--", "python3", "none.py", "{index}"], "none.py does not exist"),
+        (["--batch", str(batch)], "none.py does not exist"),
+        (["--gpus", "1", "--gpu-mem", "30g", "--", "true"], "no node that could take it is known to have"),
+    ):
+        where = ["--hold", "--cwd", str(there)]
+        refused = lab.muster_seen("submit", "--strict", *where, *words)
+        assert (refused.returncode, refused.stdout) == (1, ""), words
+        assert refused.stderr.startswith("error: conflict: "), refused.stderr
+        assert told in refused.stderr
+        assert max(lab.tasks(), default=0) == before
+        noted = lab.muster_seen("submit", *where, *words)
+        assert noted.returncode == 0, noted.stderr
+        assert noted.stderr.startswith("note: "), noted.stderr
+        assert told in noted.stderr
+        assert noted.stderr.count("\n") == 1
+        before = max(lab.tasks())
+    refused = lab.muster_seen("submit", "--dry-run", "--strict", "--cwd", str(there), "--", "./none.sh")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    looked = lab.muster_seen("submit", "--dry-run", "--json", "--cwd", str(there), "--", "./none.sh")
+    assert looked.returncode == 0
+    [note] = json.loads(looked.stdout)["notes"]
+    assert (note["key"], note["args"]) == ("file_absent", {"path": f"{there}/none.sh"})
+
+
+def test_an_edit_that_names_what_is_not_there_says_so_and_any_other_says_nothing(lab: Lab8) -> None:
+    task_id = str(lab.submit("--hold", "--", "true"))
+    for change, told in (
+        (f"cwd={lab.folder}/nowhere", f"the folder {lab.folder}/nowhere does not exist"),
+        ("name=x", ""),
+        (f"cwd={lab.folder}", ""),
+        ("command=./none.sh", "none.sh does not exist"),
+    ):
+        done = lab.muster_seen("edit", task_id, change)
+        assert done.returncode == 0, done.stderr
+        assert (told in done.stderr) if told else done.stderr == "", change
+
+
+def test_a_node_that_is_named_is_asked_for_what_only_it_has(lab: Lab8, tmp_path: Path) -> None:
+    own = tmp_path / "its own 'disk"
+    own.mkdir()
+    moved = own / "moved"
+    moved.write_text(f"#!{own}/gone/python\n", encoding="utf-8")
+    moved.chmod(0o755)
+    for words, told in (
+        (["--cwd", "/no/such/folder", "--", "true"], "the folder /no/such/folder does not exist"),
+        (["--cwd", str(own), "--", "no-such-程序", "x"], "node node0 finds no program no-such-程序"),
+        (["--cwd", str(own), "--", "python3", "-u", "none.py"], f"{own}/none.py does not exist"),
+        (["--cwd", str(own), "--", "./moved"], "there is no such program"),
+        (["--gpus-on", "node0=0", "--cwd", str(own), "--", "./moved"], "there is no such program"),
+        (["--cwd", str(own), "--", "bash", "moved"], ""),
+        (["--cwd", str(own), "--", "echo", "none.py"], ""),
+    ):
+        where = [] if "--gpus-on" in words else ["--node", "node0"]
+        done = lab.muster_seen("submit", "--hold", *where, *words)
+        assert done.returncode == 0, done.stderr
+        assert (told in done.stderr) if told else done.stderr == "", (words, done.stderr)
+        strict = lab.muster_seen("submit", "--hold", "--strict", *where, *words)
+        assert strict.returncode == (1 if told else 0), strict.stderr
+        if where:
+            anywhere = lab.muster_seen("submit", "--hold", *words)
+            assert (anywhere.returncode, anywhere.stderr) == (0, ""), words
+
+
+def test_in_what_two_tasks_differ_is_told_with_what_became_of_them(lab: Lab8) -> None:
+    good = lab.submit("--var", "FLAVOUR=甜", "--", "sh", "-c", "exit 0")
+    bad = lab.submit("--var", "FLAVOUR=\x1b[31m咸", "--", "sh", "-c", "exit 3")
+    for task_id in (good, bad):
+        lab.ended(task_id)
+    done = lab.muster("diff", str(good), str(bad))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[:3] == ["command:", f"  {good} sh -c 'exit 0'", f"  {bad} sh -c 'exit 3'"]
+    assert lines[lines.index("exit code:") :][1:3] == [f"  {good} 0", f"  {bad} 3"]
+    assert lines[lines.index("variables FLAVOUR:") + 1] == f"  {good} 甜"
+    assert "\x1b" not in done.stdout
+    told = json.loads(lab.muster("diff", str(good), str(bad), "--json").stdout)
+    assert (told["id"], told["other"], told["hidden"]) == (good, bad, [])
+    assert {"field": "state", "here": "succeeded", "there": "failed"} in told["fields"]
+    assert lab.refused("diff", str(good)).code == "bad_request"
 
 
 def test_a_folder_that_is_missing_when_the_task_starts_is_named(lab: Lab8) -> None:

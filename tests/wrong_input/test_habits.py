@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from master.verbs.spec import Editable
+from tests.ports import free_ports
 from tests.system.lab import rewrite
 from tests.waiting import until
 from tests.wrong_input.mistakes import Lab8
@@ -146,6 +149,10 @@ def test_a_file_is_put_onto_a_file_only_when_told(lab: Lab8) -> None:
     assert there.read_text() == "a.txt"
 
 
+def test_who_gets_a_file_onto_a_dash_is_told_how_one_is_printed(lab: Lab8) -> None:
+    assert "`muster files cat PATH`" in lab.refused("files", "get", "data/b.txt", "-").message
+
+
 def test_why_says_nothing_twice_and_of_two_hundred_nodes_one_line(lab: Lab8) -> None:
     before = lab.registry.read_text()
     entry = {"driver": "report", "gpu_count": 9}
@@ -213,4 +220,39 @@ def test_down_twice_says_that_it_is_down_already(lab: Lab8) -> None:
     refusal = lab.refused("down", status=3)
     assert "it is down already" in refusal.message
     assert "muster up" in refusal.message
+    lab.start_whole()
+
+
+def test_down_ends_the_master_that_listens_where_conf_json_said_before(lab: Lab8) -> None:
+    before = json.loads(lab.conf.read_text(encoding="utf-8"))["socket_info"]
+    task_id = lab.submit("--", "sleep", "1000")
+    until("it runs", lambda: lab.tasks()[task_id]["state"] == "running")
+    ports = dict(zip(("monitor_port", "data_port", "train_state_port"), free_ports(3), strict=True))
+    lab.change(socket_info={**before, **ports})
+    done = lab.muster("down")
+    assert (done.returncode, done.stdout) == (0, "stopped\n")
+    assert "listened elsewhere than" in done.stderr
+    assert lab.master is not None
+    lab.master.wait(60)
+    lab.change(socket_info=before)
+    lab.start_whole()
+    assert lab.tasks()[task_id]["state"] == "running"
+    assert lab.muster("cancel", str(task_id)).returncode == 0
+
+
+def test_down_ends_nothing_where_another_machine_holds_the_lock(lab: Lab8) -> None:
+    """Its pid is some other process here; the lock's file lies on a disk that both have."""
+    assert lab.muster("down").returncode == 0
+    assert lab.master is not None
+    lab.master.wait(60)
+    with (lab.task_info / "lock").open("r+", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with subprocess.Popen(["sleep", "1000"]) as stranger:
+            file.write(f"{stranger.pid}\n")
+            file.flush()
+            refusal = lab.refused("down")
+            assert stranger.poll() is None
+            stranger.kill()
+    assert refusal.code == "conflict"
+    assert "on the machine on which it runs" in refusal.message
     lab.start_whole()

@@ -26,6 +26,7 @@ MORE: dict[str, dict[str, object]] = {
     "task.move": {"position": 1},
     "task.edit": {"changes": {"priority": 1}},
     "task.submit": {"command": "true"},
+    "log.search": {"pattern": "x"},
 }
 
 

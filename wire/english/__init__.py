@@ -7,10 +7,16 @@ it is when its sentence is worded better: other languages and programs go by it.
 from __future__ import annotations
 
 from wire.english.certificates import CERTIFICATES
+from wire.english.console import CONSOLE
+from wire.english.doctor import DOCTOR
 from wire.english.errors import ERRORS
 from wire.english.files import FILES
+from wire.english.links import LINKS
 from wire.english.nodes import NODES
 from wire.english.people import PEOPLE
-from wire.english.tasks import ENDS, WAITS, WARNINGS
+from wire.english.tasks import ELASTIC, ENDS, PAUSES, WAITS, WARNINGS
 
-SENTENCES: dict[str, str] = {**WAITS, **ENDS, **WARNINGS, **NODES, **ERRORS, **FILES, **CERTIFICATES, **PEOPLE}
+SENTENCES: dict[str, str] = {
+    **WAITS, **ELASTIC, **PAUSES, **ENDS, **WARNINGS, **NODES, **LINKS, **ERRORS, **FILES, **CERTIFICATES, **PEOPLE,
+    **DOCTOR, **CONSOLE,
+}  # fmt: skip

@@ -4,21 +4,72 @@ from __future__ import annotations
 
 ERRORS: dict[str, str] = {
     # What may not happen to a task in its state (`master/core/law`).
+    "task_changed": "task {id} was changed since you saw it: look at it again, then edit it as it is now",
     "cannot_edit": "task {id} is {state} and cannot be edited: cancel it first, or submit a new one",
-    "cannot_hold": "task {id} is {state}; only a waiting one can be held",
+    "cannot_hold": "task {id} is {state}; only a waiting one can be held (one that runs: `muster pause {id}`)",
     "cannot_release": "task {id} is {state}, not held",
     "cannot_move": "task {id} is {state}; only a waiting one can be moved",
     "cannot_start": "task {id} is {state}; only a waiting one can be started",
+    "cannot_pause": "task {id} is {state}; only one that runs can be paused (one that waits: `muster hold {id}`)",
+    "cannot_resume": "task {id} is {state}, not paused (a held one: `muster release {id}`)",
+    "is_being_ended": "task {id} is being ended, and is not paused any more",
+    "agent_cannot_pause": (
+        "the agent on node {node} is of a version that cannot pause tasks: `muster agents restart {node}` (tasks run "
+        "on)"
+    ),
     "has_ended": "task {id} has already ended ({state})",
     "cannot_retry": "task {id} is {state}; only an ended one can be tried again",
     "cannot_remove": "task {id} is {state} and cannot be removed: cancel it first",
     "cannot_archive": "task {id} is {state}; only an ended one moves to the monthly files",
     # Anything else.
+    "signal_without_limit": "signal: {name} is sent before the time limit, and there is none: say `--time-limit`, too",
+    "signal_before_start": (
+        "signal: {name} would be sent {early:g} s before a time limit of {limit:g} s: the task would not have begun"
+    ),
+    "bad_array": "array {array!r} is none: write 0-9, 0-9:2, 1,5,7 or 0-9%2 (at most two of them run at once)",
+    "array_index_twice": "array {array!r} names an index twice",
+    "array_too_large": "it would be {count} tasks, and at most {most} may wait (limits.waiting_tasks): ask for fewer",
+    "array_too_long": (
+        "each of the {count} tasks would be about {size} bytes, and all together at most {most}: put what is long "
+        "into a file"
+    ),
+    "array_or_sweep": "give one of array and sweep",
+    "array_unchanged": "say what to change: cap or max_fails",
+    "cap_said_twice": "array says {cap} at once, and cap {other}: say one of them",
+    "bad_sweep": (
+        "sweep {name!r}: a name has letters, digits and _, begins with no digit and is not `index`; its values are one "
+        "or more, each once, without a NUL"
+    ),
+    "sweep_value_for_bash": (
+        "a value of sweep {name} in a text for bash takes letters, digits and _ . , : / + - = @ %, and not {value!r}: "
+        'write "$MUSTER_SWEEP_{name}" instead, or give the command as words'
+    ),
+    "no_array": "there is no array {id}; `muster queue` lists the tasks, {id}/ names an array by its first task's id",
     "no_task": "there is no task {id}; `muster queue --all` lists all",
     "queue_full": "{waiting} tasks wait already and limits.waiting_tasks is {most}: wait, or raise it",
+    "no_setting": "there is no setting {name}; `muster set` lists all",
+    "bad_setting": "{name} is {allowed}",
+    "setting_of_start": "{name} is read when the master starts: it stands in {path}",
+    # What a setting may be.
+    "one_of_words": "one of {words:, }",
+    "whole_number": "a whole number",
+    "number_of": "a number ({unit})",
+    "at_least": "{what} of {least:g} or more{none}",
+    "between": "{what} from {least:g} to {most:g}{none}",
+    "or_none": ", or none",
     "no_predecessor": "there is no task {id} to come after",
     "waits_in_circle": "task {id} cannot wait for task {other}: that one waits for it",
+    "diff_with_what": "task {id} is beside no other task of an array: say which other (`muster diff {id} ID`)",
+    "diff_of_others": "you may not see what was asked for in task {id}, so nothing is told of what differs",
+    "strictly_refused": "{faults:; } (without --strict this is a note, and the task is queued)",
     "never_met": "task {id} has ended as {state}: `{id}:{on}` can never be met",
+    "account_answers": (
+        "the agent of the account {account} on node {node} answers: cancel its tasks instead, or disable the user"
+    ),
+    "unknown_account": (
+        "nothing on node {node} runs over an account {account!r} (accounts: {accounts:or none}); it is the account's "
+        "name on the node, see `muster node show {node:quoted}`"
+    ),
     "node_is_online": "node {node} is online: cancel its tasks instead, or drain it",
     "gpu_not_aside": "GPU {gpu} of node {node} is not set aside",
     "no_gpu": "node {node} has no GPU {gpu} (the registry counts {count})",
@@ -27,6 +78,7 @@ ERRORS: dict[str, str] = {
         "place {position} belongs to tasks of another priority than {priority}: change it first with `muster edit "
         "{id} priority=N`"
     ),
+    "disk_refuses": "{said}",
     "not_durable_yet": (
         "{said}. What was to be changed takes effect when writing works again, unless the master ends before: ask "
         "again with the same request_id"
@@ -42,6 +94,7 @@ ERRORS: dict[str, str] = {
     "needs_role": "{verb} needs the role {role}, and {user} has the role {has}: ask an admin",
     "needs_scope": "{verb} needs the scope {scope}, and {user} is confined to {scopes:list or none}",
     "not_your_verb": "{verb} is not for {user}, whose verbs are {nouns:, }",
+    "not_in_your_care": "task {id} is {owner}'s: {verb} is for its owner, for mentors of his group, and for admins",
     "not_your_task": "task {id} is {owner}'s: {verb} is for its owner, and for admins",
     "audit_unreadable": "the audit log in {folder} cannot be read: {why}",
     "defect": "the master met a defect; its log has the details",
@@ -69,8 +122,32 @@ ERRORS: dict[str, str] = {
     ),
     "env_no_name": "env: {env!r} is neither the name of an environment nor an absolute path",
     "cannot_be_edited": "{keys:list or nothing} cannot be edited; what can: {allowed:, }",
-    "no_sharing": "share: found true, and GPUs are not shared yet: every task has its own alone. Leave `share` out",
+    "retries_not_counted": "retry_on says after which ends, and max_retries not how often: give that, too",
+    "no_limit_to_requeue_at": "on_timeout: nothing limits its time, so it never goes behind others: give time_limit_s",
+    "limit_too_long": "time_limit_s: {asked:g} seconds, and {most:g} are allowed (scheduler.time_limit_max)",
     "bad_gpu_ids": "gpu_ids: [{gpus:, }] is empty or names a GPU twice",
+    "nodes_and_node": "nodes: {nodes} nodes are asked for, and node names {node} alone: leave one of them out",
+    "node_said_twice": "node_list: node names {node} already; leave one of them out",
+    "too_few_named": "nodes: {nodes} are asked for at once, and node_list names {named}: name more, or ask for fewer",
+    "named_twice": "node {node} is named twice; name each once",
+    "named_and_excluded": "exclude: {node} is named as one to run on; take it out of one of them",
+    "beside_gpus_on": "{field}: gpus_on says which nodes and which GPUs; leave {field} out",
+    "bad_gpus_on": "gpus_on: of {node}, [{gpus:, }] names a GPU twice",
+    "uneven_gpus_on": (
+        "gpus_on: {count} GPU{count:|s} of {node} and {others} of {other}: a task has as many on each of its nodes"
+    ),
+    "gpus_and_gpus_on": "gpus is {gpus} and gpus_on names {named} on each node: leave gpus out",
+    "nodes_and_gpus_on": "nodes is {nodes} and gpus_on names {named}: leave nodes out",
+    "no_rank": "task {id} has no part {rank} (it has {count}: 0 to {last})",
+    "needs_gpus": "{field} says something of GPUs, and the task asks for none: say how many (gpus)",
+    "bad_gpus_max": "gpus_max: {most} is less than {least}, or gpu_ids says which: leave it out, or raise it",
+    "elastic_without_range": "elastic: say between how many GPUs (gpus and gpus_max; `--gpus 1-4`)",
+    "elastic_without_checkpoint": (
+        "elastic: it is ended and started again with other GPUs, so say what it goes on from: checkpoint, a path with "
+        "* for what changes in it (`--checkpoint 'out/*.pt'`)"
+    ),
+    "elastic_beside": "elastic: a task with {field} keeps the GPUs that it began with; leave one of them out",
+    "checkpoint_for_nothing": "checkpoint: only an elastic task is started again from it: add elastic, or leave it out",
     "gpus_said_twice": "gpus is {gpus} and gpu_ids names {named}: leave one of them out",
     "no_command": "command: it is empty; say what to run, e.g. `muster submit -- python3 train.py`",
     "command_with_nul": "command: it holds a NUL character, which no program can be given",
@@ -119,8 +196,29 @@ ERRORS: dict[str, str] = {
         "{path}: it belongs to user {user}, group {group}, and would not any more: change it with an editor, or give "
         "it to the user who runs the master (`chown`)"
     ),
+    "mark_elsewhere": (
+        "{key}: the mark means no secret that stood here: leave it where it was, or write what is to stand there"
+    ),
+    "conf_key_fixed": (
+        "{key} cannot be changed from afar, for it says who is who, which files are the master's, or what it runs: "
+        "change it in {path} on the master's machine"
+    ),
+    "text_or_kept": "say what the file is to be: its whole `text`, or the name of an earlier version that was `kept`",
+    "no_kept_file": "{name} is no version of {file} that was kept; `muster conf kept` lists them",
+    "password_again": "show your password once more (`password`): this changes what the master is told by its files",
     "bad_frame": "{said}; the connection is closed",
     "no_request": "not a JSON-RPC request: {said}",
+    "no_object": "not a JSON-RPC request: it does not begin with a brace; the connection is closed",
+    "desktop_clients_only": "this port speaks the desktop client's dialect only (conf.json: desktop_client.ports)",
+    "no_plain_text": "plain text is not accepted from other machines: this master speaks TLS (conf.json: tls)",
+    "no_more_of_this_address": (
+        "{address} has as many connections as conf.json allows one address (limits.connections_per_address): close "
+        "some, or raise it"
+    ),
+    "no_more_connections": (
+        "the master has as many connections as conf.json and its number of open files allow (limits.connections: "
+        "{most} are in force): close some, or raise it"
+    ),
     "no_jsonrpc": "not a JSON-RPC request: jsonrpc is {found!r}, allowed is '2.0'",
     "history_unusable": "the history in {path} cannot be used: {said}",
     "key_is_pinned": "the registry pins the key of {node}: change its `host_key` there",
@@ -128,6 +226,49 @@ ERRORS: dict[str, str] = {
     "request_id_used": (
         "request_id: {request_id!r} was used before, for {tasks}, which asked for something else; nothing was queued: "
         "give this one another id, or none"
+    ),
+    "no_allocation": "there is no allocation {name!r}: `muster alloc list` shows which there are",
+    "allocation_has_ended": "allocation {name} (task {id}) has ended ({state}): `muster alloc` gets a new one",
+    "allocation_name_taken": "allocation {name} is there already (task {id}): give this one another name",
+    "allocation_name_in_use": "there is an allocation {name} of somebody else's: give this one another name",
+    "allocation_of_another": "allocation {name} (task {id}) is {owner}'s: only tasks of {owner}'s run in it",
+    "allocation_is_ending": "allocation {name} (task {id}) is about to end, and takes no more tasks",
+    "allocation_keeps_owner": "task {id} belongs to an allocation, and has the owner of that until it has ended",
+    "allocation_in_use": (
+        "allocation {name} (task {id}) has task{count:|s} {tasks:few}: wait for {count:it|them} "
+        "(`muster alloc release {name} --wait`), or end all of it (`muster cancel {id}`)"
+    ),
+    "allocation_not_granted": (
+        "allocation {id} waits itself, and task{tasks:|s} {tasks:few} for it: `muster cancel {id}` ends all of it"
+    ),
+    "allocation_not_held": (
+        "allocation {name} (task {id}) has no GPUs yet: `muster edit {id} gpus=N` says how many it is to have"
+    ),
+    "allocation_others_wait": (
+        "node {node}: others wait who could use what is free there: ask for another allocation, which waits its turn"
+    ),
+    "allocation_no_more": (
+        "node {node}: {count} of {asked} GPUs more could be had there now: ask for fewer, or again later"
+    ),
+    "allocation_beyond_quota": "a quota lets {owner} come to {most} GPUs in this allocation: ask for fewer",
+    "allocation_would_be_empty": (
+        "allocation {name} (task {id}) would have no GPU left: `muster alloc release {name}` gives all of it back"
+    ),
+    "allocation_needed_by": (
+        "allocation {name}: with {left} GPU{left:|s} left, task{tasks:|s} {tasks:few} could never start in it: cancel "
+        "or edit {tasks:it|them} first"
+    ),
+    "allocation_gpus_used": (
+        "allocation {name}: {unused} of its GPUs on {node} {unused:is|are} not in use: give back no more, or wait for "
+        "task{tasks:|s} {tasks:few}"
+    ),
+    "allocation_runs_nothing": "task {id} is an allocation: nothing of it runs; its tasks do",
+    "allocation_edit": "task {id} is an allocation, which has no {keys:, }; what it has: {allowed:, }",
+    "bad_allocation_name": (
+        "{name!r} is no name for an allocation: letters, digits, and . _ - between them; not digits only"
+    ),
+    "beyond_allocation": (
+        "it asks for more than allocation {name} has: {gpus} GPU{gpus:|s} on {nodes} node{nodes:|s} each"
     ),
     "one_task": "task {id}",
     "tasks_from": "tasks {first}-{last}",

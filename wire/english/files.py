@@ -17,7 +17,18 @@ FILES: dict[str, str] = {
     "path_with_dots": "{path}: `..` is not allowed; write the folder's path",
     "path_too_long": "{path}…: longer than file systems take ({most} bytes a name)",
     "disk_full": "{path}: the disk is full (or a quota is used up); delete what is not needed there",
-    "no_permission": "{path}: the master's user ({user}) may not do this there; see `ls -ld` on its machine",
+    "no_permission": "{path}: the account {user} may not do this there; see `ls -ld` on the master's machine",
+    "no_account_here": "files and logs are {account}'s to touch here, with that account's own rights: {said}",
+    "helper_failed": (
+        "nothing on the master's machine could be begun with the rights of {account}: {said}; try again, then ask "
+        "whoever runs the master"
+    ),
+    "helper_ended": "what works with the rights of {account} has ended ({said}); look whether it is done, or ask again",
+    "helper_no_agent": (
+        "files and logs are touched with the rights of {account}, by the agent of root's on the master's machine, "
+        "which is not connected now: see `muster nodes`"
+    ),
+    "helpers_busy": "files of {most} people are worked on at once, which is the limit; try again",
     "storage_fails": "{path}: {said}; look at the storage (`df`, `dmesg`) on the master's machine",
     "too_many_entries": "{path} has more than {most:,} entries; none is listed",
     "write_in_pieces": "{path}: {bytes:,} bytes at once; beyond {most:,} upload it in pieces",
@@ -38,6 +49,15 @@ FILES: dict[str, str] = {
         "{path} leads into the log folder, where others' logs lie, too: of these you are shown {name} only; place the "
         "task's log elsewhere (--log), or not at all"
     ),
+    "log_pattern_wrong": (
+        "the pattern {pattern!r} is no regular expression: {said}; without `regex` it is found as it stands"
+    ),
+    "log_pattern_lines": "what is searched for stands in one line: no line ends",
+    "log_pattern_slow": (
+        "the pattern takes more than {seconds:g} s for the part of the log from byte {offset} on: make it simpler, or "
+        "search for it as it stands, without `regex`"
+    ),
+    "log_pattern_dear": "the pattern takes too much memory or time: make it simpler, or search for it as it stands",
     "log_no_file": "the log {path} is not a regular file",
     "replaces_no_folder": "{path} is no folder, so no folder can take its place; delete it first",
     "replaces_not_empty": "{path} is not empty, so nothing can take its place; delete it first",

@@ -13,6 +13,13 @@ NODES: dict[str, str] = {
         "the agent of {node} is root without the right to become {account}: in a container give it CAP_SETUID, "
         "CAP_SETGID, CAP_CHOWN and CAP_KILL, or let it run as an ordinary account"
     ),
+    # Why tasks there get no token.
+    "agent_without_tokens": "its agent is of a version that cannot give a task a token: `muster agents restart` brings "
+    "it up to date, once the machine's Python takes it",
+    "master_out_of_reach": "a task there could not submit others, for the master listens on its own machine only: let "
+    "others in with `bind` in conf.json, or say in its `task_env` how nodes reach the master (`MUSTER_MASTER`)",
+    "tokens_need_tls": "a task there would send its token as plain text, and none is sent so: leave `tls` on in "
+    "conf.json",
     # What keeps tasks from it.
     "not_schedulable": "`schedulable` is false in the registry",
     "leaving": "it left the registry: no new tasks, and it goes when its last one ended",
@@ -24,6 +31,28 @@ NODES: dict[str, str] = {
     "sick": "it could not start {count} tasks one after the other: {said}",
     "set_aside": "set aside: {said}; mend it, then `muster node resume {name:quoted}`",
     "resting": "it could not start task {task} ({said}) and is tried again in {seconds} s",
+    "no_account_there": (
+        "{owner} has no SSH account there, over which his tasks would run: an admin names it in `accounts` of the "
+        "node's entry in the registry, or of conf.json"
+    ),
+    "no_account_of_yours": (
+        "{node} runs everybody's commands over his own SSH account, and you have none there: an admin names it in "
+        "`accounts` of its entry in the registry, or of conf.json"
+    ),
+    "account_begins": "the agent of the account {account} there is being begun",
+    "account_away": "the agent of the account {account} there is away: {why}",
+    "account_rests": (
+        "the account {account} there could not start task {task} ({said}) and is tried again in {seconds} s"
+    ),
+    "account_elsewhere": "it is on another machine than the agent of node {node}, or in an earlier run of it",
+    "account_is_ours": (
+        "its account is {account}, who can do there what the master can, or root: name another one in `accounts`"
+    ),
+    "account_not_named": (
+        "tasks run over the account {account}, and neither the entry of {node} in the registry nor conf.json names it "
+        "in `accounts` any more: write it back until they have ended, or give them up with `muster node lost "
+        "{node:quoted} --account {account}`"
+    ),
     "machine_was": "it is the machine that {node} was, whose last tasks must end first",
     "machine_is": "it is the machine that {node} is: leave one entry, with `muster node rm {name:quoted}`",
     "remnants": "{count} attempt{count:|s} that nobody owns any more must end first",

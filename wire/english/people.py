@@ -25,6 +25,14 @@ PEOPLE: dict[str, str] = {
     "edit_of_another": "of a task of {owner}'s a mentor may change {allowed:, }; {keys:, } {keys:is|are} for {owner} "
     "and for admins",
     "edit_would_run_as": "task {id} runs as {owner}: what it does there ({keys:, }) is for {owner} alone to change",
+    "edit_would_submit_as": "task {id} would submit others in {owner}'s name (`token`): what it does ({keys:, }) is "
+    "for {owner} alone to change",
+    "token_for_more": "a task gets a token to submit others with from who may read and submit himself: you may only "
+    "{scopes: and }",
+    "task_token_over": "the attempt that this token was made for is over, or is to end, or its owner may not come in: "
+    "it opens nothing any more",
+    "said_by_another": "task {id} would run as {owner}, and what it does was said by {by}: only {owner} can queue it "
+    "again",
     "would_run_as": "task {id} would run as {owner}, who has not said what it does: give it to him when it has ended",
     "root_needs_a_name": "root submits in somebody's name, for whoever may use sudo is root: `--as NAME` (`muster "
     "users list`); the account that runs the master needs none",
@@ -33,6 +41,9 @@ PEOPLE: dict[str, str] = {
     "owner_for_admins": "whose a task is, is for admins to say",
     "no_user": "there is no user {name!r}; `muster users list` lists all",
     "no_group": "there is no group {name!r}; `muster groups list` lists all",
+    "name_of_former": "{count} tasks of a {name} who is no user any more are kept, and would be this one's, with their "
+    "variables and logs: if it is the same person, say so (`muster users add {name} --again`), else give him another "
+    "name",
     "user_is_there": "there is a user {name!r} already: change him with `muster users edit {name}`",
     "group_is_there": "there is a group {name!r} already: change it with `muster groups edit {name}`",
     "bad_user_name": (
@@ -48,9 +59,22 @@ PEOPLE: dict[str, str] = {
     "wrong_password": "no user of this name has this password",
     "no_such_token": "this token opens nothing (any more): was it revoked, or is its time over? `muster login`, or ask "
     "for another",
+    "relay_for_console": "only the console (`muster web`) calls for somebody else",
+    "no_address": "{said!r} is no address of a machine",
+    "session_of_token": "a browser's log-in is made of a token that somebody made to be kept, and shown to the console",
     "no_such_link": "this link works no more: it was used, is over, or was replaced. Ask for another",
     "nothing_to_log_out_of": "you came in without a log-in: there is nothing to end",
-    "bad_user_change": "{said}: what can be changed of a user is role, display, mail, language and expires_at",
+    "bad_user_change": (
+        "{said}: what can be changed of a user is role, display, mail, language, expires_at, max_total_gpus, "
+        "max_manual_gpus, max_gpus_per_task and max_running"
+    ),
+    "bad_project_name": (
+        "{name!r} is no name of a project: it has no blanks around it, and nothing that cannot be printed"
+    ),
+    "project_of_group": (
+        "project {project} belongs to group {group}, and {owner} does not: take another project, or let an admin add "
+        "{owner} (`muster groups edit {group} --add {owner}`)"
+    ),
     "password_of_another": "the password of {name} is for him to set, and for admins",
     "password_needed": "say a new password: only an admin can take it away",
     "tokens_of_another": "tokens of {name} are for him, and for admins",
@@ -59,6 +83,9 @@ PEOPLE: dict[str, str] = {
     "password_set_meanwhile": "somebody else changed the password of {name} meanwhile: this one was not set",
     "queued_by_owner": "task {id} is {owner}'s: while it does not wait, to change it would be to queue it again, which "
     "is for {owner} and for admins",
+    "wall_stands_alone": (
+        "the scope wall goes with no other: who passes a screen sees less than whoever reads. Make a token for each"
+    ),
     "token_would_be_over": "a token that has ended already would open nothing: choose a later expires_at",
     "user_is_disabled": "{name} may not come in: `muster users enable {name}` first",
     "no_token_id": "there is no token {id!r}; `muster tokens list` lists yours",

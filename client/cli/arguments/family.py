@@ -8,27 +8,63 @@ from importlib import import_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
     from client.cli.context import Context
+
+    Arguments: TypeAlias = Callable[[argparse.ArgumentParser], None]
+    Parse: TypeAlias = Callable[[argparse.ArgumentParser, list[str]], argparse.Namespace]
+    Run: TypeAlias = Callable[[Context], int]
 
 _SHARED = {"--conf": "conf", "--master": "master", "--token": "token", "--ca-fingerprint": "ca_fingerprint"}
 _PROXY = "--proxy"
 
 
-def add_actions(parser: argparse.ArgumentParser, package: str, actions: dict[str, str]) -> None:
-    """Add the actions, which are told in a line each."""
-    found = parser.add_subparsers(dest="action", required=True, metavar="ACTION", title="actions")
-    for name, text in actions.items():
-        module = import_module(f"{package}.{name}")
-        action = found.add_parser(
-            name,
-            help=text,
-            description=module.__doc__,
-            epilog=module.EXAMPLES,
-            formatter_class=parser.formatter_class,
-            allow_abbrev=False,
-        )
-        module.arguments(action)
-        _add_shared(action)
+class _Family:
+    """The command that a package of `actions` is; each is told in a line."""
+
+    def __init__(self, package: str, actions: dict[str, str]) -> None:
+        self._package = package
+        self._actions = actions
+
+    def _module(self, action: str) -> Any:
+        return import_module(f"{self._package}.{action}")
+
+    def arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Add the actions, each a command of its own."""
+        found = parser.add_subparsers(dest="action", required=True, metavar="ACTION", title="actions")
+        for name, text in self._actions.items():
+            module = self._module(name)
+            action = found.add_parser(
+                name,
+                help=text,
+                description=module.__doc__,
+                epilog=module.EXAMPLES,
+                formatter_class=parser.formatter_class,
+                allow_abbrev=False,
+            )
+            module.arguments(action)
+            _add_shared(action)
+
+    def parse(self, parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
+        """Read the command line."""
+        options = parser.parse_args(argv)
+        module = self._module(options.action)
+        if hasattr(module, "check"):
+            module.check(parser, options)
+        return options
+
+    def run(self, context: Context) -> int:
+        """Do the action."""
+        code: int = self._module(context.options.action).run(context)
+        return code
+
+
+def of(package: str, actions: dict[str, str]) -> tuple[Arguments, Parse, Run]:
+    """The `arguments`, `parse` and `run` of a family: all that its package has besides its actions."""
+    family = _Family(package, actions)
+    return family.arguments, family.parse, family.run
 
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:
@@ -39,18 +75,3 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     for option, dest in shared.items():
         parser.add_argument(option, dest=dest, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-
-
-def parse(parser: argparse.ArgumentParser, argv: list[str], package: str) -> argparse.Namespace:
-    """Read the command line."""
-    options = parser.parse_args(argv)
-    module = import_module(f"{package}.{options.action}")
-    if hasattr(module, "check"):
-        module.check(parser, options)
-    return options
-
-
-def run(context: Context, package: str) -> int:
-    """Do the action."""
-    code: int = import_module(f"{package}.{context.options.action}").run(context)
-    return code

@@ -5,23 +5,30 @@ Owns the spelling and the syntax of values; whether they make sense is the maste
 
 from __future__ import annotations
 
-import argparse
 import re
 
+from client.cli.arguments.wrong import wrong
 from client.states import STATES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
     from typing import Any
 
 _LONGEST_S = 1e10
+_MOST_GPUS = 4096
+_MOST_NODES = 1024
 _BASE = 60
 _DAY_ONLY = len("2026-12-31")
+_ALL = 100
+_SIZES = {"m": 1, "g": 1024, "t": 1024 * 1024}
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 # Patterns, and not compiled here: most commands that load this read no time.
 _SPANS = r"(\d+(?:\.\d+)?)([smhd])"
 _SLURM = r"(?:(\d+)-(\d+)(?::(\d\d?))?(?::(\d\d?))?|(\d+):(\d\d?):(\d\d?))"
+_BEGIN_HELP = "22:00 (the next one), now+2h, 2026-11-23T06:00 (of here) or 2026-11-23T06:00+08:00"
+_SIGNAL_NUMBERS = {"1": "HUP", "2": "INT", "3": "QUIT", "10": "USR1", "12": "USR2", "15": "TERM"}
 _TIME_HELP = "90 (seconds), 45m, 2h, 1h30m, 1-12:00 (a day and 12 hours) or 2:30:00"
 
 
@@ -30,7 +37,7 @@ def seconds(text: str) -> float:
     value = _seconds(text.strip().lower())
     if value is None or not 0 < value < _LONGEST_S:
         hint = " (hours or minutes? write 1h30m or 0:01:30)" if re.fullmatch(r"\d+:\d+", text) else ""
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time{hint}: {_TIME_HELP}")
+        raise wrong(f"{text!r} is not a time{hint}: {_TIME_HELP}")
     return value
 
 
@@ -53,7 +60,7 @@ def states(text: str) -> list[str]:
     found = [word.strip().lower() for word in text.split(",")]
     for word in found:
         if word not in STATES:
-            raise argparse.ArgumentTypeError(f"there is no state {word!r}; there are {', '.join(STATES)}")
+            raise wrong(f"there is no state {word!r}; there are {', '.join(STATES)}")
     return found
 
 
@@ -70,7 +77,7 @@ def moment(text: str) -> float:
     try:
         return datetime.fromisoformat(text.strip()).timestamp()
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
+        raise wrong(
             f"{text!r} is neither a span of time (30m, 2h, 3d) nor a moment (2026-11-22, 2026-11-22T14:30)"
         ) from None
 
@@ -93,9 +100,58 @@ def until(text: str) -> float | None:
         at += timedelta(days=1) if len(said) == _DAY_ONLY else timedelta(0)
         return at.timestamp()
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a span of time (90d, 12h), nor a day (2026-12-31), nor `never`"
-        ) from None
+        raise wrong(f"{text!r} is neither a span of time (90d, 12h), nor a day (2026-12-31), nor `never`") from None
+
+
+def begin(text: str) -> float:
+    """When to begin, as seconds since the epoch: so much from now (now+2h), a time of day here (the next one), or a day
+    and time (ISO 8601; of here, where it names no zone). Raises ArgumentTypeError."""
+    import time
+    from datetime import datetime, timedelta
+
+    said = text.strip()
+    span = _seconds(said[4:].lower()) if said[:4].lower() == "now+" else 0.0 if said.lower() == "now" else None
+    if span is not None:
+        return time.time() + span
+    try:
+        if re.fullmatch(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?", said):
+            hours, minutes, rest = (int(part) for part in f"{said}:0".split(":")[:3])
+            now = datetime.now()  # noqa: DTZ005  (the times of day of here)
+            at = now.replace(hour=hours, minute=minutes, second=rest, microsecond=0)
+            return (at if at > now else at + timedelta(days=1)).timestamp()
+        return datetime.fromisoformat(said).timestamp()
+    except (ValueError, OverflowError):
+        raise wrong(f"{text!r} is not a time: {_BEGIN_HELP}") from None
+
+
+def choice(*allowed: str) -> Callable[[str], str]:
+    """What reads one of these words, and raises ArgumentTypeError for another."""
+
+    def read(text: str) -> str:
+        word = text.strip().lower()
+        if word in allowed:
+            return word
+        raise wrong(f"{text!r} is not one of {', '.join(allowed)}")
+
+    return read
+
+
+def choices(*allowed: str) -> Callable[[str], list[str]]:
+    """What reads some of these words, with commas, and raises ArgumentTypeError for another."""
+    one = choice(*allowed)
+    return lambda text: list(dict.fromkeys(one(word) for word in text.split(",")))
+
+
+def early_signal(text: str) -> dict[str, Any]:
+    """`USR1@120`, `B:USR1@2m` as a signal before the time limit; without a time a minute before, as Slurm has it.
+    Raises ArgumentTypeError."""
+    only, colon, rest = text.strip().rpartition(":")
+    name, at, early = rest.partition("@")
+    name = name.upper().removeprefix("SIG")
+    name = _SIGNAL_NUMBERS.get(name, name)
+    if (colon and only.upper() != "B") or not name.isalnum():
+        raise wrong(f"{text!r} is not NAME@TIME, as in USR1@120 (B:USR1@120: only the command)")
+    return {"name": name, "before_s": seconds(early) if at else 60.0, "main_only": bool(colon)}
 
 
 def words(text: str) -> list[str]:
@@ -104,14 +160,17 @@ def words(text: str) -> list[str]:
 
 
 def after(text: str) -> list[dict[str, Any]]:
-    """`7`, `7:any`, `7:ok,9:fail` as predecessors; without a word it means ok. Raises ArgumentTypeError."""
+    """`7`, `7:any`, `7:ok,9:fail` as predecessors; without a word it means ok. `12/` is all of an array.
+    Raises ArgumentTypeError."""
     found = []
     for part in text.split(","):
         number, _, word = part.strip().partition(":")
         on = word or "ok"
+        whole = number.endswith("/")
+        number = number.removesuffix("/")
         if not (number.isascii() and number.isdigit()) or on not in ("any", "ok", "fail"):
-            raise argparse.ArgumentTypeError(f"{part!r} is not ID, ID:any, ID:ok or ID:fail")
-        found.append({"id": int(number), "on": on})
+            raise wrong(f"{part!r} is not ID, ID:any, ID:ok or ID:fail (12/: an array)")
+        found.append({"id": int(number), "on": on, **({"array": True} if whole else {})})
     return found
 
 
@@ -119,19 +178,87 @@ def whole(text: str) -> int:
     """A number of 0 or more. Raises ArgumentTypeError."""
     if text.isascii() and text.isdigit():
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    raise wrong(f"{text!r} is not a whole number of 0 or more")
 
 
 def number(text: str) -> int:
     """A whole number, negative ones too. Raises ArgumentTypeError."""
     if re.fullmatch(r"[+-]?[0-9]+", text):
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    raise wrong(f"{text!r} is not a whole number")
+
+
+def gpu_count(text: str) -> int | tuple[int, int]:
+    """`2`, or `1-4`: as many as there are at the start, of these. Raises ArgumentTypeError."""
+    least, dash, most = text.partition("-")
+    if not dash:
+        return whole(text)
+    if not 0 < whole(least) <= whole(most):
+        raise wrong(f"{text!r} is no range: the smaller number stands first, and is 1 or more")
+    return whole(least), whole(most)
+
+
+def mib(text: str) -> int:
+    """An amount of memory in MiB: 8000, 8000m, 8g, 1.5t. Raises ArgumentTypeError."""
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([mgt]?)(?:i?b)?", text.strip().lower())
+    amount = round(float(match[1]) * _SIZES[match[2] or "m"]) if match else 0
+    if amount <= 0:
+        raise wrong(f"{text!r} is no amount of memory: 8000 (MiB), 8000m, 8g, 1.5t")
+    return amount
+
+
+def percent(text: str) -> float:
+    """0 to 100, with or without a `%`. Raises ArgumentTypeError."""
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?\s*%?", text.strip()) and float(text.strip(" %")) <= _ALL:
+        return float(text.strip(" %"))
+    raise wrong(f"{text!r} is no share from 0 to 100 percent")
+
+
+def licences(text: str) -> dict[str, int]:
+    """`matlab`, `matlab:2,ansys`: how many of which. Raises ArgumentTypeError."""
+    found = {}
+    for part in words(text):
+        name, colon, count = part.partition(":")
+        if not name or "=" in name or (colon and not whole(count)):
+            raise wrong(f"{part!r} is not NAME or NAME:N, like matlab:2")
+        found[name] = whole(count) if colon else 1
+    return found
 
 
 def gpu_ids(text: str) -> list[int]:
-    """`0,1` as GPU indices. Raises ArgumentTypeError."""
-    return [whole(part.strip()) for part in text.split(",")]
+    """`0,1`, `0-3` as GPU indices. Raises ArgumentTypeError."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, dash, last = part.strip().partition("-")
+        low, high = whole(first), whole(last if dash else first)
+        if not low <= high < _MOST_GPUS:
+            raise wrong(f"{part!r} is no range of GPUs: the smaller number stands first")
+        found += range(low, high + 1)
+    return found
+
+
+def nodes(text: str) -> list[str]:
+    """`gpu1,gpu2`, `gpu[01-20]` as names of nodes. Raises ArgumentTypeError."""
+    from wire.ranges import names_of
+
+    try:
+        return names_of(text, _MOST_NODES)
+    except ValueError as error:
+        raise wrong(f"{text!r}: {error}") from None
+
+
+def gpus_on(text: str) -> dict[str, list[int]]:
+    """`gpu1=0,1`, or `gpu1=0,1;gpu2=2,3`, as the GPUs of each node. Raises ArgumentTypeError."""
+    found: dict[str, list[int]] = {}
+    for part in text.split(";"):
+        which, equals, ids = part.rpartition("=")
+        if not equals or not which.strip():
+            raise wrong(f"{part!r} is not NODE=GPU,GPU, as in gpu1=0,1")
+        for name in nodes(which):
+            if name in found:
+                raise wrong(f"node {name} is named twice; give all its GPUs at once")
+            found[name] = gpu_ids(ids)
+    return found
 
 
 def variable(text: str) -> tuple[str, str]:
@@ -139,7 +266,7 @@ def variable(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if equals and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         return name, value
-    raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE")
+    raise wrong(f"{text!r} is not NAME=VALUE")
 
 
 def yes(text: str) -> bool:
@@ -149,7 +276,7 @@ def yes(text: str) -> bool:
         return True
     if word in ("no", "false", "0", "off"):
         return False
-    raise argparse.ArgumentTypeError(f"{text!r} is neither yes nor no")
+    raise wrong(f"{text!r} is neither yes nor no")
 
 
 # option -> (field on the wire, how to read it, what stands for a value, help)
@@ -159,25 +286,102 @@ VALUES: dict[str, tuple[str, Callable[[str], Any], str, str]] = {
     "env": ("env", str, "ENV", "conda environment (its name) or the path of a venv"),
     "setup": ("setup", str, "CMD", "a bash line to run first, in the task's own shell"),
     "cwd": ("cwd", str, "DIR", "folder to run in (default: this one where the master sees it too, else its root)"),
-    "gpus": ("gpus", whole, "N", "how many GPUs (default: 0)"),
+    "gpus": ("gpus", gpu_count, "N", "how many GPUs (default: 0); 1-4: as many of these as are free when it starts"),
     "gpu-ids": ("gpu_ids", gpu_ids, "0,1", "exactly these GPUs of the node"),
+    "gpu-mem": ("gpu_memory_mib", mib, "MIB", "memory on each GPU: 8000, 8g. With --share it gets that much of it"),
+    "gpu-model": ("gpu_models", words, "NAME[,NAME]", "only GPUs of these models: A100, 3090,4090"),
+    "min-free-util": ("min_free_util", percent, "PCT", "only GPUs with so much of their time unused, in percent"),
     "cpus": ("cpus", whole, "N", "how many CPUs to count it for (without GPUs and this: one slot)"),
-    "node": ("node", str, "NAME", "only on this node"),
+    "mem": ("memory_mib", mib, "MIB", "memory of the node to count it for: 8000, 32g"),
+    "licence": (
+        "licences",
+        licences,
+        "NAME[:N]",
+        "licences that it uses while it runs, as the lab's conf.json names them",
+    ),
+    "nodes": ("nodes", whole, "N", "on so many nodes at once, with all this on each (default: 1)"),
+    "node": ("node", nodes, "NAME[,NAME]", "only on this node; of several on one, with --nodes N on so many"),
+    "gpus-on": (
+        "gpus_on",
+        gpus_on,
+        "NODE=0,1",
+        "on all these nodes at once, with exactly these GPUs (may be repeated)",
+    ),
+    "exclude": ("exclude", nodes, "NAME[,NAME]", "on none of these nodes; gpu[01-20] are twenty"),
+    "in": ("within", str, "NAME", "on GPUs of this allocation (see `muster alloc`)"),
     "after": ("after", after, "ID[:any|ok|fail],…", "start after these tasks ended (ok: well; this is the default)"),
     "priority": ("priority", number, "N", "higher starts first (default: 0)"),
     "time-limit": ("time_limit_s", seconds, "TIME", f"end it after this long: {_TIME_HELP}"),
+    "on-timeout": (
+        "on_timeout",
+        choice("fail", "requeue"),
+        "WORD",
+        "past its time limit: fail (the default), or requeue: behind all others, and on from there",
+    ),
+    "begin": ("begin_at", begin, "TIME", f"not before: {_BEGIN_HELP}"),
+    "max-retries": ("max_retries", whole, "N", "try it again up to so many times, if it ends badly (default: 0)"),
+    "retry-on": (
+        "retry_on",
+        choices("fail", "oom", "lost"),
+        "WORD[,…]",
+        "of which ends: fail, oom, lost (default: fail,oom,lost)",
+    ),
+    "signal": (
+        "signal",
+        early_signal,
+        "NAME@TIME",
+        "send this signal so long before the time limit, USR1@120, to each process that heeds it (B:…: to the command)",
+    ),
+    "checkpoint": ("checkpoint", str, "GLOB", "of --elastic: the files that it can go on from, quoted: 'out/*.pt'"),
     "log": ("log", str, "PATH", "where its output goes (default: the master's log folder)"),
 }
+
+
+REPEATED = {"after": "extend", "gpus-on": "append"}
+
+
+def sweep(text: str) -> tuple[str, list[str]]:
+    r"""`lr=0.1,0.01` as a name and its values; `\,` is a comma in one. Raises ArgumentTypeError."""
+    name, equals, rest = text.partition("=")
+    if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise wrong(f"{text!r} is not NAME=VALUE,VALUE (the name of letters a-z, digits and _; a value is any text)")
+    return name, [value.replace("\\,", ",") for value in re.split(r"(?<!\\),", rest)]
+
+
+def place(named: list[str]) -> dict[str, Any]:
+    """What `--node` says, as the fields of the wire."""
+    return {"node": named[0]} if len(named) == 1 else {"node_list": named}
+
+
+def counts(gpus: int | tuple[int, int] | None) -> dict[str, int | None]:
+    """What `--gpus` says, as the fields of the wire."""
+    return {"gpus": gpus[0], "gpus_max": gpus[1]} if isinstance(gpus, tuple) else {"gpus": gpus}
+
+
+def together(said: list[dict[str, list[int]]]) -> dict[str, list[int]]:
+    """What several `--gpus-on` say. Raises BadRequestError for a node that two of them name."""
+    found: dict[str, list[int]] = {}
+    for one in said:
+        for name in found.keys() & one.keys():
+            from wire.errors import BadRequestError
+
+            raise BadRequestError(f"--gpus-on: node {name} is named twice; give all its GPUs at once")
+        found |= one
+    return found
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Add the options of `submit` that describe the task."""
     group = parser.add_argument_group("what the task needs")
     for option, (field, read, metavar, text) in VALUES.items():
-        action = "extend" if option == "after" else "store"
+        action = REPEATED.get(option, "store")
         group.add_argument(f"--{option}", dest=field, type=read, metavar=metavar, help=text, action=action)
     group.add_argument("--var", dest="variables", type=variable, action="append", metavar="NAME=VALUE",
                        help="set a variable for the task (may be repeated)")  # fmt: skip
+    group.add_argument("--share", action="store_true",
+                       help="share GPUs by memory: as much as --gpu-mem says, else as such tasks used")  # fmt: skip
+    group.add_argument("--elastic", action="store_true",
+                       help="of --gpus 1-4: more or fewer while it runs, each time from --checkpoint on")  # fmt: skip
     group.add_argument("--urgent", action="store_true", help="before everything that is not urgent")
     group.add_argument("--hold", action="store_true", help="queue it, but start it only after `muster release ID`")
 
@@ -185,7 +389,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 def spec(options: argparse.Namespace) -> dict[str, Any]:
     """What was asked for, as the fields of `task.submit`; what was not said is left to the master."""
     found = {field: getattr(options, field) for field, *_ in VALUES.values()}
+    found |= counts(found["gpus"])
+    found |= {"node": None, **place(found["node"])} if found["node"] else {}
+    found["gpus_on"] = together(found["gpus_on"]) if found["gpus_on"] else None
     found["variables"] = dict(options.variables) if options.variables else None
+    found["share"] = options.share or None
+    found["elastic"] = options.elastic or None
     found["urgent"] = options.urgent or None
     found["hold"] = options.hold or None
     return {field: value for field, value in found.items() if value is not None}

@@ -1,49 +1,86 @@
-"""Task ids as people type them: `7`, `7 9`, `3-12`, `3,5-7`."""
+"""Task ids as people type them: `7`, `7 9`, `3-12`, `3,5-7`; `12/` is all of the array whose first task is 12."""
 
 from __future__ import annotations
 
-import argparse
+from client.cli.arguments.wrong import wrong
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+
     from client.cli.context import Context
 
 MAX_RANGE = 200_000
+QUEUED = ("waiting", "held")
+"""The states in which what people ask of waiting tasks means something."""
+
+
+class Whole(int):
+    """All of an array, by the id of its first task."""
 
 
 def one(text: str) -> int:
     """A single id. Raises ArgumentTypeError."""
     if text.isascii() and text.isdigit() and 0 < int(text) < 1 << 63:
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a task id (a number, see `muster queue`)")
+    raise wrong(f"{text!r} is not a task id (a number, see `muster queue`)")
+
+
+def one_or_whole(text: str) -> int:
+    """A single id, or an array. Raises ArgumentTypeError."""
+    return Whole(one(text[:-1])) if text.endswith("/") else one(text)
 
 
 def several(text: str) -> list[int]:
-    """An id, a range A-B, or several with commas. Raises ArgumentTypeError."""
+    """An id, a range A-B, an array A/, or several with commas. Raises ArgumentTypeError."""
     found: list[int] = []
     for part in text.split(","):
+        if part.endswith("/"):
+            found.append(one_or_whole(part))
+            continue
         low, dash, high = part.partition("-")
         first = one(low)
         last = one(high) if dash else first
         if last < first or last - first >= MAX_RANGE:
-            raise argparse.ArgumentTypeError(f"{part!r} is not a range: A-B with A up to B, at most {MAX_RANGE:,} ids")
+            raise wrong(f"{part!r} is not a range: A-B with A up to B, at most {MAX_RANGE:,} ids")
         found.extend(range(first, last + 1))
     return found
 
 
 def add(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
     """Add the positional argument `ids`; read it with `flat`."""
-    parser.add_argument("ids", nargs=nargs, type=several, metavar="ID", help="task ids: 7, 3-12, 3,5-7")
+    parser.add_argument(
+        "ids",
+        nargs=nargs,
+        type=several,
+        metavar="ID",
+        help="task ids: 7, 3-12, 3,5-7; 12/: the array of which 12 is the first",
+    )
 
 
-def flat(options: argparse.Namespace) -> list[int]:
-    """All ids, in order, each once."""
-    return list(dict.fromkeys(task_id for group in options.ids for task_id in group))
+def flat(context: Context, states: Iterable[str] | None = None) -> list[int]:
+    """All ids, in order, each once. `states`: of an array only those of its tasks that are in one of these."""
+    found: list[int] = []
+    for said in (said for group in context.options.ids for said in group):
+        found += of_array(context, said, states) if isinstance(said, Whole) else [said]
+    return list(dict.fromkeys(found))
 
 
-def of_state(context: Context, states: list[str] | None) -> list[int]:
+def of_array(context: Context, array: int, states: Iterable[str] | None = None) -> list[int]:
+    """The ids of an array's tasks that are in one of the states; None: of all that the master has at hand."""
+    which = {} if states is None else {"states": sorted(states)}
+    found = sorted(task["id"] for task in context.client.tasks(array=int(array), history=False, **which))
+    if not found:
+        context.note(f"no task of array {array} is like that")
+    return found
+
+
+def of_state(context: Context, states: list[str] | None, *, with_allocations: bool = True) -> list[int]:
     """The ids of the caller's tasks (with --all of everybody's) that are in one of the states; None: not ended. What
-    ended so long ago that only the history has it is not meant: it would be years of failures."""
+    ended so long ago that only the history has it is not meant: it would be years of failures.
+    `with_allocations`: those, too, which end only when somebody wants that."""
     which = {"states": states} if states else {"active": True}
     whose = {} if getattr(context.options, "all", False) else {"mine": True}
-    return sorted(task["id"] for task in context.client.tasks(history=False, **which, **whose))
+    found = context.client.tasks(history=False, **which, **whose)
+    return sorted(task["id"] for task in found if with_allocations or not task.get("is_allocation"))

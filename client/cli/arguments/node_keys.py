@@ -4,9 +4,8 @@ table. Owns their spelling and syntax; whether they make sense is the master's d
 
 from __future__ import annotations
 
-import argparse
-
 from client.cli.arguments import fields
+from client.cli.arguments.wrong import wrong
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ def words(text: str) -> list[str]:
     """`A100,A100` as a list. Raises ArgumentTypeError."""
     found = [part.strip() for part in text.split(",")]
     if not all(found):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list: NAME or NAME,NAME,…")
+        raise wrong(f"{text!r} is not a list: NAME or NAME,NAME,…")
     return found
 
 
@@ -31,7 +30,7 @@ def label(text: str) -> tuple[str, str]:
     """KEY=VALUE. Raises ArgumentTypeError."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+        raise wrong(f"{text!r} is not KEY=VALUE")
     return key, value
 
 
@@ -62,15 +61,15 @@ def change(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+        raise wrong(f"{text!r} is not KEY=VALUE")
     if key.startswith("label.") and key != "label.":
         return key, value or None
     plain = key.replace("-", "_")
     plain = _OPTION_OF.get(plain, plain)
     if plain == "name":
-        raise argparse.ArgumentTypeError("a node keeps its name, tasks go by it: add another node and remove this one")
+        raise wrong("a node keeps its name, tasks go by it: add another node and remove this one")
     if plain not in KEYS:
-        raise argparse.ArgumentTypeError(f"there is no key {key!r}; there are {', '.join(KEYS)}, label.NAME")
+        raise wrong(f"there is no key {key!r}; there are {', '.join(KEYS)}, label.NAME")
     return plain, KEYS[plain](value) if value else None
 
 

@@ -6,8 +6,9 @@ Owns how a value is read. Whether there is such a parameter, and whether it may 
 
 from __future__ import annotations
 
-import argparse
 import json
+
+from client.cli.arguments.wrong import wrong
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ def pair(text: str) -> tuple[str, str]:
     """KEY=VALUE. Raises ArgumentTypeError."""
     key, equals, value = text.partition("=")
     if not equals or not key:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+        raise wrong(f"{text!r} is not KEY=VALUE")
     return key, value
 
 

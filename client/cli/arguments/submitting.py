@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 
@@ -10,11 +9,26 @@ from client.cli.arguments import fields
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from typing import Any
 
     from client.cli.context import Context
+    from client.shapes import Note
 
+_LOOKED_AT = 200
+"""So many lines of a batch are shown to whoever looks what is missing."""
 _NOT_IN_SCRIPTS = ("conf", "master", "token", "proxy", "ca_fingerprint", "script", "batch", "request_id", "as")
+FOR_TASKS = ("submit",)
+"""What a task's token may be for: as the value of `--token`, which else says who one is."""
+
+
+TOKEN = {
+    "action": "append",
+    "metavar": "submit|TOKEN",
+    "help": "submit: the task gets a token of yours, to submit others with; else who you are (better: MUSTER_TOKEN, or "
+    "`muster login`)",
+}
+"""The option, in the place of what every command has."""
 
 
 def arguments(parser: argparse.ArgumentParser, *, batch: bool) -> None:
@@ -22,6 +36,7 @@ def arguments(parser: argparse.ArgumentParser, *, batch: bool) -> None:
     parser.usage = f"{parser.prog} [options] -- CMD …\n       {parser.prog} [options] --script FILE"
     if batch:
         parser.usage += f"\n       {parser.prog} [options] --batch FILE"
+        add_arrays(parser)
         parser.add_argument(
             "--batch", metavar="FILE", help="one bash line a task (`-`: stdin), `#` comments; all or none"
         )
@@ -34,7 +49,50 @@ def arguments(parser: argparse.ArgumentParser, *, batch: bool) -> None:
     parser.add_argument(
         "--as", dest="as_user", metavar="NAME", help="in whose name (root on the master's machine only)"
     )
+    parser.add_argument(
+        "--strict", action="store_true", help="refuse what would fail at its start, in place of a note about it"
+    )
+    parser.add_argument(
+        "--snapshot", action="store_true", help="run in a copy of this folder's code as it is now, not as it is then"
+    )
     fields.add(parser)
+    parser.set_defaults(token=None, task_token=None)
+
+
+def add_arrays(parser: argparse.ArgumentParser) -> None:
+    """The options by which one command becomes many tasks."""
+    group = parser.add_argument_group("many tasks at once")
+    group.add_argument(
+        "--array",
+        metavar="0-9[%2]",
+        help="a task for each index: 0-9, 0-9:2, 1,5,7 (%%2: at most 2 run at once); {index} in the command is its own",
+    )
+    group.add_argument(
+        "--sweep",
+        type=fields.sweep,
+        action="append",
+        metavar="NAME=A,B",
+        help="a task for each value, put for {NAME} into the command; of several names for all combinations",
+    )
+    group.add_argument("--cap", type=fields.whole, metavar="N", help="at most so many of them run at once")
+    group.add_argument(
+        "--max-fails", type=fields.whole, metavar="N", help="after so many failures those that still wait are held"
+    )
+
+
+def array_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> dict[str, Any]:
+    """What of an array or a sweep was asked for, as the fields of the wire; nothing for a single task."""
+    names = [name for name, _ in options.sweep or ()]
+    if len(set(names)) != len(names):
+        parser.error("--sweep: a name stands there twice; give all its values at once")
+    said = {"array": options.array, "sweep": dict(options.sweep or ()) or None}
+    said |= {"cap": options.cap, "max_fails": options.max_fails}
+    found = {name: value for name, value in said.items() if value is not None}
+    if "array" in found and "sweep" in found:
+        parser.error("--array and --sweep: give one of them; --sweep numbers its tasks itself (MUSTER_ARRAY_INDEX)")
+    if found and "array" not in found and "sweep" not in found:
+        parser.error("--cap and --max-fails are for --array or --sweep: give one of these, too")
+    return found
 
 
 def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
@@ -46,12 +104,13 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
     options, stray = parser.parse_known_args(argv)
     if stray:
         _refuse_stray(parser, stray, argv)
+    _tell_tokens_apart(options)
     sources = [options.script is not None, getattr(options, "batch", None) is not None, bool(words)]
     if sum(sources) != 1:
         parser.error(
             "give one of: a command after `--`, --script FILE" + (", --batch FILE" if hasattr(options, "batch") else "")
         )
-    options.command = words
+    options.command, options.unheeded = words, ""
     if options.script is None:
         return options
     text = read_text(options.script)
@@ -59,38 +118,80 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
     directives = _directives(parser, text)
     if directives:
         options = parser.parse_args([*directives, *argv])
+        _tell_tokens_apart(options)
+    options.unheeded = "" if directives else _of_others(text)
     options.command = text
     options.name = options.name or os.path.basename(options.script)
     return options
 
 
+def _tell_tokens_apart(options: argparse.Namespace) -> None:
+    """`--token`: for the task where it is one of those words, and else one's own; the last of each counts."""
+    said = options.token or []
+    options.token = next((one for one in reversed(said) if one not in FOR_TASKS), None)
+    options.task_token = next((one for one in reversed(said) if one in FOR_TASKS), None)
+
+
 def complete_spec(context: Context) -> dict[str, Any]:
     """The fields of `task.submit` without the command: what was asked for, and where to run."""
+    if context.options.unheeded:
+        context.note(
+            f"note: the {context.options.unheeded} lines of the script are not heeded; `#MUSTER --gpus 2` is how it is "
+            "said here"
+        )
     spec = fields.spec(context.options)
+    if context.options.task_token is not None:
+        spec["token"] = context.options.task_token
     cwd = _folder(context, spec.pop("cwd", None))
     if cwd:
         spec["cwd"] = cwd
+    if context.options.snapshot:
+        spec |= _snapshot(context, cwd)
     if context.options.request_id:
         spec["request_id"] = context.options.request_id
     if context.options.as_user:
         spec["as"] = context.options.as_user
-    _tell_missing(context, spec)
+    if context.options.strict:
+        spec["strict"] = True
     return spec
 
 
-def _tell_missing(context: Context, spec: dict[str, Any]) -> None:
-    """What was named and is not there is said before the task has waited for an hour; it may still be made."""
-    if not (context.options.cwd or spec.get("env")):
-        return
-    from wire.errors import BadRequestError, UnknownMethodError
+def _snapshot(context: Context, cwd: str | None) -> dict[str, Any]:
+    from client.snapshot import snapshot
+    from client.text.snapshots import snapshot_line
+
+    if cwd is None:
+        from wire.errors import BadRequestError
+
+        raise BadRequestError(
+            f"--snapshot: the master does not see {os.getcwd()}, so no task could run there: submit from a folder that "
+            "it sees (`visible_folders` in its conf.json), or leave --snapshot out"
+        )
+    taken = snapshot(cwd)
+    context.note(f"snapshot: {snapshot_line(taken['snapshot'])}, in {taken['cwd']}")
+    return {**taken}
+
+
+def tell_faults(context: Context, spec: dict[str, Any], commands: list[list[str] | str]) -> list[Note]:
+    """What would keep the task from starting well is said before it has waited for an hour; it may still be made, so
+    this decides nothing, not even where it cannot be asked. With --strict the submit itself is refused for it."""
+    if "strict" in spec:
+        return []
     from wire.harmless import harmless
 
+    context.client.session.connect()
+    said = {"commands": commands[:_LOOKED_AT]} if len(commands) > 1 else {"command": commands[0]}
     try:
-        missing = context.client.missing_places(spec.get("cwd", ""), spec.get("env", ""))
-    except (BadRequestError, UnknownMethodError):
-        return  # a master from before this question, or a value that the submit itself is refused for
-    for line in missing:
-        context.note(f"note: {harmless(line)}")
+        notes = context.client.preflight(**said, **spec)
+    except Exception as error:
+        from wire.errors import MusterError
+
+        if not isinstance(error, MusterError):
+            raise
+        return []  # a master from before this question, or a value that the submit itself is refused for
+    for one in notes:
+        context.note(f"note: {harmless(one['text'])}")
+    return notes
 
 
 def read_text(path: str) -> str:
@@ -144,6 +245,18 @@ def _refuse_other_languages(parser: argparse.ArgumentParser, text: str) -> None:
         parser.error(f"the script is for {shebang}, not for bash; submit it as: {parser.prog} -- {shebang} FILE")
 
 
+def _of_others(text: str) -> str:
+    """How lines at the script's head begin that are options for another queue; "" where there are none."""
+    for raw in text.splitlines():
+        line = raw.strip()
+        if line and not line.startswith("#"):
+            break
+        for mark in ("#SBATCH", "#PBS", "#BSUB"):
+            if line.startswith(mark):
+                return mark
+    return ""
+
+
 def _directives(parser: argparse.ArgumentParser, text: str) -> list[str]:
     import shlex
 
@@ -158,8 +271,10 @@ def _directives(parser: argparse.ArgumentParser, text: str) -> list[str]:
             words = shlex.split(line.removeprefix("#MUSTER"), comments=True)
         except ValueError as error:
             parser.error(f"line {number} of the script: {error}")
-        for word in words:
-            name = word.partition("=")[0]
+        for place, word in enumerate(words):
+            name, _, value = word.partition("=")
+            if name == "--token" and (value or "".join(words[place + 1 : place + 2])) in FOR_TASKS:
+                continue
             if name == "--" or name.removeprefix("--").replace("-", "_") in _NOT_IN_SCRIPTS:
                 parser.error(f"line {number} of the script: {name} has no place in a #MUSTER line")
         found += words

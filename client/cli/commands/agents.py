@@ -6,12 +6,12 @@ A stopped agent stays away, also after a restart of the master: nothing starts t
 
 from __future__ import annotations
 
-import argparse
-
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from client.cli.arguments import fields
+from client.cli.arguments.wrong import wrong
 from client.cli.terminal import terminal_width
 from client.text.audit import audit_table
 from client.text.quantities import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:
@@ -56,4 +58,4 @@ def run(context: Context) -> int:
 def _limit(text: str) -> int:
     if text.isascii() and text.isdigit() and 1 <= int(text) <= MOST:
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines from 1 to {MOST}")
+    raise wrong(f"{text!r} is not a number of lines from 1 to {MOST}")

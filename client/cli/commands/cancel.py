@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from client.cli import each
@@ -13,13 +12,20 @@ from wire.ranges import ids_in_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
+    from client.shapes import Cancelled
 
 EXAMPLES = """examples:
   muster cancel 7
   muster cancel 3-12 15
+  muster cancel 12/                    (what waits or runs of the array of which 12 is the first)
   muster cancel --mine
   muster cancel --state waiting,held       (of yours; with --all everybody's)"""
+
+
+_NONE: Cancelled = {"cancelled": [], "signalled": [], "refused": {}, "codes": {}, "messages": {}}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,8 +55,11 @@ def run(context: Context) -> int:
     options = context.options
     if options.all and not _agreed(context):
         return 1
-    if options.ids:
-        done = context.client.cancel(ids.flat(options))
+    wanted = ids.flat(context, set(STATES) - ENDED) if options.ids else []
+    if options.ids and not wanted:
+        done = _NONE
+    elif options.ids:
+        done = context.client.cancel(wanted)
     else:
         # The master looks which are in the state: one that has started meanwhile is not ended as a waiting one.
         done = context.client.cancel(everything=options.all, mine=not options.all, states=options.state)

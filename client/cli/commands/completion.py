@@ -34,7 +34,8 @@ def run(context: Context) -> int:
 def _whole_parser() -> argparse.ArgumentParser:
     import shtab
 
-    from client.cli.commands import COMMANDS, build_parser
+    from client.cli.commands import COMMANDS
+    from client.cli.parser import build_parser
     from client.verbs import Verbs
 
     whole = argparse.ArgumentParser(prog="muster")
@@ -48,5 +49,7 @@ def _whole_parser() -> argparse.ArgumentParser:
                 action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
             elif action.dest == "verb":
                 action.choices = Verbs().names
+            elif (name, action.dest) == ("set", "name"):
+                action.choices = Verbs().examples("setting.set", "name")
         commands.add_parser(name, help=text, parents=[one], add_help=False, usage=argparse.SUPPRESS)
     return whole

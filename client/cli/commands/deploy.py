@@ -4,11 +4,12 @@ lines, smb.conf, a compose file for InfluxDB and Grafana, and a README of the st
 
 from __future__ import annotations
 
-import argparse
 import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:

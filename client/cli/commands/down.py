@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
+import os
 import time
 
 from client.session import Session
@@ -10,6 +10,8 @@ from client.states import ALIVE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:
@@ -30,7 +32,10 @@ def run(context: Context) -> int:
     try:
         info = client.info()
     except UnreachableError as error:
-        _end_writer_left_behind(context)
+        pid = _end_one_that_listens_elsewhere(context)
+        _end_what_was_left_behind(context)
+        if pid is not None:
+            return _say_stopped(context, None)
         if not client.address.same_machine or not _nobody_listens(client.address.host, client.address.data):
             raise
         raise UnreachableError(
@@ -46,22 +51,42 @@ def run(context: Context) -> int:
     if not _gone(client.address.host, client.address.data):
         raise UnreachableError(f"the master at {client.address} was asked to stop and still listens; see its log")
     if client.address.same_machine and info.get("task_info"):
-        from client.cli import writer_process
+        from client.cli import beside
 
-        writer_process.stop(info["task_info"])
+        for program in beside.ALL:
+            program.stop(info["task_info"])
+    return _say_stopped(context, alive)
+
+
+def _say_stopped(context: Context, alive: int | None) -> int:
+    """`alive`: how many tasks run on; None: it was not there to be asked."""
     if context.json:
         context.print_json({"stopped": True, "running": alive})
     context.say("stopped" + (f"; {alive} {'tasks run' if alive != 1 else 'task runs'} on" if alive else ""))
     return 0
 
 
-def _end_writer_left_behind(context: Context) -> None:
-    """The master died otherwise: what `up` started beside it has no use any more."""
-    from client.cli import writer_process
+def _end_one_that_listens_elsewhere(context: Context) -> int | None:
+    """conf.json may have been given another address or port since the master began: it listens where it said then."""
+    from client.cli import beside
 
-    conf = writer_process.conf_of(context.options)
-    if conf is not None and writer_process.stop(writer_process.task_info(conf)):
-        context.note("the writer of metrics was left behind and is stopped")
+    conf = beside.conf_of(context.options)
+    if conf is None:
+        return None
+    pid = beside.end_holder(os.path.join(beside.task_info(conf), "lock"), "the master")
+    if pid is not None:
+        context.note(f"the master (pid {pid}) listened elsewhere than {conf} says by now")
+    return pid
+
+
+def _end_what_was_left_behind(context: Context) -> None:
+    """The master died otherwise: what `up` started beside it has no use any more."""
+    from client.cli import beside
+
+    conf = beside.conf_of(context.options)
+    for program in beside.ALL if conf is not None else ():
+        if program.stop(beside.task_info(conf or "")):
+            context.note(f"{program.name} was left behind and is stopped")
 
 
 def _nobody_listens(host: str, port: int) -> bool:

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-import argparse
-
+from client.cli import each
 from client.cli.arguments import fields, ids
+from client.cli.arguments.wrong import wrong
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from typing import Any
 
     from client.cli.context import Context
+    from client.shapes import Task
 
 EXAMPLES = f"""keys: {", ".join(fields.VALUES)},
-      command (a bash line), urgent (yes or no), var.NAME (all variables are set anew),
-      owner (whose it is: for admins)
+      command (a bash line), urgent (yes or no), share (yes or no),
+      var.NAME (all variables are set anew; var= takes them back),
+      token (submit: it gets a token of yours to submit others with, or empty),
+      owner (whose it is: for admins); of an array also cap (so many run at once), max-fails
 
 examples:
   muster edit 7 gpus=2 priority=5
   muster edit 7 node= after=        (on any node, after nothing)
+  muster edit 12/ cap=4             (of the array of which 12 is the first at most 4 run at once)
   muster edit 7 command='python3 train.py --lr 0.01' urgent=yes"""
 _EMPTY: dict[str, object] = {
     "after": [], "name": "", "project": "", "env": "", "setup": "", "cwd": "", "log": "", "gpus": 0, "priority": 0,
-}  # fmt: skip
+    "nodes": 1, "gpus-on": {}, "gpu-model": [], "exclude": [], "licence": {}, "min-free-util": 0.0,
+    "on-timeout": "fail", "max-retries": 0, "retry-on": [] }  # fmt: skip
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    parser.add_argument("id", type=ids.one, metavar="ID", help="the task's id")
+    parser.add_argument("id", type=ids.one_or_whole, metavar="ID", help="the task's id; 12/: an array")
     parser.add_argument("changes", nargs="+", type=change, metavar="KEY=VALUE", help="see the keys below")
 
 
@@ -36,32 +42,78 @@ def change(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     key = key.strip().replace("_", "-")
     if not equals:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE")
+        raise wrong(f"{text!r} is not KEY=VALUE")
     if key.startswith("var."):
         return "variables", dict([fields.variable(f"{text.partition('.')[2]}")])
-    if key == "owner":
-        return "owner", value
-    if key == "urgent":
-        return "urgent", fields.yes(value)
+    if key == "var" and not value:
+        return "variables", {}
+    if key in ("owner", "token"):
+        return key, value
+    if key in ("urgent", "share", "elastic"):
+        return key, fields.yes(value)
     if key == "command":
         if not value.strip():
-            raise argparse.ArgumentTypeError("command: it is empty; a task has one: command='python3 train.py'")
+            raise wrong("command: it is empty; a task has one: command='python3 train.py'")
         return "command", value
+    if key in ("cap", "max-fails"):
+        return key.replace("-", "_"), fields.whole(value) if value else None
     if key not in fields.VALUES:
-        raise argparse.ArgumentTypeError(
-            f"there is no key {key!r}; there are {', '.join(fields.VALUES)}, command, urgent, owner"
+        raise wrong(
+            f"there is no key {key!r}; there are {', '.join(fields.VALUES)}, command, urgent, share, elastic, token, "
+            "owner"
         )
     field, read, *_ = fields.VALUES[key]
     return field, read(value) if value else _EMPTY.get(key)
+
+
+_NAMES_SOMETHING = frozenset({"command", "cwd", "env", "setup", "node", "after"})
+"""What names a thing that has to be there when the task starts."""
+_OF_ARRAYS = frozenset({"cap", "max_fails"})
+
+
+def _edit_array(context: Context, array: int, changes: dict[str, Any]) -> int:
+    of_array = {field: changes.pop(field) for field in _OF_ARRAYS & changes.keys()}
+    if of_array:
+        page = context.client.edit_array(int(array), **of_array)
+        context.say(f"array {array}: changed {', '.join(sorted(of_array))}")
+        if not changes:
+            if context.json:
+                context.print_json(page)
+            return 0
+    said = f"changed {', '.join(changes)}"
+    wanted = ids.of_array(context, array, ids.QUEUED)
+    return each.task(context, lambda task_id: context.client.edit(task_id, **changes), said, wanted=wanted)
 
 
 def run(context: Context) -> int:
     """Do it."""
     changes: dict[str, Any] = {}
     for field, value in context.options.changes:
-        changes[field] = {**changes.get(field, {}), **value} if field == "variables" else value
+        if field == "gpus":
+            changes |= fields.counts(value)
+        elif field == "node" and value:
+            changes |= fields.place(value)
+        else:
+            changes[field] = {**changes.get(field, {}), **value} if field == "variables" else value
+    if isinstance(context.options.id, ids.Whole):
+        return _edit_array(context, context.options.id, changes)
+    if not _OF_ARRAYS.isdisjoint(changes):
+        from wire.errors import BadRequestError
+
+        raise BadRequestError(f"cap and max-fails are an array's: `muster edit {context.options.id}/ …`")
     task = context.client.edit(context.options.id, **changes)
     if context.json:
         context.print_json(task)
     context.say(f"task {context.options.id}: changed {', '.join(changes)}")
+    if not _NAMES_SOMETHING.isdisjoint(changes):
+        _tell_faults(context, task)
     return 0
+
+
+def _tell_faults(context: Context, task: Task) -> None:
+    """What would keep the task from starting well now, as at a submit."""
+    from client.cli.arguments.submitting import tell_faults
+
+    spec: dict[str, Any] = {"cwd": task["cwd"], "env": task["env"], "setup": task.get("setup") or ""}
+    spec |= {"node": task["node"], "after": task.get("waits_for") or []}
+    tell_faults(context, spec, [task["command"]])

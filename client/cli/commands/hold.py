@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
-
 from client.cli import each
 from client.cli.arguments import ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:
   muster hold 7
+  muster hold 12/                      (what still waits of the array of which 12 is the first)
   muster release 7"""
 
 
@@ -23,4 +24,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     """Do it."""
-    return each.task(context, context.client.hold, "held")
+    return each.task(context, context.client.hold, "held", states=ids.QUEUED)

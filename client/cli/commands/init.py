@@ -1,20 +1,36 @@
-"""Write a conf.json and a registry that work on this machine; with --from, take over the lab of an old system."""
+"""Write a conf.json and a registry that work on this machine; with --from, take over the lab of an old system.
+
+At a terminal it asks for a first admin, for labs of several people: he logs in from other machines, and whether there
+shall be a console for browsers. Whoever runs the master is its admin on its own machine without one, and `muster users
+add` adds users at any time."""
 
 from __future__ import annotations
 
-import argparse
 import os
+
+from client.cli import asking
+from client.cli.terminal import said_yes
+from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:
   muster init                       here
   muster init lab && cd lab && muster up --detach
+  muster init lab --admin wang                        prints a link with which wang chooses a password
+  muster init lab --admin wang --web                  with the console for browsers
+  muster init lab --no-admin                          asks nothing
   muster init --from ~/master --dry-run
   muster init --from ~/master --bind 192.168.36.10 --networks 192.168.36.0/24
   muster init --back ~/master       to the old system, with what has run meanwhile as run"""
+
+WEB_PORT = 8443
+_PORTS = 1 << 16
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,6 +39,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--force", action="store_true", help="write over what is there; with --from: though the old master runs"
     )
+    admin = parser.add_mutually_exclusive_group()
+    admin.add_argument("--admin", metavar="NAME", help="add a first admin (at a terminal: asked)")
+    admin.add_argument("--no-admin", action="store_true", help="add none, and ask for none")
+    parser.add_argument(
+        "--password-file", metavar="FILE", help="his password (`-`: stdin; default: a link that lets him choose one)"
+    )
+    parser.add_argument(
+        "--web", nargs="?", type=int, const=WEB_PORT, metavar="PORT",
+        help=f"with the console for browsers (`web` in conf.json; default: {WEB_PORT})",
+    )  # fmt: skip
     group = parser.add_argument_group("taking over an old system")
     group.add_argument("--from", dest="old", metavar="OLD", help="its `master` folder, or the one above")
     group.add_argument("--back", metavar="OLD", help="the way back: its files as they were, what has run marked as run")
@@ -41,6 +67,14 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
         parser.error("--from takes the lab over where it lies: no DIR with it")
     if options.back is not None and (options.dir is not None or options.old is not None):
         parser.error("--back goes alone")
+    if (options.admin or options.no_admin) and (options.old is not None or options.back is not None):
+        parser.error("--admin is for a new queue: start the one taken over, then `muster users add NAME --admin`")
+    if options.web is not None and (options.old is not None or options.back is not None):
+        parser.error("--web is for a new queue: write `web` into the conf.json of the one taken over")
+    if options.web is not None and not 0 < options.web < _PORTS:
+        parser.error(f"--web: found {options.web}, expected a port from 1 to {_PORTS - 1}")
+    if options.password_file is not None and not options.admin:
+        parser.error("--password-file goes with --admin")
     for name in ("bind", "networks", "dry_run", "yes"):
         if options.old is None and getattr(options, name):
             parser.error(f"--{name.replace('_', '-')} goes with --from")
@@ -61,6 +95,11 @@ def _write(context: Context) -> int:
 
     folder = os.path.abspath(context.options.dir or ".")
     words = ["init", folder, *(["--force"] if context.options.force else [])]
+    name, password = _admin(context, folder)
+    web = _web(context, asked=name)
+    words += [f"--web={web}"] if web is not None else []
+    if name:
+        return _with_admin(context, folder, [*words, "--admin", name], password)
     if not context.json:
         return master_process.run(*words)
     done = subprocess.run(
@@ -69,6 +108,75 @@ def _write(context: Context) -> int:
     if done.returncode == 0:
         context.print_json({"conf": os.path.join(folder, "conf.json")})
     return done.returncode
+
+
+def _admin(context: Context, folder: str) -> tuple[str, str | None]:
+    """The first admin's name, empty for none, and his password, None for a link. A queue that is there may have users
+    already."""
+    options = context.options
+    if options.admin:
+        return options.admin, asking.read_password(options.password_file) if options.password_file else None
+    if options.no_admin or context.json or not asking.is_terminal() or os.path.exists(f"{folder}/task_info"):
+        return "", None
+    if os.path.exists(f"{folder}/conf.json") and not options.force:
+        return "", None  # it is refused
+    context.note("The queue is yours, on this machine without a log-in. For a lab of several people it has users.")
+    name = asking.ask("Name of a first admin, who logs in from other machines, too (Enter: none)")
+    if not name:
+        return "", None
+    password = asking.ask_password(f"Password for {harmless(name)} (Enter: a link that lets him choose one)")
+    if password:
+        asking.ask_again(password)
+    return name, password or None
+
+
+def _web(context: Context, asked: str) -> int | None:
+    """The port of the console, None for none. It is asked for where somebody `asked` for can come in there, and sits at
+    the terminal."""
+    options = context.options
+    if options.web is not None or options.admin or not asked:
+        port: int | None = options.web
+        return port
+    return WEB_PORT if said_yes(f"A console for browsers, on port {WEB_PORT} (`web` in conf.json)?") else None
+
+
+def _with_admin(context: Context, folder: str, words: list[str], password: str | None) -> int:
+    import json
+    import subprocess
+
+    from client.cli import master_process
+
+    done = subprocess.run(
+        master_process.command(*words, *(["--password"] if password else [])), cwd=master_process.folder(),
+        env=master_process.environment(), input=f"{password or ''}\n".encode(), stdout=subprocess.PIPE, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        return done.returncode
+    told: dict[str, Any] = json.loads(done.stdout)
+    name, link = told["name"], told["link"]
+    if context.json:
+        context.print_json(
+            {"conf": os.path.join(folder, "conf.json"), "admin": name, "link": link, "until": told["until"]}
+        )
+        return 0
+    for path in told["written"]:
+        context.say(path)
+    if link is None:
+        context.say(f"admin {harmless(name)}: `muster login HOST` with that password, once `muster up` runs")
+        return 0
+    context.say(
+        f"admin {harmless(name)}: once `muster up` runs, this lets him choose a password, once and for three days\n"
+    )
+    context.say(f"  muster login {_host()} --link {link}")
+    return 0
+
+
+def _host() -> str:
+    """This machine, as others may call it."""
+    import shlex
+    import socket
+
+    return shlex.quote(socket.gethostname())
 
 
 def _go_back(context: Context) -> int:

@@ -7,7 +7,6 @@ shown; `muster status` on its own machine tells which is right. What is kept is 
 
 from __future__ import annotations
 
-import argparse
 import os
 
 from client.cli import asking
@@ -15,6 +14,7 @@ from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from typing import Any
 
     from client.address import Address
@@ -63,7 +63,7 @@ def run(context: Context) -> int:
     where = context.find(context.options.host, closed=False)
     before, where.token = where.token, None
     with Client(where) as client:
-        client.session.check_unheard()
+        account = client.session.check_unheard()
         if not client.people.whoami()["is_shared"]:
             from wire.errors import ConflictError
 
@@ -71,7 +71,7 @@ def run(context: Context) -> int:
                 f"nobody was added as a user at {where} yet: who runs the master does that there (`muster users add`)"
             )
         came = _redeem(context, client) if context.options.link else _log_in(context, client)
-        _keep(where, came)
+        _keep(where, came, account)
         if before is not None:
             _end(where, before)
         _tell(context, where, came)
@@ -101,7 +101,7 @@ def _redeem(context: Context, client: Client) -> dict[str, Any]:
     return dict(client.people.redeem(secret, asking.new_password("your log-in"), _label(context)))
 
 
-def _keep(where: Address, came: dict[str, Any]) -> None:
+def _keep(where: Address, came: dict[str, Any], account: int | None) -> None:
     from client.address import PLAIN, logins_folder
     from client.logins import Login, Logins
 
@@ -114,6 +114,7 @@ def _keep(where: Address, came: dict[str, Any]) -> None:
         master=master,
         conf=where.conf,
         proxy=where.proxy,
+        account=account,
     )
     Logins(logins_folder()).keep(login)
 

@@ -1,19 +1,21 @@
 """A task's output, and nothing else. With -f it is followed until the task has ended; Ctrl-C leaves the task alone.
 
-It comes as it was written; with --collapse of each line only the last state, so that a progress bar is one line.
+It comes as it was written; with --collapse of each line only the last state, so that a progress bar is one line. With
+--search only the lines that have a text in them, and exit code 1 if there is none.
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from client.cli import interrupt
 from client.cli.arguments import ids
+from client.cli.arguments.wrong import wrong
 from client.cli.idle_note import IdleNote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
     from typing import Any
 
@@ -23,7 +25,11 @@ EXAMPLES = """examples:
   muster logs 7
   muster logs -f -n 20 7
   muster logs --collapse 7             each progress bar as one line
+  muster logs --rank 1 12              what its second part wrote, of a task on several nodes
+  muster logs --search loss 7          the lines with "loss"; -n 5: only the last five
+  muster logs --search 'CUDA|memory' --regex -i 7
   muster logs --server --tail 50       the master's own log"""
+MOST_PATTERN = 1000
 _TAIL_CHUNK = 1 << 16
 _LARGEST_CHUNK = 1 << 20
 
@@ -32,10 +38,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("id", type=ids.one, metavar="ID", nargs="?", help="the task's id")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the task has ended")
-    parser.add_argument("--tail", "-n", type=_lines, metavar="N", help="only the last N lines")
+    parser.add_argument("--tail", "-n", type=_lines, metavar="N", help="only the last N lines, or N found ones")
+    parser.add_argument("--search", type=_pattern, metavar="TEXT", help="only the lines with TEXT in them")
+    parser.add_argument("--regex", action="store_true", help="TEXT is a regular expression, as Python has them")
+    parser.add_argument("-i", "--ignore-case", action="store_true", help="search for capitals and small letters alike")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--raw", action="store_true", help="every byte as it was written (the default)")
     how.add_argument("--collapse", action="store_true", help="of each line only the last state: one per progress bar")
+    parser.add_argument("--rank", type=_lines, metavar="N", default=0, help="of a task on several nodes: of its part N")
     parser.add_argument("--server", action="store_true", help="the master's own log")
 
 
@@ -44,6 +54,10 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
     options = parser.parse_args(argv)
     if options.server == (options.id is not None):
         parser.error("give a task's ID, or --server")
+    if options.search is None and (options.regex or options.ignore_case):
+        parser.error("--regex and --ignore-case say how to search: give --search TEXT, too")
+    if options.search is not None and (options.follow or options.raw or options.collapse):
+        parser.error("--search finds lines of what is there: leave out -f, --raw and --collapse")
     if options.json and options.follow:
         parser.error("--json prints one document when all is there: leave out -f")
     return options
@@ -52,6 +66,10 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
 def run(context: Context) -> int:
     """Do it."""
     options = context.options
+    if options.search is not None:
+        from client.cli import log_search
+
+        return log_search.run(context)
     offset = 0 if options.tail is None else _tail_offset(context, options.tail)
     if context.json:
         data = b"".join(_pieces(context, offset))
@@ -74,7 +92,7 @@ def _refuse_missing(context: Context) -> None:
     task_id = context.options.id
     if task_id is None:
         return
-    _, state = context.client.read_log(task_id, 0, 0)
+    _, state = context.client.read_log(task_id, 0, 0, **_rank(context))
     if state.get("missing"):
         from wire.errors import NotFoundError
 
@@ -123,21 +141,31 @@ def _which(context: Context) -> dict[str, Any]:
     """Whose log, whether it is followed, and who hears meanwhile that the task does nothing."""
     task_id, follow = context.options.id, context.options.follow
     if not follow or task_id is None:
-        return {"task_id": task_id, "follow": follow}
+        return {"task_id": task_id, "follow": follow, **_rank(context)}
     note = IdleNote(context)
-    return {"task_id": task_id, "follow": follow, "on_warning": lambda warning: note(task_id, warning)}
+    return {
+        "task_id": task_id,
+        "follow": follow,
+        **_rank(context),
+        "on_warning": lambda warning: note(task_id, warning),
+    }
+
+
+def _rank(context: Context) -> dict[str, int]:
+    """Which part of a task on several nodes, where that is not the first."""
+    return {"rank": context.options.rank} if context.options.rank else {}
 
 
 def _tail_offset(context: Context, lines: int) -> int:
     """Where the last `lines` lines begin, reading backwards from the end as far as needed and no further."""
-    _, state = context.client.read_log(context.options.id, 0, 0)
+    _, state = context.client.read_log(context.options.id, 0, 0, **_rank(context))
     end = start = int(state["size"])
     found, chunk = -1, _TAIL_CHUNK
     if lines == 0:
         return end
     while start > 0:
         begin = max(0, start - chunk)
-        data, _ = context.client.read_log(context.options.id, begin, start - begin)
+        data, _ = context.client.read_log(context.options.id, begin, start - begin, **_rank(context))
         chunk = min(chunk * 2, _LARGEST_CHUNK)  # of a progress bar one line may be hundreds of megabytes
         if start == end and not data.endswith(b"\n"):
             found = 0
@@ -150,7 +178,13 @@ def _tail_offset(context: Context, lines: int) -> int:
     return 0
 
 
+def _pattern(text: str) -> str:
+    if not text or len(text) > MOST_PATTERN:
+        raise wrong(f"a text of 1 to {MOST_PATTERN} characters is needed, this has {len(text)}")
+    return text
+
+
 def _lines(text: str) -> int:
     if text.isascii() and text.isdigit():
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number of lines")
+    raise wrong(f"{text!r} is not a number of lines")

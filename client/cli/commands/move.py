@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
-
 from client.cli.arguments import fields, ids
+from client.cli.arguments.wrong import wrong
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:
@@ -32,5 +33,5 @@ def run(context: Context) -> int:
 def _position(text: str) -> int:
     value = fields.whole(text)
     if value < 1:
-        raise argparse.ArgumentTypeError("the first place is 1")
+        raise wrong("the first place is 1")
     return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from client.cli.terminal import coloured, terminal_width
@@ -14,6 +13,8 @@ from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
     from client.shapes import Node
 

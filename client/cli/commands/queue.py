@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 
 from client.cli.arguments import fields
+from client.cli.arguments.wrong import wrong
 from client.cli.terminal import coloured, terminal_width
 from client.states import STATES
 from client.text.quantities import counted
@@ -14,6 +14,7 @@ from client.text.tasks import table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from typing import Any
 
     from client.cli.context import Context
@@ -100,4 +101,4 @@ def _nothing(context: Context) -> str:
 def _limit(text: str) -> int:
     if text.isascii() and text.isdigit():
         return int(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows")
+    raise wrong(f"{text!r} is not a number of rows")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
-
 from client.cli import each
 from client.cli.arguments import ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:
@@ -22,4 +22,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     """Do it."""
-    return each.task(context, context.client.release, "released")
+    return each.task(context, context.client.release, "released", states=("held",))

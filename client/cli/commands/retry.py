@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
-
 from client.cli import each
 from client.cli.arguments import fields, ids
 from client.states import ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:
   muster retry 7
   muster retry 3-12
+  muster retry 12/ --state failed      (what failed of an array)
   muster retry --state failed          (all of yours that failed; with --all everybody's)"""
 
 
@@ -28,7 +29,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
     """Read the command line."""
     options = parser.parse_args(argv)
-    if bool(options.ids) == bool(options.state) or (options.all and not options.state):
+    is_array = bool(options.ids) and all(isinstance(one, ids.Whole) for group in options.ids for one in group)
+    neither_or_both = bool(options.ids) == bool(options.state) and not is_array
+    if neither_or_both or (options.all and (is_array or not options.state)):
         parser.error("give task ids, or --state STATE (and --all for everybody's)")
     living = [state for state in options.state or () if state not in ENDED]
     if living:
@@ -41,7 +44,10 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
 def run(context: Context) -> int:
     """Do it."""
     if not context.options.state:
-        return each.task(context, context.client.retry, "queued again")
+        return each.task(context, context.client.retry, "queued again", states=ENDED)
+    if context.options.ids:
+        wanted = ids.flat(context, context.options.state)
+        return each.task(context, context.client.retry, "queued again", wanted=wanted)
     wanted = ids.of_state(context, context.options.state)
     if not wanted:
         context.say("no task is like that")

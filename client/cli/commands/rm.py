@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-
 from client.cli import each
 from client.cli.arguments import ids
+from client.states import ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:
@@ -32,7 +33,7 @@ def run(context: Context) -> int:
         gone.update(removed)
         return removed
 
-    code = each.task(context, remove, "deleted", as_json=False)
+    code = each.task(context, remove, "deleted", as_json=False, states={*ids.QUEUED, *ENDED})
     if context.json:
         context.print_json({"removed": sorted(gone)})
     return code

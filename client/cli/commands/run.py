@@ -5,7 +5,6 @@ Ctrl-C detaches: the task runs on. With --json the output goes to stderr and the
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from client.cli import interrupt
@@ -14,6 +13,8 @@ from client.cli.idle_note import IdleNote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
     from client.shapes import Task
 
@@ -22,6 +23,7 @@ EXAMPLES = """examples:
   muster run -- nvidia-smi
   muster run --env torch --script check.sh"""
 COULD_NOT_RUN = 125
+TOKEN = submitting.TOKEN
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +42,9 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
 def run(context: Context) -> int:
     """Do it."""
     _tell_of_input(context)
-    task_id = context.client.submit(context.options.command, **submitting.complete_spec(context))
+    spec = submitting.complete_spec(context)
+    submitting.tell_faults(context, spec, [context.options.command])
+    task_id = context.client.submit(context.options.command, **spec)
     detached = (
         f"\ndetached: task {task_id} goes on. `muster logs -f {task_id}` shows it again, "
         f"`muster cancel {task_id}` ends it."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:

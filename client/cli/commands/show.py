@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 
 from client.cli.arguments import ids
@@ -13,6 +12,8 @@ from client.text.task_page import task_page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
     from client.shapes import TaskPage
 
@@ -29,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     """Do it."""
-    wanted = ids.flat(context.options)
+    wanted = ids.flat(context)
     if len(wanted) == 1:
         task = context.client.show(wanted[0])
         if context.json:

@@ -5,13 +5,13 @@ No GPU is taken from anybody: they start as soon as what they need is free.
 
 from __future__ import annotations
 
-import argparse
-
 from client.cli import each
 from client.cli.arguments import ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:
@@ -25,4 +25,4 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     """Do it."""
-    return each.task(context, context.client.start, "starts as soon as its GPUs are free")
+    return each.task(context, context.client.start, "starts as soon as its GPUs are free", states=ids.QUEUED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections import Counter
 
@@ -15,6 +14,7 @@ from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from typing import Any
 
     from client.cli.context import Context
@@ -25,6 +25,8 @@ EXAMPLES = """examples:
   muster status --json | jq .tasks
   muster status --seen         what it tells of damage was seen, and is told no more"""
 _TROUBLES = 5
+FELT_S = 0.25
+"""So long nobody should wait for everybody."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,9 +39,14 @@ def run(context: Context) -> int:
     if context.options.seen:
         context.client.seen()
     info = context.client.info()
+    from client.cli import console_process
+
     metrics = _metrics(context)
     if metrics is not None:
         info["metrics"] = metrics
+    console = console_process.found(context.options)
+    if console is not None:
+        info["web"] = console
     if context.json:
         context.print_json(info)
         return 0
@@ -56,6 +63,8 @@ def run(context: Context) -> int:
         context.say(f"disk     no new tasks are taken: {harmless(info['store_fault'])}")
     if info.get("compaction_fault"):
         context.say(f"journal  grows and is not compacted: {harmless(info['compaction_fault'])}")
+    for line in _loop(info.get("loop") or {}):
+        context.say(f"loop     {line}")
     if info.get("unsaved"):
         context.say(f"unsaved  {_unsaved(info['unsaved'])}")
     for loss in info.get("damage") or ():
@@ -67,6 +76,8 @@ def run(context: Context) -> int:
         context.say(f"idle     {_idle(info['warned'])}")
     if metrics is not None:
         context.say(f"metrics  {_writer(metrics)}")
+    for line in _console_lines(info.get("console"), console):
+        context.say(f"console  {line}")
     for line in _troubles(nodes, terminal_width()):
         context.say(line)
     if not any((info.get("tasks") or {}).values()):
@@ -83,19 +94,39 @@ def _certificate(tls: dict[str, Any]) -> list[str]:
     return lines + [harmless(problem["text"]) for problem in tls.get("problems") or ()]
 
 
+def _loop(told: dict[str, Any]) -> list[str]:
+    """For how long nobody was answered, where that was long enough to be felt: the longest since the master began."""
+    if not told.get("longest") or told["longest"][0]["wall"] < FELT_S:
+        return []
+    longest = told["longest"][0]
+    where = f", in {harmless(longest['where'].rpartition(' > ')[2])}" if longest["where"] else ""
+    ago = duration(max(0.0, time.time() - longest["at"]))
+    took = f"{longest['wall'] * 1000:,.0f} ms ({longest['cpu'] * 1000:,.0f} ms of a CPU)"
+    return [f"nobody was answered for {took} {ago} ago{where}; more in --json"]
+
+
 def _metrics(context: Context) -> dict[str, Any] | None:
     """Of the writer of metrics: its pid, its last word and what became of its points; None where conf.json wants none
     or lies elsewhere."""
-    from client.cli import writer_process
+    from client.cli import beside, writer_process
 
-    conf = writer_process.conf_of(context.options)
-    if conf is None or not writer_process.is_configured(conf):
+    conf = beside.conf_of(context.options)
+    if conf is None or not beside.WRITER.is_configured(conf):
         return None
     try:
-        pid = writer_process.pid(conf)
+        pid = beside.WRITER.pid(conf)
     except PermissionError:
         return None  # another user's lab
-    return {"pid": pid, "last_word": writer_process.last_word(conf), **writer_process.tally(conf, pid)}
+    return {"pid": pid, "last_word": beside.WRITER.last_word(conf), **writer_process.tally(conf, pid)}
+
+
+def _console_lines(url: str | None, console: dict[str, Any] | None) -> list[str]:
+    """Where it is, and what ails it; from elsewhere only where it should be."""
+    from client.cli import console_process
+
+    if console is None:
+        return [harmless(url)] if url else []
+    return [harmless(line) for line in console_process.lines(console)]
 
 
 def _writer(metrics: dict[str, Any]) -> str:

@@ -6,12 +6,13 @@ The words after `--` stay the words of the command, as an argument list; for pip
 
 from __future__ import annotations
 
-import argparse
-
 from client.cli.arguments import submitting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+    from typing import Any
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:
@@ -20,8 +21,13 @@ EXAMPLES = """examples:
   muster submit --after 17 -- python3 evaluate.py       (after 17 ended well; 17:any, 17:fail)
   muster submit --script train.sh                       (with lines like `#MUSTER --gpus 2`)
   muster submit --gpus 1 --batch sweep.txt              (one command a line)
+  muster submit --gpus 1 --array 0-9%2 -- python3 train.py --seed {index}
+  muster submit --gpus 1 --sweep lr=0.1,0.01 --sweep bs=32,64 -- python3 train.py --lr {lr} --batch {bs}
+  muster submit --in exp --gpus 1 -- python3 train.py   (on GPUs that `muster alloc exp` holds)
+  muster submit --token submit -- ./search.sh           (its own `muster submit` is yours)
   muster submit --dry-run --gpus 8 -- true              (where would it run?)
   muster wait $(muster submit -- make data)"""
+TOKEN = submitting.TOKEN
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +38,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
     """Read the command line and, if there is one, the script."""
-    return submitting.parse(parser, argv)
+    options = submitting.parse(parser, argv)
+    options.many = submitting.array_of(parser, options)
+    if options.many and (options.batch is not None or options.dry_run):
+        parser.error("--array and --sweep go with one command, and not with --batch or --dry-run")
+    return options
 
 
 def run(context: Context) -> int:
@@ -41,11 +51,16 @@ def run(context: Context) -> int:
     spec = submitting.complete_spec(context)
     if options.batch is not None:
         return _batch(context, spec)
+    if options.many:
+        submitting.tell_faults(context, spec, [options.command])
+        return _tell(context, context.client.submit_array(options.command, **options.many, **spec))
+    notes = submitting.tell_faults(context, spec, [options.command])
+    noted = {"notes": notes} if notes else {}
     if options.dry_run:
-        return _dry_run(context, spec)
+        return _dry_run(context, spec, noted)
     task_id = context.client.submit(options.command, **spec)
     if context.json:
-        context.print_json({"id": task_id})
+        context.print_json({"id": task_id, **noted})
     context.say(str(task_id))
     return 0
 
@@ -60,29 +75,35 @@ def _batch(context: Context, spec: dict[str, object]) -> int:
         raise BadRequestError(f"{path}: no line holds a command")
     if context.options.dry_run:
         raise BadRequestError("--dry-run looks at one command: use it with `-- CMD …` or --script")
-    ids = context.client.submit_batch(commands, **spec)
+    submitting.tell_faults(context, spec, list(commands))
+    return _tell(context, context.client.submit_batch(commands, **spec))
+
+
+def _tell(context: Context, ids: list[int]) -> int:
     if context.json:
         context.print_json([{"id": task_id} for task_id in ids])
     context.say(str(ids[0]) if len(ids) == 1 else f"{ids[0]}-{ids[-1]}")
     return 0
 
 
-def _dry_run(context: Context, spec: dict[str, object]) -> int:
+def _dry_run(context: Context, spec: dict[str, object], noted: dict[str, Any]) -> int:
     from wire.harmless import harmless
 
     answer = context.client.check(context.options.command, **spec)
-    placement = answer.get("placement")
+    parts = answer.get("placements") or [part for part in [answer.get("placement")] if part]
     if context.json:
-        context.print_json(answer)
+        context.print_json({**answer, **noted})
     if not answer.get("possible", True):
         context.note(f"error: impossible: {harmless(answer['reason'])}")
         return 1
     if context.json:
         return 0
-    if placement:
-        gpus = placement.get("gpus") or []
-        on = f" on GPU {','.join(map(str, gpus))}" if gpus else ""
-        context.say(f"would start now: node {harmless(str(placement.get('node')))}{on}")
+    if parts:
+        told = (
+            f"node {harmless(part['node'])}" + (f" on GPU {','.join(map(str, part['gpus']))}" if part["gpus"] else "")
+            for part in parts
+        )
+        context.say(f"would start now: {'; '.join(told)}")
     else:
         context.say(f"would not start now: {harmless(answer.get('reason') or 'the master gave no reason')}")
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 
@@ -13,9 +12,11 @@ from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     import subprocess
     from typing import Any
 
+    from client.cli.beside import Program
     from client.cli.context import Context
 
 EXAMPLES = """examples:
@@ -23,7 +24,6 @@ EXAMPLES = """examples:
   muster up --detach                         returns when it serves; `muster down` stops it
   muster up --conf /srv/lab/conf.json --detach"""
 _START_S = 60.0
-_WRITER_START_S = 5.0
 _LOOK_S = 0.05
 
 
@@ -45,30 +45,45 @@ def run(context: Context) -> int:
     conf = os.path.abspath(address.conf_path(context.options.conf))
     where = address.read_conf(conf)
     running = _ask(where, where.data)
-    from client.cli import master_process, writer_process
+    from client.cli import beside
 
+    wanted = [program for program in beside.ALL if program.is_configured(conf)]
     if running is not None:
         told = f"a master runs at {where} already (pid {running.get('pid')})"
-        if not writer_process.is_configured(conf) or writer_process.runs(conf):
+        missing = [program for program in wanted if not program.runs(conf)]
+        if not missing:
             raise ConflictError(f"{told}; `muster down` stops it")
-        if not _await_writer(context, conf, writer_process.start(conf)):
+        begun = [_begun(context, conf, program) for program in missing]
+        if not all(begun):
             return 1
         if context.json:
             context.print_json(running)
-        context.say(f"{told}; its writer of metrics did not, and was started")
+        names = " and ".join(program.name for program in missing)
+        context.say(f"{told}; {names} did not, and {'was' if len(missing) == 1 else 'were'} started")
         return 0
     if context.options.detach:
-        return _detached(context, conf, where)
-    if not writer_process.is_configured(conf):
-        return master_process.run("--conf", conf, *_permits(context))
-    writer = writer_process.start(conf)
+        return _detached(context, conf, where, wanted)
+    return _in_the_foreground(context, conf, wanted)
+
+
+def _in_the_foreground(context: Context, conf: str, wanted: list[Program]) -> int:
+    from client.cli import master_process
+
+    started = [(program, program.start(conf)) for program in wanted]
+
+    def end() -> None:
+        for _, process in started:
+            process.terminate()
+
     try:
-        with LastWords(writer.terminate):
-            _await_writer(context, conf, writer)
+        with LastWords(end):
+            for program, process in started:
+                _await(context, conf, program, process)
             return master_process.run("--conf", conf, *_permits(context))
     finally:
-        writer.terminate()
-        writer.wait()
+        end()
+        for _, process in started:
+            process.wait()
 
 
 def _permits(context: Context) -> list[str]:
@@ -80,8 +95,8 @@ def _permits(context: Context) -> list[str]:
     ]
 
 
-def _detached(context: Context, conf: str, where: address.Address) -> int:
-    from client.cli import master_process, writer_process
+def _detached(context: Context, conf: str, where: address.Address, wanted: list[Program]) -> int:
+    from client.cli import master_process
     from wire.errors import UnreachableError
 
     log = _log_file(conf)
@@ -96,8 +111,8 @@ def _detached(context: Context, conf: str, where: address.Address) -> int:
             if context.json:
                 context.print_json(info)
             context.say(f"the master runs: pid {process.pid}, {where}; `muster down` stops it")
-            if writer_process.is_configured(conf):
-                _await_writer(context, conf, writer_process.start(conf))
+            for program in wanted:
+                _begun(context, conf, program)
             return 0
         time.sleep(_LOOK_S)
     raise UnreachableError(
@@ -105,18 +120,17 @@ def _detached(context: Context, conf: str, where: address.Address) -> int:
     )
 
 
-def _await_writer(context: Context, conf: str, writer: subprocess.Popen[bytes]) -> bool:
-    """Wait until the writer of metrics is at work; whether it is. That it cannot start is told, and no fault of the
-    master's."""
-    from client.cli import writer_process
+def _begun(context: Context, conf: str, program: Program) -> bool:
+    """Start a program beside the master; whether it is at work."""
+    return _await(context, conf, program, program.start(conf))
 
-    deadline = time.monotonic() + _WRITER_START_S
-    while time.monotonic() < deadline and not writer_process.runs(conf):
-        if writer.poll() is not None:
-            context.note(f"metrics are not written: {harmless(writer_process.last_word(conf))}")
-            return False
-        time.sleep(_LOOK_S)
-    return True
+
+def _await(context: Context, conf: str, program: Program, process: subprocess.Popen[bytes]) -> bool:
+    """Wait until it is at work; whether it is. That it cannot start is told, and no fault of the master's."""
+    if program.awaited(conf, process):
+        return True
+    context.note(f"{program.without}: {harmless(program.last_word(conf))}")
+    return False
 
 
 def _serves(where: address.Address, pid: int) -> dict[str, Any] | None:

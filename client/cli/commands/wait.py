@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 
 from client.cli import interrupt
@@ -12,12 +11,15 @@ from client.states import ALIVE, ENDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
     from client.shapes import Task
 
 EXAMPLES = """examples:
   muster wait 7
   muster wait 3-12 && echo all well
+  muster wait 12/                      (all of an array)
   muster wait --mine                   (all of yours that wait or run now)
   muster wait --timeout 2h $(muster submit -- make data)"""
 _SHOWN = 10
@@ -41,7 +43,7 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
 
 def run(context: Context) -> int:
     """Do it."""
-    wanted = ids.of_state(context, None) if context.options.mine else ids.flat(context.options)
+    wanted = ids.of_state(context, None, with_allocations=False) if context.options.mine else ids.flat(context)
     if not wanted:
         context.note("none of yours waits or runs")
     progress = _Progress(IdleNote(context, before=_CLEAR))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-
 from client.text.people import who_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
-
 from client.cli.arguments import ids
 from client.text.task_page import why_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
+
     from client.cli.context import Context
 
 EXAMPLES = """examples:

@@ -11,7 +11,7 @@ from master.setup.deploy.quoting import code
 
 def warnings(lab: Lab) -> list[str]:
     """One text each, the gravest first."""
-    return [*_of_account(lab), *_of_nodes(lab), *_of_folders(lab), *_of_drives(lab), *_of_influx(lab)]
+    return [*_of_account(lab), *_of_nodes(lab), *_of_folders(lab), *_of_drives(lab), *_of_logs(lab), *_of_influx(lab)]
 
 
 def named(remote: RemoteHost) -> str:
@@ -64,6 +64,21 @@ def _of_drives(lab: Lab) -> Iterator[str]:
         yield (
             "`desktop_client.networks` of conf.json names this machine alone, so the network drives are closed to "
             'every PC. Name the lab\'s network there ("192.168.36.0/24") and run `muster deploy` again.'
+        )
+
+
+def _of_logs(lab: Lab) -> Iterator[str]:
+    """Desktop clients read logs over SSH, which only the group of the log folder may."""
+    if samba.only_this_machine(lab):
+        return
+    group = lab.config.log_group
+    join = f"`sudo usermod -aG {group or 'GROUP'} ACCOUNT`"
+    if group is not None:
+        yield f"The account with which the desktop PCs log in over SSH must be in the group {code(group)}: {join}."
+    elif lab.config.privacy != "own":
+        yield (
+            f"Where the desktop PCs log in over SSH with an account of their own, and not as {code(lab.machine.user)}, "
+            f'it cannot read logs: name a group as `log_group` in conf.json ("log_group": "GROUP"), and {join}.'
         )
 
 

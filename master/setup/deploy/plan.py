@@ -73,6 +73,9 @@ def _units(lab: Lab) -> dict[str, Content]:
     if lab.config.influx is not None:
         files[f"systemd/system/{units.MONITOR}"] = _text(units.system_monitor(lab), system + units.MONITOR)
         files[f"systemd/user/{units.MONITOR}"] = _text(units.user_monitor(lab), user + units.MONITOR)
+    if lab.config.web is not None:
+        files[f"systemd/system/{units.CONSOLE}"] = _text(units.system_console(lab), system + units.CONSOLE)
+        files[f"systemd/user/{units.CONSOLE}"] = _text(units.user_console(lab), user + units.CONSOLE)
     return files
 
 

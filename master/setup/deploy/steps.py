@@ -147,6 +147,7 @@ def _as_admin(remote: RemoteHost, command: str) -> str:
 
 def _service(lab: Lab) -> str:
     names = [units.MASTER, *([units.MONITOR] if lab.config.influx is not None else [])]
+    names += [units.CONSOLE] if lab.config.web is not None else []
     user, conf = shlex.quote(lab.machine.user), shlex.quote(str(lab.config.path))
     stop = (
         f"A master that was started by hand is stopped first: {code(f'muster down --conf {conf}')} (tasks run on).\n\n"

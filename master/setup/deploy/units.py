@@ -1,4 +1,4 @@
-"""systemd units: the master and the writer of InfluxDB, for the system and for a user without root.
+"""systemd units: the master, the writer of InfluxDB and the console, for the system and for a user without root.
 
 Owns what a restart may kill (the master alone), what the units wait for, and how much is forbidden to them. Which
 mounts there are is `lab`'s.
@@ -13,6 +13,7 @@ from master.setup.deploy.quoting import unit_command, unit_paths, unit_text
 
 MASTER = "muster.service"
 MONITOR = "muster-monitor.service"
+CONSOLE = "muster-web.service"
 DESCRIPTORS = 65536
 _PRIVILEGED = 1024
 _READ_ONLY = (Path("/usr"), Path("/boot"), Path("/efi"), Path("/etc"))
@@ -114,6 +115,33 @@ def user_monitor(lab: Lab) -> str:
         [
             _unit("Muster's writer to InfluxDB", f"After={MASTER}\n", endless=True),
             _service(lab, "monitor", user=False),
+            "\n[Install]\nWantedBy=default.target\n",
+        ]
+    )
+
+
+def system_console(lab: Lab) -> str:
+    """muster-web.service for /etc/systemd/system."""
+    own = [lab.config.folder, lab.config.task_info]
+    low = lab.config.web is not None and lab.config.web.port < _PRIVILEGED
+    return "".join(
+        [
+            _unit("Muster's console", _waits(lab, own, after=MASTER), endless=True),
+            _service(lab, "web", user=True),
+            f"LimitNOFILE={DESCRIPTORS}\n",
+            _hardening(own, lab.machine.uid, low_ports=low),
+            "\n[Install]\nWantedBy=multi-user.target\n",
+        ]
+    )
+
+
+def user_console(lab: Lab) -> str:
+    """muster-web.service for ~/.config/systemd/user."""
+    return "".join(
+        [
+            _unit("Muster's console", f"After={MASTER}\n", endless=True),
+            _service(lab, "web", user=False),
+            f"LimitNOFILE={DESCRIPTORS}\n",
             "\n[Install]\nWantedBy=default.target\n",
         ]
     )

@@ -25,14 +25,15 @@ PORTS = {"monitor_port": 63004, "data_port": 63005, "train_state_port": 63006}
 _QUERY = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 
 
-def init(folder: Path, *, force: bool = False) -> list[Path]:
-    """Write conf.json and the registry into `folder` (made if need be); give the paths written.
+def init(folder: Path, *, force: bool = False, web_port: int | None = None) -> list[Path]:
+    """Write conf.json and the registry into `folder` (made if need be); give the paths written. `web_port`: where the
+    console is to listen, None for no console.
 
     Raises ConflictError where one of them exists and `force` is not given, ConfigError where the folder or a file
     cannot be written.
     """
     folder = folder.absolute()
-    contents = {folder / REGISTRY: [local_node()], folder / CONF: default_conf()}
+    contents = {folder / REGISTRY: [local_node()], folder / CONF: default_conf(web_port)}
     there = [path for path in contents if path.exists()]
     if there and not force:
         names = " and ".join(str(path) for path in there)
@@ -83,8 +84,9 @@ def as_text(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def default_conf() -> dict[str, Any]:
+def default_conf(web_port: int | None = None) -> dict[str, Any]:
     """A conf.json with the keys that people most often change; all others have defaults."""
+    web = {} if web_port is None else {"web": {"port": web_port}}
     return {
         "visible_folders": [],
         "psw_file": "psw",
@@ -92,6 +94,7 @@ def default_conf() -> dict[str, Any]:
         "train_log_path": "train_logs",
         "server_log_path": "server_log.log",
         "socket_info": {**PORTS, "buffer": 1 << 20, "listen": 100},
+        **web,
     }
 
 

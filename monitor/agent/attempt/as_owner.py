@@ -9,11 +9,14 @@ from __future__ import annotations
 import json
 import os
 import socket
+import stat
 import struct
+from contextlib import suppress
 from typing import Any, Dict, List
 
-from .. import account
-from . import blame, cwd, log_open, log_place
+from wire import account
+
+from . import blame, cwd, given_files, log_open, log_place
 
 
 def take_on(launch: Dict[str, Any], roots: List[str], orders: socket.socket) -> Dict[str, str]:
@@ -24,6 +27,7 @@ def take_on(launch: Dict[str, Any], roots: List[str], orders: socket.socket) -> 
         _check_root(needed, roots)
     is_labs = launch["log_folder"] == os.path.dirname(path)
     place = log_place.prepare(path, owner) if is_labs else log_place.Place(None)
+    given_files.leave(launch, owner)
     _become(owner)
     os.umask(launch["login"]["umask"])
     cwd.enter(launch["cwd"], [])  # what is denied here is denied to the owner, on whatever node
@@ -31,31 +35,37 @@ def take_on(launch: Dict[str, Any], roots: List[str], orders: socket.socket) -> 
     own = None if place.top is None else log_place.open_own(place.top, owner)
     if own is not None:
         path = os.path.join(launch["log_folder"], owner.name, os.path.basename(path))
-        log_open.open_log_in(own, path, roots, new=launch["log_new"], said=said)
+        log_open.take(log_open.open_log_in(own, path, roots, new=launch["log_new"], said=said))
     else:
         is_in_reach = is_labs and os.access(launch["log_folder"], os.X_OK)
-        log_open.open_log(path, roots if is_in_reach else [], new=launch["log_new"] and is_labs, said=said)
+        is_new = launch["log_new"] and is_labs
+        log_open.take(log_open.open_log(path, roots if is_in_reach else [], new=is_new, said=said))
     _tell(orders, {"run_as": owner.name, "uid": owner.uid, "log_path": path})
     return {**owner.variables(), **launch["login"]["variables"]}
 
 
 def hear(orders: socket.socket) -> Dict[str, Any]:
-    """In the shim, once the command runs: what its process told, and `log`, a descriptor; empty where it told
-    nothing."""
+    """In the shim, once the command runs: what its process told, and `log`, a descriptor, and `read`, one to read it
+    by, or -1; empty where it told nothing."""
     size = struct.calcsize("i")
     try:
-        data, rights, _, _ = orders.recvmsg(65536, socket.CMSG_SPACE(size), socket.MSG_DONTWAIT)
+        data, rights, _, _ = orders.recvmsg(65536, socket.CMSG_SPACE(2 * size), socket.MSG_DONTWAIT)
     except OSError:
         return {}
     if not data or not rights:
         return {}
-    log: int = struct.unpack("i", rights[0][2])[0]
-    os.set_inheritable(log, False)  # noqa: FBT003  (the standard library's signature)
-    return {**json.loads(data), "log": log}
+    handed = struct.unpack(f"{len(rights[0][2]) // size}i", rights[0][2][: len(rights[0][2]) // size * size])
+    for fd in handed:
+        os.set_inheritable(fd, False)  # noqa: FBT003  (the standard library's signature)
+    return {**json.loads(data), "log": handed[0], "read": handed[1] if len(handed) > 1 else -1}
 
 
 def _tell(orders: socket.socket, told: Dict[str, Any]) -> None:
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", 1))]
+    handed = [1]
+    with suppress(OSError):  # it may be one that nobody can read
+        if stat.S_ISREG(os.fstat(1).st_mode):
+            handed.append(os.open("/proc/self/fd/1", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(handed)}i", *handed))]
     orders.sendmsg([json.dumps(told).encode("ascii")], rights)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ..tree import Trace
-from .record import Line
+from . import given_files
+from .record import FOUND, Line
 
 CLAIMED, RUNNING, ENDED = "claimed", "running", "ended"
 
@@ -20,6 +21,8 @@ class Attempt:
         "durable",
         "error",
         "fault",
+        "found",
+        "given_files",
         "grace_s",
         "grown",
         "kill_asked",
@@ -32,6 +35,7 @@ class Attempt:
         "members",
         "orphan",
         "ours",
+        "paused",
         "pid",
         "pid_start",
         "run_as",
@@ -53,6 +57,8 @@ class Attempt:
         self.cause = ""
         self.error = ""
         self.fault = ""
+        self.found: Dict[str, Any] = {}
+        """What is known of its end besides."""
         self.at: Optional[float] = None
         self.shim = 0
         self.shim_start = 0
@@ -70,8 +76,12 @@ class Attempt:
         self.run_as = self.log_path = ""
         self.uid: Optional[int] = None
         """Of one that runs as its owner."""
+        self.given_files: List[str] = []
+        """Where what its launch brought lies, its token and the like."""
         self.members: Set[Tuple[int, int]] = set()
         """Pid and start of the processes that were seen to be of its tree."""
+        self.paused = False
+        """All of its tree was seen to stand still."""
         self.kill_asked = False
         self.grace_s = 0.0
         self.kill_at: Optional[float] = None
@@ -83,6 +93,7 @@ class Attempt:
             return False
         if kind == "claim":
             self.shim, self.shim_start = line["shim"], line["shim_start"]
+            self.given_files = list(given_files.paths(line).values())
         elif kind == "start" and self.state == CLAIMED:
             self.state, self.started_at = RUNNING, line["at"]
             self.pid, self.pid_start = line["pid"], line["pid_start"]
@@ -95,6 +106,7 @@ class Attempt:
         elif kind == "exit":
             self.state, self.code, self.cause, self.error = ENDED, line["code"], line["cause"], line["error"]
             self.at, self.fault = line["at"], line.get("fault", "")
+            self.found = {key: line[key] for key in FOUND if key in line}
             self.started_at = line["started_at"] if line["started_at"] is not None else self.started_at
             return True
         return False
@@ -103,7 +115,7 @@ class Attempt:
         """The message that tells where it stands: `started`, `exit`, or None for a bare claim."""
         if self.state == RUNNING:
             told = {"launch_id": self.launch_id, "pid": self.pid, "pid_start": self.pid_start}
-            return {"op": "started", **told, "at": self.started_at, **self._log(), **self._owner()}
+            return {"op": "started", **told, "at": self.started_at, **self._more(), **self._owner()}
         if self.state == ENDED:
             return {"op": "exit", **self._end()}
         return None
@@ -114,10 +126,11 @@ class Attempt:
 
     def entry(self) -> Dict[str, Any]:
         """Its entry in an inventory."""
-        return {"state": self.state, "pid": self.pid, "pid_start": self.pid_start, **self._end(), **self._log()}
+        return {"state": self.state, "pid": self.pid, "pid_start": self.pid_start, **self._end(), **self._more()}
 
-    def _log(self) -> Dict[str, Any]:
-        return {"log_bytes": self.log_bytes, "log_limit": self.log_limit} if self.log_limit else {}
+    def _more(self) -> Dict[str, Any]:
+        log = {"log_bytes": self.log_bytes, "log_limit": self.log_limit} if self.log_limit else {}
+        return {**log, "paused": True} if self.paused and self.state == RUNNING else log
 
     def _owner(self) -> Dict[str, Any]:
         return {"run_as": self.run_as, "log_path": self.log_path} if self.run_as else {}
@@ -131,5 +144,6 @@ class Attempt:
             "fault": self.fault,
             "started_at": self.started_at,
             "at": self.at,
+            **self.found,
             **self._owner(),
         }

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Optional, Set
 
-from ..account import AccountError
+from wire.account import AccountError
+
 from ..probe.login import Answer
 from ..probe.logins import Logins
 from . import blame

@@ -26,6 +26,24 @@ class StartError(Exception):
         self.fault = fault
 
 
+def not_run(program: str, error: Exception) -> StartError:
+    """Of a program that the kernel did not run, or whose words or variables it does not take."""
+    host = socket.gethostname()
+    if isinstance(error, FileNotFoundError):
+        if os.path.exists(program):
+            return StartError(f"{program} cannot be run on {host}: its interpreter does not exist")
+        return StartError(f"the program {program} does not exist on {host}")
+    if isinstance(error, OSError):
+        return StartError(f"{program} cannot be run on {host}: {error.strerror}", of(error, program, []))
+    return StartError(f"{program} cannot be run on {host}: {error}")
+
+
+def unforeseen(error: BaseException) -> StartError:
+    """Of what nobody has words for."""
+    exhausted = isinstance(error, MemoryError) or getattr(error, "errno", None) in EXHAUSTED
+    return StartError(f"{str(error) or type(error).__name__} on {socket.gethostname()}", NODE if exhausted else TASK)
+
+
 def of(error: OSError, path: str, roots: Sequence[str]) -> str:
     """`node` or `task`, for a path that could not be used."""
     if error.errno in EXHAUSTED:

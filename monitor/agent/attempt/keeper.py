@@ -1,7 +1,7 @@
 """All attempts of this node: launches, kills, reports, what a restarted agent finds, and what is forgotten.
 
 It owns the table of attempts. It knows no sockets: messages for the master go to `emit`. Shims are made by `forks`;
-those that died without an exit are handed to `orphans`.
+those that died without an exit are handed to `orphans`; what is to stand still is `pausing`'s.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import Any, Callable, Dict, List, Optional
 from .. import tree
 from ..folder import Folder
 from ..probe.logins import Logins
-from . import blame, record
+from . import blame, early, given_files, record
 from .attempt import ENDED, Attempt
 from .awaited import Awaited
 from .failpoint import reach
 from .forks import Forks
 from .orphans import Orphans
+from .pausing import Pausing
 from .reports import Reports
 from .survey import Survey
 
@@ -54,6 +55,7 @@ class Keeper:
         self._shims: Dict[int, Attempt] = {}
         self._survey = Survey(self.attempts, self._shims)
         self._orphans = Orphans(folder, self._end_orphan, self._survey.fallen_later)
+        self._pausing = Pausing(self._tell)
         self.forks = Forks(folder, boot_id, reports, environment, complain)
         self._look_at = 0.0
 
@@ -61,6 +63,7 @@ class Keeper:
         """Take over what the folder holds from before."""
         for launch_id in record.sweep(self._folder):
             self._adopt(launch_id)
+        self._pausing.recognise(self.attempts.values())
 
     @property
     def idle(self) -> bool:
@@ -73,10 +76,10 @@ class Keeper:
         """Whether the master may not know yet that something has ended."""
         return any(attempt.state == ENDED for attempt in self.attempts.values())
 
-    @property
-    def hurried(self) -> bool:
-        """Whether `look` should be called several times a second: some tree outlived its shim."""
-        return self._orphans.any
+    def hurried(self, now: float) -> bool:
+        """Whether `look` should be called several times a second: some tree outlived its shim, or is to stand still;
+        `now` is monotonic seconds."""
+        return self._orphans.any or self._pausing.hurried(now)
 
     def inventory(self) -> List[Message]:
         """Every attempt that the master has not acknowledged."""
@@ -117,10 +120,23 @@ class Keeper:
             self._tell(attempt)
             return
         attempt.kill_asked, attempt.grace_s = True, grace_s
+        self._pausing.ends(attempt)
         if attempt.orphan:
             self._orphans.kill(attempt, time.monotonic())
         else:
             self._ask_shim(attempt)
+
+    def pause(self, launch_id: str) -> None:
+        """Stop an attempt's whole tree, if it runs. One that does not run yet is asked for again once it does."""
+        attempt = self.attempts.get(launch_id)
+        if attempt is not None:
+            self._pausing.pause(attempt, time.monotonic())
+
+    def resume(self, launch_id: str) -> None:
+        """Let it go on."""
+        attempt = self.attempts.get(launch_id)
+        if attempt is not None:
+            self._pausing.resume(attempt)
 
     def ack(self, launch_ids: List[str]) -> None:
         """Forget these, if they ended."""
@@ -139,8 +155,9 @@ class Keeper:
     def reap(self, pid: int) -> bool:
         """One of our children ended. Whether it was a shim."""
         attempt = self._shims.pop(pid, None)
+        was_ours = self.forks.reap(pid, time.monotonic())
         if attempt is None:
-            return self.forks.reap(pid, time.monotonic())
+            return was_ours
         attempt.ours = False
         if attempt.shim == pid:  # else it lost the claim to the shim that stands over the attempt
             attempt.shim = 0
@@ -154,6 +171,8 @@ class Keeper:
     def look(self, now: float) -> None:
         """From time to time: exits whose report is late or lost, shims that died, trees without a shim."""
         self._orphans.look(now)
+        self._pausing.look(now)
+        self.forks.look(now)
         if now < self._look_at:
             return
         self._look_at = now + LOOK_EVERY_S
@@ -212,6 +231,7 @@ class Keeper:
         attempt.error = "the exit code is unknown: the agent's state folder was lost while it ran"
         attempt.lock = fd
         self._orphans.add(attempt)
+        self._pausing.recognise([attempt])
 
     def _forget(self, launch_id: str) -> None:
         try:
@@ -232,6 +252,8 @@ class Keeper:
             self._end(attempt, record.not_started(text, blame.NODE), durable=False)
 
     def _fork(self, attempt: Attempt, message: Message) -> None:
+        if given_files.brings_any(message):
+            given_files.place(message, self._folder.attempts, self._folder.state_id())
         reach(self._folder, "agent.before_fork")
         attempt.shim = self.forks.start(message)
         reach(self._folder, "agent.after_fork")
@@ -271,6 +293,8 @@ class Keeper:
             self._complain(f"{launch_id[:80]!r}: a report that cannot be read: {str(line)[:200]} ({error!r})")
 
     def _hear_line(self, launch_id: str, line: record.Line) -> None:
+        if line.get("is") == "exit" and "free" in line:
+            self._release(launch_id, line["free"])
         attempt = self.attempts.get(launch_id)
         if attempt is None:
             # A shim of the agent before us, slower than our first look. But whoever shares our account can write here,
@@ -285,6 +309,19 @@ class Keeper:
         if attempt.take(line):
             attempt.durable = attempt.state == ENDED and record.size(self._folder, launch_id) > 0
             self._tell(attempt)
+
+    def _release(self, launch_id: str, pid: int) -> None:
+        """A shim has nothing left to stand over. One that we have asked for a kill may hear of it only now: it is given
+        nothing that this kill is not meant for."""
+        attempt = self._shims.get(pid)
+        if attempt is None or attempt.launch_id != launch_id:
+            return  # it was another agent's, or somebody made it up
+        if attempt.kill_asked:
+            self.forks.dismiss(pid)
+            return
+        del self._shims[pid]
+        attempt.ours = False
+        self.forks.take_back(pid)
 
     def _adopt(self, launch_id: str) -> None:
         attempt = self.attempts[launch_id] = Attempt(launch_id)
@@ -363,6 +400,8 @@ class Keeper:
         if message is None:
             return
         if attempt.state == ENDED:
+            given_files.remove(attempt.given_files)  # its shim did that, unless it was killed
+            attempt.given_files = []
             reach(self._folder, "agent.before_exit_sent")
         self._emit(message)
         if attempt.state == ENDED:
@@ -390,4 +429,4 @@ def _wrong(message: Message) -> Optional[str]:
         return "grace_s is not a number"
     if not isinstance(message["time_limit_s"], (int, float, type(None))):
         return "time_limit_s is not a number"
-    return None
+    return given_files.wrong(message) or early.wrong(message)

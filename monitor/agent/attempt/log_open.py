@@ -1,4 +1,5 @@
-"""Opening the log of a command, in the command's own process; what lies there of an earlier life is moved aside."""
+"""Opening the log of a command; what lies there of an earlier life is moved aside. Each call may hang with the log's
+file system, so whoever calls has something to hang."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ MODE = 0o640
 """Its group is the folder's, where the master has set that up."""
 _OF_ALL = (errno.ENOSPC, errno.EROFS, errno.EIO)
 """What befalls a disk for everybody; its owner's quota, and what he may, is his own matter."""
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY
 
 
-def open_log(path: str, roots: List[str], *, new: bool = False, said: str = "") -> None:
-    """Make it stdout and stderr. `new`: nothing of this task can lie there yet; the launch was claimed, so this happens
-    once. `said`: what else stands in it first. Raises StartError."""
+def open_log(path: str, roots: List[str], *, new: bool = False, said: str = "") -> int:
+    """The log, open. `new`: nothing of this task can lie there yet; the launch was claimed, so this happens once.
+    `said`: what else stands in it first. Raises StartError."""
     blame.check_root(path, roots)
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
@@ -33,10 +35,10 @@ def open_log(path: str, roots: List[str], *, new: bool = False, said: str = "") 
     if new:
         with suppress(OSError):  # a file system without rights
             os.fchmod(log, MODE)  # whatever the umask, which is meant for what the task makes
-    _take(log, said)
+    return _begun(log, said)
 
 
-def open_log_in(folder: int, path: str, roots: List[str], *, new: bool, said: str) -> None:
+def open_log_in(folder: int, path: str, roots: List[str], *, new: bool, said: str) -> int:
     """The same of the log at `path` in its owner's folder, which is open: no link is followed. Raises StartError."""
     name = os.path.basename(path)
     try:
@@ -51,17 +53,37 @@ def open_log_in(folder: int, path: str, roots: List[str], *, new: bool, said: st
         raise StartError(f"the log {path} is no file on {socket.gethostname()}: remove it")
     with suppress(OSError):
         os.fchmod(log, MODE)
-    _take(log, said)
+    return _begun(log, said)
 
 
 def _opened(path: str) -> int:
+    with suppress(FileExistsError):
+        return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE)
+    _check_not_planted(path)
     try:
         return os.open(path, _FLAGS | os.O_CREAT, MODE)
     except PermissionError:
         if not _is_owners_link(path):
             raise
     os.rename(path, free_name(path))
-    return os.open(path, _FLAGS | os.O_CREAT, MODE)
+    return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE)
+
+
+def _check_not_planted(path: str) -> None:
+    """Raise StartError for what another account has laid there, in a folder where all may write: he would read the log
+    in his file, or have us write into what his link leads to. Whose it is stays so: there nobody moves what is
+    another's (the kernel forbids the same, where `fs.protected_regular` and `fs.protected_symlinks` are set)."""
+    folder = os.stat(os.path.dirname(path) or ".")
+    if not (folder.st_mode & stat.S_ISVTX and folder.st_mode & _OTHERS_WRITE):
+        return
+    found = os.lstat(path)
+    if found.st_uid not in (0, os.geteuid(), folder.st_uid):
+        raise StartError(
+            f"where the log {path} should be, uid {found.st_uid} has laid something of his on {socket.gethostname()}: "
+            "remove it"
+        )
+    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+        raise StartError(f"the log {path} is a file by another name, too, on {socket.gethostname()}: remove it")
 
 
 def _is_owners_link(path: str) -> bool:
@@ -75,11 +97,16 @@ def _cannot(path: str, error: OSError, roots: List[str]) -> StartError:
     return StartError(text, blame.of(error, path, roots))
 
 
-def _take(log: int, said: str) -> None:
-    if said:
-        os.write(log, said.encode("utf-8", "surrogateescape"))
+def take(log: int) -> None:
+    """Make it stdout and stderr of this process."""
     os.dup2(log, 1)
     os.dup2(log, 2)
+
+
+def _begun(log: int, said: str) -> int:
+    if said:
+        os.write(log, said.encode("utf-8", "surrogateescape"))
+    return log
 
 
 def _move_aside(path: str, folder: Optional[int] = None) -> str:

@@ -13,7 +13,7 @@ import stat
 from contextlib import suppress
 from typing import List, NamedTuple, Optional
 
-from ..account import Account
+from wire.account import Account
 
 MOST_LINKS = 40
 MODE = 0o2750

@@ -9,6 +9,7 @@ from __future__ import annotations
 import _thread
 import os
 import time
+from contextlib import suppress
 from typing import Union
 
 LOOK_S = 2.0
@@ -30,14 +31,12 @@ class LogWatch:
     def _run(self) -> None:
         is_near = False
         while True:
-            time.sleep(LOOK_S)
-            try:
+            with suppress(OSError):  # somebody removed it, or its disk is away
                 self.size = os.stat(self._path).st_size
-            except OSError:
-                continue  # somebody removed it, or its disk is away
             if self.size > self.limit:
                 os.write(self._write, BEYOND)
                 return
             if self.size >= WARN_AT * self.limit and not is_near:
                 is_near = True
                 os.write(self._write, NEAR)
+            time.sleep(LOOK_S)

@@ -19,6 +19,8 @@ from typing import Any, Dict, List, Optional
 from ..folder import Folder
 
 LAUNCH_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}\Z")
+FOUND = ("reached", "ran_out", "last_line")
+"""What the line of an exit may tell besides, see `wire.agent.Found`."""
 Line = Dict[str, Any]
 
 
@@ -186,9 +188,13 @@ def _path(folder: Folder, launch_id: str) -> str:
 
 
 def _remove(path: str) -> None:
-    for name in os.listdir(path):
-        os.unlink(os.path.join(path, name))
-    os.rmdir(path)
+    try:
+        os.unlink(path + "/record")
+        os.rmdir(path)  # mostly there is no more in it
+    except OSError:
+        for name in os.listdir(path):
+            os.unlink(os.path.join(path, name))
+        os.rmdir(path)
 
 
 def _parse(data: bytes) -> Optional[Line]:

@@ -14,16 +14,19 @@ from . import record
 
 MAX_REPORT = 4000
 """Bytes; PIPE_BUF is 4096."""
-MAX_PIPE = 1 << 20
-"""Bytes; a pipe never holds more, so one read empties it."""
+PIECE = 1 << 16
+"""Bytes; mostly one read empties the pipe, and for a larger one Python would ask the kernel for memory each time."""
 
 
-def send(pipe: int, launch_id: str, line: record.Line) -> None:
-    """Write a report; what is too long for one says that the record is to be looked at. Raises OSError."""
+def send(pipe: int, launch_id: str, line: record.Line) -> bool:
+    """Write a report; what is too long for one says that the record is to be looked at. Whether all of it is said.
+    Raises OSError."""
     data = launch_id.encode() + b" " + record.encode(line)
-    if len(data) > MAX_REPORT:
+    is_whole = len(data) <= MAX_REPORT
+    if not is_whole:
         data = launch_id.encode() + b" " + record.encode({"is": "look"})
     os.write(pipe, data)
+    return is_whole
 
 
 class Reports:
@@ -36,11 +39,7 @@ class Reports:
 
     def read(self) -> Iterator[Tuple[str, record.Line]]:
         """What is in the pipe: launch ids, which may be of nothing that we know, and what is told of them."""
-        try:
-            data = os.read(self._pipe, MAX_PIPE)
-        except BlockingIOError:
-            return
-        lines = (self._head + data).split(b"\n")
+        lines = (self._head + self._all()).split(b"\n")
         self._head = lines.pop()
         for line in lines:
             name, _, text = line.partition(b" ")
@@ -53,3 +52,14 @@ class Reports:
                 yield launch_id, told
             else:
                 self._complain(f"a report that cannot be read: {line[:200]!r} (it tells of nothing)")
+
+    def _all(self) -> bytes:
+        parts = []
+        while True:
+            try:
+                parts.append(os.read(self._pipe, PIECE))
+            except BlockingIOError:
+                break
+            if len(parts[-1]) < PIECE:
+                break
+        return b"".join(parts)

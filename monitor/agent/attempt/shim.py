@@ -1,8 +1,9 @@
-"""The fork of the agent that stands over one attempt: claims it, starts it, watches it, ends it, records its end.
+"""What stands over one attempt, in a fork of the agent's: claims it, starts it, watches it, ends it, records its end.
 
 It owns one command's whole tree, as its parent and subreaper, from the claim to the last process. It talks to nobody
 but the record on disk and the pipe of reports, so the agent and the master may come and go. SIGTERM asks it to kill.
-Shim and command are forked before their launch is known where that is possible: forks are most of what a start costs.
+The process is there before the launch is known where that is possible (`standby`), and starts the command by vfork
+(`spawn`): forks are most of what a start costs. It stands over the next attempt only after one that left it nothing.
 
 The order at the end is what the rest relies on: the whole tree is dead, the exit is synced, the log gets its last
 line, then the report goes out. A log that hangs therefore delays only the report: the agent looks at the records too.
@@ -19,41 +20,67 @@ import socket
 import stat
 import time
 from contextlib import suppress
-from typing import Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from .. import fork, tree
+from .. import tree
 from ..folder import Folder
 from ..log import plain
-from . import as_owner, blame, record, reports, start
+from . import as_owner, blame, given_files, log_tail, record, reports, spawn, start
+from .blame import StartError
+from .early import EarlySignal
+from .exhaustion import OOM_HOST, KernelKills, look
 from .failpoint import reach
-from .log_watch import BEYOND, LogWatch
+from .log_watch import BEYOND, LOOK_S, LogWatch
+from .preparation import Preparation, prepare
+
+if TYPE_CHECKING:
+    from .standby import Signals
 
 LEFTOVER_GRACE_S = 2.0
 KILL_AGAIN_S = 0.1
+KILLED = 128 + signal.SIGKILL
 RETRY_DISK_S = 1.0
-REHEARSAL = '{"launch_id": "", "argv": [""], "env": {}, "log_path": "", "grace_s": 0.5, "time_limit_s": null}'
+REHEARSAL = '{"launch_id": "", "cwd": "/", "env": {}, "log_path": "/dev/null", "grace_s": 0.5, "time_limit_s": null}'
 SIGNALS = (signal.SIGTERM, signal.SIGCHLD)
 """Blocked by the agent around its fork, so that none is lost before the handlers here stand."""
 
 
 class Shim:
-    """`reports`: the descriptor of the pipe that the agent reads. `environment`: what a log-in here gives."""
+    """`reports`: the descriptor of the pipe that the agent reads. `environment`: what a log-in here gives. `signals`:
+    of this process. `spawns`: `spawn` is possible here."""
 
-    def __init__(self, folder: Folder, reports: int, boot_id: str, environment: Dict[str, str]) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        reports: int,
+        boot_id: str,
+        environment: Dict[str, str],
+        signals: Signals,
+        *,
+        spawns: bool,
+    ) -> None:
         self._folder = folder
         self._environment = environment
+        self._signals = signals
+        self._spawns = spawns
         self._launch: Dict[str, Any] = {}
         self._launch_id = ""
         self._reports = reports
         self._boot_id = boot_id
         self._record = -1
-        self._wake = -1
         self._poller = select.poll()
         self._errors = -1
         self._orders: Optional[socket.socket] = None
         """By which a command that runs as its owner tells of itself."""
         self._own_log = -1
         """Its log, open: root follows no path to it."""
+        self._readable = -1
+        """The same, to be read."""
+        self._preparation: Optional[Preparation] = None
+        """Under way; there is no command yet."""
+        self._kills: Optional[KernelKills] = None
+        self._look_at_log: Optional[float] = None
+        """When there will be something to see: whoever is over before needs no thread for it."""
         self._log: Optional[LogWatch] = None
         self._why = ""
         self._error = ""
@@ -63,64 +90,24 @@ class Shim:
         self._cause = ""
         self._started_at: Optional[float] = None
         self._limit: Optional[float] = None
+        self._early: Optional[EarlySignal] = None
         self._kill_at: Optional[float] = None
-        self._kill_asked = False
         self._alone = False
+        self._is_last = True
 
-    def run(self, order: bytes, orders: int) -> None:
-        """Everything, from the forks to the report. `order`: the launch as a line; if empty, it comes by `orders`."""
-        os.setsid()
-        self._hear_signals()
-        fork.become_subreaper()
-        command = None
-        with suppress(OSError):
-            command = self._fork()
-        order = order or self._wait_for_order(orders)
-        if not order.endswith(b"\n"):
-            return  # nobody needs this shim, and the process that stands by hears it from the end of its socket
+    def run(self, order: bytes, *, is_last: bool) -> bool:
+        """Everything, to the report; whether the agent was told that this process can stand over another attempt.
+        `order`: the launch as a line; `is_last`: there shall be no other."""
+        self._is_last = is_last
         self._launch = json.loads(order)
         self._launch_id = self._launch["launch_id"]
-        try:
-            command = command or self._fork()
-        except OSError as error:
-            self._report(record.not_started(f"no process could be made for the command: {error.strerror}", blame.NODE))
-            return
+        self._poller.register(self._signals.wake, select.POLLIN)
         if not self._claim():
-            return
+            return False
         reach(self._folder, "shim.after_claim")
-        self._start(command, order)
+        self._start()
         self._watch()
-        self._finish()
-
-    def _wait_for_order(self, orders: int) -> bytes:
-        """The launch; not a whole line when this spare is to end."""
-        self._rehearse()
-        poller = select.poll()
-        poller.register(orders, select.POLLIN)
-        poller.register(self._wake, select.POLLIN)
-        while True:
-            ready = [fd for fd, _ in poller.poll()]
-            if orders not in ready:
-                _drain(self._wake)
-                self._reap()
-                # Looked at in this order: the agent asks for a kill only after it gave the launch.
-                if not (self._kill_asked or self._alone) or poller.poll(0):
-                    continue
-                return b""
-            return _read_line(orders)
-
-    def _hear_signals(self) -> None:
-        self._wake, write = os.pipe()
-        os.set_blocking(self._wake, False)
-        os.set_blocking(write, False)
-        signal.set_wakeup_fd(write, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
-        signal.signal(signal.SIGTERM, self._on_term)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        self._poller.register(self._wake, select.POLLIN)
-
-    def _on_term(self, _number: int, _frame: object) -> None:
-        self._kill_asked = True
+        return self._finish()
 
     def _claim(self) -> bool:
         try:
@@ -143,17 +130,49 @@ class Shim:
         record.append(self._record, record.encode(self._claim_line(self._launch)))
 
     def _claim_line(self, launch: Dict[str, Any]) -> record.Line:
-        myself = tree.look(os.getpid())
         line = {"is": "claim", "launch_id": launch["launch_id"], "boot_id": self._boot_id, "at": time.time()}
-        line.update(shim=os.getpid(), shim_start=myself.start if myself else 0, log_path=launch["log_path"])
+        line.update(shim=os.getpid(), shim_start=self._signals.started, log_path=launch["log_path"])
+        line.update(given_files.paths(launch))
         return line
 
     def _unclaimed(self, error: OSError) -> record.Line:
         text = f"the launch cannot be recorded in {self._folder.path}: {error.strerror}"
         return record.not_started(text, blame.NODE)
 
-    def _fork(self) -> socket.socket:
-        """Make the process that becomes the command; gives the socket on which it waits for its launch."""
+    def rehearse(self) -> None:
+        """Touch what a launch will touch: the first use of a page that the agent has too costs more than the work."""
+        record.encode(self._claim_line(json.loads(REHEARSAL)))
+        record.encode(record.exit_line(0, "", "", time.time()))
+        with suppress(record.ClaimedError, OSError):
+            record.claim(self._folder, ".")  # a name that is taken
+        if not self._spawns:
+            return
+        launch = json.loads(REHEARSAL)
+        with suppress(StartError):
+            # Without a thread: who has one is dead before its pipe is closed, and a launch may still get into that.
+            log = prepare(launch)
+            with suppress(StartError):
+                spawn.spawn(["/"], start.variables(launch, self._environment), log)  # a folder is no program
+            os.close(log)
+
+    def _start(self) -> None:
+        """Have it prepared, or have it done all by a process of its own."""
+        try:
+            if self._spawns and "login" not in self._launch:
+                self._preparation = Preparation(self._launch)
+                self._poller.register(self._preparation.fd, select.POLLIN)
+            else:
+                self._fork()
+        except StartError as error:
+            self._error, self._fault = str(error), error.fault
+        except OSError as error:
+            self._error, self._fault = f"no process could be made for the command: {error.strerror}", blame.NODE
+        if self._launch["time_limit_s"] is not None:
+            self._limit = time.monotonic() + self._launch["time_limit_s"]
+            self._early = EarlySignal.of(self._launch, self._limit)
+
+    def _fork(self) -> None:
+        """Make the process that becomes the command. Raises OSError."""
         ours, theirs = socket.socketpair()
         self._errors, write = os.pipe()
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
@@ -161,54 +180,59 @@ class Shim:
             self._main = os.fork()
             if self._main == 0:
                 ours.close()
-                start.stand_by(theirs, write, self._environment)
+                start.become(self._launch, theirs, write, self._environment)
         except OSError:
-            ours.close()
             os.close(self._errors)
+            self._errors = -1
             raise
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             theirs.close()
             os.close(write)
-        return ours
-
-    def _rehearse(self) -> None:
-        """Touch what a launch will touch: the first use of a page that the agent has too costs more than the work."""
-        record.encode(self._claim_line(json.loads(REHEARSAL)))
-        record.encode(record.exit_line(0, "", "", time.time()))
-        with suppress(record.ClaimedError, OSError):
-            record.claim(self._folder, ".")  # a name that is taken
-
-    def _start(self, command: socket.socket, order: bytes) -> None:
-        try:
-            start.hand_over(command, order, self._record)
-        except OSError as error:
-            self._error = f"the command's process ended before its start ({error.strerror})"
-            self._fault = blame.NODE
-        if "login" in self._launch:
-            self._orders = command
-        else:
-            command.close()
+            if not self._main or "login" not in self._launch:
+                ours.close()
         self._poller.register(self._errors, select.POLLIN)
-        if self._launch["time_limit_s"] is not None:
-            self._limit = time.monotonic() + self._launch["time_limit_s"]
+        if "login" in self._launch:
+            self._orders = ours
 
     def _watch(self) -> None:
         while True:
             self._reap()
-            if self._alone:
+            if self._alone and self._preparation is None:
                 break
             now = time.monotonic()
             self._advance(now)
+            if self._preparation is not None and self._kill_at is not None:
+                break  # nothing runs yet; what hangs in there ends with us
             for fd, _ in self._poller.poll(self._timeout_ms(now)):
-                if fd == self._wake:
-                    _drain(fd)
+                if fd == self._signals.wake:
+                    self._signals.drain()
+                elif self._preparation is not None and fd == self._preparation.fd:
+                    self._spawn(self._preparation)
                 elif self._log is not None and fd == self._log.fd:
                     self._hear_log(self._log)
                 else:
                     self._hear_start()
         if self._errors >= 0:
             self._hear_start()
+
+    def _spawn(self, preparation: Preparation) -> None:
+        """All is there that may hang: the command begins."""
+        self._poller.unregister(preparation.fd)
+        self._preparation = None
+        try:
+            log = preparation.finish()
+            try:
+                self._main = spawn.spawn(self._launch["argv"], start.variables(self._launch, self._environment), log)
+            finally:
+                os.close(log)
+        except StartError as error:
+            self._error, self._fault = str(error)[: start.MAX_ERROR], error.fault
+            return
+        finally:
+            os.chdir("/")
+        self._alone = False
+        self._started()
 
     def _hear_start(self) -> None:
         """The pipe closes at the exec, or says first what went wrong."""
@@ -218,8 +242,11 @@ class Shim:
         self._poller.unregister(self._errors)
         os.close(self._errors)
         self._errors = -1
-        if self._error:
-            return
+        if not self._error:
+            self._started()
+
+    def _started(self) -> None:
+        self._launch.pop("token", None)
         self._started_at = time.time()
         process = tree.look(self._main)
         line = {"is": "start", "pid": self._main, "pid_start": process.start if process else 0, "at": self._started_at}
@@ -230,7 +257,8 @@ class Shim:
             _complain(f"{self._launch_id}: the start could not be recorded: {error.strerror}")
         self._report(line)
         reach(self._folder, "shim.after_start")
-        self._watch_log()
+        self._kills = KernelKills()
+        self._watch_log_from(time.monotonic())
 
     def _hear_owner(self) -> record.Line:
         """Of a command that runs as its owner: who that is, and where its log lies."""
@@ -238,13 +266,16 @@ class Shim:
             return {}
         told = as_owner.hear(self._orders)
         self._orders.close()
-        self._own_log = told.pop("log", -1)
+        self._own_log, self._readable = told.pop("log", -1), told.pop("read", -1)
         return told
 
-    def _watch_log(self) -> None:
+    def _watch_log_from(self, now: float) -> None:
         limit = self._launch.get("log_bytes")
-        if not isinstance(limit, int) or limit <= 0:
-            return
+        if isinstance(limit, int) and limit > 0:
+            self._look_at_log = now + LOOK_S
+
+    def _watch_log(self) -> None:
+        self._look_at_log, limit = None, self._launch["log_bytes"]
         try:
             self._log = LogWatch(self._launch["log_path"] if self._own_log < 0 else self._own_log, limit)
         except (OSError, RuntimeError) as error:  # no thread is to be had: the task is worth more than its log's limit
@@ -282,19 +313,33 @@ class Shim:
 
     def _advance(self, now: float) -> None:
         """What time and signals ask for, while something lives."""
-        if self._kill_asked:
-            self._kill_asked = False
+        if self._signals.kill_asked:
+            self._signals.kill_asked = False
             self._cause = self._cause or "killed"
             self._terminate(now, self._grace_s())
-        if self._limit is not None and self._main and now >= self._limit:
+        if self._look_at_log is not None and now >= self._look_at_log:
+            self._watch_log()
+        if self._early is not None and self._may_warn() and now >= self._early.at:
+            self._early.send(self._tree(), self._main)
+        if self._limit is not None and self._is_under_way and now >= self._limit:
             self._limit = None
             self._cause = self._cause or "timed_out"
             self._terminate(now, self._launch["grace_s"])
-        if not self._main and self._kill_at is None:
+        if not self._is_under_way and self._kill_at is None:
             self._terminate(now, LEFTOVER_GRACE_S)
         if self._kill_at is not None and now >= self._kill_at:
             tree.send(self._tree(), signal.SIGKILL)
             self._kill_at = now + KILL_AGAIN_S
+
+    @property
+    def _is_under_way(self) -> bool:
+        """Is there the command, or will there be?"""
+        return bool(self._main) or self._preparation is not None
+
+    def _may_warn(self) -> bool:
+        """Whether there is a command by now that may have said what it heeds, and need not end anyway."""
+        is_due = self._early is not None and self._early.reached is None
+        return is_due and self._started_at is not None and bool(self._main) and self._kill_at is None
 
     def _grace_s(self) -> float:
         asked = record.asked_grace(self._folder, self._launch_id)
@@ -309,11 +354,13 @@ class Shim:
         return tree.descendants([os.getpid()], tree.everyone())
 
     def _timeout_ms(self, now: float) -> Optional[int]:
-        times = [self._kill_at, self._limit if self._main else None]
+        early = self._early.at if self._early is not None and self._may_warn() else None
+        times = [self._kill_at, early, self._look_at_log, self._limit if self._is_under_way else None]
         known = [at for at in times if at is not None]
         return max(0, int((min(known) - now) * 1000) + 1) if known else None
 
-    def _finish(self) -> None:
+    def _finish(self) -> bool:
+        given_files.remove(given_files.paths(self._launch).values())
         if self._error:
             line = record.not_started(self._error, self._fault)
             if self._cause == "killed":
@@ -321,11 +368,39 @@ class Shim:
         else:
             why = self._why if self._cause == "log_too_large" else ""
             line = record.exit_line(self._code, self._cause, why, self._started_at)
+            line.update(self._found())
         reach(self._folder, "shim.before_exit_record")
         self._record_exit(record.encode(line))
         reach(self._folder, "shim.after_exit_record")
         self._close_log()
-        self._report(line)
+        is_free = self._leaves_nothing()
+        os.close(self._record)
+        return self._report({**line, "free": os.getpid()} if is_free else line) and is_free
+
+    def _leaves_nothing(self) -> bool:
+        """Is this process as it was before: no descendant, no kill asked for, no thread that may hang, no other rights
+        in use? Anything but the plainest of ends is its last one."""
+        is_plain = self._cause == "exited" and self._code == 0 and self._kill_at is None and "login" not in self._launch
+        is_alone = self._alone and self._log is None and self._errors < 0
+        return is_plain and is_alone and not self._is_last and not self._signals.kill_asked
+
+    def _found(self) -> record.Line:
+        """What is known of its end besides."""
+        found: record.Line = {}
+        if self._early is not None and self._early.reached is not None:
+            found["reached"] = self._early.reached
+        if self._cause != "exited" or not self._code:
+            return found
+        log = self._launch["log_path"] if "login" not in self._launch else self._readable
+        tail = log_tail.read(log) if log != -1 else log_tail.Tail(b"")
+        ran_out = look(tail)
+        if ran_out is not None:
+            found.update(ran_out=ran_out.what, last_line=log_tail.shown(ran_out.line))
+        else:
+            found["last_line"] = tail.last_line()
+        if ran_out is None and self._code == KILLED and self._kills is not None and self._kills.any():
+            found["ran_out"] = OOM_HOST
+        return {key: value for key, value in found.items() if value != ""}
 
     def _record_exit(self, data: bytes) -> None:
         """Until the disk takes it: without it nobody may hear of the exit."""
@@ -336,6 +411,7 @@ class Shim:
         try:
             record.append(self._record, data, sync=True)
             if record.is_elsewhere(self._folder, self._launch_id, self._record):
+                self._is_last = True  # its agent has lost the folder, and the next one takes us for this attempt's
                 record.leave(self._folder, self._launch_id, data)  # where the agent that adopted it looks
         except OSError as error:
             _complain(f"{self._launch_id}: the exit cannot be recorded yet: {error.strerror}")
@@ -346,40 +422,24 @@ class Shim:
         if self._code is None or self._error:
             return
         try:
-            log = self._own_log
             if "login" not in self._launch:
-                log = os.open(self._launch["log_path"], os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK)
-            elif log < 0 or not stat.S_ISREG(os.fstat(log).st_mode):
+                flags = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+                self._own_log = os.open(self._launch["log_path"], flags)
+            elif self._own_log < 0 or not stat.S_ISREG(os.fstat(self._own_log).st_mode):
                 return
-            os.write(log, b"\nProgram Exit With Code %d\n" % self._code)
+            os.write(self._own_log, b"\nProgram Exit With Code %d\n" % self._code)
+            os.close(self._own_log)
         except OSError as error:
             _complain(f"{self._launch_id}: the last line of {self._launch['log_path']}: {error.strerror}")
 
-    def _report(self, line: record.Line) -> None:
+    def _report(self, line: record.Line) -> bool:
+        """Whether it is on its way."""
         try:
-            reports.send(self._reports, self._launch_id, line)
+            return reports.send(self._reports, self._launch_id, line)
         except OSError as error:
             if error.errno != errno.EAGAIN:  # full: no agent reads now; it will look at the record
                 _complain(f"{self._launch_id}: no report: {error.strerror}")
-
-
-def _read_line(fd: int) -> bytes:
-    """What the agent wrote: a line, or less if it ended meanwhile."""
-    data = os.read(fd, 65536)
-    while data and not data.endswith(b"\n"):
-        more = os.read(fd, 65536)
-        if not more:
-            break
-        data += more
-    return data
-
-
-def _drain(fd: int) -> None:
-    """One read will do: what is left wakes the next poll at once."""
-    try:
-        os.read(fd, 4096)
-    except BlockingIOError:
-        return
+            return False
 
 
 def _complain(text: str) -> None:

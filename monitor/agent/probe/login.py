@@ -19,7 +19,9 @@ import signal
 import time
 from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
-from .. import account, fork
+from wire import account
+
+from .. import fork
 from .probe import GIVE_UP_S, MAX_OUTPUT, Probe
 
 LOGIN_S = 5.0

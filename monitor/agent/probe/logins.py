@@ -9,7 +9,8 @@ import select
 import time
 from typing import Any, Callable, Dict, List, Optional
 
-from ..account import Door
+from wire.account import Door
+
 from .login import Answer, Login
 
 AGAIN_S = 300.0

@@ -15,9 +15,10 @@ import time
 from contextlib import suppress
 from typing import Any, Dict, NoReturn, Optional, Tuple
 
+from wire import account
 from wire.framing import encode
 
-from .. import account, fork, tree
+from .. import fork, tree
 
 MAX_OUTPUT = 512 * 1024
 MAX_ERROR = 600

@@ -13,8 +13,9 @@ import signal
 import time
 from typing import Any, Callable, Dict, NoReturn, Optional
 
+from wire.account import AccountError
+
 from .. import fork, tree
-from ..account import AccountError
 from .login import Answer
 from .logins import Logins
 from .probe import GIVE_UP_S, Probe

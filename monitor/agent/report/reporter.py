@@ -87,6 +87,7 @@ class Reporter:
         folder = Folder(settings.folder)
         folder.make()
         who = {"state_id": folder.state_id(), "boot_id": boot_id(), "version": self._version, "stays": self._stays}
+        who["master"] = settings.master
         try:
             master = report(settings, who)
         except OutdatedError as wanted:

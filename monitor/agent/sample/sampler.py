@@ -18,6 +18,8 @@ from .. import fork
 from .child import measure
 
 SILENT_S = 10.0
+NO_SAMPLES = "none"
+"""What a master asks for whose samples of this machine another agent takes."""
 
 
 def sampling_of(hello: Dict[str, Any]) -> Sampling:
@@ -65,6 +67,7 @@ class Sampler:
 
     def keep(self, now: float, *, wanted: bool) -> None:
         """From time to time: see that there is a child while one is wanted; `now` is monotonic seconds."""
+        wanted = wanted and self._sampling["gpus"] != NO_SAMPLES
         if self._fd >= 0 and (not wanted or now - self._heard_at > SILENT_S):
             self.stop()
         if wanted and self._fd < 0 and not self._pid:

@@ -11,9 +11,9 @@ import sys
 import time
 from typing import Any, Callable, Dict, Optional
 
+from wire.account import Door
 from wire.agent import PROTOCOL
 
-from ..account import Door
 from ..folder import Folder
 from ..machine import MIB, machine_id
 from ..sample.host import read_memory

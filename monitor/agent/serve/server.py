@@ -11,12 +11,13 @@ import os
 import select
 import signal
 import time
+from contextlib import suppress
 from typing import Any, Callable, Dict
 
+from wire.account import Door
 from wire.agent import DEFAULT_GRACE_S, IDLE_EXIT_S
 
 from .. import fork
-from ..account import Door
 from ..attempt.keeper import Keeper
 from ..folder import Folder
 from ..log import Log
@@ -63,11 +64,12 @@ class Server:
             logins=self._logins, emit=connections.emit, emit_line=connections.emit_line, complain=self._log.say,
         )  # fmt: skip
         self._stop = False
-        self._guard_at = self._lost_at = 0.0
-        self._busy_at = time.monotonic()
+        self._guard_at = self._lost_at = self._busy_at = 0.0
         self._ops: Dict[str, Callable[[Dict[str, Any]], None]] = {
             "launch": self._keeper.launch,
             "kill": lambda message: self._keeper.kill(message["launch_id"], message.get("grace_s", DEFAULT_GRACE_S)),
+            "pause": lambda message: self._keeper.pause(message["launch_id"]),
+            "resume": lambda message: self._keeper.resume(message["launch_id"]),
             "ack": lambda message: self._keeper.ack(message["launch_ids"]),
             "ping": lambda _message: connections.emit({"op": "pong"}),
             "probe": self._probes.ask,
@@ -91,12 +93,14 @@ class Server:
             freeze()  # so that forks share what is there already
         self._log.say(f"serving {self._folder.path}, version {self._version}, pid {os.getpid()}")
         ready()
+        self._busy_at = time.monotonic()  # a log-in shell may have taken its time: whoever wants us comes only now
         while not self._stop:
             woken = self._poller.poll(self._timeout_ms())
+            if any(fd == wake for fd, _ in woken):
+                _drain(wake)
+            self._reap()  # before all else: who asks something of a tree may have seen its shim die
             for fd, events in woken:
-                if fd == wake:
-                    self._reap(wake)
-                else:
+                if fd != wake:
                     self._on_ready(fd, events)
             now = time.monotonic()
             self._tick(now)
@@ -128,7 +132,7 @@ class Server:
         """Leave everything to the shims. Who sees the connection end may start the next agent: the lock goes first."""
         self._sampler.stop()
         self._probes.drop()
-        self._keeper.forks.dismiss()
+        self._keeper.forks.dismiss_all()
         self._log.say("ended")
         self._folder.unlock()
 
@@ -144,11 +148,7 @@ class Server:
         else:
             self._connections.on_ready(fd, events)
 
-    def _reap(self, wake: int) -> None:
-        try:
-            os.read(wake, 4096)
-        except BlockingIOError:
-            return
+    def _reap(self) -> None:
         while True:
             try:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
@@ -160,9 +160,10 @@ class Server:
                 self._probes.reap(pid)
 
     def _timeout_ms(self) -> int:
-        if self._connections.master is not None and self._keeper.forks.wants_spare(time.monotonic()):
+        now = time.monotonic()
+        if self._connections.master is not None and self._keeper.forks.wants_spare(now):
             return int(QUIET_S * 1000)
-        return int((HURRY_S if self._keeper.hurried else TICK_S) * 1000)
+        return int((HURRY_S if self._keeper.hurried(now) else TICK_S) * 1000)
 
     def _tick(self, now: float) -> None:
         self._keeper.look(now)
@@ -216,7 +217,7 @@ class Server:
     def _on_lost(self) -> None:
         """The master's connection is gone, and with it whoever waits for an answer."""
         self._probes.drop()
-        self._keeper.forks.dismiss()
+        self._keeper.forks.dismiss_all()
 
     def _retire(self, _message: Dict[str, Any]) -> None:
         self._log.say("retired: the agent that is started next takes over")
@@ -230,3 +231,8 @@ class Server:
         master = self._connections.master
         if master is not None and not master.crowded:
             master.send_line(line)
+
+
+def _drain(wake: int) -> None:
+    with suppress(BlockingIOError):
+        os.read(wake, 4096)

@@ -7,13 +7,13 @@ import select
 from pathlib import Path
 from typing import Any
 
-from monitor.agent.account import Door
 from monitor.agent.attempt import record
 from monitor.agent.attempt.attempt import Attempt
 from monitor.agent.attempt.keeper import LOOK_EVERY_S, Keeper
 from monitor.agent.folder import Folder
 from monitor.agent.probe.logins import Logins
 from tests.agent.small_master import known
+from wire.account import Door
 
 
 def test_the_last_line_of_a_log_has_until_the_second_look_to_be_written(tmp_path: Path) -> None:

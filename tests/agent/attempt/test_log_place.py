@@ -20,7 +20,7 @@ from tests.agent.people import ALICE, LAB
 ROOT = Path(__file__).parents[3]
 SQUASHED = """
 import ctypes, os, sys
-from monitor.agent import account
+from wire import account
 from monitor.agent.attempt import log_open, log_place
 owner = account.Account("alice", int(sys.argv[2]), int(sys.argv[2]), "/", "/bin/sh")
 libc = ctypes.CDLL(None)
@@ -31,7 +31,7 @@ os.setgroups([]), os.setresgid(owner.gid, owner.gid, owner.gid), os.setresuid(ow
 own = None if place.top is None else log_place.open_own(place.top, owner)
 os.write(1, b"own" if own is not None else b"none")
 if own is not None:
-    log_open.open_log_in(own, sys.argv[1] + "/alice/t1.log", [], new=True, said=place.said)
+    log_open.take(log_open.open_log_in(own, sys.argv[1] + "/alice/t1.log", [], new=True, said=place.said))
     os.write(1, b"said\\n")
 """
 

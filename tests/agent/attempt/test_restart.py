@@ -270,6 +270,7 @@ def test_trees_without_shims_are_kept_apart(node: Node) -> None:
     link = node.up()
     for name in ("t1", "t2"):
         node.launch(link, name, CLEAN)
+        link.wait_for("started", name)  # else the shim may be killed before it has written that down
     first, second = said_pid(node, "t1"), said_pid(node, "t2")
     for name in ("t1", "t2"):
         os.kill(node.shim_of(name), signal.SIGKILL)

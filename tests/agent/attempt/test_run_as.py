@@ -454,6 +454,29 @@ def test_the_last_line_goes_to_the_log_that_was_opened_wherever_its_name_leads_b
     assert log.with_name("t1.log.own").read_text(encoding="utf-8") == "\nProgram Exit With Code 5\n"
 
 
+def test_what_is_quoted_of_a_bad_end_is_of_the_log_that_was_opened_and_of_no_file_of_roots(node: PeopleNode) -> None:
+    link = node.up()
+    secret = node.folder / "secret"
+    secret.write_text("root's alone\n", encoding="utf-8")
+    secret.chmod(0o600)
+    log = node.own_log(ALICE, "t1")
+    command = f"echo MemoryError; mv {log} {log}.own; ln -s {secret} {log}; exit 5"
+    end = node.run_as(link, ALICE, "t1", command)
+    assert (end["code"], end["ran_out"], end["last_line"]) == (5, "oom_host", "MemoryError")
+
+
+def test_an_owners_task_stands_still_and_goes_on(node: PeopleNode) -> None:
+    link = node.up()
+    node.launch_as(link, ALICE, "t1", "exec sleep 1000")
+    link.wait_for("started", "t1")
+    link.pause("t1")
+    assert link.wait_for("started", "t1")["paused"] is True
+    link.resume("t1")
+    assert "paused" not in link.wait_for("started", "t1")
+    link.kill("t1")
+    assert link.wait_for("exit", "t1")["cause"] == "killed"
+
+
 def test_a_log_beyond_its_limit_ends_the_task_wherever_its_name_leads(node: PeopleNode) -> None:
     link = node.up()
     log = node.own_log(ALICE, "t1")

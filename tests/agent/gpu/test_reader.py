@@ -76,7 +76,7 @@ class Stage:
 
     def hear(self) -> None:
         while self.reader.asked and self.reader.fd >= 0:
-            assert select.select([self.reader.fd], [], [], 20)[0], "no answer"
+            assert select.select([self.reader.fd], [], [], 60)[0], "no answer"
             self.reader.on_ready(self.now)
 
     def close(self) -> None:
@@ -202,7 +202,7 @@ def test_where_there_is_nothing_to_ask_the_fork_ends_and_somebody_looks_again_la
 ) -> None:
     monkeypatch.setattr(sources, "_choose", lambda _wanted, _doing: None)
     assert stage.ask() == NONE
-    assert select.select([stage.reader.fd], [], [], 20)[0]
+    assert select.select([stage.reader.fd], [], [], 60)[0]
     stage.reader.on_ready(stage.now)
     assert stage.reader.fd == -1
     monkeypatch.undo()
@@ -235,7 +235,7 @@ def test_a_program_that_gputil_would_wait_for_without_end_dies_with_the_fork(
     try:
         stage.reader.ask(stage.now)
         until("GPUtil's question", machine.calls)
-        select.select([stage.reader.fd], [], [], 20)
+        select.select([stage.reader.fd], [], [], 60)
         stage.reader.on_ready(stage.now)
         group = stage.reader.pid
         assert len(members(group)) == 2

@@ -26,6 +26,7 @@ from monitor.agent.gpu import gputil, nvidia_smi, nvml, nvml_library
 from monitor.agent.gpu.sources import Sources
 from monitor.agent.site_packages import import_module
 nvidia_smi.PLACES = ()  # the machine of the test, not the one that it runs on
+nvidia_smi.HUNG_S = 60.0  # which may be busy
 nvml_library._PLACES = nvml_library._PLACES[:1]
 hidden = sys.argv[3].split(",")
 nvml.import_module = gputil.import_module = lambda name: None if name in hidden else import_module(name)

@@ -158,6 +158,12 @@ def test_whatever_the_shell_does_the_agent_starts_and_tells(home: Homely, profil
     until("the end of the shell", lambda: not _left(home))
 
 
+def test_the_agent_counts_its_idle_time_from_when_it_can_be_reached(home: Homely) -> None:
+    home.profile("sleep 1000")
+    link = home.up(MUSTER_AGENT_IDLE_S="4")  # less than it waits for the shell
+    assert "timed out" in link.welcome["login_fault"]
+
+
 def test_an_account_that_no_directory_knows_has_an_environment_too() -> None:
     """As in a container that is run under a number."""
     script = "from monitor.agent.probe.login import first_variables as first; print(first()['USER'], first()['HOME'])"

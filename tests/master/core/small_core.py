@@ -6,17 +6,20 @@ It checks itself: after every event, also one that was refused, all its parts ag
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
 from master.core.core import Core
 from master.core.exits import Exit
 from master.core.inventory import Facts, NodeSpec, NodeState
+from master.core.nodes import NONE_OWNED
 from master.core.task import Task
+from master.settings import Caps, Settings
+from wire.agent import PROTOCOL
 
-BOOT = Facts(boot_id="boot-1", state_id="state-1", cpus=4, memory_mib=1000)
-REBOOTED = Facts(boot_id="boot-2", state_id="state-1", cpus=4, memory_mib=1000)
+BOOT = Facts(boot_id="boot-1", state_id="state-1", cpus=4, memory_mib=1000, protocol=PROTOCOL)
+REBOOTED = Facts(boot_id="boot-2", state_id="state-1", cpus=4, memory_mib=1000, protocol=PROTOCOL)
 EIGHT = NodeSpec(name="a", gpu_models=("GPU",) * 8)
 
 
@@ -40,11 +43,14 @@ def _then_checked(event: Callable[..., Any], check: Callable[[], None]) -> Calla
     return checked
 
 
-def core_with(*specs: NodeSpec, online: bool = True, waiting_limit: int = 1000) -> Core:
+def core_with(
+    *specs: NodeSpec, online: bool = True, waiting_limit: int = 1000, licences: Mapping[str, int] = NONE_OWNED
+) -> Core:
     """A core with these nodes (one with 8 GPUs), empty."""
     numbers = itertools.count(1)
+    conf = Settings(limits=Caps(waiting_tasks=waiting_limit))
     core = CheckedCore(
-        specs or (EIGHT,), lambda task, attempt: f"{task}.{attempt}.{next(numbers)}", waiting_limit=waiting_limit
+        specs or (EIGHT,), lambda task, attempt: f"{task}.{attempt}.{next(numbers)}", conf, licences=licences
     )
     for spec in specs or (EIGHT,):
         if online:
@@ -60,7 +66,7 @@ def submit(core: Core, **wants: object) -> Task:
 
 def run(core: Core, task: Task, code: int = 0) -> None:
     """Plan, start and end a task."""
-    core.plan()
+    core.plan(0.0)
     assert task.allocation
     core.started(task.allocation[0].node, task.allocation[0].launch_id, 2.0, 2.0)
     core.exited(task.allocation[0].node, Exit(task.allocation[0].launch_id, "exited", 3.0, code), 3.0)

@@ -64,9 +64,9 @@ def test_a_task_that_was_tried_again_and_cancelled_before_it_began_has_one_attem
 def test_a_try_that_its_node_could_not_start_is_an_attempt() -> None:
     core = core_with(NodeSpec(name="a", gpu_models=("GPU",)), NodeSpec(name="b", gpu_models=("GPU",)))
     task = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     core.exited("a", ended("a", task, "not_started", None, fault="node"), 4.0)
-    core.plan()
+    core.plan(0.0)
     tried, runs = task.attempts
     assert (tried.no, tried.parts[0].node, tried.started_at, tried.ended_at) == (1, "a", None, 4.0)
     assert (tried.reason, tried.reason_key) == ("could not be started: why", "not_started")
@@ -76,7 +76,7 @@ def test_a_try_that_its_node_could_not_start_is_an_attempt() -> None:
 def test_who_cancels_first_is_who_wanted_the_end() -> None:
     core = core_with()
     task = submit(core)
-    core.plan()
+    core.plan(0.0)
     core.cancel(task.id, 2.0, by="ada")
     core.cancel(task.id, 3.0, by="bob")
     assert task.asked_end == AskedEnd("cancel", "ada")
@@ -96,7 +96,7 @@ def test_a_limit_is_why_an_attempt_was_ended_and_what_ends_by_itself_was_asked_b
 ) -> None:
     core = core_with()
     task = submit(core)
-    core.plan()
+    core.plan(0.0)
     core.exited("a", ended("a", task, cause, code), 4.0)
     told = task.attempts[-1].asked_end
     assert (told.why if told else None) == asked
@@ -105,29 +105,30 @@ def test_a_limit_is_why_an_attempt_was_ended_and_what_ends_by_itself_was_asked_b
 def test_a_cancel_outranks_the_limit_that_came_before_its_end() -> None:
     core = core_with()
     task = submit(core)
-    core.plan()
+    core.plan(0.0)
     core.cancel(task.id, 2.0, by="ada")
     core.exited("a", ended("a", task, "timed_out", 143), 4.0)
-    assert (task.state, task.asked_end) == (TaskState.TIMED_OUT, AskedEnd("cancel", "ada"))
+    assert (task.state, task.reason, task.asked_end) == (TaskState.CANCELLED, None, AskedEnd("cancel", "ada"))
 
 
 def test_who_gives_a_node_up_wanted_the_end_of_what_ran_there() -> None:
     core = core_with()
     task = submit(core)
-    core.plan()
+    core.plan(0.0)
     core.node_state("a", NodeState.UNREACHABLE)
     core.give_up("a", "ada", 5.0)
     assert (task.state, task.attempts[-1].asked_end) == (TaskState.LOST, AskedEnd("node_lost", "ada"))
 
 
-def test_of_many_attempts_the_newest_are_kept_and_the_numbers_go_on() -> None:
+def test_of_many_attempts_the_first_and_the_newest_are_kept_and_the_numbers_go_on() -> None:
     core = core_with()
     task = submit(core)
     for _ in range(KEPT + 5):
         run(core, task, 1)
         core.retry(task.id)
     run(core, task, 1)
-    assert [attempt.no for attempt in task.attempts] == list(range(7, KEPT + 7))
+    assert [attempt.no for attempt in task.attempts] == [1, *range(7, KEPT + 7)]
+    assert len(task.attempts) == KEPT + 1 == 31
     assert task.attempt == KEPT + 6
 
 

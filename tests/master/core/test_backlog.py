@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.core.backlog import Backlog, order_of
-from master.core.request import demand_of
+from master.core.backlog import Backlog, Order, order_of
+from master.core.request import Request, demand_of, request_of
 from master.core.task import After, Task, TaskState
+from tests.calls import calls_of
 from tests.master.core.small_core import core_with, submit
 
 TASKS = st.builds(
@@ -38,6 +39,7 @@ def test_each_group_gives_its_tasks_in_the_order_of_the_queue(steps: list[Task |
             model.pop(step, None)
         elif model:
             head = min(model.values(), key=order_of)
+            assert min(backlog.wishes()) == order_of(head)
             assert min(backlog.groups()) == (order_of(head), demand_of(head))
             assert next(backlog.following(demand_of(head))).id == head.id
             backlog.discard(head.id)
@@ -48,8 +50,24 @@ def test_each_group_gives_its_tasks_in_the_order_of_the_queue(steps: list[Task |
             assert list(backlog.following(demand)) == group
             assert heads.pop(demand) == group[0]
         assert not heads
+        firsts: dict[Request, Order] = {}
+        for task in sorted(model.values(), key=order_of):
+            firsts.setdefault(request_of(task), order_of(task))
+        assert sorted(backlog.wishes()) == sorted(firsts.values())
         assert len(backlog) == len(model)
         assert all((number in backlog) == (number in model) for number in range(1, 9))
+
+
+def test_what_is_first_costs_no_more_in_a_queue_that_grew_task_by_task() -> None:
+    def cost_of_next(length: int) -> int:
+        backlog = Backlog()
+        for number in range(1, length + 1):
+            backlog.add(Task(id=number, command="true", owner="ann"))
+            assert [order.id for order in backlog.wishes()] == [1]
+        backlog.discard(1)
+        return calls_of(lambda: list(backlog.wishes()))
+
+    assert cost_of_next(1000) == cost_of_next(10)
 
 
 def test_who_stands_before_whom() -> None:
@@ -71,7 +89,7 @@ def test_tasks_of_one_demand_are_found_together_those_that_wait_for_more_than_ro
         submit(core, gpus=gpus)
     submit(core, gpus=1, after=[After(1)])
     core.hold(6)
-    core.plan()
+    core.plan(0.0)
     assert core.tasks[1].state is TaskState.STARTING
     assert list(core.backlog.alike(core.tasks.values()).values()) == [[2, 5], [3, 4], [6], [7]]
     assert core.backlog.alike([core.tasks[1]]) == {}

@@ -34,19 +34,19 @@ def test_a_node_that_is_added_gets_the_tasks_that_wait() -> None:
     core = core_with(FOUR)
     task = submit(core, gpus=4)
     other = submit(core, gpus=4)
-    core.plan()
+    core.plan(0.0)
     assert (task.state, other.state) == (TaskState.STARTING, TaskState.WAITING)
     core.set_nodes((FOUR, OTHER))
     core.node_state("b", NodeState.ONLINE, None, BOOT)
     assert core.plan_needed
-    core.plan()
+    core.plan(0.0)
     assert other.allocation[0].node == "b"
 
 
 def test_an_idle_node_leaves_at_once_and_a_busy_one_after_its_last_task() -> None:
     core = core_with(EIGHT, OTHER)
     task = submit(core, gpus=2, node="a")
-    core.plan()
+    core.plan(0.0)
     core.set_nodes(())
     assert list(core.inventory.nodes) == ["a"]
     assert "left the registry" in (core.inventory.nodes["a"].closed_because or "")
@@ -62,7 +62,7 @@ def test_an_idle_node_leaves_at_once_and_a_busy_one_after_its_last_task() -> Non
 def test_a_node_that_was_leaving_and_is_added_again_stays() -> None:
     core = core_with()
     task = submit(core, gpus=2)
-    core.plan()
+    core.plan(0.0)
     core.set_nodes(())
     core.set_nodes((EIGHT,))
     assert core.inventory.nodes["a"].takes_tasks
@@ -73,7 +73,7 @@ def test_a_node_that_was_leaving_and_is_added_again_stays() -> None:
 def test_gpus_that_the_registry_takes_away_are_held_to_the_end_and_never_given_out_again() -> None:
     core = core_with()
     task = submit(core, gpus=8)
-    core.plan()
+    core.plan(0.0)
     core.set_nodes((FOUR,))
     node = core.inventory.nodes["a"]
     assert node.free_gpus == []
@@ -92,10 +92,10 @@ def test_lists_follow_the_order_of_the_registry() -> None:
 def test_a_drained_node_finishes_what_it_has_takes_nothing_new_and_is_so_after_a_restart() -> None:
     core = core_with()
     first = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     core.drain("a", "the fan rattles", "root", 5.0)
     second = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     assert second.state is TaskState.WAITING
     assert "the fan rattles" in str(core.reason(second))
     run_end = Exit(launch_of(first), "exited", 3.0, 0)
@@ -104,7 +104,7 @@ def test_a_drained_node_finishes_what_it_has_takes_nothing_new_and_is_so_after_a
     assert "drained by root" in (again.inventory.nodes["a"].closed_because or "")
     again.resume("a")
     again.node_state("a", NodeState.ONLINE, None, BOOT)
-    again.plan()
+    again.plan(0.0)
     assert second.state is TaskState.STARTING
     with pytest.raises(ConflictError, match="not drained"):
         again.resume("a")
@@ -143,7 +143,7 @@ def test_a_node_that_does_not_exist_can_neither_be_drained_nor_given_up() -> Non
 def test_giving_a_node_up_loses_its_tasks_and_what_is_left_of_them_dies_before_it_takes_another() -> None:
     core = core_with()
     task = submit(core, gpus=8)
-    core.plan()
+    core.plan(0.0)
     launch_id = launch_of(task)
     core.started("a", launch_id, 2.0, 2.0)
     with pytest.raises(ConflictError, match="online"):
@@ -156,11 +156,11 @@ def test_giving_a_node_up_loses_its_tasks_and_what_is_left_of_them_dies_before_i
     taken(core)
     core.reconcile("a", [Seen(launch_id, 2.0)], 4.0)
     core.node_state("a", NodeState.ONLINE, None, BOOT)
-    core.plan()
+    core.plan(0.0)
     assert taken(core) == [Kill("a", launch_id)]
     assert "must end first" in str(core.reason(following))
     core.exited("a", Exit(launch_id, "killed", 5.0), 5.0)
-    core.plan()
+    core.plan(0.0)
     assert following.state is TaskState.STARTING
 
 
@@ -168,7 +168,7 @@ def test_another_machine_at_a_changed_address_is_not_taken_for_the_old_one() -> 
     old, new = (NodeSpec(name="a", gpu_models=("GPU",) * 8, address=ip) for ip in ("10.0.0.1:22", "10.0.0.2:22"))
     core = core_with(old)
     task = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     core.set_nodes((new,))
     another = Facts(boot_id="boot-x", state_id="state-x", cpus=4, memory_mib=1)
     replaced = Facts(boot_id="boot-1", state_id="state-x", cpus=4, memory_mib=1)
@@ -178,7 +178,7 @@ def test_another_machine_at_a_changed_address_is_not_taken_for_the_old_one() -> 
     core.set_nodes((new,))
     told = core.stranger("a", another)
     assert told is not None
-    assert all(word in told for word in ("10.0.0.1", "10.0.0.2", str(task.id), "muster node lost"))
+    assert all(word in str(told) for word in ("10.0.0.1", "10.0.0.2", str(task.id), "muster node lost"))
     assert core.stranger("a", BOOT) is None, "the same machine under a new address is welcome"
     core.node_state("a", NodeState.UNREACHABLE, told)
     core.give_up("a", "root", 3.0)
@@ -188,7 +188,7 @@ def test_another_machine_at_a_changed_address_is_not_taken_for_the_old_one() -> 
 def test_a_node_that_left_while_busy_is_kept_by_the_books_of_the_next_master() -> None:
     core = core_with()
     task = submit(core, gpus=2)
-    core.plan()
+    core.plan(0.0)
     again = reloaded(core, OTHER)
     ghost = again.inventory.nodes["a"]
     assert not ghost.takes_tasks
@@ -211,7 +211,7 @@ def test_a_machine_with_two_entries_is_served_as_the_one_that_came_first() -> No
     core.node_state("a", NodeState.CONNECTING, None, MACHINE)
     found = core.same_machine("b", MACHINE)
     assert found is not None
-    assert (found[0], "muster node rm b" in found[1]) == ("a", True)
+    assert (found[0], "muster node rm b" in str(found[1])) == ("a", True)
     core.node_state("a", NodeState.UNREACHABLE, "gone")
     assert core.same_machine("b", MACHINE) is None
 
@@ -229,11 +229,11 @@ def test_the_masters_own_machine_that_is_renamed_while_busy_gives_no_gpu_out_twi
     core = core_with(old, online=False)
     core.node_state("a", NodeState.ONLINE, None, MACHINE)
     submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     core.set_nodes((new,))
     found = core.same_machine("b", MACHINE)
     assert found is not None
-    assert (found[0], "whose last tasks must end first" in found[1]) == ("a", True)
+    assert (found[0], "whose last tasks must end first" in str(found[1])) == ("a", True)
     core.node_state("a", NodeState.UNREACHABLE, "nobody knows the way there")
     assert core.same_machine("b", MACHINE) is not None, "the next master has it from the attempt"
     core.set_nodes((new, third))
@@ -249,7 +249,7 @@ def test_a_machine_without_an_id_that_has_two_entries_is_known_by_its_boot_and_i
     core.node_state("a", NodeState.ONLINE, None, nameless)
     found = core.same_machine("b", nameless)
     assert found is not None
-    assert "it is the machine that a is" in found[1]
+    assert "it is the machine that a is" in str(found[1])
     for another in ({"hostname": "gpu2"}, {"boot_id": "boot-2"}, {"hostname": ""}):
         assert core.same_machine("b", msgspec.structs.replace(nameless, **another)) is None
 
@@ -265,7 +265,7 @@ def test_where_tasks_of_both_entries_run_both_are_served_and_one_takes_no_new_on
     for name in "ab":
         core.node_state(name, NodeState.ONLINE, None, msgspec.structs.replace(MACHINE, machine="", boot_id=name))
     mine, other = submit(core, gpus=1, node="a"), submit(core, gpus=1, node="b")
-    core.plan()
+    core.plan(0.0)
     core.node_state("a", NodeState.ONLINE, None, MACHINE)
     assert core.same_machine("b", MACHINE) is None
     assert "leave one entry" in (core.inventory.nodes["b"].closed_because or "")

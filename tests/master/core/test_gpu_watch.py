@@ -24,14 +24,14 @@ def gpus(*changes: dict[str, object]) -> list[GpuReport]:
 
 def seen(core: Core, *changes: dict[str, object], at: float = 10.0) -> None:
     core.gpus_seen("a", gpus(*changes), at)
-    core.plan()
+    core.plan(0.0)
 
 
 def test_a_gpu_that_somebody_else_computes_on_gets_no_task_and_everybody_sees_whose_it_is() -> None:
     core = core_with(TWO)
     seen(core, {"processes": (BOB,)}, {})
     first, second = submit(core, gpus=1), submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     assert first.allocation[0].gpus == [1]
     assert second.state is TaskState.WAITING
     assert "used by bob (pid 7)" in str(core.reason(second))
@@ -42,7 +42,7 @@ def test_a_gpu_that_somebody_else_computes_on_gets_no_task_and_everybody_sees_wh
 def test_our_own_process_is_no_stranger() -> None:
     core = core_with(TWO)
     task = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     ours = Holder(pid=8, user="lab", memory_mib=9000, launch_id=launch_of(task))
     seen(core, {"processes": (ours,), "memory_used_mib": 9000}, {})
     assert core.inventory.nodes["a"].kept_back == {}
@@ -52,12 +52,12 @@ def test_a_gpu_that_a_task_computes_on_without_having_been_given_it_gets_no_othe
     core = core_with(TWO)
     seen(core, {}, {})
     stray = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     core.started("a", launch_of(stray), 2.0, 2.0)
     everywhere = Holder(pid=8, user="lab", memory_mib=9000, launch_id=launch_of(stray))
     seen(core, {"processes": (everywhere,)}, {"processes": (everywhere,)})
     second = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     assert second.state is TaskState.WAITING
     assert f"used by task {stray.id} (pid 8), which was not given it" in str(core.reason(second))
     seen(core, {"processes": (everywhere,)}, {})
@@ -68,7 +68,7 @@ def test_what_a_task_leaves_is_not_counted_while_another_one_computes_there() ->
     core = core_with(TWO)
     seen(core, {}, {})
     first, other = submit(core, gpus=1, gpu_ids=[0]), submit(core, gpus=1, gpu_ids=[1])
-    core.plan()
+    core.plan(0.0)
     core.exited("a", Exit(launch_of(first), "exited", 3.0, 0), 3.0)
     seen(core, {"memory_used_mib": 20_000}, {}, at=10.0)
     for holder in (BOB, Holder(pid=8, launch_id=launch_of(other), memory_mib=19_000)):
@@ -83,7 +83,7 @@ def test_a_gpu_with_a_fault_is_set_aside_alone_until_somebody_returns_it() -> No
     seen(core, {"fault": "Xid 79: the GPU has fallen off the bus"}, {})
     both = submit(core, gpus=2)
     one = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     assert one.allocation[0].gpus == [1]
     assert "Xid 79" in str(core.reason(both))
     outcome = core.take_outcome()
@@ -105,7 +105,7 @@ def test_a_gpu_that_is_returned_gets_no_task_before_a_sample_has_shown_it_well()
     seen(core, {"fault": "Xid 79"}, {"processes": (BOB,)})
     core.return_gpu("a", 0)
     task = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     assert task.state is TaskState.WAITING
     seen(core, {"fault": "Xid 79"}, {"processes": (BOB,)})
     assert core.inventory.nodes["a"].aside == {0: "Xid 79"}
@@ -118,9 +118,9 @@ def test_a_gpu_is_free_again_only_when_its_memory_is() -> None:
     core = core_with(TWO)
     seen(core, {}, {})
     first, second = submit(core, gpus=2), submit(core, gpus=2)
-    core.plan()
+    core.plan(0.0)
     core.exited("a", Exit(launch_of(first), "exited", 3.0, 0), 3.0)
-    core.plan()
+    core.plan(0.0)
     assert second.state is TaskState.WAITING
     assert f"task {first.id} is not free yet" in str(core.reason(second))
     seen(core, {"memory_used_mib": 20_000}, {})
@@ -133,7 +133,7 @@ def test_memory_that_stays_in_use_sets_the_gpu_aside() -> None:
     core = core_with(TWO)
     seen(core, {}, {})
     task = submit(core, gpus=1, gpu_ids=[0])
-    core.plan()
+    core.plan(0.0)
     core.exited("a", Exit(launch_of(task), "killed", 3.0), 3.0)
     for second in range(int(SETTLE_S) + 3):
         seen(core, {"memory_used_mib": 20_000}, {}, at=10.0 + second)
@@ -145,38 +145,38 @@ def test_gpus_that_the_machine_does_not_show_are_not_given_out() -> None:
     core = core_with(TWO)
     core.gpus_seen("a", gpus({}), 10.0)
     task = submit(core, gpus=1, gpu_ids=[1])
-    core.plan()
+    core.plan(0.0)
     assert "the machine shows 1 GPUs and the registry counts 2" in str(core.reason(task))
 
 
 def test_a_node_that_is_not_probed_is_believed() -> None:
     core = core_with(TWO)
     first, second = submit(core, gpus=2), submit(core, gpus=2)
-    core.plan()
+    core.plan(0.0)
     core.exited("a", Exit(launch_of(first), "exited", 3.0, 0), 3.0)
-    core.plan()
+    core.plan(0.0)
     assert second.state is TaskState.STARTING
 
 
 def test_what_a_desktop_holds_of_a_gpu_is_not_taken_for_a_left_over() -> None:
     watch = GpuWatch()
     idle = FREE_MIB - 24
-    watch.look(gpus({"memory_used_mib": idle}, {}), 2, (), 0.0)
+    watch.look(gpus({"memory_used_mib": idle}, {}), 2, {}, 0.0)
     watch.released(0, 1)
     assert watch.settling()
-    assert watch.look(gpus({"memory_used_mib": idle + 100}, {}), 2, (), 1.0).kept_back == {}
+    assert watch.look(gpus({"memory_used_mib": idle + 100}, {}), 2, {}, 1.0).kept_back == {}
 
 
 def test_while_a_gpu_is_off_the_bus_the_others_go_by_name_for_cuda_counts_without_it() -> None:
     watch = GpuWatch()
     named: list[dict[str, object]] = [{"uuid": "GPU-a"}, {"uuid": "GPU-b"}, {}]
-    watch.look(gpus(*named), 3, (), 0.0)
+    watch.look(gpus(*named), 3, {}, 0.0)
     assert watch.names() == {}
     named[1] = {"uuid": "GPU-b", "fault": "it fell off the bus", "memory_used_mib": None}
-    watch.look(gpus(*named), 3, (), 1.0)
+    watch.look(gpus(*named), 3, {}, 1.0)
     assert watch.names() == {0: "GPU-a", 1: "GPU-b"}
     named[1] = {"uuid": "GPU-b", "fault": "Xid 48"}
-    watch.look(gpus(*named), 3, (), 2.0)
+    watch.look(gpus(*named), 3, {}, 2.0)
     assert watch.names() == {}
 
 
@@ -185,29 +185,29 @@ DESKTOP_MIB = 3 * FREE_MIB
 
 def test_a_desktop_may_hold_much_and_change_while_a_task_runs() -> None:
     watch = GpuWatch()
-    watch.look(gpus({"memory_used_mib": DESKTOP_MIB}), 1, (), 0.0)
+    watch.look(gpus({"memory_used_mib": DESKTOP_MIB}), 1, {}, 0.0)
     watch.released(0, 1)
-    assert watch.look(gpus({"memory_used_mib": DESKTOP_MIB * 5 // 4}), 1, (), 1.0).kept_back == {}
+    assert watch.look(gpus({"memory_used_mib": DESKTOP_MIB * 5 // 4}), 1, {}, 1.0).kept_back == {}
     watch.released(0, 2)
-    assert watch.look(gpus({"memory_used_mib": DESKTOP_MIB * 2}), 1, (), 2.0).kept_back
+    assert watch.look(gpus({"memory_used_mib": DESKTOP_MIB * 2}), 1, {}, 2.0).kept_back
 
 
 def test_what_a_desktop_holds_is_seen_beside_a_task_too() -> None:
     watch = GpuWatch()
     ours = Holder(pid=8, launch_id="1.1.x", memory_mib=9000)
     busy = {"memory_used_mib": 9000 + DESKTOP_MIB, "processes": (ours,)}
-    watch.look(gpus(busy), 1, {0}, 0.0)  # by a master that starts while the task runs
+    watch.look(gpus(busy), 1, {0: {1: None}}, 0.0)  # by a master that starts while the task runs
     watch.released(0, 1)
-    assert watch.look(gpus(busy), 1, (), 1.0).kept_back, "it is still there"
-    assert watch.look(gpus({"memory_used_mib": DESKTOP_MIB}), 1, (), 2.0).kept_back == {}
+    assert watch.look(gpus(busy), 1, {}, 1.0).kept_back, "it is still there"
+    assert watch.look(gpus({"memory_used_mib": DESKTOP_MIB}), 1, {}, 2.0).kept_back == {}
 
 
 @pytest.mark.parametrize("processes", [(), (Holder(pid=8, launch_id="1.1.x"),)], ids=["no process", "no figure"])
 def test_the_memory_of_a_task_is_not_taken_for_a_desktops(processes: tuple[Holder, ...]) -> None:
     watch = GpuWatch()
-    watch.look(gpus({"memory_used_mib": 20_000, "processes": processes}), 1, {0}, 0.0)
+    watch.look(gpus({"memory_used_mib": 20_000, "processes": processes}), 1, {0: {1: None}}, 0.0)
     watch.released(0, 1)
-    assert watch.look(gpus({"memory_used_mib": 20_000}), 1, (), 1.0).kept_back
+    assert watch.look(gpus({"memory_used_mib": 20_000}), 1, {}, 1.0).kept_back
 
 
 def test_a_sample_of_a_node_that_left_changes_nothing() -> None:
@@ -222,7 +222,7 @@ def test_a_node_that_is_not_probed_any_more_is_believed_again() -> None:
     core = core_with(TWO)
     seen(core, {"processes": (BOB,)}, {})
     first = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     core.gpus_unseen("a")
     assert core.inventory.nodes["a"].free_gpus == [0]
     core.exited("a", Exit(launch_of(first), "exited", 3.0, 0), 3.0)
@@ -233,7 +233,7 @@ def test_no_gpu_is_given_out_before_the_first_sample_of_a_node_that_is_probed() 
     core = core_with(TWO)
     core.gpus_expected("a")
     task = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     assert "no sample has told of it yet" in str(core.reason(task))
     seen(core, {"processes": (BOB,)}, {})
     assert task.allocation[0].gpus == [1]
@@ -246,7 +246,7 @@ def test_what_was_seen_before_a_connection_broke_gives_no_gpu_out_after_it() -> 
     core.gpus_expected("a")
     core.node_state("a", NodeState.ONLINE, None, BOOT)
     first, second = submit(core, gpus=1), submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     assert (first.state, second.state) == (TaskState.WAITING, TaskState.WAITING)
     assert "bob" in str(core.reason(second))
     assert "no sample has told of it yet" in str(core.reason(second))
@@ -266,7 +266,7 @@ def test_only_what_is_broken_or_missing_is_called_so() -> None:
     seen(core, {}, {"processes": (BOB,)})
     assert conditions(core) == ["ok", "busy"]
     task = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     core.exited("a", Exit(launch_of(task), "exited", 3.0, 0), 3.0)
     assert conditions(core) == ["clearing", "busy"]
     seen(core, {"memory_used_mib": 20_000})

@@ -23,11 +23,11 @@ def test_what_is_taken_and_given_back_leaves_nothing() -> None:
     tasks = [task(1, [2, 0]), task(2, [3], cpus=2), task(3), task(4, cpus=3)]
     for one in tasks:
         inventory.take(one)
-    assert (node.free_gpus, node.gpu_holder) == ([1], {2: 1, 0: 1, 3: 2})
+    assert (node.free_gpus, node.gpu_holders) == ([1], {2: {1: None}, 0: {1: None}, 3: {2: None}})
     assert (node.held["slots"], node.held["cpus"], node.active) == (1, 5, {1, 2, 3, 4})
     for one in tasks:
         inventory.give_back(one)
-    assert (node.free_gpus, node.gpu_holder) == ([0, 1, 2, 3], {})
+    assert (node.free_gpus, node.gpu_holders) == ([0, 1, 2, 3], {})
     assert (node.held["slots"], node.held["cpus"], node.active) == (0, 0, set())
 
 
@@ -37,7 +37,7 @@ def test_a_gpu_is_never_booked_twice_and_a_refused_booking_changes_nothing() -> 
     inventory.take(task(1, [1]))
     with pytest.raises(ValueError, match="GPU 1 of a is held by task 1, not free for 2"):
         inventory.take(task(2, [0, 1], cpus=2))
-    assert (node.free_gpus, node.gpu_holder, node.held, node.active) == ([0, 2, 3], {1: 1}, {}, {1})
+    assert (node.free_gpus, node.gpu_holders, node.held, node.active) == ([0, 2, 3], {1: {1: None}}, {}, {1})
 
 
 def test_a_node_that_left_the_registry_keeps_what_runs_there_and_takes_nothing_new() -> None:
@@ -45,7 +45,7 @@ def test_a_node_that_left_the_registry_keeps_what_runs_there_and_takes_nothing_n
     inventory.take(Task(id=1, command="true", gpus=1, allocation=[Part("gone", [0])]))
     node = inventory.nodes["gone"]
     assert not node.takes_tasks
-    assert node.gpu_holder == {0: 1}
+    assert node.gpu_holders == {0: {1: None}}
     assert "registry" in (node.reason or "")
 
 

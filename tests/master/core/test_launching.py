@@ -7,12 +7,13 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from master.core.activation import CANNOT_START
 from master.core.attempt import Part
 from master.core.launching import LaunchSettings, argv, environment, launch_message
-from master.core.task import Task
+from master.core.task import EarlySignal, Snapshot, Task
 
 NASTY = [
     "plain",
@@ -102,6 +103,64 @@ def _seen(task: Task, *words: Any) -> dict[str, str]:
 def test_a_task_sees_the_gpus_that_it_was_given_and_no_others(gpus: list[int], visible: str) -> None:
     seen = _seen(_placed(gpus), {})
     assert (seen["CUDA_VISIBLE_DEVICES"], seen["CUDA_DEVICE_ORDER"]) == (visible, "PCI_BUS_ID")
+
+
+@pytest.mark.parametrize(
+    ("word", "told"),
+    [
+        ("{gpu_list}", "2,5"),
+        ("--gpus={gpu_list}", "--gpus=2,5"),
+        ("{gpu_list}/{gpu_list}", "2,5/2,5"),
+        ("print(f'{gpu_list}')", "print(f'{gpu_list}')"),
+        ("echo {gpu_list}", "echo {gpu_list}"),
+        ("${gpu_list}", "${gpu_list}"),
+        ("{gpus}", "{gpus}"),
+    ],
+)
+def test_a_word_that_names_the_list_of_gpus_has_what_the_attempt_got(word: str, told: str) -> None:
+    settings = LaunchSettings(conda="/conda", task_env={}, grace_s=3.0)
+    task = msgspec.structs.replace(_placed([2, 5]), command=["train", word])
+    assert launch_message(task, task.allocation[0], settings)["argv"][-1] == told
+    assert task.command == ["train", word], "the next attempt may get others"
+    task.allocation[0] = Part("a", [], "7.2.abc")
+    assert launch_message(task, task.allocation[0], settings)["argv"][-1] == told.replace("2,5", "")
+
+
+def test_a_text_keeps_its_braces_for_there_the_variable_tells_the_list() -> None:
+    settings = LaunchSettings(conda="/conda", task_env={}, grace_s=3.0)
+    task = msgspec.structs.replace(_placed([2]), command="train {gpu_list}")
+    assert launch_message(task, task.allocation[0], settings)["argv"][-1] == "train {gpu_list}"
+
+
+@pytest.mark.parametrize(
+    ("limit", "ran", "before"), [(3600.0, 0.0, 600.0), (400.0, 0.0, 200.0), (3600.0, 3200.0, 200.0)]
+)
+def test_a_limit_that_was_cut_below_the_signal_before_it_leaves_the_program_time_to_heed_it(
+    limit: float, ran: float, before: float
+) -> None:
+    settings = LaunchSettings(conda="/conda", task_env={}, grace_s=3.0)
+    task = _placed([0], time_limit_s=limit, ran_s=ran, signal=EarlySignal("USR1", 600.0))
+    assert launch_message(task, task.allocation[0], settings)["signal"]["before_s"] == before
+
+
+def test_a_task_that_shares_a_gpu_takes_no_more_of_it_than_it_needs_unless_it_says_so_itself() -> None:
+    task = _placed([0], variables={"TF_FORCE_GPU_ALLOW_GROWTH": "false"})
+    assert "XLA_PYTHON_CLIENT_PREALLOCATE" not in _seen(task, {})
+    task.allocation = [Part("a", [0], "7.2.abc", gpu_mib=8000)]
+    seen = _seen(task, {})
+    assert (seen["XLA_PYTHON_CLIENT_PREALLOCATE"], seen["TF_FORCE_GPU_ALLOW_GROWTH"]) == ("false", "false")
+
+
+def test_a_task_that_would_share_and_runs_alone_until_it_is_known_takes_no_more_than_it_needs_either() -> None:
+    seen = _seen(_placed([0], share=True), {})
+    assert seen["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false", "else all of the card would be learned"
+
+
+def test_a_task_in_a_copy_of_code_is_told_of_what_it_is_one() -> None:
+    copy = Snapshot("/lab/ann/net", "0" * 64, 3, 1200, "1a2b3c4d5e", changed=True)
+    seen = _seen(_placed([], snapshot=copy), {})
+    assert (seen["MUSTER_SNAPSHOT_OF"], seen["MUSTER_SNAPSHOT_COMMIT"]) == ("/lab/ann/net", "1a2b3c4d5e")
+    assert not [name for name in _seen(_placed([]), {}) if "SNAPSHOT" in name]
 
 
 def test_gpus_are_called_by_name_where_their_numbers_mean_others() -> None:

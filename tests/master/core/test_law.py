@@ -13,13 +13,10 @@ from master.core.exits import Exit, Seen
 from master.core.inventory import NodeState
 from master.core.law import LAW, TRANSITIONS, Event, check
 from master.core.outcome import Pending
-from master.core.task import ENDED, QUEUED, After, Task, TaskState
+from master.core.task import ACTIVE, ENDED, QUEUED, After, Task, TaskState
 from tests.master.core.small_core import core_with, launch_of, run, submit
 from wire.errors import ConflictError, MusterError
 from wire.message import Message
-
-NOT_REACHED = TaskState.PAUSED
-"""No event leads there: nothing can pause a task."""
 
 
 def brought_to(state: TaskState, **wants: object) -> tuple[Core, Task]:
@@ -31,9 +28,12 @@ def brought_to(state: TaskState, **wants: object) -> tuple[Core, Task]:
     elif state is TaskState.CANCELLED:
         core.cancel(task.id, 2.0)
     elif state is not TaskState.WAITING:
-        core.plan()
+        core.plan(0.0)
         if state is not TaskState.STARTING:
             core.started("a", launch_of(task), 2.0, 2.0)
+        if state is TaskState.PAUSED:
+            core.pause(task.id, "kim", 2.0)
+            core.stands("a", launch_of(task), stands=True)
         ends = {"succeeded": ("exited", 0), "failed": ("exited", 1), "timed_out": ("timed_out", None)}
         if state in ENDED:
             cause, code = ends.get(state, ("unknown", None))
@@ -59,21 +59,30 @@ HAPPENS: dict[Event, Callable[[Core, Task], object]] = {
     Event.RELEASE: lambda core, task: core.release(task.id),
     Event.REORDER: lambda core, task: core.move(task.id, 1),
     Event.FORCE: lambda core, task: core.force(task.id),
+    Event.PAUSE: lambda core, task: core.pause(task.id, "kim", 5.0),
+    Event.RESUME: lambda core, task: core.resume_task(task.id),
     Event.CANCEL: lambda core, task: core.cancel(task.id, 5.0),
     Event.RETRY: lambda core, task: core.retry(task.id),
     Event.REMOVE: lambda core, task: core.remove(task.id, 5.0),
-    Event.START: lambda core, _: core.plan(),
+    Event.START: lambda core, _: core.plan(0.0),
     Event.RESEND: lambda core, _: core.reconcile("a", [], 5.0),
     Event.STARTED: lambda core, task: core.started("a", exit_of(task, "").launch_id, 4.0, 4.0),
+    Event.STOPPED: lambda core, task: core.stands("a", exit_of(task, "").launch_id, stands=True),
+    Event.CONTINUED: lambda core, task: core.stands("a", exit_of(task, "").launch_id, stands=False),
     Event.NOT_STARTED: lambda core, task: core.exited("a", exit_of(task, "not_started", fault="node"), 5.0),
     Event.EXIT: lambda core, task: core.exited("a", exit_of(task, "exited", 0), 5.0),
     Event.GIVE_UP: lambda core, _: is_given_up(core),
     Event.ARCHIVE: lambda core, task: core.drop_archived([task.id]),
 }
 """What can be done to a task in any state; the others need more than it, or something that is not there yet."""
+OF_BAD_ENDS: dict[Event, Callable[[Core, Task], object]] = {
+    Event.EXIT: lambda core, task: core.exited("a", exit_of(task, "exited", 1), 5.0),
+    Event.NOT_STARTED: lambda core, task: core.exited("a", exit_of(task, "not_started"), 5.0),
+}
+"""The same, where what happens above is a good end."""
 ASKED = {
-    Event.EDIT, Event.HOLD, Event.RELEASE, Event.REORDER, Event.FORCE, Event.CANCEL, Event.RETRY, Event.REMOVE,
-    Event.ARCHIVE,
+    Event.EDIT, Event.HOLD, Event.RELEASE, Event.REORDER, Event.FORCE, Event.PAUSE, Event.RESUME, Event.CANCEL,
+    Event.RETRY, Event.REMOVE, Event.ARCHIVE,
 }  # fmt: skip
 """What somebody asks and is refused; what agents tell is ignored where it means nothing."""
 
@@ -83,7 +92,7 @@ INSTEAD = {Event.RESEND: Event.VANISH, Event.NOT_STARTED: Event.EXIT}
 has a record of it, and that it is over."""
 
 
-@pytest.mark.parametrize("state", [state for state in TaskState if state is not NOT_REACHED])
+@pytest.mark.parametrize("state", TaskState)
 @pytest.mark.parametrize("event", HAPPENS)
 def test_each_event_leads_from_each_state_where_the_law_says_or_changes_nothing(event: Event, state: TaskState) -> None:
     core, task = brought_to(state)
@@ -100,6 +109,10 @@ def test_each_event_leads_from_each_state_where_the_law_says_or_changes_nothing(
     otherwise = LAW[INSTEAD[event]].leads.get(state) if event in INSTEAD else None
     expected = leads or otherwise or {state}
     assert now in expected
+    if TaskState.WAITING in expected and state in ACTIVE and now in ENDED:
+        core, task = brought_to(state, max_retries=1)  # what ended so may be tried again
+        OF_BAD_ENDS.get(event, HAPPENS[event])(core, task)
+        assert (task.state, task.retries) == (TaskState.WAITING, 1)
 
 
 @pytest.mark.parametrize("state", [TaskState.WAITING, TaskState.HELD])
@@ -144,11 +157,23 @@ def test_a_task_that_is_taken_back_in_the_moment_in_which_it_went_is_there() -> 
 def test_an_agent_that_knows_nothing_of_what_ran_there_has_lost_it() -> None:
     core, task = brought_to(TaskState.RUNNING)
     core.reconcile("a", [Seen("9.9.9", 1.0)], 5.0)
-    assert {task.state} == LAW[Event.VANISH].leads[TaskState.RUNNING]
+    assert task.state is TaskState.LOST
+    core, task = brought_to(TaskState.RUNNING, max_retries=1)
+    core.reconcile("a", [Seen("9.9.9", 1.0)], 5.0)
+    assert task.state is TaskState.WAITING
+    assert LAW[Event.VANISH].leads[TaskState.RUNNING] == {TaskState.LOST, TaskState.WAITING}
+
+
+@pytest.mark.parametrize("state", [TaskState.WAITING, TaskState.HELD])
+def test_an_allocation_is_granted_where_the_law_says(state: TaskState) -> None:
+    core = core_with()
+    task = submit(core, gpus=1, is_allocation=True, state=state)
+    core.plan(0.0)
+    assert {task.state} == LAW[Event.GRANT].leads.get(state, {state})
 
 
 def test_every_event_is_walked_through_in_one_of_these_tests() -> None:
-    elsewhere = {Event.MEET, Event.THWART, Event.RECALL, Event.SUBMIT, Event.VANISH}
+    elsewhere = {Event.MEET, Event.THWART, Event.RECALL, Event.SUBMIT, Event.VANISH, Event.GRANT}
     assert HAPPENS.keys() | elsewhere == set(Event) == LAW.keys()
 
 
@@ -168,10 +193,10 @@ def test_the_book_moves_a_task_only_where_some_event_may_lead_it(before: TaskSta
         assert task.state is before
 
 
-def test_an_ended_task_can_only_wait_again_and_nothing_pauses_one() -> None:
+def test_an_ended_task_can_only_wait_again_and_only_one_that_runs_is_paused() -> None:
     for state in ENDED:
         assert TRANSITIONS[state] == {TaskState.WAITING}
-    assert all(NOT_REACHED not in after for after in TRANSITIONS.values())
+    assert [before for before, after in TRANSITIONS.items() if TaskState.PAUSED in after] == [TaskState.RUNNING]
 
 
 @pytest.mark.parametrize("event", [event for event in Event if LAW[event].refusal])

@@ -93,7 +93,7 @@ def test_who_is_disabled_comes_in_no_more_and_his_waiting_tasks_are_held_until_h
     core = lab()
     token(core, "bob")
     running = submit(core, owner="bob")
-    core.plan()
+    core.plan(0.0)
     core.started(running.allocation[0].node, launch_of(running), 2.0, 2.0)
     waiting, held = submit(core, owner="bob", gpus=8, cpus=3), submit(core, owner="bob", state=TaskState.HELD)
     assert core.disable_user("bob", "ann") == [running, waiting, held]

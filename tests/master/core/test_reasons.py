@@ -19,7 +19,7 @@ def seen(core: Core, task: Task) -> tuple[str | None, str | None, object]:
 
 def ended(core: Core, exit_: Exit) -> Task:
     task = submit(core)
-    core.plan()
+    core.plan(0.0)
     assert task.allocation
     core.exited("a", msgspec.structs.replace(exit_, launch_id=task.allocation[0].launch_id), 9.0)
     return task
@@ -59,7 +59,7 @@ def test_what_an_earlier_version_wrote_down_is_told_as_it_stands() -> None:
 def test_a_task_that_waits_says_why_by_key() -> None:
     core = core_with()
     first, second = submit(core, gpus=8), submit(core, gpus=8)
-    core.plan()
+    core.plan(0.0)
     assert first.state is TaskState.STARTING
     text, key, args = seen(core, second)
     assert (text, key) == ("needs 8 GPUs: a: 0 of 8 GPUs free (task 1)", "needs")

@@ -21,7 +21,7 @@ def started(core: Core, task: Task, run_as: str, log_path: str) -> None:
 
 def placed(core: Core, log_path: str = "/logs/1.log") -> Task:
     task = submit(core, log_path=log_path)
-    core.plan()
+    core.plan(0.0)
     return task
 
 
@@ -87,7 +87,7 @@ def test_a_log_that_could_not_lie_with_its_owner_this_time_is_where_all_lie() ->
     started(core, task, "alice", "/logs/alice/1.log")
     core.exited("a", Exit(launch_of(task), "exited", 3.0, 1), 3.0)
     core.retry(1)
-    core.plan()
+    core.plan(0.0)
     started(core, task, "alice", "/logs/1.log")
     assert (task.log_path, task.allocation[0].run_as) == ("/logs/1.log", "alice")
 
@@ -111,14 +111,14 @@ def test_the_next_attempt_is_sent_where_the_log_was_to_lie_and_goes_on_in_it() -
     core.exited("a", Exit(launch_of(task), "exited", 3.0, 1), 3.0)
     core.retry(1)
     assert task.state is TaskState.WAITING
-    core.plan()
+    core.plan(0.0)
     again = launched(task)
     assert (again["log_path"], again["log_folder"], again["log_new"]) == ("/logs/1.log", "/logs", False)
     started(core, task, "alice", "/logs/alice/1.log")
     assert task.log_path == "/logs/alice/1.log"
     core.exited("a", Exit(launch_of(task), "exited", 3.0, 1), 3.0)
     core.retry(1)
-    core.plan()
+    core.plan(0.0)
     core.started("a", launch_of(task), 2.0, 2.0, pid=6)
     assert (task.log_path, task.allocation[0].run_as) == ("/logs/1.log", "")
     shared = launched(task, None)

@@ -26,7 +26,7 @@ def core_in_use() -> tuple[Core, Task, Task, Task]:
     core = core_with()
     runs, waits = submit(core, gpus=8), submit(core, gpus=1)
     follows = submit(core, after=[After(waits.id)])
-    core.plan()
+    core.plan(0.0)
     return core, runs, waits, follows
 
 
@@ -38,7 +38,7 @@ def test_whatever_happens_in_whatever_order_the_parts_agree(seed: int) -> None:
         with suppress(MusterError):  # of some it is in a state in which this cannot be done
             chance.choice(HAPPENINGS)(core, chance)
         if chance.random() < 0.3:
-            core.plan()
+            core.plan(float(chance.randrange(100)))  # the clock may be put back
     again = core_with(*SPECS, online=False)
     outcome = core.take_outcome()
     again.load(dict(core.tasks), {}, core.next_id, outcome.change.state if outcome else {})
@@ -54,12 +54,16 @@ def _submit(core: Core, chance: random.Random) -> None:
     after = [After(_some(core, chance), chance.choice(("ok", "fail", "any")))] if chance.random() < 0.3 else []
     gpu_ids = [chance.randrange(4)] if chance.random() < 0.1 else None
     gpus = chance.randrange(5) if gpu_ids is None else 1
-    submit(core, gpus=gpus, gpu_ids=gpu_ids, after=after, priority=chance.randrange(2), owner=chance.choice("xy"))
+    again = {"max_retries": chance.randrange(3), "on_timeout": chance.choice(("fail", "requeue"))}
+    begin_at = chance.choice((None, None, float(chance.randrange(60))))
+    who = {"priority": chance.randrange(2), "owner": chance.choice("xy")}
+    submit(core, gpus=gpus, gpu_ids=gpu_ids, after=after, begin_at=begin_at, **who, **again)
 
 
 def _edit(core: Core, chance: random.Random) -> None:
     after = [After(_some(core, chance), "any")] if chance.random() < 0.5 else []
-    core.edit(Task(id=_some(core, chance), command="other", gpus=chance.randrange(5), after=after))
+    begin_at = chance.choice((None, float(chance.randrange(60))))
+    core.edit(Task(id=_some(core, chance), command="other", gpus=chance.randrange(5), after=after, begin_at=begin_at))
 
 
 def _node_speaks(core: Core, chance: random.Random) -> None:
@@ -74,7 +78,8 @@ def _node_speaks(core: Core, chance: random.Random) -> None:
     elif chance.random() < 0.3:
         core.exited(node, Exit(launch, "not_started", 3.0, None, "why", None, chance.choice(("node", "task"))), 3.0)
     else:
-        core.exited(node, Exit(launch, chance.choice(("exited", "killed", "unknown")), 3.0, chance.choice((0, 1))), 3.0)
+        cause = chance.choice(("exited", "killed", "unknown", "timed_out"))
+        core.exited(node, Exit(launch, cause, 3.0, chance.choice((0, 1))), 3.0)
 
 
 def _node_returns(core: Core, chance: random.Random) -> None:
@@ -122,7 +127,7 @@ HAPPENINGS: list[Callable[[Core, random.Random], object]] = [
 
 
 def a_gpu_is_free_that_is_held(core: Core) -> None:
-    core.inventory.nodes["a"].gpu_holder.pop(3)
+    core.inventory.nodes["a"].gpu_holders.pop(3)
 
 
 def a_gpu_counts_as_free_twice(core: Core) -> None:
@@ -162,6 +167,10 @@ def somebody_waits_for_what_has_ended(core: Core) -> None:
     core.tasks[3].waits_for = [After(77)]
 
 
+def a_time_was_changed_behind_the_queues_back(core: Core) -> None:
+    core.tasks[2].not_before = 9e9
+
+
 def an_attempt_is_known_by_another_id(core: Core) -> None:
     task = core.tasks[1]
     task.allocation = [msgspec.structs.replace(task.allocation[0], launch_id="other")]
@@ -180,6 +189,7 @@ def an_attempt_is_known_by_another_id(core: Core) -> None:
         (a_wish_was_changed_behind_the_backlogs_back, "another wish"),
         (a_predecessor_was_struck_out_without_a_word, "successors of task 2"),
         (somebody_waits_for_what_has_ended, "task 77, which ends no more"),
+        (a_time_was_changed_behind_the_queues_back, "task 2 waits for another time"),
         (an_attempt_is_known_by_another_id, "task 1 is not known by its launch id"),
     ],
 )
@@ -200,7 +210,7 @@ def test_the_core_of_a_test_is_checked_after_each_event_also_after_one_that_is_r
 
 
 def test_a_chain_of_thousands_ends_with_its_first_link() -> None:
-    core = Core(SPECS, lambda task, no: f"{task}.{no}", waiting_limit=10_000)
+    core = Core(SPECS, lambda task, no: f"{task}.{no}")
     first = submit(core)
     last = first
     for _ in range(3000):

@@ -7,12 +7,16 @@ from hypothesis import strategies as st
 
 from master.core.attempt import Part
 from master.core.backlog import Backlog, order_of
+from master.core.gpu_watch import GpuReport
 from master.core.inventory import Facts, Inventory, NodeSpec, NodeState, Request, request_of
 from master.core.node import Reserved
 from master.core.obstacles import obstacles
 from master.core.request import Demand, demand_of
-from master.core.scheduler import Room, Snapshot, explain, plan
+from master.core.reservations import Hold
+from master.core.room import Room
+from master.core.scheduler import Snapshot, explain, plan
 from master.core.task import Task, TaskState
+from tests.master.core.plain_planner import PlainRoom
 from tests.master.core.small_core import core_with, submit
 from wire.message import Message
 
@@ -76,7 +80,7 @@ def test_nothing_is_booked_twice_and_nothing_that_fits_is_left_waiting(
         task.allocation = [Part(part.node, part.gpus)]
         inventory.take(task)  # raises if a GPU is held
     for node in inventory.nodes.values():
-        assert set(node.gpu_holder) <= set(range(len(node.spec.gpu_models)))
+        assert set(node.gpu_holders) <= set(range(len(node.spec.gpu_models)))
         assert node.held["slots"] <= node.slots
         assert node.held["cpus"] <= node.cpus
     for task in tasks.values():
@@ -148,7 +152,7 @@ def test_nodes_of_which_the_same_is_to_be_said_share_a_line() -> None:
     assert str(wait) == "no node is ready: gpu[001-201]: unreachable (no route to host)"
     for number, node in enumerate(inventory.nodes.values(), 1):
         node.state = NodeState.ONLINE
-        node.gpu_holder = dict.fromkeys(range(8), number)
+        node.gpu_holders = {gpu: {number: None} for gpu in range(8)}
         node.count_free()
     wait = explain(Demand("", request(gpus=1)), inventory)
     assert str(wait) == "needs 1 GPU: gpu[001-201]: 0 of 8 GPUs free (tasks 1-201)"
@@ -202,11 +206,11 @@ def test_a_node_that_is_reserved_takes_the_tasks_of_those_only_and_others_wait_f
     core = core_with()
     core.reserve("a", Reserved(frozenset({"ann"}), Message("own_account_node", account="lab")))
     bobs, anns = submit(core, owner="bob", gpus=1), submit(core, owner="ann", gpus=1)
-    core.plan()
+    core.plan(0.0)
     assert (anns.state, bobs.state) == (TaskState.STARTING, TaskState.WAITING)
     assert "the account of the master itself" in str(core.reason(bobs))
     core.reserve("a", None)
-    core.plan()
+    core.plan(0.0)
     assert bobs.state is TaskState.STARTING
 
 
@@ -215,6 +219,64 @@ def test_where_only_one_owner_may_go_anothers_wish_for_the_same_does_not_end_the
     core.reserve("b", Reserved(frozenset({"ann"}), Message("own_account_node", account="lab")))
     bobs = [submit(core, owner="bob", gpus=2), submit(core, owner="bob", gpus=1, node="b")]
     anns = [submit(core, owner="ann", gpus=2), submit(core, owner="ann", gpus=1, node="b")]
-    core.plan()
+    core.plan(0.0)
     assert [task.state for task in bobs] == [TaskState.WAITING] * 2
     assert anns[0].state is TaskState.STARTING
+
+
+ALIKE_SPECS = tuple(
+    NodeSpec(name=f"n{at}", gpu_models=(model,) * 2, gpu_memory_mib=(mib,) * 2, slots=1)
+    for at, (model, mib) in enumerate(
+        [("A100", 80), ("A100", 80), ("A100", 40), ("V100", 32), ("A100", 80), ("V100", 32)]
+    )
+)
+ALIKE_WANTS = st.fixed_dictionaries(
+    {"gpus": st.integers(0, 2)},
+    optional={
+        "cpus": st.integers(1, 3),
+        "nodes": st.integers(1, 3),
+        "gpu_models": st.sampled_from([["A100"], ["V100"]]),
+        "gpu_memory_mib": st.sampled_from([10, 30, 50]),
+        "share": st.booleans(),
+        "min_free_util": st.sampled_from([0.0, 40.0]),
+        "exclude": st.sampled_from([[], ["n0"], ["n1", "n3"]]),
+        "gpus_max": st.integers(2, 4),
+        "gpu_ids": st.sampled_from([None, [0], [1], [0, 1]]),
+    },
+)
+SEEN = st.sampled_from([None, (0, 0.0), (20, 10.0), (20, 90.0)])
+
+
+@given(
+    st.lists(ALIKE_WANTS, max_size=12),
+    st.lists(ALIKE_WANTS, max_size=12),
+    st.lists(SEEN, min_size=6, max_size=6),
+    st.sets(st.sampled_from(["n1", "n2"])),
+)
+def test_nodes_that_are_looked_at_together_are_chosen_as_if_each_had_been_looked_at(
+    running: list[dict[str, object]],
+    waiting: list[dict[str, object]],
+    seen: list[tuple[int, float] | None],
+    kept: set[str],
+) -> None:
+    inventory = inventory_of(ALIKE_SPECS)
+    for number, wants in enumerate(running, 1):
+        task = Task(id=number, command="true", **wants)  # type: ignore[arg-type]
+        parts = Room(inventory).place(demand_of(task))
+        if parts is not None:
+            task.allocation = [Part(part.node, part.gpus, gpu_mib=part.gpu_mib) for part in parts]
+            inventory.take(task)
+    for node, told in zip(inventory.nodes.values(), seen, strict=True):
+        if told is not None:
+            mib, busy = told
+            reports = [
+                GpuReport(index=gpu, memory_used_mib=mib, memory_total_mib=80, utilization=busy) for gpu in range(2)
+            ]
+            node.kept_back = node.watch.look(reports, 2, node.gpu_holders, 1.0).kept_back
+            node.count_free()
+    together, one_by_one = Room(inventory), PlainRoom(inventory)
+    together.holds = {name: Hold(999, frozenset({0}), {}, None, ()) for name in kept}
+    one_by_one.holds = dict(together.holds)
+    for wants in waiting:
+        demand = demand_of(Task(id=0, command="true", **wants))  # type: ignore[arg-type]
+        assert together.place(demand) == one_by_one.place(demand)

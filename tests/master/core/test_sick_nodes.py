@@ -10,6 +10,7 @@ from master.core.exits import Exit
 from master.core.health import LONGEST_REST_S, REST_S
 from master.core.inventory import NodeSpec
 from master.core.task import Task, TaskState
+from tests.calls import calls_of
 from tests.master.core.small_core import core_with, launch_of, run, submit
 from wire.errors import ConflictError
 
@@ -34,12 +35,12 @@ def effects(core: Core) -> list[Effect]:
 def test_what_a_node_could_not_start_is_tried_on_another_with_the_next_number() -> None:
     core = core_with(ONE, *OTHERS)
     task = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     first = refuse(core, task)
     assert (task.state, task.attempt, task.allocation) == (TaskState.WAITING, 1, [])
     assert core.inventory.nodes[first].free_gpus == [0]
     core.rested(first)
-    core.plan()
+    core.plan(0.0)
     assert task.attempt == 2
     assert task.allocation
     assert task.allocation[0].node != first
@@ -51,7 +52,7 @@ def test_a_task_that_three_nodes_could_not_start_has_failed_and_says_what_each_s
     core = core_with(ONE, *OTHERS)
     task = submit(core, gpus=1)
     for _ in range(3):
-        core.plan()
+        core.plan(0.0)
         core.rested(refuse(core, task))
     assert task.state is TaskState.FAILED
     assert "could not be started on 3 nodes" in (task.reason or "")
@@ -64,7 +65,7 @@ def test_a_fault_of_the_task_fails_it_as_ever() -> None:
     for fault in ("task", "", "whatever"):
         core = core_with(ONE, *OTHERS)
         task = submit(core, gpus=1)
-        core.plan()
+        core.plan(0.0)
         refuse(core, task, fault)
         assert task.state is TaskState.FAILED
         assert not core.inventory.nodes["a"].cordons
@@ -75,16 +76,16 @@ def test_with_no_other_node_a_task_waits_and_each_rest_of_the_node_is_longer() -
     task = submit(core, gpus=1)
     rests = []
     for _ in range(12):
-        core.plan()
+        core.plan(0.0)
         refuse(core, task)
         rests += [effect.seconds for effect in effects(core) if isinstance(effect, Rest)]
-        assert core.plan() == 0
+        assert core.plan(0.0) == 0
         assert "tried again" in (core.reason(task) or "")
         core.rested("a")
     assert task.state is TaskState.WAITING
     assert rests[:3] == [REST_S, 2 * REST_S, 4 * REST_S]
     assert rests[-1] == LONGEST_REST_S
-    core.plan()
+    core.plan(0.0)
     run_on = launch_of(task)
     core.started("a", run_on, 4.0, 4.0)
     assert core.inventory.nodes["a"].rests == 0
@@ -93,41 +94,41 @@ def test_with_no_other_node_a_task_waits_and_each_rest_of_the_node_is_longer() -
 def test_a_pinned_task_waits_for_its_node() -> None:
     core = core_with(ONE, *OTHERS)
     task = submit(core, gpus=1, node="a")
-    core.plan()
+    core.plan(0.0)
     refuse(core, task)
     core.rested("a")
-    core.plan()
+    core.plan(0.0)
     assert task.allocation[0].node == "a"
 
 
 def test_the_node_that_could_not_is_taken_where_no_other_ever_could() -> None:
     core = core_with(NodeSpec(name="a", gpu_models=("GPU",) * 4), *OTHERS)
     task = submit(core, gpus=3)
-    core.plan()
+    core.plan(0.0)
     refuse(core, task)
     core.rested("a")
-    assert core.plan() == 1
+    assert core.plan(0.0) == 1
 
 
 def test_a_busy_node_that_could_is_waited_for() -> None:
     core = core_with(ONE, OTHERS[0])
     task = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     first = refuse(core, task)
     blocker = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     other = {"a": "b", "b": "a"}[first]
     assert task.allocation[0].node == other
     refuse_none = submit(core, gpus=1, node=first)
     core.rested(first)
-    core.plan()
+    core.plan(0.0)
     assert {blocker.state, refuse_none.state} == {TaskState.STARTING, TaskState.WAITING}
 
 
 def test_three_tasks_set_a_node_aside_however_many_were_under_way_and_no_more_feel_it() -> None:
     core = core_with(NodeSpec(name="a", slots=60), NodeSpec(name="b", slots=0, cpus=60))
     tasks = [submit(core) for _ in range(60)]
-    core.plan()
+    core.plan(0.0)
     for task in tasks:
         refuse(core, task)
     assert all(task.state is TaskState.WAITING for task in tasks)
@@ -136,17 +137,17 @@ def test_three_tasks_set_a_node_aside_however_many_were_under_way_and_no_more_fe
     assert "could not start 3 tasks" in (node.closed_because or "")
     assert "muster node resume a" in (node.closed_because or "")
     core.rested("a")
-    assert core.plan() == 0
+    assert core.plan(0.0) == 0
 
 
 def test_one_task_alone_sets_no_node_aside_and_one_start_forgives_what_was() -> None:
     core = core_with(ONE)
     for number in range(8):
         task = submit(core, gpus=1)
-        core.plan()
+        core.plan(0.0)
         refuse(core, task)
         core.rested("a")
-        core.plan()
+        core.plan(0.0)
         refuse(core, task)
         core.rested("a")
         if number % 2:
@@ -161,7 +162,7 @@ def test_what_was_set_aside_stays_so_over_a_restart_until_somebody_returns_it() 
     tasks = [submit(core, gpus=1) for _ in range(3)]
     core.take_outcome()
     for _ in tasks:
-        core.plan()
+        core.plan(0.0)
         task = next(task for task in tasks if task.allocation)
         refuse(core, task)
         core.hold(task.id)
@@ -171,8 +172,10 @@ def test_what_was_set_aside_stays_so_over_a_restart_until_somebody_returns_it() 
     fresh = core_with(ONE)
     fresh.load(dict(core.tasks), {}, core.next_id, outcome.change.state)
     assert "set aside" in (fresh.inventory.nodes["a"].closed_because or "")
+    assert all(task.unstarted for task in fresh.tasks.values())
     fresh.resume("a")
     assert fresh.inventory.nodes["a"].takes_tasks
+    assert not any(task.unstarted for task in fresh.tasks.values())
     with pytest.raises(ConflictError, match="not drained"):
         fresh.resume("a")
 
@@ -180,7 +183,7 @@ def test_what_was_set_aside_stays_so_over_a_restart_until_somebody_returns_it() 
 def test_a_cancel_that_was_asked_for_is_not_undone_by_a_sick_node() -> None:
     core = core_with(ONE)
     task = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     core.cancel(task.id, 2.0)
     refuse(core, task)
     assert (task.state, task.reason) == (TaskState.CANCELLED, None)
@@ -192,7 +195,7 @@ def test_a_fault_that_all_nodes_have_burns_no_task_and_they_run_when_the_nodes_a
     core = core_with(*nodes)
     tasks = [submit(core, gpus=1) for _ in range(40)]
     for _ in range(50):
-        core.plan()
+        core.plan(0.0)
         for task in [task for task in tasks if task.state is TaskState.STARTING]:
             core.rested(refuse(core, task))
     assert {task.state for task in tasks} == {TaskState.WAITING}
@@ -200,11 +203,11 @@ def test_a_fault_that_all_nodes_have_burns_no_task_and_they_run_when_the_nodes_a
     for node in nodes:
         core.resume(node.name)
     assert all(not task.unstarted for task in tasks)
-    assert core.plan() == 14
+    assert core.plan(0.0) == 14
     for _ in tasks:
         for task in [task for task in tasks if task.state is TaskState.STARTING]:
             run(core, task)
-        core.plan()
+        core.plan(0.0)
     assert {task.state for task in tasks} == {TaskState.SUCCEEDED}
 
 
@@ -214,7 +217,7 @@ def test_of_tasks_that_come_one_by_one_while_no_node_can_start_any_two_fail_and_
     for _ in range(10):
         tasks.append(submit(core, gpus=1))
         for _ in range(20):
-            core.plan()
+            core.plan(0.0)
             for task in [task for task in tasks if task.state is TaskState.STARTING]:
                 core.rested(refuse(core, task))
     states = [task.state for task in tasks]
@@ -226,21 +229,32 @@ def test_what_a_node_could_not_start_before_it_was_mended_counts_against_nobody(
     task = submit(core, gpus=1)
     refusing = []
     for _ in range(2):
-        core.plan()
+        core.plan(0.0)
         refusing.append(refuse(core, task))
         core.rested(refusing[-1])
     core.drain(refusing[0], "its disk", "kim", 4.0)
     core.resume(refusing[0])
     assert [entry.node for entry in task.unstarted] == refusing[1:]
-    core.plan()
+    core.plan(0.0)
     core.rested(refuse(core, task))
     assert task.state is TaskState.WAITING
+
+
+def test_to_resume_a_node_costs_no_more_among_many_tasks() -> None:
+    def cost_among(count: int) -> int:
+        core = Core((ONE,), lambda task, attempt: f"{task}.{attempt}")
+        for _ in range(count):
+            submit(core)
+        core.drain("a", "its disk", "kim", 4.0)
+        return calls_of(lambda: core.resume("a"))
+
+    assert cost_among(1000) == cost_among(10)
 
 
 def test_what_runs_is_not_taken_back_by_a_word_of_its_node() -> None:
     core = core_with(ONE, *OTHERS)
     task = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     core.started(task.allocation[0].node, launch_of(task), 2.0, 2.0)
     refuse(core, task)
     assert task.state is TaskState.FAILED
@@ -249,7 +263,7 @@ def test_what_runs_is_not_taken_back_by_a_word_of_its_node() -> None:
 def test_a_node_that_left_the_registry_goes_when_its_last_task_could_not_be_started() -> None:
     core = core_with(ONE)
     task = submit(core, gpus=1)
-    core.plan()
+    core.plan(0.0)
     core.set_nodes(())
     refuse(core, task)
     assert core.inventory.nodes == {}
@@ -261,7 +275,7 @@ def test_a_time_that_cannot_be_is_the_time_when_it_was_heard(at: float) -> None:
     core = core_with(ONE)
     task = submit(core, gpus=1)
     task.submitted_at = 1.7e9
-    core.plan()
+    core.plan(0.0)
     core.started("a", launch_of(task), at, 1.7e9 + 5)
     core.exited("a", Exit(launch_of(task), "exited", at, 0, "", at), 1.7e9 + 9)
     assert (task.started_at, task.ended_at) == (1.7e9 + 9, 1.7e9 + 9)
@@ -271,7 +285,7 @@ def test_a_clock_that_is_off_by_a_day_is_believed() -> None:
     core = core_with(ONE)
     task = submit(core, gpus=1)
     task.submitted_at = 1.7e9
-    core.plan()
+    core.plan(0.0)
     behind = 1.7e9 - 86400
     core.started("a", launch_of(task), behind, 1.7e9 + 5)
     core.exited("a", Exit(launch_of(task), "exited", behind + 60, 0), 1.7e9 + 65)
@@ -281,7 +295,7 @@ def test_a_clock_that_is_off_by_a_day_is_believed() -> None:
 def test_what_was_under_way_when_a_node_failed_does_not_forgive_it() -> None:
     core = core_with(NodeSpec(name="a", slots=60))
     lucky, *tasks = [submit(core) for _ in range(10)]
-    core.plan()
+    core.plan(0.0)
     refuse(core, tasks[0])
     core.started("a", launch_of(lucky), 2.0, 2.0)
     for task in tasks[1:]:
@@ -297,7 +311,7 @@ def test_an_environment_that_is_not_there_is_named_and_a_code_of_the_tasks_own_i
     ):
         core = core_with(ONE)
         task = submit(core, env=env)
-        core.plan()
+        core.plan(0.0)
         core.started("a", launch_of(task), 2.0, 2.0)
         core.exited("a", Exit(launch_of(task), "exited", 3.0, code), 3.0)
         assert (task.state, told in (task.reason or "")) == (TaskState.FAILED, True)

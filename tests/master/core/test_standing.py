@@ -18,7 +18,7 @@ def sorted_anew(core: Core) -> list[int]:
 
 
 def core_of(count: int) -> Core:
-    core = Core((NodeSpec(name="a", gpu_models=("GPU",)),), lambda task, no: f"{task}.{no}", waiting_limit=10_000)
+    core = Core((NodeSpec(name="a", gpu_models=("GPU",)),), lambda task, no: f"{task}.{no}")
     core.submit([Task(id=0, command="true", priority=number % 3) for number in range(count)], 1.0)
     return core
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.core.task import Change, Task, Terms, Wish
+from master.core.task import Task, Terms, Wish, read_change, read_task
 from master.verbs.spec import Editable, Spec
+from master.verbs.submit import Submit
 from tests.landed import as_now
 
 RECORDS = Path(__file__).parents[2] / "data/task_records"
@@ -26,7 +27,7 @@ def test_a_line_of_a_queue_is_written_as_it_was_read_but_for_what_was_sent_to_it
     lines = lines_of(queue)
     assert len(lines) > 2
     for line in lines:
-        written = msgspec.json.encode(msgspec.json.decode(line, type=Task))
+        written = msgspec.json.encode(read_task(line))
         assert written == msgspec.json.encode(as_now(msgspec.json.decode(line)))
         assert written == line or b'"launch":' in line or b'"cancel_requested":' in line
 
@@ -39,12 +40,12 @@ def test_a_record_of_the_journal_is_written_as_it_was_read_but_for_what_was_sent
         said = msgspec.json.decode(record)
         if "tasks" in said:
             said["tasks"] = [as_now(task) for task in said["tasks"]]
-        assert msgspec.json.encode(msgspec.json.decode(record, type=Change)) == msgspec.json.encode(said)
+        assert msgspec.json.encode(read_change(record)) == msgspec.json.encode(said)
 
 
 def test_what_was_sent_to_a_node_is_read_as_one_attempt_of_one_part() -> None:
     lines = [line for queue in ("exec_task.json", "hist_task.json") for line in lines_of(queue)]
-    tasks = [(msgspec.json.decode(line), msgspec.json.decode(line, type=Task)) for line in lines]
+    tasks = [(msgspec.json.decode(line), read_task(line)) for line in lines]
     sent = [(before, task) for before, task in tasks if before.get("launch")]
     assert len(sent) > 2
     for before, task in sent:
@@ -67,11 +68,19 @@ def test_every_key_of_a_task_is_in_those_files_and_a_new_one_stands_behind_them(
 
 def test_a_submit_can_say_just_what_a_wish_holds() -> None:
     on_the_wire = {"log": "log_path"}
-    said = {on_the_wire.get(name, name) for name in Editable.__struct_fields__} - {"hold", "share"}
+    said = {on_the_wire.get(name, name) for name in Editable.__struct_fields__} - {"hold"}
     assert said == set(Wish.__struct_fields__)
     assert set(Terms.__struct_fields__) < set(Spec.__struct_fields__)
 
 
 def test_what_is_narrower_on_the_wire_still_loads_from_disk() -> None:
     old = b'{"id":1,"name":"%s","command":"true","after":[{"id":0,"on":"any"}],"priority":1000000000}' % (b"x" * 300)
-    assert msgspec.json.encode(msgspec.json.decode(old, type=Task)) == old
+    assert msgspec.json.encode(read_task(old)) == old
+
+
+def test_what_a_submit_leaves_unsaid_is_what_a_task_has_that_says_nothing() -> None:
+    said, has = msgspec.structs.asdict(Spec()), msgspec.structs.asdict(Task(id=1, command="true"))
+    assert {name for name in Terms.__struct_fields__ if said[name] != has[name]} == {"gpus", "nodes"}, (
+        "which are worked out"
+    )
+    assert msgspec.to_builtins(Submit(command="true")) == {"command": "true"}

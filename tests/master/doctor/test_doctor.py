@@ -17,6 +17,7 @@ import pytest
 
 from master.config import make_folders
 from master.core.inventory import NodeState
+from master.core.task import Task
 from master.doctor import examine, folders
 from master.doctor import node as one_node
 from master.drivers import archive
@@ -433,6 +434,7 @@ def test_a_node_on_its_way_out_of_the_registry_is_only_told_so(tmp_path: Path) -
     async def story() -> None:
         async with Ward(tmp_path, "a", "b") as ward:
             await ward.state("a", NodeState.ONLINE)
+            ward.core.tasks[1] = Task(id=1, command="true")
             ward.core.inventory.nodes["a"].active.add(1)
             ward.place.fleet.apply((ward.config("b"),))
             assert set((await ward.diagnose("a"))["a"]) == {"takes_tasks"}

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from master.core.inventory import Facts, NodeState
-from master.doctor import folders, machine, way
+from master.doctor import accounts, folders, machine, way
 from master.doctor.finding import CHECKS, Finding, completed, fault, ok, skipped, warning, worst
 from master.doctor.folders import SILENT, Seen
 from master.doctor.scripts import Disk, FolderTold, MachineTold, answer_of, complaint
+from master.log_rights import Readers
 from master.nodes.driver import OfferedKey
 from master.nodes.registry import NodeConfig
+from master.ssh_accounts import SshAccount
 from wire.agent import Probed
+from wire.message import Message
 
 SHOWN = OfferedKey(type="ssh-ed25519", base64="AAAA", fingerprint="SHA256:" + "n" * 43)
 OLD = "SHA256:" + "o" * 43
@@ -38,7 +41,7 @@ def only(findings: list[Finding]) -> Finding:
 
 
 def test_a_machine_that_answers_says_how_fast() -> None:
-    assert way.reached(ssh(), 0.0123, "", NodeState.ONLINE) == ok("reachable", "10.0.0.1:22 answers in 12 ms")
+    assert way.reached(ssh(), 0.0123, "", NodeState.ONLINE).told == "10.0.0.1:22 answers in 12 ms"
     behind = ssh(ip="fe80::1", proxy="socks5://me:secret@gate:1080")
     assert "[fe80::1]:22 answers through its proxy" in way.reached(behind, 0.5, "", NodeState.ONLINE).told
 
@@ -138,7 +141,7 @@ def test_a_slow_answer_is_no_proof_of_a_wrong_clock() -> None:
 
 
 def test_an_agent_of_another_version_is_told_with_both() -> None:
-    assert machine.agent(ssh(name="n"), "a1", "a1", 7200.0) == ok("agent", "version a1, running for 2 h")
+    assert machine.agent(ssh(name="n"), "a1", "a1", 7200.0).told == "version a1, running for 2 h"
     found = machine.agent(ssh(name="n"), "a1", "b2", None)
     assert (found.verdict, "a1" in found.told, "b2" in found.told) == ("warning", True, True)
     assert "`muster agents restart n`" in found.cure
@@ -157,6 +160,27 @@ def test_an_agent_of_another_version_is_told_with_both() -> None:
 def test_it_is_told_whose_rights_tasks_have(told: dict[str, Any], verdict: str, words: str) -> None:
     found = machine.account(Facts(boot_id="b", state_id="s", cpus=1, memory_mib=1, **told))
     assert (found.verdict, words in found.told) == (verdict, True)
+
+
+@pytest.mark.parametrize(
+    ("can_run_as", "acts", "is_shared", "verdicts"),
+    [
+        (True, True, True, ["ok"]),
+        (True, False, True, ["warning"]),
+        (True, False, False, []),
+        (False, True, True, []),
+    ],
+)
+def test_it_is_told_whether_files_are_touched_with_the_same_rights(
+    can_run_as: bool,  # noqa: FBT001
+    acts: bool,  # noqa: FBT001
+    is_shared: bool,  # noqa: FBT001
+    verdicts: list[str],
+) -> None:
+    facts = Facts(boot_id="b", state_id="s", cpus=1, memory_mib=1, uid=0, account="root", can_run_as=can_run_as)
+    found = machine.files(facts, acts=acts, is_shared=is_shared)
+    assert [one.verdict for one in found] == verdicts
+    assert all("docs/run-as.md" in one.cure for one in found if one.verdict == "warning")
 
 
 def test_a_disk_is_told_once_with_all_its_folders() -> None:
@@ -178,7 +202,10 @@ def test_a_disk_is_told_once_with_all_its_folders() -> None:
 
 
 def test_who_keeps_a_node_from_tasks_is_told_with_the_way_back() -> None:
-    cordons = {"drained": "drained by ada: fan", "folders": "the shared folder /data is not there"}
+    cordons = {
+        "drained": Message("doctor_said", said="drained by ada: fan"),
+        "folders": Message("doctor_folder_missing", folder="/data"),
+    }
     found = machine.takes_tasks("n", cordons, schedulable=False)
     assert [one.verdict for one in found] == ["warning", "warning"]
     assert "`muster node resume n`" in found[0].cure
@@ -223,9 +250,8 @@ def seen(folder: str = "/data", *, refused: str = "", back: str | None = None, *
 def test_folders_that_are_read_from_both_sides_are_one_line() -> None:
     both = [seen("/data", read=RUN, back=""), seen("/envs", read=RUN, write_error="Read-only file system")]
     one_way = seen("/only-they-write", refused="Permission denied", back="")
-    assert folders.shared(RUN, [*both, one_way], "lab") == [
-        ok("shared_folders", "the same here and there: /data, /envs, /only-they-write")
-    ]
+    found = only(folders.shared(RUN, [*both, one_way], "lab"))
+    assert (found.verdict, found.told) == ("ok", "the same here and there: /data, /envs, /only-they-write")
     assert folders.broken(RUN, [*both, one_way]) == []
 
 
@@ -288,16 +314,76 @@ def test_a_shared_folder_that_is_not_mounted_in_such_a_home_is_told_by_its_own_n
 
 
 def test_every_check_is_told_in_its_order_and_the_worst_is_the_verdict() -> None:
-    found = completed([warning("start", "w", "c"), fault("python", "f", "c"), ok("python", "o")], "no time")
+    seen, do = Message("doctor_no_facts"), Message("do_mend_file")
+    ill, bad = warning("start", seen, do), fault("python", seen, do)
+    found = completed([ill, bad, ok("python", seen)], Message("doctor_no_time"))
     assert list(dict.fromkeys(one.check for one in found)) == list(CHECKS)
     assert [one.verdict for one in found if one.check == "python"] == ["fault", "ok"]
-    assert found[0] == skipped("reachable", "no time")
+    assert found[0] == skipped("reachable", Message("doctor_no_time"))
     assert worst(found) == "fault"
     assert worst(found[:1]) == "ok"
-    assert worst([warning("start", "w", "c"), ok("python", "o")]) == "warning"
+    assert worst([ill, found[0]]) == "warning"
 
 
 def test_what_a_machine_says_stays_one_bearable_line() -> None:
     told = machine.silent("start", "a\nb\r\n" + "x" * 9999).told
     assert told.startswith("a b x")
     assert len(told) <= 400
+
+
+ACCOUNTS = {"li": SshAccount("li2", "/keys/li"), "wang": SshAccount("wang", "/keys/wang")}
+
+
+def test_accounts_that_can_be_used_are_named_and_each_that_cannot_has_its_cure() -> None:
+    (well,) = accounts.accounts("gpu1", ACCOUNTS, {})
+    assert (well.check, well.verdict, "li, wang" in well.told) == ("account", "ok", True)
+    bad, well = accounts.accounts("gpu1", ACCOUNTS, {"li": Message("doctor_said", said="it refuses the key")})
+    assert (bad.verdict, "li's tasks wait" in bad.told, "refuses the key" in bad.told) == ("fault", True, True)
+    assert "/keys/li" in bad.cure
+    assert "li2" in bad.cure
+    assert "`muster agents start gpu1`" in bad.cure
+    assert "li" not in well.told.replace("wang", "").rpartition(":")[2]
+
+
+def test_where_nobody_can_tell_of_what_runs_over_an_account_the_way_to_give_it_up_is_told() -> None:
+    trouble = {"li": Message("doctor_said", said="it refuses the key")}
+    bad, _ = accounts.accounts("gpu1", ACCOUNTS, trouble, silent={"li2"})
+    assert "/keys/li" in bad.cure
+    assert "`muster node lost gpu1 --account li2`" in bad.cure
+    of_another, _ = accounts.accounts("gpu1", ACCOUNTS, trouble, silent={"wang"})
+    assert "lost" not in of_another.cure
+
+
+def test_an_account_that_nothing_names_any_more_is_told_while_something_of_it_runs() -> None:
+    fault, well = accounts.accounts("gpu1", ACCOUNTS, {}, silent={"deng"})
+    assert (fault.verdict, well.verdict, "over the account deng" in fault.told) == ("fault", "ok", True)
+    assert "write it back" in fault.cure
+    assert "`muster node lost gpu1 --account deng`" in fault.cure
+
+
+def test_an_account_whose_log_in_shell_says_nothing_is_told_by_its_name() -> None:
+    (found,) = accounts.environments("gpu1", {"li2": "bash -l said nothing", "wang": ""})
+    assert (found.check, found.verdict) == ("environment", "warning")
+    assert found.told == "over the account li2: bash -l said nothing"
+    assert ".profile of li2" in found.cure
+
+
+@pytest.mark.parametrize(
+    ("others", "is_named", "verdict"),
+    [((), False, "ok"), (("pcs",), False, "ok"), (("pcs",), True, "ok"), ((), True, "warning")],
+)
+def test_a_group_of_the_desktop_pcs_account_that_it_is_not_in_is_told(
+    others: tuple[str, ...],
+    is_named: bool,  # noqa: FBT001
+    verdict: str,
+) -> None:
+    found = machine.log_readers(Readers("logs", others, is_named))
+    assert (found.check, found.verdict) == ("account", verdict)
+    assert ("sudo usermod -aG logs ACCOUNT" in found.cure) == (verdict == "warning")
+    assert all(other in found.told for other in others)
+
+
+def test_an_account_of_two_users_is_told() -> None:
+    found = accounts.accounts("gpu1", {**ACCOUNTS, "deng": SshAccount("wang", "/keys/deng")}, {})
+    assert [one.verdict for one in found] == ["warning", "ok"]
+    assert "wang, deng" in found[0].told

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from master.core.gpu_watch import RETURNED, UNSEEN, GpuReport
-from master.doctor.finding import Finding
 from master.doctor.gpus import Books, Smi, gpus, read_smi
 from tests.master.in_process import InProcess, run
 from tests.waiting import settled
@@ -86,10 +85,9 @@ def test_gpus_that_get_no_tasks_are_told_by_their_reason() -> None:
     kept = {1: "used by bob (pid 7)", 0: "used by ann (pid 8)", 3: "the machine shows 3 GPUs and the registry counts 4"}
     first, *closed = gpus("n", books(models=("A",) * 4, seen=4, aside=aside, kept_back=kept), Smi(4))
     assert first.verdict == "ok"
-    assert closed == [
-        Finding("gpus", "warning", "GPUs 0, 2 get no tasks: fell off the bus",
-                "when it is mended: `muster node resume n --gpu 0,2`"),
-        Finding("gpus", "warning", "GPU 1 gets no tasks: used by bob (pid 7)", "tasks get it when they have ended"),
+    assert [(one.verdict, one.told, one.cure) for one in closed] == [
+        ("warning", "GPUs 0, 2 get no tasks: fell off the bus", "when it is mended: `muster node resume n --gpu 0,2`"),
+        ("warning", "GPU 1 gets no tasks: used by bob (pid 7)", "tasks get it when they have ended"),
     ]  # fmt: skip
 
 

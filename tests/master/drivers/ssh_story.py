@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import socket
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +24,7 @@ from master.drivers.ssh_socket import connect_blocking
 from master.nodes.driver import CannotConnectError
 from master.nodes.registry import NodeConfig
 from tests.master.drivers.real_sshd import PASSWORD, RealSshd
+from tests.master.durable.storage import descriptors
 from tests.waiting import PATIENCE_S, run_story, settled, until
 from wire.agent import MAX_FRAME
 from wire.framing import LineDecoder, encode, strict_loads
@@ -161,23 +161,25 @@ def pipe_to(command: str, server: RealSshd, site: Site) -> Iterator[Pipe]:
         assert not thread.is_alive()
 
 
-def threads() -> int:
-    """How many threads there are."""
-    return threading.active_count()
-
-
-def descriptors() -> int:
-    """How many descriptors are open, garbage aside."""
-    gc.collect()
-    return len(os.listdir("/proc/self/fd"))  # noqa: PTH208  (a Path a descriptor would be counted as well)
+def threads() -> set[threading.Thread]:
+    """Those that there are."""
+    return set(threading.enumerate())
 
 
 @contextmanager
-def nothing_left() -> Iterator[None]:
-    """What is started inside is gone soon after."""
+def nothing_left() -> Iterator[Callable[[], int]]:
+    """What is started inside is gone soon after. Gives how many threads there are now that there were not before; of
+    what tests before left, some may end meanwhile."""
     before = threads(), descriptors()
-    yield
-    until(f"threads and descriptors are {before} again", lambda: (threads(), descriptors()) == before)
+    yield lambda: len(threads() - before[0])
+    until("no thread is left", lambda: threads() <= before[0], seen=lambda: threads() - before[0])
+    until("nothing is left open", lambda: not _opened_since(before[1]), seen=lambda: _opened_since(before[1]))
+
+
+def _opened_since(before: set[str]) -> set[str]:
+    """What is open that was not, garbage aside."""
+    gc.collect()
+    return descriptors() - before
 
 
 @contextmanager

@@ -18,9 +18,10 @@ from master.drivers import report
 from master.drivers.report import ReportDriver
 from master.ports import arrival
 from master.tls.policy import Tls
+from tests.leaps import Leap
 from tests.master.drivers.report_story import Far, Reporting
 from tests.master.in_process import LIMITS, run
-from tests.waiting import settled
+from tests.waiting import PATIENCE_S, settled
 from wire.pinning import fingerprint
 
 
@@ -73,9 +74,9 @@ def test_the_archive_arrives_whole_over_a_line_slower_than_a_close_waits(
 
 @pytest.mark.parametrize("cap", ["TRANSFERS", "TRANSFERS_OF_ONE"])
 def test_who_never_takes_the_archive_is_cut_off_and_there_are_never_many(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leap: Leap, cap: str
 ) -> None:
-    monkeypatch.setattr(report, "TRANSFER_S", 3.0)  # in which the second has to be sent away
+    monkeypatch.setattr(report, "TRANSFER_S", PATIENCE_S)
     monkeypatch.setattr(report, cap, 1)
 
     async def story() -> None:
@@ -85,6 +86,7 @@ def test_who_never_takes_the_archive_is_cut_off_and_there_are_never_many(
             await settled(lambda: far.reports.transfers)
             second.send("archive")
             assert (await second.read())["code"] == "busy"
+            leap(PATIENCE_S)
             with suppress(ConnectionError):
                 await first.reader.read()
             assert not far.reports.transfers

@@ -14,9 +14,10 @@ from master.core.task import Task, TaskState
 from master.drivers import report
 from master.drivers.report import Report
 from master.nodes import node_tokens
+from tests.leaps import Leap
 from tests.master.drivers.report_story import Reporting
 from tests.master.in_process import run
-from tests.waiting import settled
+from tests.waiting import PATIENCE_S, settled
 
 # -- whose place ----------------------------------------------------------------------------------------------
 
@@ -103,9 +104,9 @@ def test_a_revoked_token_puts_the_agent_out_and_its_tasks_stay_in_the_books(tmp_
 
 
 def test_a_rotated_token_lets_the_old_one_go_on_until_its_grace_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leap: Leap
 ) -> None:
-    monkeypatch.setattr(node_tokens, "GRACE_S", 3.0)  # in which the ping has to come through
+    monkeypatch.setattr(node_tokens, "GRACE_S", PATIENCE_S)
 
     async def story() -> None:
         async with Reporting(tmp_path) as far:
@@ -115,6 +116,7 @@ def test_a_rotated_token_lets_the_old_one_go_on_until_its_grace_ends(
             far.link.send({"op": "ping"})
             while (await agent.read())["op"] != "ping":
                 pass
+            leap(PATIENCE_S)
             await agent.gone()
             assert (await far.call(old))[1]["final"] is True
             assert (await far.call(new))[1]["op"] == "reported"

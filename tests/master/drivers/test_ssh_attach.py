@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from master.drivers import ssh_attach
+from master.drivers import ssh_attach, ssh_channel
 from master.nodes.driver import CannotConnectError
 from tests.master.drivers.real_sshd import RealSshd
 from tests.master.drivers.ssh_story import Site, nothing_left, pipe_to, run
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
 
 SHELLS = [path for name in ("bash", "dash", "fish", "tcsh", "zsh") if (path := shutil.which(name))]
 
@@ -86,12 +86,21 @@ def test_a_bashrc_that_prints_or_takes_its_time_does_no_harm(text: str, server: 
 
 
 def test_a_bashrc_that_never_ends_is_named(server: RealSshd, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ssh_attach, "ATTACH_S", 4.0)  # in which its words have to come
-    bashrc(server, "echo 'waiting for the licence server'; sleep 1000 & wait")
+    words = "waiting for the licence server"
+    heard, take = bytearray(), ssh_channel.Pipe.take
+
+    def take_until_its_words_came(pipe: ssh_channel.Pipe, deadline: float) -> bytes:
+        piece = take(pipe, 0.0 if words.encode() in heard else deadline)
+        heard.extend(piece)
+        return piece
+
+    monkeypatch.setattr(ssh_attach, "ATTACH_S", PATIENCE_S)
+    monkeypatch.setattr(ssh_channel.Pipe, "take", take_until_its_words_came)
+    bashrc(server, f"echo '{words}'; sleep 1000 & wait")
     with nothing_left():
         refusal = str(run(site.refusal(server.node())))
     assert "does its .bashrc or .profile wait for something, or `exec` another shell?" in refusal
-    assert refusal.endswith("It says: waiting for the licence server")
+    assert refusal.endswith(f"It says: {words}")
 
 
 def test_a_bashrc_that_prints_without_end_is_named(server: RealSshd, site: Site) -> None:

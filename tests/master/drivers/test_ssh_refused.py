@@ -12,9 +12,9 @@ from master.drivers import ssh_login, ssh_socket
 from master.nodes.driver import CannotConnectError
 from master.nodes.registry import NodeConfig
 from tests.master.drivers.real_sshd import RealSshd, make_key
-from tests.master.drivers.ssh_story import Site, black_hole, descriptors, half, mute, nothing_left, run, threads
+from tests.master.drivers.ssh_story import Site, black_hole, half, mute, nothing_left, run
 from tests.ports import free_ports
-from tests.waiting import until
+from tests.soak import one_in
 from wire.errors import NodeUnreachableError
 
 
@@ -125,7 +125,7 @@ REASONS = {
 }
 
 
-@pytest.mark.parametrize("kind", REASONS)
+@pytest.mark.parametrize("kind", one_in(3, REASONS))
 def test_fifty_failures_of_a_kind_leave_neither_thread_nor_descriptor(
     kind: str, server: RealSshd, site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +146,5 @@ def test_fifty_failures_of_a_kind_leave_neither_thread_nor_descriptor(
         swallowing = {"refused": refused_port, "mute": mute, "half": half, "black hole": black_hole}[kind]()
     with swallowing as port:
         node = server.node(port=port) if port != server.port else node
-        before = threads(), descriptors()
-        run(in_vain(site, node, REASONS[kind]))
-        until(f"{before} again, not {(threads(), descriptors())}", lambda: (threads(), descriptors()) == before)
+        with nothing_left():
+            run(in_vain(site, node, REASONS[kind]))

@@ -15,7 +15,7 @@ class Lab:
     def __init__(self, run: Run = Run(10.0)) -> None:  # noqa: B008  (it is frozen)
         self.now = 1000.0
         self.run = run
-        self.core = Core((NodeSpec(name="a", gpu_models=("GPU",) * 2),), "{}.{}".format, waiting_limit=100)
+        self.core = Core((NodeSpec(name="a", gpu_models=("GPU",) * 2),), "{}.{}".format)
         self.executor = MemoryExecutor(self.core, lambda _task: self.run, lambda: self.now)
         self.executor.connect("a")
 
@@ -111,3 +111,23 @@ def test_a_node_that_can_start_nothing_is_let_be_for_a_while_and_the_task_waits(
     lab.wait(60.0)
     lab.wait(1.0)
     assert task.state in {TaskState.RUNNING, TaskState.SUCCEEDED}
+
+
+def test_what_stands_still_ends_so_much_later() -> None:
+    lab = Lab()
+    task = lab.submit()
+    lab.wait(4.0)
+    lab.core.pause(task.id, "kim", lab.now)
+    lab.carry_out()
+    lab.wait(0.0)
+    assert task.state is TaskState.PAUSED
+    lab.wait(100.0)
+    lab.executor.disconnect("a")
+    lab.executor.connect("a")
+    assert task.state is TaskState.PAUSED
+    lab.core.resume_task(task.id)
+    lab.carry_out()
+    lab.wait(5.9)
+    assert task.state is TaskState.RUNNING
+    lab.wait(0.1)
+    assert (task.state, task.ended_at) == (TaskState.SUCCEEDED, 1110.0)

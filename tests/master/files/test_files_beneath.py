@@ -91,7 +91,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(
     with pytest.raises(kind) as refusal:
         jail.read(path)
     assert "\n" not in str(refusal.value)
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 @BOTH
@@ -116,7 +116,7 @@ def test_links_that_stay_inside_lead_where_they_say(
     (root / link).symlink_to(target.format(root=root))
     before = descriptors()
     assert Jail(root, VISIBLE, by_kernel=by_kernel).read(path) == content
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 @BOTH
@@ -222,7 +222,7 @@ def test_reading_gives_what_lies_inside_and_nothing_else(links: list[Link], path
         kernel, walk = Jail(root, VISIBLE, by_kernel=True), Jail(root, VISIBLE, by_kernel=False)
         for path in paths:
             assert read(kernel, path) == read(walk, path) == truth(root, path)
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 STEPS = st.lists(
@@ -245,7 +245,7 @@ def test_no_change_reaches_outside_and_nothing_from_outside_comes_in(
         assert picture(root) == outside
         assert not [path for path in contents(root) if path.name.startswith(".muster")]
         assert SECRET not in contents(root).values()
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 def act(jail: Jail, what: str, first: str, second: str) -> None:

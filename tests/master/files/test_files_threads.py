@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -13,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from master.files.threads import PER_KEY, STUCK, TOTAL, Threads
+from master.files.threads import PER_KEY, STRETCHES, STUCK, TOTAL, Threads
 from tests.master.durable.storage import hanging
 from tests.master.in_process import run
-from tests.waiting import settled
+from tests.waiting import PATIENCE_S, settled
 from wire.errors import ConflictError, LimitError, StorageError
 
 Tick = Callable[[], None]
@@ -49,6 +50,7 @@ def test_a_hanging_storage_is_told_after_a_while_then_at_once_and_others_go_on()
         for outcome in await asyncio.gather(*calls, return_exceptions=True):
             assert isinstance(outcome, StorageError)
             assert f"nfs: the storage has not answered for {HASTY_S} s" in str(outcome)
+        threads.patience_s = PATIENT_S
         with pytest.raises(StorageError, match=f"{STUCK} calls hang"):
             await threads.call("nfs", lambda _tick: 1)
         assert await threads.call("data", lambda _tick: 2) == 2
@@ -62,17 +64,94 @@ def test_a_hanging_storage_is_told_after_a_while_then_at_once_and_others_go_on()
     run(story())
 
 
-def test_a_call_that_shows_that_it_goes_on_may_take_as_long_as_it_likes() -> None:
+class Looks:
+    """How long a call has shown no sign of life is looked at when this is called, and at no other time."""
+
+    def __init__(self, patched: pytest.MonkeyPatch) -> None:
+        loop = asyncio.get_running_loop()
+        self._real = loop.call_later
+        self._look: Callable[[], None] = lambda: None
+        patched.setattr(loop, "call_later", self._later)
+
+    def _later(self, _delay: float, look: Callable[[], None]) -> asyncio.TimerHandle:
+        self._look = look
+        return self._real(PATIENCE_S, look)
+
+    def __call__(self) -> None:
+        self._look()
+
+
+def test_a_call_that_shows_that_it_goes_on_may_take_as_long_as_it_likes(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        threads = Threads(patience_s=HASTY_S)
+        look = Looks(monkeypatch)
+        asked, ticked = queue.SimpleQueue[str](), queue.SimpleQueue[None]()
 
         def slow(tick: Tick) -> str:
-            end = time.monotonic() + 6 * HASTY_S
-            while time.monotonic() < end:
+            while asked.get(timeout=PATIENCE_S) == "tick":
                 tick()
+                ticked.put(None)
             return "done"
 
-        assert await threads.call("data", slow) == "done"
+        call = asyncio.ensure_future(Threads().call("data", slow))
+        await asyncio.sleep(0)
+        for _ in range(3 * STRETCHES):
+            asked.put("tick")
+            await asyncio.to_thread(ticked.get, timeout=PATIENCE_S)
+            for _ in range(STRETCHES):
+                assert not call.done()
+                look()
+        await asyncio.sleep(0)
+        assert not call.done()
+        asked.put("end")
+        assert await call == "done"
+
+    run(story())
+
+
+def test_a_call_that_shows_that_it_goes_on_and_then_no_more_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        look = Looks(monkeypatch)
+        ticked, hang = threading.Event(), threading.Event()
+
+        def slow(tick: Tick) -> None:
+            tick()
+            ticked.set()
+            hang.wait(PATIENCE_S)
+
+        threads = Threads()
+        call = asyncio.ensure_future(threads.call("data", slow))
+        await asyncio.to_thread(ticked.wait, PATIENCE_S)
+        for _ in range(STRETCHES):
+            look()
+            assert not call.done()
+        look()
+        with pytest.raises(StorageError, match="has not answered"):
+            await call
+        hang.set()
+        await settled(lambda: not threads.running)
+
+    run(story())
+
+
+def test_a_machine_that_stops_for_a_while_makes_no_storage_hang(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        clock, stopped = time.monotonic, [0.0]
+        monkeypatch.setattr(time, "monotonic", lambda: clock() + stopped[0])
+        began, go_on = threading.Event(), threading.Event()
+
+        def work(_tick: Tick) -> str:
+            began.set()
+            go_on.wait(PATIENCE_S)
+            return "done"
+
+        call = asyncio.ensure_future(Threads(patience_s=PATIENT_S).call("data", work))
+        await asyncio.to_thread(began.wait, PATIENCE_S)
+        stopped[0] = PATIENT_S
+        for _ in range(3):  # the loop hears of its timers before it hears of the thread
+            await asyncio.sleep(0)
+        assert not call.done()
+        go_on.set()
+        assert await call == "done"
 
     run(story())
 
@@ -92,19 +171,16 @@ def test_there_are_only_so_many_threads_for_a_storage_and_altogether() -> None:
             await threads.call("one more", lambda _tick: 1)
         go.set()
         assert all(await asyncio.gather(*calls))
-        impatient = Threads(patience_s=HASTY_S, per_key=1)
+        impatient = Threads(patience_s=PATIENT_S, per_key=1)
         held = threading.Event()
-
-        def busy(tick: Tick) -> None:
-            while not held.wait(HASTY_S / 5):
-                tick()
-
-        first = asyncio.ensure_future(impatient.call("data", busy))
+        first = asyncio.ensure_future(impatient.call("data", lambda _tick: held.wait(PATIENCE_S)))
         await settled(lambda: impatient.running["data"])
+        impatient.patience_s = HASTY_S
         with pytest.raises(LimitError, match="try again"):
             await impatient.call("data", lambda _tick: 1)
+        impatient.patience_s = PATIENT_S
         held.set()
-        await first
+        assert await first
         assert await impatient.call("data", lambda _tick: 1) == 1
 
     run(story())

@@ -37,7 +37,7 @@ def test_a_log_in_one_of_the_folders_is_read_and_one_that_is_not_there_is_none(t
     assert content(logs / "none", logs, data) is None
     assert content(logs / "none/1.log", logs, data) is None
     assert content(tmp_path / "none") is None
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 @pytest.mark.parametrize("name", ["secret", "logs/../secret", "logs/link", "logs/up/secret", "logsecret", "", "data"])
@@ -51,7 +51,7 @@ def test_a_log_elsewhere_is_refused_wherever_links_lead(tmp_path: Path, name: st
     (logs / "up").symlink_to(tmp_path)
     with pytest.raises(ForbiddenError, match="neither in the log folder nor in a visible folder"):
         content(f"{tmp_path}/{name}", logs)
-    assert descriptors() == before
+    assert descriptors() <= before
 
 
 @pytest.mark.parametrize("confined", [True, False])

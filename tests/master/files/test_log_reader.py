@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from master.core.exits import Exit, Seen
-from master.files import log_reader
+from master.files import log_pieces
 from tests.master.durable.storage import hanging
 from tests.master.in_process import InProcess, Peer, run
 from tests.waiting import settled
@@ -101,13 +101,13 @@ def test_a_follower_waits_no_longer_than_it_said(tmp_path: Path) -> None:
 
 def test_all_who_follow_one_log_share_one_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []
-    real = log_reader._size
+    real = log_pieces.size
 
     def look(path: str) -> int:
         looks.append(path)
         return real(path)
 
-    monkeypatch.setattr(log_reader, "_size", look)
+    monkeypatch.setattr(log_pieces, "size", look)
 
     async def story() -> None:
         log = tmp_path / "1.log"

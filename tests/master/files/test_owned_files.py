@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from master.files import walk
-from master.files.beneath import Beneath, overlapping
+from master.files.beneath import Beneath
 from master.files.owners import Owners, Who
 from master.files.service import Files, Seen
 from master.files.walk import Found, Spot
+from master.visible_folders import overlapping
 from wire.errors import ConflictError, ForbiddenError, MusterError, NotFoundError
 
 RULES: Any = {"data": "all", "data/{user}": "own", "data/{user}/public": "all", "data/groups/{group}": "group"}

@@ -121,3 +121,10 @@ def test_names_from_the_root_are_those_beneath_the_labs_folder_and_others_have_n
     assert not seen.has(place("srv/lab/data/bob/x"))
     assert seen.has(place("srv/other/data/bob/x"))
     assert seen.has(place("data/bob/x"))
+
+
+def test_of_one_folder_somebody_else_says_whose_what_lies_there_is() -> None:
+    seen = sight(BOB).from_slash("/srv/lab", but="/srv/lab/data/task_logs")
+    assert seen.has(place("srv/lab/data/task_logs/1.log"))
+    assert not seen.has(place("srv/lab/data/task_logs2"))
+    assert not seen.has(place("srv/lab/data/ann/x"))

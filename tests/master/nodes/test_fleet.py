@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -13,6 +12,7 @@ import pytest
 
 from master.core.gpu_watch import UNSEEN
 from master.core.inventory import NodeState
+from master.core.launching import WayBack
 from master.core.task import TaskState
 from master.executors.agents import Agents
 from master.nodes import fleet as fleet_module
@@ -39,6 +39,10 @@ def ssh(name: str, ip: str = "10.0.0.1", **more: Any) -> NodeConfig:
     return NodeConfig(name=name, ip=ip, user_name="u", gpu_count=2, **more)
 
 
+def no_way_back(_node: str, _launch_id: str) -> WayBack:
+    raise AssertionError("no task of this test submits others")
+
+
 class Agent:
     """An agent at an address: it welcomes, owns nothing, starts what it is told and answers every probe with `says`."""
 
@@ -46,6 +50,7 @@ class Agent:
         self.path = str(folder / f"{address}.sock")
         self.address = address
         self.version = "new"
+        self.boot = "boot"
         self.says = "ok"
         self.more_facts: dict[str, Any] = {}
         self.tells_of_gpus = True
@@ -74,7 +79,7 @@ class Agent:
     def answer(self, message: dict[str, Any]) -> None:
         op = message["op"]
         if op == "hello":
-            facts = {"boot_id": "boot", "state_id": self.address, "cpus": 4, "memory_mib": 1000}
+            facts = {"boot_id": self.boot, "state_id": self.address, "cpus": 4, "memory_mib": 1000}
             names = {"hostname": "", "python": "3.11", "version": self.version}
             self.say(op="welcome", **facts, **names, **self.more_facts)
             running = [{"launch_id": one, "state": "running", "started_at": 1.0} for one in self.running]
@@ -150,21 +155,25 @@ class Field:
         await self.master.__aexit__()
 
     def next_fleet(self, leaving: LeavingNodes | None) -> Fleet:
-        make: Callable[[NodeConfig], To] = lambda node: To(str(self.folder / f"{node.ip}.sock"))  # noqa: E731
         self.fleet = Fleet(
             self.master.engine,
             Us(),
             self.master.hub,
-            make_driver=make,
+            make_driver=self.way,
             folders=self.folders,
             watchers=[FolderWatcher(self.master.engine, OwnFolders(self.folders, lambda _: True))],
             leaving=leaving,
             run_as_allowed=("svc",),
         )
         settings = msgspec.structs.replace(SETTINGS, run_as_allowed=("svc",), log_folder=str(self.folder / "logs"))
-        executor = Agents(self.master.engine, settings, self.fleet.send, self.accounts.get)
+        fleet, run_as = self.fleet, self.accounts.get
+        executor = Agents(self.master.engine, lambda: settings, fleet.send, no_way_back, run_as, ask=fleet.probe)
         self.master.engine.perform = executor.perform
         return self.fleet
+
+    def way(self, node: NodeConfig) -> To:
+        """To the agent of a machine's `u`, and to those of its other accounts by their names."""
+        return To(str(self.folder / f"{node.ip if node.user_name == 'u' else node.user_name}.sock"))
 
     def node(self, name: str) -> Any:
         return self.master.core.inventory.nodes.get(name)
@@ -331,7 +340,7 @@ def test_no_node_has_a_word_in_the_attempts_of_another(tmp_path: Path) -> None:
             here.two.say(op="exit", launch_id=launch_id, code=0, cause="exited", error="", started_at=5.0, at=6.0)
             await settled(lambda: "ack" in here.two.ops())
             assert here.master.core.tasks[1].state is TaskState.RUNNING
-            assert here.node("n").gpu_holder == {0: 1}
+            assert here.node("n").gpu_holders == {0: {1: None}}
 
     run(story())
 

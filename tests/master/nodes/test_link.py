@@ -16,11 +16,13 @@ from master.core.launching import launch_message
 from master.core.task import TaskState
 from master.nodes import link as link_module
 from master.nodes.driver import CannotConnectError, Patience
-from master.nodes.link import Link, pause_s
+from master.nodes.link import DOUBT_S, SILENCE_S, TOGETHER_S, Link, pause_s, together
+from tests.leaps import Leap
 from tests.master.in_process import SETTINGS, InProcess, Us, run
 from tests.waiting import settled
 from wire import agent as wire
 from wire.framing import encode, strict_loads
+from wire.message import Message
 
 WELCOME = {
     "op": "welcome",
@@ -93,17 +95,43 @@ class Conversation:
         self.say("sample", at=1.0)
 
 
+class Turns:
+    """The loop, as far as a link tells it whether what comes over its connection can wait."""
+
+    def __init__(self) -> None:
+        self.is_hurried = True
+        self.hurries = self.unheard = self.looks = 0
+
+    def unhurried(self, fd: int) -> None:
+        assert fd >= 0
+        self.is_hurried = False
+
+    def hurried(self, fd: int) -> None:
+        assert fd >= 0
+        self.is_hurried = True
+        self.hurries += 1
+
+    def has_said(self, fd: int) -> bool:
+        assert fd >= 0
+        self.looks += 1
+        return self.looks <= self.unheard
+
+    async def looked(self, times: int) -> None:
+        await settled(lambda: self.looks == times)
+
+
 class Linked:
     """A master in this process with a link to a played agent."""
 
     def __init__(self, folder: Path) -> None:
+        self.turns = Turns()
         self.master = InProcess(folder)
         self.agent = Agent(folder)
 
     async def __aenter__(self) -> Self:
         await self.master.__aenter__()
         self.server = await asyncio.start_unix_server(self.agent.accept, self.agent.path)
-        self.link = Link("a", self.agent, self.master.engine, Us(), self.master.hub)
+        self.link = Link("a", self.agent, self.master.engine, Us(), self.master.hub, turns=self.turns)
         self.master.engine.perform = self._perform
         self.job = asyncio.create_task(self.link.run())
         self.node = self.master.core.inventory.nodes["a"]
@@ -186,6 +214,32 @@ def test_an_attempt_that_nobody_owns_is_ended_and_one_that_ended_forgotten(tmp_p
     run(story())
 
 
+@pytest.mark.parametrize("is_busy", [False, True], ids=["idle", "with its last task over"])
+def test_a_node_that_left_before_its_agent_said_what_it_has_is_not_told_to_be_up(tmp_path: Path, is_busy: bool) -> None:  # noqa: FBT001
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            up: list[str] = []
+            here.link.on_inventory = lambda: up.append("up")
+            agent, attempts = await here.session(), []
+            if is_busy:
+                await (await here.master.peer()).call("task.submit", command="true", gpus=1)
+                await agent.shake_hands()
+                launch = await agent.read()
+                agent.writer.close()
+                agent = await here.session()
+                ended = {"code": 0, "cause": "exited", "error": "", "started_at": 1.0, "at": 2.0}
+                attempts = [{"launch_id": launch["launch_id"], "state": "ended", **ended}]
+            agent.writer.write(encode(WELCOME))
+            await settled(lambda: here.node.state is NodeState.CONNECTING and here.node.facts is not None)
+            up.clear()
+            here.master.engine.event(lambda: here.master.core.set_nodes(()))
+            agent.say("inventory", attempts=attempts)
+            await settled(lambda: here.link.is_up and "a" not in here.master.core.inventory.nodes)
+            assert up == []
+
+    run(story())
+
+
 def test_who_wakes_a_link_while_it_tries_has_it_try_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_module, "BACKOFF_S", dict.fromkeys(("short", "long"), (3600.0, 3600.0)))
 
@@ -258,7 +312,7 @@ def test_a_link_that_breaks_leaves_the_task_as_it_is_and_comes_back(tmp_path: Pa
             again = await here.session()
             assert here.node.state is NodeState.UNREACHABLE
             assert here.master.core.tasks[1].state is TaskState.RUNNING
-            assert here.node.gpu_holder == {0: 1}
+            assert here.node.gpu_holders == {0: {1: None}}
             await again.shake_hands({"launch_id": launch_id, "state": "running", "started_at": 5.0})
             await settled(lambda: here.node.state is NodeState.ONLINE)
             assert here.master.core.tasks[1].allocation[0].launch_id == launch_id
@@ -320,6 +374,7 @@ def test_an_agent_that_obeys_another_master_is_told_as_the_reason(tmp_path: Path
             await here.session()
             assert here.node.state is NodeState.UNREACHABLE
             assert here.node.reason == "its agent refuses us (fenced): it obeys epoch 9"
+            assert here.node.link_says == Message("agent_refuses_us", code="fenced", said="it obeys epoch 9")
 
     run(story())
 
@@ -336,18 +391,155 @@ def test_why_an_agent_cannot_be_reached_is_told_as_the_reason(tmp_path: Path) ->
     run(story())
 
 
-def test_an_agent_that_falls_silent_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wire, "HEARTBEAT_S", 0.5)
+def test_links_look_after_their_agents_in_the_same_moments_and_never_too_soon() -> None:
+    due = [1000.0 + number / 100 for number in range(100)]
+    looks = [together(at) for at in due]
+    assert all(0 <= look - at < TOGETHER_S for at, look in zip(due, looks, strict=True))
+    assert len(set(looks)) <= 1 + 1 / TOGETHER_S
+
+
+def test_an_agent_that_falls_silent_is_noticed(tmp_path: Path, leap: Leap) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            agent = await here.session()
+            await agent.shake_hands()
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            leap(wire.HEARTBEAT_S)
+            assert (await agent.read())["op"] == "ping"
+            leap(2 * wire.HEARTBEAT_S)
+            await here.session()
+            assert "said nothing" in (here.node.reason or "")
+            assert here.node.link_says is not None
+            assert here.node.link_says.key == "agent_silent"
+
+    run(story())
+
+
+def test_an_agent_has_a_moment_to_show_that_it_is_not_silent(
+    tmp_path: Path, leap: Leap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "DOUBT_S", wire.HEARTBEAT_S)
 
     async def story() -> None:
         async with Linked(tmp_path) as here:
             agent = await here.session()
             await agent.shake_hands()
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            leap(wire.HEARTBEAT_S)
             assert (await agent.read())["op"] == "ping"
-            await here.session()
-            assert "said nothing" in (here.node.reason or "")
+            leap(wire.HEARTBEAT_S)
+            await settled(lambda: not here.turns.is_hurried)
+            assert (await agent.read())["op"] == "ping"
+            leap(SILENCE_S)
+            await settled(lambda: here.turns.is_hurried)  # in doubt: what it said may lie there unheard
+            agent.say("sample", at=1.0, load=[1.0, 2.0, 3.0])
+            await settled(lambda: here.node.load == [1.0, 2.0, 3.0])
+            leap(wire.HEARTBEAT_S)
+            assert (await agent.read())["op"] == "ping"
+            assert here.node.state is NodeState.ONLINE
 
     run(story())
+
+
+def test_an_agent_whose_words_lie_unheard_is_not_silent(tmp_path: Path, leap: Leap) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            agent = await here.session()
+            await agent.shake_hands()
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            here.turns.unheard, hurries = 2, here.turns.hurries
+            leap(SILENCE_S)
+            await settled(lambda: here.turns.hurries > hurries)  # in doubt
+            for look in (1, 2):
+                leap(2 * DOUBT_S)
+                await here.turns.looked(look)
+                assert here.node.state is NodeState.ONLINE
+            leap(2 * DOUBT_S)
+            await here.session()
+            assert here.node.link_says is not None
+            assert here.node.link_says.key == "agent_silent"
+
+    run(story())
+
+
+def test_what_an_agent_says_can_wait_while_nothing_is_awaited_of_it(tmp_path: Path, leap: Leap) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            peer = await here.master.peer()
+            agent = await here.session()
+            await agent.shake_hands()
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            await beat(agent, leap)
+            assert not here.turns.is_hurried
+            await peer.call("task.submit", command="true", gpus=1)
+            launch_id = (await agent.read())["launch_id"]
+            assert here.turns.is_hurried
+            agent.say("started", launch_id=launch_id, pid=1, at=5.0)
+            await settled(lambda: here.master.core.tasks[1].state is TaskState.RUNNING)
+            for _ in range(3):  # it runs, and may end at any time
+                await beat(agent, leap)
+                assert here.turns.is_hurried
+            agent.say("exit", launch_id=launch_id, code=0, cause="exited", error="", started_at=5.0, at=6.0)
+            assert (await agent.read())["op"] == "ack"
+            await beat(agent, leap)
+            assert here.turns.is_hurried  # something was said to it since the last ping
+            await beat(agent, leap)
+            assert not here.turns.is_hurried
+
+    run(story())
+
+
+def test_an_agent_that_takes_its_time_to_answer_a_question_is_heard_at_once(tmp_path: Path, leap: Leap) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            agent = await here.session()
+            await agent.shake_hands()
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            asked = asyncio.create_task(here.link.questions.ask(["du"], timeout_s=3600.0))
+            while (probe := await agent.read())["op"] != "probe":
+                pass
+            for _ in range(3):
+                await beat(agent, leap)
+                assert here.turns.is_hurried
+            agent.say("probed", probe_id=probe["probe_id"], code=0, output="ok", truncated=False, error="")
+            assert (await asked)["output"] == "ok"
+            await beat(agent, leap)
+            await settled(lambda: not here.turns.is_hurried)
+
+    run(story())
+
+
+def test_a_clock_is_not_told_to_be_wrong_by_how_late_it_was_heard(
+    tmp_path: Path, leap: Leap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "MOMENT_S", 3600.0)
+
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            agent = await here.session()
+            await agent.shake_hands()
+
+            async def shown(offset: float) -> float:
+                agent.say("sample", at=time.time() + offset, load=[offset, 0.0, 0.0])
+                await settled(lambda: here.node.load == [offset, 0.0, 0.0])
+                assert here.node.clock_offset is not None
+                return here.node.clock_offset
+
+            assert await shown(7000.0) <= 7000.0
+            known = await shown(5000.0)
+            await beat(agent, leap)
+            await settled(lambda: not here.turns.is_hurried)
+            assert await shown(known - 1800.0) == known
+            assert known < await shown(known + 1000.0) <= known + 1000.0
+            assert await shown(known - 9000.0) < known - 5000.0
+
+    run(story())
+
+
+async def beat(agent: Conversation, leap: Leap) -> None:
+    leap(wire.HEARTBEAT_S)
+    assert await agent.read() == {"op": "ping"}
+    agent.say("pong")
 
 
 HOSTILE = (

@@ -51,6 +51,24 @@ def ours() -> str:
     return user_name(os.geteuid())
 
 
+def test_that_what_conf_json_allows_has_no_effect_any_more_is_told_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            core = master.core
+            watcher = OwnAccount(master.engine, "desktop", is_allowed=True)
+            watcher.link_made(Up(), OURS)  # type: ignore[arg-type]
+            master.engine.client_change(lambda: core.people.add("ann", role="admin"))
+            assert "has no effect" not in caplog.text
+            for name in ("bob", "carol"):
+                master.engine.client_change(lambda name=name: core.people.add(name))  # type: ignore[misc]
+            watcher.link_made(Up(), OURS)  # type: ignore[arg-type]
+
+    run(story())
+    assert caplog.text.count("desktop_client.local_nodes is `allow`, and has no effect") == 1
+
+
 def test_it_is_everybodys_until_there_is_a_second_user(tmp_path: Path) -> None:
     assert told(FACTS, OURS, tmp_path) is None
     (tmp_path / "one").mkdir()

@@ -12,6 +12,8 @@ from tests.master.in_process import run
 from tests.waiting import settled
 from wire.framing import FrameError
 
+STOP_S = 5.0
+
 
 class Reading(asyncio.Transport):
     """Of a transport what says whether it is read."""
@@ -33,18 +35,23 @@ class Reading(asyncio.Transport):
 
 
 class Story:
-    """Lines that take `line_s` seconds each, of a clock that runs besides."""
+    """Lines that take `line_s` seconds of work each, of a clock that runs besides; at `stop` all stands still."""
 
     def __init__(self, line_s: float) -> None:
         self.heard: list[bytes] = []
-        self.spent = 0.0
+        self.spent = self.stopped = 0.0
         self.line_s = line_s
         self.transport = Reading()
-        self.reader = PacedReader(self.transport, self.hear, 100, lambda: time.monotonic() + self.spent)
+        self.reader = PacedReader(self.transport, self.hear, 100, self.clock, lambda: self.spent)
+
+    def clock(self) -> float:
+        return time.monotonic() + self.spent + self.stopped
 
     def hear(self, line: bytes) -> None:
         self.spent += self.line_s
         self.heard.append(line)
+        if line == b"stop":
+            self.stopped += STOP_S
         if line == b"defect":
             raise ValueError(line)
 
@@ -83,6 +90,17 @@ def test_who_says_little_is_never_paused() -> None:
         for line in lines(500):
             here.reader.feed(line + b"\n")
         assert (len(here.heard), here.transport.pauses) == (500, 0)
+
+    run(story())
+
+
+def test_a_machine_that_stands_still_while_it_hears_a_line_is_no_talk_of_the_nodes() -> None:
+    async def story() -> None:
+        here = Story(line_s=0.0)
+        here.reader.feed(b"stop\n")
+        assert (here.heard, here.transport.pauses) == ([b"stop"], 0)
+        here.reader.feed(b"on\n")
+        assert here.heard == [b"stop", b"on"]
 
     run(story())
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from master import json_text
+from master import json_text, replaced_file
 from master.nodes import registry_file
 from master.nodes.registry import NodeConfig, load_registry
 from tests import rights
@@ -232,7 +232,7 @@ def test_a_reader_that_hangs_does_not_leave_the_writer_without_an_answer(
 
 def test_the_lock_of_a_file_that_was_just_replaced_is_no_lock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tries = threading.Semaphore(0)
-    try_lock = registry_file._try_lock
+    try_lock = replaced_file._try_lock
     new = path.with_name("theirs")
     new.write_text(json.dumps([{"name": "theirs", "driver": "local", "gpu_count": 0}]), encoding="utf-8")
 
@@ -243,7 +243,7 @@ def test_the_lock_of_a_file_that_was_just_replaced_is_no_lock(path: Path, monkey
         tries.release()
         return locked
 
-    monkeypatch.setattr(registry_file, "_try_lock", slowly)
+    monkeypatch.setattr(replaced_file, "_try_lock", slowly)
     with new.open() as theirs:
         fcntl.flock(theirs, fcntl.LOCK_EX)
         writer = threading.Thread(target=registry_file.add, args=(path, ENTRY))
@@ -256,13 +256,13 @@ def test_the_lock_of_a_file_that_was_just_replaced_is_no_lock(path: Path, monkey
 
 
 def test_an_editor_that_knows_no_locks_is_not_overwritten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mine = registry_file._write
+    mine = replaced_file._write
 
     def write(beside: Path, place: Path, data: bytes) -> None:
         mine(beside, place, data)
         path.write_text("[]", encoding="utf-8")
 
-    monkeypatch.setattr(registry_file, "_write", write)
+    monkeypatch.setattr(replaced_file, "_write", write)
     with pytest.raises(ConflictError, match="changed by somebody else"):
         registry_file.add(path, ENTRY)
     assert text(path) == "[]"
@@ -273,7 +273,7 @@ def test_a_folder_that_takes_no_file_is_told(path: Path, monkeypatch: pytest.Mon
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(registry_file, "_write", full)
+    monkeypatch.setattr(replaced_file, "_write", full)
     with pytest.raises(StorageError, match="cannot be written: No space left on device"):
         registry_file.add(path, ENTRY)
     assert text(path) == BY_HAND

@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from master import kept_threads
 from master.people.workers import Workers
 from tests.waiting import run_story, settled
 from wire.errors import LimitError
@@ -123,7 +124,8 @@ def test_after_the_end_nothing_is_begun_also_of_what_waits() -> None:
     run_story(story())
 
 
-def test_a_thread_that_outlives_the_loop_holds_nobody_up() -> None:
+def test_a_thread_that_outlives_the_loop_holds_nobody_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_threads, "IDLE_S", 0.01)
     gate = Gate()
 
     async def story() -> None:

@@ -17,6 +17,7 @@ from master.core.agent_messages import EncodedSample, as_sample
 from master.peer import Peer as Stranger
 from master.ports import hub, outlet
 from master.ports.hub import NODES, TASKS
+from master.tls import entrance
 from tests.master.in_process import DATA, LIMITS, InProcess, MoodyDisk, Peer, eof, run
 from tests.waiting import settled
 
@@ -195,10 +196,10 @@ def test_an_answer_reaches_the_wire_only_after_the_sync(tmp_path: Path) -> None:
 
 def test_who_says_nothing_is_given_up(tmp_path: Path) -> None:
     async def story() -> None:
-        limits = msgspec.structs.replace(LIMITS, handshake_s=0.01)
-        async with InProcess(tmp_path, limits=limits) as master:
+        async with InProcess(tmp_path) as master:
             other = await master.peer()
             await other.call("server.info")
+            master.hub.limits = msgspec.structs.replace(LIMITS, handshake_s=0.01)
             silent = await master.peer()
             assert await eof(silent) == b""
             await other.call("server.info")
@@ -437,5 +438,21 @@ def test_a_connection_that_breaks_takes_nothing_with_it(tmp_path: Path) -> None:
             assert (await other.call("task.list"))["total"] == 1
         async with InProcess(tmp_path, MoodyDisk()) as master:
             assert master.core.tasks.keys() == {1}
+
+    run(story())
+
+
+def test_of_those_who_come_at_once_some_are_let_in_in_the_next_turn_of_the_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(entrance, "ACCEPTING_S", -1.0)
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            socks = [master.raw() for _ in range(20)]  # nobody is let in before the loop's next turn
+            for sock in socks:
+                sock.sendall(INFO)
+            assert [(await asyncio.to_thread(sock.recv, 1 << 16))[:1] for sock in socks] == [b"{"] * 20
+            assert len(master.hub.connections) == 20
 
     run(story())

@@ -15,6 +15,7 @@ import pytest
 
 from master.ports import rpc
 from master.ports.hub import Connection
+from master.verbs import turns
 from master.verbs.base import Context, Nothing, Verb
 from master.verbs.table import VERBS
 from tests.master.in_process import LIMITS, InProcess, run
@@ -58,13 +59,27 @@ def test_lists_by_the_thousand_are_made_only_as_they_are_read(tmp_path: Path) ->
             waiting = master.connection_of(sock).waiting
             assert 1900 < waiting < 2000, "the others had their turns first"
             gone = master.connection_of(sock)
-            numbers = await asyncio.to_thread(read_ids, sock, 200)
-            assert numbers == list(range(200))
+            numbers = await asyncio.to_thread(read_ids, sock, 60)
+            assert numbers == list(range(60))
             assert master.connection_of(sock).waiting < waiting
             sock.close()
             began = time.thread_time()
             await settled(lambda: not gone.waiting)
             assert time.thread_time() - began < 2.0, "nobody is there any more whom these lists would tell something"
+
+    run(story())
+
+
+def test_in_a_turn_of_the_loop_that_is_old_each_connection_has_one_request_handled(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            greedy, other = master.raw(), await master.peer()
+            master.hub.door.turns.began = lambda: time.monotonic() - 1.0  # others took its time
+            greedy.sendall(asks(range(100), "server.info"))
+            await settled(lambda: any(isinstance(one, Connection) and one.waiting for one in master.hub.connections))
+            await other.call("server.info")
+            assert master.connection_of(greedy).waiting > 50
+            assert await asyncio.to_thread(read_ids, greedy, 100) == list(range(100))
 
     run(story())
 
@@ -75,7 +90,7 @@ def read_ids(sock: socket.socket, count: int) -> list[int]:
 
 
 def test_order_is_kept_and_nothing_is_lost_across_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rpc, "TURN_S", 0.0)
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
 
     async def story() -> None:
         async with InProcess(tmp_path) as master:
@@ -92,7 +107,7 @@ def test_order_is_kept_and_nothing_is_lost_across_turns(tmp_path: Path, monkeypa
 def test_what_was_asked_for_in_turns_to_come_still_happens_when_the_peer_goes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rpc, "TURN_S", 0.0)
+    monkeypatch.setattr(turns, "TURN_S", 0.0)
 
     async def story() -> None:
         async with InProcess(tmp_path) as master:
@@ -116,12 +131,12 @@ def test_so_many_slow_requests_of_one_connection_run_at_a_time_and_no_more(
         running.append(asyncio.get_running_loop().create_future())
         await running[-1]
 
-    monkeypatch.setitem(VERBS, "test.slow", Verb(Nothing, Any, slow, "user", "read", "none"))
+    monkeypatch.setitem(VERBS.of("server"), "server.slow", Verb(Nothing, Any, slow, "user", "read", "none"))
 
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             peer = await master.peer()
-            peer.send(asks(range(200), "test.slow") + asks(range(200, 201)))
+            peer.send(asks(range(200), "server.slow") + asks(range(200, 201)))
             await settled(lambda: len(running) == rpc.MOST_JOBS)
             for _ in range(20):
                 await asyncio.sleep(0)

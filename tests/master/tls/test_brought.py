@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from master.config import TlsFiles, load_config
+from master.config import load_config
 from master.tls.brought import Brought
 from master.tls.certificates import OwnCertificates
 from master.tls.policy import Tls
 from master.tls.watch import AGAIN, CertificateWatch, Reminders
 from tests.certificates import Made, authority, made
 from tests.waiting import until
+from wire.console import TlsFiles
 from wire.errors import ConfigError
 from wire.message import Message
 from wire.pinning import fingerprint

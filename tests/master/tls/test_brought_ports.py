@@ -11,11 +11,11 @@ import msgspec
 import pytest
 from cryptography import x509
 
-from master.config import TlsFiles
 from master.tls.policy import Tls
 from master.tls.shown import Shown, context_of
 from tests.certificates import Made, authority, made
 from tests.master.in_process import InProcess, Peer, run
+from wire.console import TlsFiles
 from wire.pinning import doubt, pinned
 
 ROOT = authority()

@@ -12,7 +12,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from cryptography import x509
 
@@ -23,6 +22,7 @@ from master.tls import policy
 from master.tls.certificates import CERTIFICATE_DAYS, RENEW_DAYS, OwnCertificates
 from master.tls.policy import Tls, is_loopback, listens_outside, our_names
 from master.tls.shown import context_of
+from tests.leaps import Leap
 from tests.master.in_process import DATA, LIMITS, InProcess, Peer, eof, run
 from tests.waiting import settled
 from wire.errors import ConfigError
@@ -303,11 +303,11 @@ def test_a_handshake_that_never_ends_is_given_up(
     assert "no TLS came about" in caplog.text
 
 
-def test_a_tls_client_that_says_nothing_is_given_up_like_any_other(tmp_path: Path) -> None:
+def test_a_tls_client_that_says_nothing_is_given_up_like_any_other(tmp_path: Path, leap: Leap) -> None:
     async def story() -> None:
-        limits = msgspec.structs.replace(LIMITS, handshake_s=3.0)  # in which it has to become safe
-        async with InProcess(tmp_path, limits=limits) as master:
+        async with InProcess(tmp_path) as master:
             peer = await encrypted(master, TASKS)
+            leap(LIMITS.handshake_s)
             assert await eof(peer) == b""
 
     run(story())

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from master.app import Master
 from master.config import Config
+from master.core.core import Core
 from master.core.gpu_watch import GpuReport, Holder
 from master.core.inventory import NodeState
 from master.core.task import Task, TaskState
@@ -26,16 +27,23 @@ from master.nodes.environment_scripts import MARK
 from master.ports.hub import NODES, TASKS
 from tests.master.in_process import DATA, Peer
 from tests.master.verbs.lab import SHOWN, SSH, A, Lab
+from tests.waiting import settled
 from wire.agent import Probed
 
 VARIES = frozenset({
     "pid", "started_at", "submitted_at", "ended_at", "mtime", "mtime_ns", "at", "version", "sha256", "size", "upload",
     "token", "old_until", "authority", "master", "drained_at", "told", "cure", "verdict", "monitor_port", "data_port",
-    "train_state_port", "content", "agent_version", "link", "until", "made_at", "used_on", "added_at",
-    "expires_at",
+    "train_state_port", "content", "agent_version", "link", "until", "made_at", "used_on", "added_at", "eligible_at",
+    "expires_at", "since", "told_message", "cure_message", "seq", "kept",
 })  # fmt: skip
 """Keys whose values are told by their type only, where they are not the same each time."""
-KEEPS = {"file.read": {"size"}, "log.read": {"size"}, "file.write": {"size"}, "env": {"version"}}
+KEEPS = {
+    "file.read": {"size"},
+    "log.read": {"size"},
+    "log.search": {"size"},
+    "file.write": {"size"},
+    "env": {"version"},
+}
 """Verbs, or their nouns, of which some of these are the same each time."""
 NAMES_US = frozenset({"owner", "user", "reason", "health", "drained_by"})
 """Keys whose values may name who asks."""
@@ -61,8 +69,9 @@ class Answer(NamedTuple):
 class Asker:
     """Asks, and remembers. `hidden`: texts that differ each time, with what stands for them."""
 
-    def __init__(self, peer: Peer, folder: Path, answers: list[Answer]) -> None:
+    def __init__(self, peer: Peer, folder: Path, answers: list[Answer], core: Core | None = None) -> None:
         self._peer = peer
+        self._core = core
         self._user = re.compile(rf"\b{re.escape(getpass.getuser())}\b")
         self._answers = answers
         self.hidden = {str(folder): "FOLDER"}
@@ -70,6 +79,9 @@ class Asker:
     async def __call__(self, verb: str, /, **params: Any) -> Any:
         """The result, as it came."""
         result = await self._peer.call(verb, **params)
+        if self._core is not None and self._core.plan_needed:
+            core = self._core
+            await settled(lambda: not core.plan_needed)  # where a plan took long, the next one comes a little later
         kept = KEEPS.get(verb, KEEPS.get(verb.split(".", maxsplit=1)[0], set()))
         told = self._told("", params, frozenset()), self._told("", result, VARIES - kept)
         self._answers.append(Answer(verb, *told, asked=params, answered=result))
@@ -77,6 +89,8 @@ class Asker:
 
     def _told(self, key: str, value: Any, varies: frozenset[str]) -> Any:
         if isinstance(value, dict):
+            if key in varies:
+                return "<dict>"
             return {name: self._told(name, one, varies) for name, one in value.items()}
         if isinstance(value, list):
             return [self._told(key, one, varies) for one in value]
@@ -101,7 +115,7 @@ async def every_answer(folder: Path) -> list[Answer]:
     (folder / "data").mkdir()
     answers: list[Answer] = []
     async with Lab(folder) as lab:
-        ask = Asker(await lab.peer(), folder, answers)
+        ask = Asker(await lab.peer(), folder, answers, lab.core)
         await _submit(ask)
         await _tasks(ask)
         await _run_some(ask, lab)
@@ -109,15 +123,31 @@ async def every_answer(folder: Path) -> list[Answer]:
         await _logs(ask, folder)
         await _files(ask)
         await _envs(ask, lab)
+        await _sizes(ask, lab)
         await _nodes(ask, lab)
         await _agents(ask)
+        await _settings(ask)
         await _streams(lab, folder, answers)
-        await _people(ask, [Asker(await lab.peer(), folder, answers) for _ in range(2)])
+        service = (folder / "task_info" / "services" / "web").read_text(encoding="ascii").strip()
+        await _people(ask, [Asker(await lab.peer(), folder, answers) for _ in range(3)], service)
+        await _arrays(ask)
+        await _allocations(ask)
         await ask("server.seen")
+        await _conf(ask)
         await ask("audit.read", limit=2)
         await ask("audit.read", user="nobody", since=1.5, verb="task")
         await ask("server.stop")
     return answers
+
+
+async def _conf(ask: Asker) -> None:
+    read = await ask("conf.read", name="registry")
+    text = json.dumps([A, {**A, "name": "from afar"}])
+    await ask("conf.write", name="registry", text=text, version=read["version"], dry_run=True)
+    made = await ask("conf.write", name="registry", text=text, version=read["version"])
+    ask.hidden[Path(made["kept"]).name] = "KEPT"
+    [before] = await ask("conf.kept", name="registry")
+    await ask("conf.write", name="registry", kept=before["name"], version=made["version"], dry_run=True)
 
 
 async def info_of_a_whole_master(config: Config) -> list[Answer]:
@@ -160,12 +190,14 @@ async def _submit(ask: Asker) -> None:
     await ask("task.submit", command="true", dry_run=True, after=[{"id": 1}])
     await ask("task.places", cwd="FOLDER/none", env="none")
     await ask("task.places")
+    await ask("task.places", command="python3 none.py", after=[{"id": 1}])
 
 
 async def _tasks(ask: Asker) -> None:
     for number in (1, 2, 4):
         await ask("task.show", id=number)
         await ask("task.why", id=number)
+    await ask("task.diff", id=1, other=2)
     await ask("task.move", id=3, position=1)
     await ask("task.edit", id=2, changes={"priority": 5, "cpus": 2, "log": "x.log"})
     await ask("task.hold", id=3)
@@ -175,12 +207,38 @@ async def _tasks(ask: Asker) -> None:
     await ask("task.list", ids=[1], limit=0)
 
 
+async def _arrays(ask: Asker) -> None:
+    sweep = {"lr": ["0.1", "0.2"]}
+    filed = await ask("task.submit_array", command=["echo", "{lr}"], sweep=sweep, cap=1, hold=True)
+    await ask("task.edit_array", id=filed["first"], cap=2, max_fails=3)
+    await ask("task.list", array=filed["first"])
+
+
+async def _sizes(ask: Asker, lab: Lab) -> None:
+    wide = (await ask("alloc.new", name="wide", gpus=1))["id"]
+    await settled(lambda: lab.core.tasks[wide].state is TaskState.RUNNING)
+    await ask("alloc.grow", id=wide, gpus=1)
+    await ask("alloc.shrink", id=wide, gpus=1)
+    await ask("alloc.release", id=wide)
+
+
+async def _allocations(ask: Asker) -> None:
+    exp = await ask("alloc.new", name="exp", gpus=1, time_limit_s=3600.0, request_id="exp")
+    await ask("task.submit", command="true", within="exp", hold=True)
+    await ask("alloc.list")
+    await ask("task.cancel", ids=[exp["id"] + 1])
+    await ask("alloc.release", id=exp["id"], wait=True)
+
+
 async def _run_some(ask: Asker, lab: Lab) -> None:
     await ask("task.start", id=2)
     lab.online()
+    await settled(lambda: lab.core.tasks[2].state is not TaskState.WAITING and not lab.core.plan_needed)
     await ask("task.submit", command="true", dry_run=True, gpu_ids=[2, 3])
     await ask("task.show", id=2)
     await ask("task.list")
+    await ask("task.pause", id=2)
+    await ask("task.resume", id=2)
     await ask("task.cancel", ids=[1, 2, 999])
     await ask("task.cancel", mine=True, states=["waiting"])
     await ask("task.list", ended=True, sparse=True)
@@ -214,6 +272,7 @@ async def _logs(ask: Asker, folder: Path) -> None:
     await ask("log.read", id=BACK)
     await ask("log.read", id=BACK, collapse=True)
     await ask("log.read", id=2, offset=-10)
+    await ask("log.search", id=BACK, pattern="nothing of that")
     await ask("log.read", server=True, limit=3)
     await ask("log.read", server=True, collapse=True)
 
@@ -274,7 +333,7 @@ async def _nodes(ask: Asker, lab: Lab) -> None:
     node = lab.core.inventory.nodes["a"]
     stranger = Holder(pid=7, user="alice", memory_mib=500)
     report = GpuReport(index=0, memory_total_mib=24576, memory_used_mib=500, utilization=97.0, processes=(stranger,))
-    node.kept_back = node.watch.look([report], 1, (), 0.0).kept_back
+    node.kept_back = node.watch.look([report], 1, {}, 0.0).kept_back
     await ask("node.list")
     await ask("node.show", name="a")
     await ask("node.drain", name="a", reason="fan")
@@ -307,7 +366,7 @@ async def _agents(ask: Asker) -> None:
     await ask("agent.restart", nodes=["far"])
 
 
-async def _people(ask: Asker, others: list[Asker]) -> None:
+async def _people(ask: Asker, others: list[Asker], service: str) -> None:
     await ask("auth.whoami")
     await ask("user.add", name="ann", display="安", mail="ann@lab.example", password=PASSWORD)
     await ask("user.add", name="bob", role="viewer", expires_at=OLD_END * 4)
@@ -315,9 +374,13 @@ async def _people(ask: Asker, others: list[Asker]) -> None:
     link = (await ask("user.link", name="bob"))["link"]
     await ask("group.add", name="vision")
     await ask("group.edit", name="vision", add=["ann"], add_mentors=["bob"])
+    await ask("group.edit", name="vision", changes={"max_total_gpus": 4})
     await ask("group.list")
+    await ask("project.edit", name="crawl", changes={"group": "vision", "max_running": 2})
+    await ask("project.list")
+    await ask("user.edit", name="ann", changes={"max_gpus_per_task": 2, "max_manual_gpus": 4, "max_total_gpus": None})
     await ask("user.claim", name="desktop", to="bob")
-    ann, again = others
+    ann, again, console = others
     ann.hidden[link] = "LINK"
     await ann("auth.redeem", link=link, password=PASSWORD)
     await ann("auth.login", name="ann", password=PASSWORD, label="laptop")
@@ -331,11 +394,24 @@ async def _people(ask: Asker, others: list[Asker]) -> None:
     await ann("auth.logout")
     again.hidden[kept] = "TOKEN"
     await again("auth.token", token=kept)
+    console.hidden |= {kept: "TOKEN", service: "SERVICE"}
+    await console("auth.token", token=service)
+    await console("auth.relay", **{"from": "10.0.0.7"})
+    await console("auth.token", token=kept)
+    await console("auth.session", label="Firefox, Linux")
     await ask("user.disable", name="bob")
     await ask("user.enable", name="bob")
     await ask("user.list")
     await ask("user.remove", name="bob")
     await ask("group.remove", name="vision")
+
+
+async def _settings(ask: Asker) -> None:
+    await ask("setting.list")
+    await ask("setting.set", name="scheduler.reserve_after", value=7200)
+    await ask("setting.set", name="scheduler.max_tasks_per_gpu", value=None)
+    await ask("setting.list", name="scheduler.reserve_after")
+    await ask("setting.reset", name="scheduler.reserve_after")
 
 
 async def _streams(lab: Lab, folder: Path, answers: list[Answer]) -> None:

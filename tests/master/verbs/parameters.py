@@ -12,14 +12,18 @@ RIGHT: dict[str, Any] = {
     "id": 1, "command": "true", "commands": ["true"], "position": 1, "changes": {"name": "x"}, "name": "a",
     "node": {"name": "b", "driver": "local", "gpu_count": 0}, "path": "data/x", "from": "data/x", "to": "data/y",
     "kind": "folder", "content": "", "size": 1, "offset": 0, "upload": "0123456789abcdef", "env": "base",
-    "password": "gull kettle 七 orchard", "token": "mst_1_x", "link": "x",
+    "pattern": "secret", "password": "gull kettle 七 orchard", "token": "mst_1_x", "link": "x", "value": 1,
+    "text": "[]", "version": "x",
 }  # fmt: skip
+OF_FILES = {"name": "registry"}
+"""What `name` is where it says which of the master's own files is meant."""
 
 
 def required(verb: str) -> dict[str, Any]:
     """What the verb cannot do without, right."""
     fields = msgspec.structs.fields(VERBS[verb].params)
-    return {field.encode_name: RIGHT[field.encode_name] for field in fields if field.required}
+    right = RIGHT | (OF_FILES if verb.startswith("conf.") else {})
+    return {field.encode_name: right[field.encode_name] for field in fields if field.required}
 
 
 def names_a_task(verb: str) -> bool:

@@ -1,36 +1,48 @@
-"""Who may call what, walked through from the table of verbs: every verb × role × own or another's × scope, over
-JSON-RPC and `subscribe`. The desktop dialect's walk is `tests/desktop/test_access.py`."""
+"""What of the door's rules is about several tasks, archived ones and ways in; what each line of the table of verbs must
+say; that what is new has a rule. Who may call what is walked through in `tests/attack/test_walk.py`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import re
 from pathlib import Path
 from typing import Any, get_args
 
-import msgspec
 import pytest
 
 from master.core.outcome import Pending
 from master.core.people import People, Role, Scope
 from master.core.task import Task, TaskState
+from master.desktop.requests import REQUESTS
 from master.durable import history
 from master.durable.disk import OsDisk
 from master.peer import Peer as KernelPeer
 from master.ports import hub
 from master.ports.hub import NODES, TASKS
-from master.verbs.access import ALL_SCOPES, USER_SCOPES, Caller, Identify, by_desktop_client, by_kernel
+from master.verbs.access import (
+    ALL_SCOPES,
+    DESKTOP_NOUNS,
+    SCOPES_OF,
+    SERVICE_NOUNS,
+    USER_SCOPES,
+    Caller,
+    Identify,
+    Via,
+    Whose,
+    by_kernel,
+)
 from master.verbs.table import VERBS
-from tests.master.in_process import DATA, InProcess, Peer, comes_as, run
-from tests.master.verbs.parameters import RIGHT, names_a_task, required
+from tests.attack import rules
+from tests.attack.test_walk import OBJECTS
+from tests.master.in_process import InProcess, comes_as, run
+from tests.master.verbs.parameters import names_a_task, required
 
-ROLES: tuple[Role, ...] = get_args(Role)
+SOURCES = Path(__file__).parents[3] / "master"
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 LOOKS_AT_EACH = {"task.cancel"}
 """Verbs for the owner that name several tasks: a refusal is among the answers."""
 STRANGER = "bob"
 
-FOR_ANYONE = {"auth.login", "auth.token", "auth.redeem", "auth.logout", "auth.whoami"}
+FOR_ANYONE = {"auth.login", "auth.relay", "auth.session", "auth.token", "auth.redeem", "auth.logout", "auth.whoami"}
 """What somebody may call of whom we do not know who he is."""
 
 LINES = [pytest.param(name, id=name) for name in VERBS]
@@ -48,138 +60,6 @@ def now(identify: Identify) -> Caller:
 
 def ann(role: Role = "admin", scopes: frozenset[Scope] = ALL_SCOPES, **keys: Any) -> Caller:
     return Caller("127.0.0.1", "ann", role, scopes, **{"counted_as": "ann", **keys})
-
-
-def may(verb: str, caller: Caller, owner: str) -> bool:
-    """What the line of the table says, spelled anew."""
-    line = VERBS[verb]
-    if line.role == "anyone":
-        return True
-    enough = ROLES.index(caller.role) >= ROLES.index(line.role) and line.scope in caller.scopes
-    theirs = line.whose in ("none", "any") or owner == caller.user or caller.role == "admin" or caller.all_tasks
-    theirs = theirs or (line.whose == "group" and owner in caller.mentored)
-    return enough and theirs and (caller.nouns is None or verb.split(".", maxsplit=1)[0] in caller.nouns)
-
-
-class Walk:
-    """A master whose verbs do nothing but tell that they were reached, and one task."""
-
-    def __init__(self, master: InProcess, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._master = master
-        self._monkeypatch = monkeypatch
-        self.reached: list[str] = []
-        for name, verb in VERBS.items():
-            if name not in LOOKS_AT_EACH:
-                monkeypatch.setitem(VERBS, name, msgspec.structs.replace(verb, handle=self._reach(name)))
-
-    def _reach(self, name: str) -> Callable[[Any, Any], None]:
-        return lambda _context, _params: self.reached.append(name)
-
-    async def peer(self, caller: Caller) -> Peer:
-        """A connection that is this caller's."""
-        self._monkeypatch.setattr(hub, "by_kernel", lambda _peer, **_: always(caller))
-        peer = await self._master.peer(DATA)
-        await peer.answer(peer.ask("no.such.verb"))  # it has come in
-        return peer
-
-    async def is_let_in(self, peer: Peer, verb: str) -> bool:
-        """Call it; whether it was reached, or refused as it should be."""
-        if verb in LOOKS_AT_EACH:
-            answer = await peer.answer(peer.ask(verb, ids=[RIGHT["id"]]))
-            return answer.get("error", {}).get("data", {}).get("code") != "forbidden" and "forbidden" not in str(answer)
-        before = len(self.reached)
-        answer = await peer.answer(peer.ask(verb, **required(verb), **_task_named(verb)))
-        if "error" in answer:
-            assert answer["error"]["data"]["code"] == "forbidden", answer
-            assert verb in answer["error"]["message"]
-        assert (self.reached[before:] == [verb]) == ("result" in answer)
-        return "result" in answer
-
-
-def _task_named(verb: str) -> dict[str, Any]:
-    return {"id": RIGHT["id"]} if "id" in VERBS[verb].params.__struct_fields__ and "id" not in required(verb) else {}
-
-
-@asynccontextmanager
-async def walking(folder: Path, monkeypatch: pytest.MonkeyPatch, owner: str = STRANGER) -> AsyncIterator[Walk]:
-    """A walk with a task of this owner's."""
-    async with InProcess(folder) as master:
-        draft = Task(id=0, owner=owner, command="true", state=TaskState.HELD)
-        master.engine.client_change(lambda: master.core.submit([draft], 1.0))
-        with monkeypatch.context() as patched:
-            yield Walk(master, patched)
-
-
-@pytest.mark.parametrize("owner", ["ann", STRANGER])
-@pytest.mark.parametrize("role", ROLES)
-def test_every_verb_lets_in_whom_its_line_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, role: Role, owner: str
-) -> None:
-    async def story() -> None:
-        caller = ann(role)
-        async with walking(tmp_path, monkeypatch, owner) as walk:
-            peer = await walk.peer(caller)
-            for verb in VERBS:
-                assert await walk.is_let_in(peer, verb) == may(verb, caller, owner), (verb, caller, owner)
-
-    run(story())
-
-
-@pytest.mark.parametrize("scope", SCOPES)
-def test_who_is_confined_to_scopes_calls_what_they_hold_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: Scope
-) -> None:
-    async def story() -> None:
-        async with walking(tmp_path, monkeypatch) as walk:
-            for caller in (ann(scopes=frozenset({scope})), ann(scopes=ALL_SCOPES - {scope})):
-                peer = await walk.peer(caller)
-                for verb in VERBS:
-                    assert await walk.is_let_in(peer, verb) == may(verb, caller, STRANGER), (verb, caller.scopes)
-
-    run(story())
-
-
-def test_who_is_confined_to_some_nouns_calls_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story() -> None:
-        caller = ann(nouns=frozenset({"log", "subscribe"}))
-        async with walking(tmp_path, monkeypatch) as walk:
-            peer = await walk.peer(caller)
-            allowed = {verb for verb in VERBS if await walk.is_let_in(peer, verb)}
-            assert allowed - FOR_ANYONE == {"log.read", "subscribe"}
-
-    run(story())
-
-
-def test_nobody_whom_we_do_not_know_calls_anything_but_to_say_who_he_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async def story() -> None:
-        async with walking(tmp_path, monkeypatch) as walk:
-            peer = await walk.peer(Caller("127.0.0.1"))
-            for verb in (*(VERBS.keys() - FOR_ANYONE), "no.such.verb"):
-                params = required(verb) if verb in VERBS else {}
-                assert (await peer.refusal(verb, **params))[0] == "unauthenticated"
-            assert walk.reached == []
-
-    run(story())
-
-
-@pytest.mark.parametrize("port", [TASKS, NODES])
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("scopes", [ALL_SCOPES, ALL_SCOPES - {"read"}])
-def test_a_subscription_begins_for_whom_its_line_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: str, role: Role, scopes: frozenset[Scope]
-) -> None:
-    async def story() -> None:
-        caller = ann(role, scopes)
-        monkeypatch.setattr(hub, "by_kernel", lambda _peer, **_: always(caller))
-        async with InProcess(tmp_path) as master:
-            peer = await master.peer(port)
-            answer = await peer.answer(peer.ask("subscribe"))
-            assert ("result" in answer) == may("subscribe", caller, "")
-            assert bool(master.hub.streams.subscribers[port]) == ("result" in answer)
-
-    run(story())
 
 
 @pytest.mark.parametrize("verb", [name for name in VERBS if VERBS[name].whose == "own" and name not in LOOKS_AT_EACH])
@@ -217,7 +97,9 @@ def test_cancel_refuses_each_task_of_another_and_cancels_the_callers_own(
             peer = await master.peer()
             answer = await peer.call("task.cancel", ids=[1, 2])
             assert (answer["cancelled"], answer["codes"]) == ([1], {"2": "forbidden"})
-            assert answer["refused"]["2"] == "task 2 is bob's: task.cancel is for its owner, and for admins"
+            assert answer["refused"]["2"] == (
+                "task 2 is bob's: task.cancel is for its owner, for mentors of his group, and for admins"
+            )
             answer = await peer.call("task.cancel", all=True)
             assert (answer["cancelled"], answer["refused"]) == ([3], {})
             assert [task.state for task in master.core.tasks.values() if task.owner == STRANGER] == [TaskState.HELD] * 2
@@ -252,15 +134,6 @@ def test_the_kernel_says_who_is_admin() -> None:
     assert (owner.role, owner.scopes, owner.owns_all, owner.is_ours) == ("admin", ALL_SCOPES, True, True)
     nobody = now(by_kernel(KernelPeer("10.0.0.1")))
     assert (nobody.user, nobody.scopes) == (None, frozenset())
-
-
-def test_a_desktop_client_is_never_an_admin_and_has_tasks_logs_environments_files_and_both_streams() -> None:
-    client = now(by_desktop_client("10.0.0.1", "desktop"))
-    assert (client.role, client.owns_all, client.is_ours) == ("user", True, False)
-    allowed = {verb for verb in VERBS if may(verb, client, STRANGER)}
-    expected = {verb for verb in VERBS if verb.partition(".")[0] in {"task", "log", "env", "file", "subscribe"}}
-    assert {verb for verb in allowed if VERBS[verb].role != "anyone"} == expected
-    assert client.counted_as == "desktop at 10.0.0.1"
 
 
 def test_a_peer_of_this_machine_calls_what_its_user_may(tmp_path: Path) -> None:
@@ -299,5 +172,55 @@ def test_what_changes_something_is_for_no_viewer_and_not_within_the_scope_to_rea
 
 
 def test_questions_to_environments_and_passwords_are_counted_and_nothing_else_is() -> None:
-    dear = {verb for verb in VERBS if verb.startswith("env.")} | {"auth.login", "auth.redeem", "user.password"}
+    dear = {verb for verb in VERBS if verb.startswith("env.")} | {
+        "auth.login",
+        "auth.session",
+        "auth.redeem",
+        "user.password",
+        "conf.write",
+    }
     assert {verb for verb in VERBS if VERBS[verb].rate} == dear
+
+
+# -- what is new has a rule -------------------------------------------------------------------------------------------
+
+
+def test_every_verb_request_role_scope_and_way_in_has_a_rule() -> None:
+    assert rules.VERBS.keys() == VERBS.keys()
+    assert rules.REQUESTS.keys() == REQUESTS.keys()
+    assert {who for kind in rules.CALLERS.values() for who in kind.roles} - {"mentor", "nobody"} == set(get_args(Role))
+    assert {scope for scopes in rules.SCOPES.values() for scope in scopes} | rules.WALL == set(SCOPES)
+    assert set(get_args(Whose)) == {"none", "any", "group", "own"}
+    vias = {"kernel": "owner", "account": "local", "password": "session"}
+    assert {vias.get(kind, kind) for kind in rules.CALLERS} == set(get_args(Via))
+
+
+def test_who_is_confined_to_some_verbs_is_confined_to_those_of_the_rule() -> None:
+    confined = {kind: set(line.verbs.split(",")) for kind, line in rules.CALLERS.items() if line.verbs != "all"}
+    assert confined == {"desktop": DESKTOP_NOUNS, "service": SERVICE_NOUNS["metrics"]}
+    assert SERVICE_NOUNS["web"] < SERVICE_NOUNS["metrics"]
+
+
+@pytest.mark.parametrize("verb", LINES)
+def test_a_line_asks_for_what_the_rule_says(verb: str) -> None:
+    line, rule = VERBS[verb], rules.VERBS[verb]
+    scopes = f"{line.scope},wall" if line.on_wall else line.scope
+    assert (line.role, "-" if line.role == "anyone" else scopes) == (rule.role, rule.scope)
+
+
+def test_every_notification_and_every_port_that_tells_something_has_a_rule() -> None:
+    text = "".join(path.read_text(encoding="utf-8") for path in SOURCES.rglob("*.py"))
+    sent = set(re.findall(r"(?<!def )notification\(\s*(\S+?)[,)]", text))
+    assert sent == {f'"{name}"' for name in rules.NOTIFICATIONS if "." in name}
+    assert {TASKS, NODES} == set(rules.NOTIFICATIONS.values())
+
+
+@pytest.mark.parametrize("verb", [verb for verb, rule in rules.VERBS.items() if rule.whose not in ("-", "all")])
+def test_every_verb_that_is_for_ones_own_things_is_tried_on_them(verb: str) -> None:
+    assert verb in OBJECTS
+
+
+@pytest.mark.parametrize(("role", "may"), [("viewer", {"viewer"}), ("user", {"viewer", "user"}), ("admin", None)])
+def test_the_scopes_of_a_role_are_those_of_the_verbs_that_it_may_call(role: Role, may: set[str] | None) -> None:
+    verbs = [verb for verb in VERBS.values() if verb.role != "anyone" and (may is None or verb.role in may)]
+    assert SCOPES_OF[role] == {verb.scope for verb in verbs} - {"wall"}

@@ -22,6 +22,8 @@ from tests.master.in_process import DEADLINE_S
 from tests.master.verbs.answers import Answer, as_text, every_answer, info_of_a_whole_master
 from tests.waiting import run_story
 
+pytestmark = pytest.mark.usefixtures("unhurried_look")
+
 RECORDED = Path(__file__).parents[2] / "data" / "answers" / "verbs.jsonl"
 
 

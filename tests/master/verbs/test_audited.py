@@ -19,7 +19,6 @@ from master.ports import arrival, hub
 from master.verbs import tasks
 from master.verbs.access import ALL_SCOPES, Caller
 from master.verbs.audited import about, note
-from master.verbs.call import CHANGES
 from master.verbs.table import VERBS
 from master.verbs.user_tokens import Revoked, TokenMade
 from tests.desktop.client import DesktopClient, form
@@ -30,10 +29,11 @@ from tests.waiting import settled
 
 LOOKS_ONLY = {
     "task.places", "env.check", "env.python", "env.cuda", "env.packages", "node.doctor", "node.archive",
-    "file.upload_piece", "audit.read", "auth.token", "auth.whoami", "token.list",
+    "file.upload_piece", "audit.read", "auth.token", "auth.relay", "auth.whoami", "token.list",
     "user.list",
 }  # fmt: skip
 """What takes the rights of a user or more, and changes nothing by itself."""
+CHANGES = frozenset(name for name, verb in VERBS.items() if verb.is_audited)
 HUSH = "hush"
 TOKEN = "mst_7f3a_" + "s" * 43
 
@@ -167,7 +167,7 @@ def test_a_defect_of_ours_is_told_as_one(tmp_path: Path, monkeypatch: pytest.Mon
 
     async def story() -> None:
         broken = msgspec.structs.replace(VERBS["task.start"], handle=fails)
-        monkeypatch.setitem(VERBS, "task.start", broken)
+        monkeypatch.setitem(VERBS.of("task"), "task.start", broken)
         async with InProcess(tmp_path) as master:
             peer = await peer_as(master, ann(), monkeypatch)
             await peer.refusal("task.start", id=3)
@@ -184,7 +184,8 @@ def test_what_goes_on_after_its_caller_has_left_is_told_too(tmp_path: Path, monk
             begun.set()
             await asyncio.Event().wait()
 
-        monkeypatch.setitem(VERBS, "file.delete", msgspec.structs.replace(VERBS["file.delete"], handle=lasts))
+        lasting = msgspec.structs.replace(VERBS["file.delete"], handle=lasts)
+        monkeypatch.setitem(VERBS.of("file"), "file.delete", lasting)
         async with InProcess(tmp_path) as master:
             peer = await peer_as(master, ann(), monkeypatch)
             peer.ask("file.delete", path="data/x")
@@ -229,6 +230,7 @@ def test_a_desktop_client_that_may_not_is_told_of(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize("verb", sorted(CHANGES))
 def test_nothing_that_a_verb_is_given_stands_in_the_log_but_what_it_is_about(verb: str, tmp_path: Path) -> None:
     names = {"id", "ids", "path", "from", "to", "name", "names", "node", "nodes", "user", "group"}
+    names |= {"account"} if verb == "node.lost" else set()
 
     def secret(value: Any) -> Any:
         if isinstance(value, dict):
@@ -273,6 +275,9 @@ def test_what_a_call_is_about_is_seen_whatever_it_was_given(
     ("verb", "params", "result", "target"),
     [
         ("user.claim", {"name": "lab", "to": "wang"}, None, "lab -> wang"),
+        ("node.lost", {"name": "gpu1", "account": "li2"}, None, "li2@gpu1"),
+        ("node.lost", {"name": "gpu1", "account": None}, None, "gpu1"),
+        ("node.lost", {"account": "li2"}, None, ""),
         ("token.new", {"label": HUSH}, TokenMade("7f3a", HUSH, "ann", None, None), "ann 7f3a"),
         ("token.revoke", {"tokens": [f"mst_7f3a_{HUSH}", "9b"]}, Revoked(["7f3a", "9b"]), "7f3a, 9b"),
         ("token.revoke", {"tokens": [TOKEN, TOKEN.rpartition("_")[2], "7f3a"]}, None, "7f3a"),
@@ -296,3 +301,34 @@ def test_a_form_of_the_desktop_client_leaves_no_command_behind(tmp_path: Path) -
         assert HUSH not in audit.read_text()
 
     with_client(tmp_path, story)
+
+
+def test_a_password_that_was_typed_for_a_name_is_not_written_down_and_a_users_name_is(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("user.add", name="wang", role="admin")
+            for name in ("wang", "gullkettle7orchard"):  # it might be a name
+                await peer.refusal("auth.login", name=name, password=HUSH)
+            assert [(verb, target) for _, verb, target, _ in told(master)][1:] == [
+                ("auth.login", "wang"),
+                ("auth.login", ""),
+            ]
+
+    run(story())
+
+
+def test_what_the_disk_did_not_take_is_not_told_as_done(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("task.submit", command="true", hold=True)
+            (tmp_path / "task_info" / "reserve").unlink()
+            master.disk.fill()
+            code, _ = await peer.refusal("task.submit", command="true", hold=True)
+            master.disk.refuse = None
+            results = [result for _, verb, _, result in told(master) if verb == "task.submit"]
+            assert results == ["ok", code]
+            assert code == "store_unavailable"
+
+    run(story())

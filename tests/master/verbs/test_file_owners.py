@@ -143,6 +143,31 @@ def test_the_desktop_client_goes_the_same_way(tmp_path: Path) -> None:
     with_client(tmp_path, story)
 
 
+def test_logs_in_a_folder_that_would_be_somebodys_own_are_shown_to_their_owners_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`data/task_logs` is to `data/{user}` the folder of a user of that name."""
+
+    async def story() -> None:
+        async with lab(tmp_path) as master:
+            logs = tmp_path / "data/task_logs"
+            logs.mkdir()
+            master.place.log_folder = str(logs)
+            (logs / "1.log").write_text("his own")
+            (logs / "2.log").write_text("hers")
+            bob, ann = [await peer_as(master, caller, monkeypatch) for caller in (BOB, ANN)]
+            for peer, log in ((bob, "data/task_logs/1.log"), (ann, "data/task_logs/2.log"), (bob, "data/bob/trap")):
+                await peer.call("task.submit", command="true", hold=True, log=log)
+            (tmp_path / "data/bob/trap").symlink_to("../task_logs/2.log")
+            assert base64.b64decode((await bob.call("log.read", id=1))["data"]) == b"his own"
+            assert base64.b64decode((await ann.call("log.read", id=2))["data"]) == b"hers"
+            code, told = await bob.refusal("log.read", id=3)
+            assert (code, "you are shown 3.log only" in told) == ("forbidden", True)
+            assert (await bob.refusal("file.list", path="data/task_logs"))[0] == "forbidden"
+
+    run(story())
+
+
 def test_a_log_that_was_to_lie_in_anothers_folder_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with lab(tmp_path) as master:
@@ -164,6 +189,7 @@ def test_a_log_that_was_to_lie_in_anothers_folder_is_not_shown(tmp_path: Path, m
     run(story())
 
 
+@pytest.mark.usefixtures("unhurried_look")
 def test_what_is_missing_for_a_task_tells_nothing_of_anothers_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

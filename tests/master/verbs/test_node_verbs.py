@@ -183,7 +183,7 @@ def test_a_gpu_shows_what_the_last_sample_told_and_why_it_is_not_given_out(tmp_p
                 index=0, memory_total_mib=24576, memory_used_mib=500, utilization=97.0, processes=(stranger,)
             )
             node = lab.core.inventory.nodes["a"]
-            node.kept_back = node.watch.look([report], 1, (), 0.0).kept_back
+            node.kept_back = node.watch.look([report], 1, {}, 0.0).kept_back
             first, second = (await peer.call("node.show", name="a"))["gpus"][:2]
             assert (first["memory_mib"], first["memory_used_mib"], first["utilization"]) == (24576, 500, 97.0)
             assert (first["condition"], first["health"]) == ("busy", "used by alice (pid 7)")
@@ -232,6 +232,17 @@ def test_a_node_is_given_up_only_when_it_is_away(tmp_path: Path) -> None:
             lab.engine.event(lambda: lab.core.node_state("a", NodeState.UNREACHABLE, "gone"))
             assert await peer.call("node.lost", name="a") == {"lost": [task_id]}
             assert (await peer.call("task.show", id=task_id))["state"] == "lost"
+
+    run(story())
+
+
+def test_one_account_of_a_node_is_given_up_by_its_name_there(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            peer = await lab.peer()
+            code, message = await peer.refusal("node.lost", name="a", account="li2")
+            assert (code, "over an account 'li2'" in message) == ("not_found", True)
+            assert (await peer.refusal("node.lost", name="a", account=""))[0] == "bad_request"
 
     run(story())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +16,9 @@ from master.core.people import Role
 from master.peer import Peer as KernelPeer
 from master.ports import hub
 from master.ports.hub import TASKS
+from master.stalls import LoopTimes, Stall
 from tests.master.in_process import DATA, LIMITS, InProcess, Peer, run
+from tests.waiting import settled
 
 PASSWORD = "gull kettle 七 orchard"  # noqa: S105
 OTHER = "seven slow lanterns hum"
@@ -238,6 +242,9 @@ def test_nobody_reaches_anothers_tokens_nor_learns_of_them(lab: Lab) -> None:
         assert {code for code, _ in refused} == {"not_found"}
         told = {(await bob.refusal("token.list", name=name))[0] for name in ("ann", "nobody")}
         assert told == {"forbidden"}
+        for verb, more in (("user.password", {"password": OTHER}), ("token.new", {}), ("token.list", {})):
+            said = [await bob.refusal(verb, name=name, **more) for name in ("ann", "nobody")]
+            assert said[0] == (said[1][0], said[1][1].replace("nobody", "ann")), verb
         assert (await bob.refusal("token.new", name="ann"))[0] == "forbidden"
         assert (await bob.refusal("user.list"))[0] == "forbidden"
 
@@ -310,9 +317,10 @@ def test_no_secret_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_who_says_nothing_of_himself_is_cut_off_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
-        async with InProcess(tmp_path, limits=msgspec.structs.replace(LIMITS, handshake_s=0.2)) as master:
+        async with InProcess(tmp_path) as master:
             here = People(master, await master.peer(), monkeypatch)
             await here.owner.call("auth.whoami")
+            master.hub.limits = msgspec.structs.replace(LIMITS, handshake_s=0.2)
             stranger = await here.stranger()
             await cut_off(stranger)
             assert (await here.owner.call("auth.whoami"))["role"] == "admin"
@@ -331,5 +339,92 @@ def test_a_program_around_the_master_looks_on_and_does_nothing_else(lab: Lab) ->
         for verb, params in (("task.submit", {"command": "true"}), ("server.stop", {}), ("file.roots", {})):
             assert (await other.refusal(verb, **params))[0] == "forbidden"
         assert (await other.refusal("auth.token", token=f"{token[:15]}{token[15:].swapcase()}"))[0] == "unauthenticated"
+
+    lab(story)
+
+
+def test_how_long_others_wait_is_told_to_admins_and_to_the_programs_around_the_master(lab: Lab) -> None:
+    stall = Stall(at=1.5, wall=0.5, cpu=0.25, denied=None, garbage=0.0, where="master.engine.Engine._commit")
+    measured = LoopTimes(
+        since=1.0, turns=3, wall=0.5, cpu=0.3, edges=(0.1,), by_wall=[2, 1], by_cpu=[2, 1], minute_wall=0.5,
+        minute_cpu=0.25, longest=[stall],
+    )  # fmt: skip
+
+    async def story(here: People) -> None:
+        assert "loop" not in await here.owner.call("server.info")  # it is not measured
+        here.master.place.measured = measured
+        assert (await here.owner.call("server.info"))["loop"] == json.loads(msgspec.json.encode(measured))
+        token = (here.master.folder / "task_info" / "services" / "metrics").read_text(encoding="ascii").strip()
+        writer = await here.master.peer()
+        await writer.call("auth.token", token=token)
+        assert (await writer.call("server.info"))["loop"]["longest"][0]["where"] == stall.where
+        ann = await here.user("ann")
+        assert "loop" not in await ann.call("server.info")
+
+    lab(story)
+
+
+def test_of_many_who_end_in_a_turn_that_is_old_all_are_cut_off_also_those_who_end_meanwhile(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        users = [await here.user(name) for name in ("ann", "bob") for _ in range(5)]
+        stays = await here.user("cy")
+        here.master.hub.door.turns.began = lambda: time.monotonic() - 1.0  # one is looked at in each turn
+        disable = [here.owner.ask("user.disable", name=name) for name in ("ann", "bob")]
+        for user in users:
+            await cut_off(user)
+        for number in disable:
+            assert "error" not in await here.owner.answer(number)
+        assert (await stays.call("auth.whoami"))["user"] == "cy"
+
+    lab(story)
+
+
+class Queue:
+    """The loop, as far as it is told whom to hear first."""
+
+    def __init__(self) -> None:
+        self.strangers: set[int] = set()
+        self.behind = self.strangers.add
+        self.before = self.strangers.discard
+        self.began = time.monotonic
+        self.is_alone = lambda: False
+
+
+def test_who_has_not_shown_who_he_is_stands_behind_all_others_until_he_does_or_goes(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        made = await _token(here)
+        here.master.hub.loop = queue = Queue()
+        await (await here.master.peer()).call("auth.whoami")  # the kernel knows him
+        assert queue.strangers == set()
+        ann, other = await here.stranger(), await here.stranger()
+        assert len(queue.strangers) == 2
+        await ann.call("auth.token", token=made)
+        assert len(queue.strangers) == 1
+        assert (await other.refusal("task.list"))[0] == "unauthenticated"
+        assert len(queue.strangers) == 1
+        other.writer.close()
+        await settled(lambda: not queue.strangers, "nobody is behind")
+        silent = here.master.raw()
+        silent.close()
+        await settled(lambda: not queue.strangers, "nobody is behind")
+
+    lab(story)
+
+
+async def _token(here: People) -> str:
+    await here.owner.call("user.add", name="ann")
+    token: str = (await here.owner.call("token.new", name="ann"))["token"]
+    return token
+
+
+def test_a_log_in_makes_nobody_who_is_there_show_again_who_he_is(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        ann = await here.user("ann")
+        version, seen = here.master.core.people.version, []
+        here.master.core.people.listeners.append(lambda: seen.append(1))
+        came = await ann.call("auth.login", name="ann", password=PASSWORD)
+        assert (here.master.core.people.version, seen) == (version, [])
+        await ann.call("token.revoke", tokens=[came["id"]])
+        assert seen
 
     lab(story)

@@ -13,12 +13,14 @@ import msgspec
 import pytest
 
 from master.core.agent_messages import EncodedSample, as_sample
+from master.core.attempt import Attempt
 from master.core.exits import Exit
 from master.core.gpu_watch import GpuReport, Holder
 from master.core.task import Task, TaskState
 from master.durable import history
 from master.durable.disk import OsDisk
 from master.ports.hub import NODES, TASKS
+from master.verbs.task_rows import DEFAULTS
 from master.views.sight import HIDDEN, Sight
 from tests.master.in_process import DATA, InProcess, Peer, run
 from tests.master.verbs.test_people import People, people
@@ -29,6 +31,7 @@ ANNS = {
     "command": ["secret-command"], "name": "secret-name", "project": "secret-project", "cwd": "/secret-cwd",
     "env": "/secret-env", "setup": "secret-setup", "priority": -3, "node": "a",
 }  # fmt: skip
+QUOTED = "a-line-of-the-log"
 VARIABLES = {"TOKEN": "confidential"}
 BARE = {"id", "owner", "state", "gpus", "gpu_ids", "submitted_at", "started_at", "ended_at", "allocation"}
 VIEWERS = ("ann", "mia", "owner", "bob")
@@ -73,7 +76,10 @@ class Lab:
 @asynccontextmanager
 async def lab(folder: Path, patched: pytest.MonkeyPatch, privacy: str) -> AsyncIterator[Lab]:
     spec: dict[str, Any] = {**ANNS, "variables": VARIABLES, "owner": "ann"}
-    old = Task(id=OLD, state=TaskState.FAILED, ended_at=1e9, reason="secret-reason", **spec)
+    tried = Attempt(1, [], None, 1.0, 2.0, 1, None, None, None, last_line=QUOTED)
+    old = Task(
+        id=OLD, state=TaskState.FAILED, ended_at=1e9, reason="secret-reason", last_line=QUOTED, earlier=[tried], **spec
+    )
     history.extend(OsDisk(), folder / "task_info" / "history", [old])
     async with people(folder, patched) as here:
         here.master.place.config = msgspec.structs.replace(here.master.place.config, privacy=privacy)
@@ -100,7 +106,7 @@ async def _begin(master: InProcess) -> None:
     launches = [core.tasks[number].allocation[0].launch_id for number in (2, 3)]
     for launch in launches:
         engine.event(lambda launch=launch: core.started("a", launch, 2e9, 2e9, pid=77))  # type: ignore[misc]
-    told = Exit(launches[1], "log_too_large", 3e9, error="secret-reason")
+    told = Exit(launches[1], "log_too_large", 3e9, error="secret-reason", last_line=QUOTED)
     engine.event(lambda: core.exited("a", told, 3e9))
     assert (core.tasks[2].state, core.tasks[3].state) == ("running", "failed")
     assert "secret-reason" in (core.tasks[3].reason or "")
@@ -124,14 +130,26 @@ def check(answer: Any, viewer: str, privacy: str) -> None:
     text = json.dumps(answer, ensure_ascii=False)
     assert ("confidential" in text) <= (viewer == "ann"), text
     assert ("TOKEN" in text) <= (viewer != "bob"), text
+    assert (QUOTED in text) <= (viewer != "bob"), text
     if viewer == "bob" and privacy == "own":
         assert "secret" not in text
         anns = [task for task in tasks_in(answer) if task.get("owner") == "ann"]
         for task in anns:
-            told = {key for key, value in task.items() if value not in (None, "", [], {}, 0, False)}
+            told = {key for key, value in task.items() if value not in (None, "", [], {}, 0, False, DEFAULTS.get(key))}
             assert told <= BARE, task
             for part in task.get("allocation") or []:
                 assert {key for key, value in part.items() if value} <= {"node", "gpus"}
+
+
+@PRIVACY
+@pytest.mark.parametrize("viewer", [viewer for viewer in VIEWERS if viewer != "bob"])
+@pytest.mark.parametrize("read", ["list", "sparse", "show ended", "show archived", "archived"])
+def test_who_may_read_a_log_is_told_its_last_line(tmp_path: Path, privacy: str, viewer: str, read: str) -> None:
+    async def story(here: Lab) -> None:
+        verb, params = READS[read]
+        assert QUOTED in json.dumps(await (await here.of(viewer)).call(verb, **params))
+
+    tell(tmp_path, story, privacy)
 
 
 @PRIVACY
@@ -262,8 +280,11 @@ def test_who_else_computes_on_a_gpu_is_told_where_tasks_are_open_and_to_admins(
     async def story(here: Lab) -> None:
         core, engine = here.master.core, here.master.engine
         reports = [
-            GpuReport(0, processes=(Holder(pid=4711, user="carol", memory_mib=5), Holder(8, "dave", 5, "2.1.x"))),
-            *(GpuReport(index, processes=(Holder(pid=4711, user="carol", memory_mib=5),)) for index in range(1, 8)),
+            GpuReport(0, processes=(Holder(pid=987654321, user="carol", memory_mib=5), Holder(8, "dave", 5, "2.1.x"))),
+            *(
+                GpuReport(index, processes=(Holder(pid=987654321, user="carol", memory_mib=5),))
+                for index in range(1, 8)
+            ),
         ]
         here.master.online()
         engine.event(lambda: core.gpus_seen("a", reports, 1.0))
@@ -283,11 +304,11 @@ def test_who_else_computes_on_a_gpu_is_told_where_tasks_are_open_and_to_admins(
         for answer in answers:
             text = json.dumps(answer)
             assert ("carol" in text or "secret-said" in text) == told, text
-            assert ("4711" in text) <= told
+            assert ("987654321" in text) <= told
         told_of = msgspec.json.encode({"op": "sample", "at": 1, "gpus": msgspec.to_builtins(reports)})
         here.master.hub.sample("a", EncodedSample(as_sample(told_of)))
         sampled = json.dumps(await stream.notification())
-        assert ("carol" in sampled and "4711" in sampled and "dave" in sampled) == told
+        assert ("carol" in sampled and "987654321" in sampled and "dave" in sampled) == told
         assert "2.1.x" in sampled
 
     tell(tmp_path, story, privacy)
@@ -388,6 +409,26 @@ def test_where_a_task_runs_as_its_owner_nobody_else_says_what_it_does(tmp_path: 
     tell(tmp_path, story, "open")
 
 
+def test_what_an_admin_gives_to_somebody_does_nothing_with_his_rights_before_he_asks_for_it(tmp_path: Path) -> None:
+    async def story(here: Lab) -> None:
+        here.master.place.run_as = lambda owner: owner
+        admin, bob, task = await here.of("owner"), await here.of("bob"), here.master.core.tasks[3]
+        for owner, said_by in (("bob", "ann"), ("ann", ""), ("mia", "ann"), ("bob", "ann")):
+            await admin.call("task.edit", id=3, changes={"owner": owner})
+            assert task.said_by == said_by
+        assert [row for row in (await bob.call("task.list", ids=[3], sparse=True))["tasks"] if "said_by" in row] == []
+        for verb, more in (("task.retry", {}), ("task.edit", {"changes": {"gpus": 2}})):
+            code, said = await admin.refusal(verb, id=3, **more)
+            assert code == "forbidden"
+            assert "only bob" in said
+            assert "ann" in said
+        assert task.state == "failed"
+        await bob.call("task.retry", id=3)
+        assert (task.state, task.said_by) == ("starting", "")  # he has said it, too
+
+    tell(tmp_path, story, "open")
+
+
 def test_an_admin_gives_a_task_to_another_and_that_alone_queues_nothing(tmp_path: Path) -> None:
     async def story(here: Lab) -> None:
         admin = await here.of("owner")
@@ -414,3 +455,30 @@ def test_the_masters_own_log_is_for_admins_once_there_are_users(tmp_path: Path, 
         assert ("result" in answer) == (viewer == "owner")
 
     tell(tmp_path, story, "open")
+
+
+@PRIVACY
+@VIEWER
+@pytest.mark.parametrize("read", ["list", "sparse", "stretch", "by id", "show", "why", "subscribe"])
+def test_the_line_that_held_the_rest_of_an_array_is_for_who_may_read_its_logs(
+    tmp_path: Path, privacy: str, viewer: str, read: str
+) -> None:
+    async def story(here: Lab) -> None:
+        core, engine = here.master.core, here.master.engine
+        ann = await here.of("ann")
+        first = (await ann.call("task.submit_array", command="x", array="0-1%1", max_fails=1, gpus=1))["first"]
+        await settled(lambda: core.tasks[first].allocation)
+        told = Exit(core.tasks[first].allocation[0].launch_id, "exited", 3e9, 1, last_line="the-last-word")
+        engine.event(lambda: core.exited("a", told, 3e9))
+        assert core.tasks[first + 1].reason_key == "array_failed_with"
+        verb, params = READS[read]
+        params = {**params, **{key: first + 1 for key in params if key == "id"}}
+        if "ids" in params:
+            params["ids"] = [first + 1]
+        peer = await here.of(viewer, TASKS if verb == "subscribe" else DATA)
+        text = json.dumps(await peer.call(verb, **params), ensure_ascii=False)
+        assert ("the-last-word" in text) == (viewer != "bob"), text
+        if viewer != "bob" or privacy == "open":
+            assert "exit code 1" in text
+
+    tell(tmp_path, story, privacy)

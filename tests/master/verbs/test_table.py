@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Awaitable, Generator
+from pathlib import Path
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
+from master.verbs import tables
 from master.verbs.base import Pieces
-from master.verbs.table import VERBS
+from master.verbs.table import NOUNS, VERBS
 from tests.master.typed import check_typed
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_table_is_complete_each_file_beside_it_is_a_noun_and_has_its_verbs_only() -> None:
+    files = {path.stem for path in Path(tables.__file__).parent.glob("*.py")} - {"__init__"}
+    assert files == set(NOUNS)
+    assert list(VERBS) == [name for noun in NOUNS for name in VERBS.of(noun)]
+    assert {noun: {name.partition(".")[0] for name in VERBS.of(noun)} for noun in NOUNS} == {n: {n} for n in NOUNS}
+    assert VERBS.audited == {name for name, verb in VERBS.items() if verb.is_audited}
+
+
+def test_a_verb_is_loaded_with_those_of_its_noun_when_it_is_first_asked_for() -> None:
+    script = (
+        "import sys; from master.verbs.table import VERBS; loaded = lambda: [name.rpartition('.')[2] for name in "
+        "sys.modules if name.startswith('master.verbs.tables.')]; "
+        "assert 'no.verb' not in VERBS and loaded() == []; "
+        "assert VERBS['log.read'].role == 'viewer' and 'log.none' not in VERBS and 'log' not in VERBS; print(*loaded())"
+    )
+    said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    assert said.split() == ["log"]
+
+
+def test_soon_after_the_start_all_verbs_are_loaded_without_anybody_asking() -> None:
+    script = (
+        "import asyncio; from master.verbs import table; table.PAUSE_S = 0; asyncio.run(table.VERBS.load_all()); "
+        "table.import_module = None; print(len(table.VERBS))"
+    )
+    said = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    assert int(said) == len(VERBS)
 
 
 def test_every_verb_says_what_it_answers() -> None:

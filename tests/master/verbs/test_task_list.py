@@ -52,6 +52,27 @@ def test_a_list_has_what_runs_then_the_queue_then_what_ended_the_newest_first(tm
 
 @pytest.mark.usefixtures("at_once")
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.get("sort", "of the queue"))
+def test_the_list_of_ones_own_is_that_of_all_without_those_of_others(tmp_path: Path, order: dict[str, Any]) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await filled(master)
+            await peer.call("user.add", name="bob")
+            for number in (1, 2, 4, 11, 12, 13):
+                master.core.give_to(number, "bob")
+            for which in ({}, {"ended": True}, {"states": ["held"]}, {"states": ["starting", "cancelled"]}):
+                for reverse in (False, True):
+                    asked = {**which, **order, "reverse": reverse}
+                    whole = (await peer.call("task.list", **asked))["tasks"]
+                    for owner in {task["owner"] for task in whole}:
+                        his = (await peer.call("task.list", **asked, user=owner))["tasks"]
+                        assert his == [task for task in whole if task["owner"] == owner], asked
+                    assert (await peer.call("task.list", **asked, user="nobody at all"))["tasks"] == []
+
+    run(story())
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.get("sort", "of the queue"))
 def test_every_part_of_an_ordered_list_either_way_is_the_part_that_the_whole_has_there(
     tmp_path: Path, order: dict[str, Any]
 ) -> None:

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.desktop.client import DesktopClient, form
@@ -55,9 +54,7 @@ class Queue:
 @asynccontextmanager
 async def queue(folder: Path, monkeypatch: pytest.MonkeyPatch, urgent: str = "mentors") -> AsyncIterator[Queue]:
     async with people(folder, monkeypatch) as here:
-        config = here.master.place.config
-        scheduler = msgspec.structs.replace(config.scheduler, urgent=urgent)
-        here.master.place.config = msgspec.structs.replace(config, scheduler=scheduler)
+        here.master.core.tuning.set("scheduler.urgent", urgent, "root", 1.0)
         named = {name: await here.user(name) for name in ("ann", "bob", "mia")}
         await here.owner.call("group.add", name="vision")
         await here.owner.call("group.edit", name="vision", add=["ann"], add_mentors=["mia"])
@@ -145,6 +142,33 @@ def test_what_was_raised_for_somebody_stays_so_and_is_not_taken_along_into_anoth
             assert (await ann.refusal("task.edit", id=3, changes={"command": "false"}))[0] == "forbidden"
             again = await ann.call("task.edit", id=3, changes={"priority": 0, "urgent": False})
             assert again["state"] == "waiting"
+
+    run(story())
+
+
+BEHIND, KEPT = [2, 3, 4, 5, 1, 6], [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(("verb", "more"), [("task.retry", {}), ("task.edit", {"changes": {"command": "new"}})])
+@pytest.mark.parametrize(
+    "case", [("ann", "mentors", BEHIND), ("owner", "mentors", KEPT), ("ann", "all", KEPT)], ids=["user", "admin", "all"]
+)
+def test_what_has_ended_is_queued_again_behind_the_tasks_of_others(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    verb: str,
+    more: dict[str, Any],
+    case: tuple[str, str, list[int]],
+) -> None:
+    who, urgent, order = case
+
+    async def story() -> None:
+        async with queue(tmp_path, monkeypatch, urgent) as lab:
+            await lab.owner.call("task.start", id=1)
+            await lab.named["ann"].call("task.cancel", ids=[1])
+            await lab.named.get(who, lab.owner).call(verb, id=1, **more)
+            await lab.named["bob"].call("task.submit", command="true")
+            assert await lab.order() == order
 
     run(story())
 

@@ -52,7 +52,7 @@ class Watched(Field):
 
     async def begins(self, **spec: Any) -> Any:
         """The node comes and the task runs; who watches tasks."""
-        self.watcher = IdleWatcher(self.master.engine, self, AFTER_S, lambda: self.now)
+        self.watcher = IdleWatcher(self.master.engine, self, lambda: AFTER_S, lambda: self.now)
         self.fleet.samples = self.watcher
         self.fleet.apply((NodeConfig(name="n", ip="10.0.0.1", user_name="u", gpu_count=2),))
         peer = await self.master.peer()

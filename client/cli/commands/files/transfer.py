@@ -145,6 +145,8 @@ def _get(work: Transfers) -> None:
     *sources, target = work.context.options.paths
     if not sources:
         sources, target = [target], "."
+    if target == "-":
+        raise BadRequestError("`get` writes files: `muster files cat PATH` prints one, ./- is the file of that name")
     folder = os.path.isdir(target)
     if not folder and (len(sources) > 1 or target.endswith("/")):
         raise BadRequestError(f"{target} is not a folder here")

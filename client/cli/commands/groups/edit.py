@@ -1,10 +1,12 @@
-"""Say who belongs to a group, and who looks after its members. A mentor need not be a member."""
+"""Say who belongs to a group, who looks after its members, and what their tasks may have at a time, all together
+(quotas; `none` is no bound). A mentor need not be a member."""
 
 from __future__ import annotations
 
 import argparse
 
-from client.cli.arguments import fields
+from client.cli.arguments import fields, quotas
+from client.text.people import quota_text
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -13,7 +15,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   muster groups edit nlp --add wang,li
-  muster groups edit nlp --add-mentor chen --remove li"""
+  muster groups edit nlp --add-mentor chen --remove li
+  muster groups edit nlp max_total_gpus=16"""
 _CHANGES = {
     "add": "users to add",
     "remove": "users to take out",
@@ -25,6 +28,8 @@ _CHANGES = {
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("name", metavar="GROUP", help="which")
+    parser.add_argument("changes", nargs="*", type=quotas.change, metavar="KEY=VALUE",
+                        help=f"keys: {', '.join(quotas.KEYS)}")  # fmt: skip
     for dest, text in _CHANGES.items():
         option = "--" + dest.replace("_", "-")
         parser.add_argument(option, action="extend", type=fields.words, default=[], metavar="NAME[,…]", help=text)
@@ -32,8 +37,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """There is something to change."""
-    if not any(getattr(options, dest) for dest in _CHANGES):
-        parser.error("groups edit: give --add, --remove, --add-mentor or --remove-mentor")
+    if not options.changes and not any(getattr(options, dest) for dest in _CHANGES):
+        parser.error("groups edit: give --add, --remove, --add-mentor, --remove-mentor, or KEY=VALUE")
 
 
 def run(context: Context) -> int:
@@ -45,10 +50,12 @@ def run(context: Context) -> int:
         remove=options.remove,
         add_mentors=options.add_mentor,
         remove_mentors=options.remove_mentor,
+        **dict(options.changes),
     )
     if context.json:
         context.print_json(group)
     told = {"members": group["members"], "mentors": group["mentors"]}
     words = "; ".join(f"{what} {', '.join(map(harmless, names)) or 'none'}" for what, names in told.items())
-    context.say(f"group {harmless(options.name)}: {words}")
+    bounds = quota_text(group["quota"])
+    context.say(f"group {harmless(options.name)}: {words}" + (f"; {bounds}" if bounds else ""))
     return 0

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
-
 from client.cli.arguments import family
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from client.cli.context import Context
 
 EXAMPLES = """examples:
   muster node show a
@@ -30,17 +24,4 @@ ACTIONS = {
     "lost": "give up what runs on machines that will not come back",
 }
 
-
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the actions, each a command of its own."""
-    family.add_actions(parser, __name__, ACTIONS)
-
-
-def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
-    """Read the command line."""
-    return family.parse(parser, argv, __name__)
-
-
-def run(context: Context) -> int:
-    """Do it."""
-    return family.run(context, __name__)
+arguments, parse, run = family.of(__name__, ACTIONS)

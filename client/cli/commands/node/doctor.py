@@ -49,6 +49,8 @@ def run(context: Context) -> int:
         for node in examined:
             _tell(context, node)
         _sum_up(context, examined)
+        if not names:
+            _tell_of_console(context)
     return 1 if any(node["verdict"] == "fault" for node in examined) else 0
 
 
@@ -101,6 +103,16 @@ def _tell(context: Context, node: dict[str, Any]) -> None:
         context.say(f"  {word}  {harmless(one['check']):<{widest}}  {harmless(one['told'])}")
         if one["cure"]:
             context.say(f"  {'':7}  {'':{widest}}  cure: {harmless(one['cure'])}")
+
+
+def _tell_of_console(context: Context) -> None:
+    """What ails the console, where it runs on this machine: no node's matter, and nobody else's who looks."""
+    from client.cli import console_process
+
+    console = console_process.found(context.options)
+    for what, cure in console_process.problems(console, time.time()) if console is not None else ():
+        context.say(f"the console: {_painted('warning', 'warning')}: it {harmless(what)}")
+        context.say(f"  cure: {harmless(cure)}")
 
 
 def _counts(findings: list[dict[str, Any]]) -> str:

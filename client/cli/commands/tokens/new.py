@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 EXAMPLES = """examples:
   muster tokens new --scopes read --expires 90d --label dashboard
   (umask 077; muster tokens new --scopes read,submit --label nightly > ~/.nightly-token)
+  muster tokens new --user hall --scopes wall --label "screen in the hall"
   muster tokens new --user wang --expires 2027-07-31"""
-SCOPES = ("read", "submit", "files", "account", "nodes", "admin")
+SCOPES = ("read", "submit", "files", "account", "nodes", "admin", "wall")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

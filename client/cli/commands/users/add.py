@@ -12,7 +12,7 @@ import sys
 
 from client.cli import asking
 from client.cli.arguments import fields, user_rows
-from client.cli.invitation import invitation, write_links
+from client.cli.invitation import invitation, page, write_links
 from client.text.people import links_table
 from wire.harmless import harmless
 
@@ -42,6 +42,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--language", choices=user_rows.LANGUAGES, help="in which he is spoken to")
     parser.add_argument("--expires", type=fields.until, metavar="TIME", help="he comes in until then: 2027-07-31, 90d")
     parser.add_argument("--groups", type=fields.words, default=[], metavar="NAME[,…]", help="which he belongs to")
+    parser.add_argument(
+        "--again", action="store_true", help="he is the one of this name who was removed, and gets his tasks back"
+    )
     links = parser.add_mutually_exclusive_group()
     links.add_argument("--links", action="store_true", help="print a link for each, with which he chooses a password")
     links.add_argument("--links-to", metavar="FILE", help="write the links into FILE as CSV (`-`: stdout)")
@@ -52,7 +55,7 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """One, or a file of many."""
     if (options.name is None) == (options.file is None):
         parser.error("users add: give a NAME, or --from FILE.csv")
-    of_one = ("role", "display", "mail", "language", "expires", "groups", "password_file")
+    of_one = ("role", "display", "mail", "language", "expires", "groups", "password_file", "again")
     said = [f"--{word.replace('_', '-')}" for word in of_one if getattr(options, word)]
     if options.file is not None and said:
         parser.error(f"users add --from: {said[0]} is for one user; a file has it in a column")
@@ -72,16 +75,16 @@ def run(context: Context) -> int:
             found[link["name"]].update(link)
         context.print_json([found[name] for name in added] if options.file is not None else found[options.name])
     elif options.links_to:
-        write_links(options.links_to, {row["name"]: row for row in rows}, links, invitation(context))
+        write_links(context, options.links_to, {row["name"]: row for row in rows}, links)
     elif links:
-        sys.stdout.write(links_table(links, invitation(context)))
+        sys.stdout.write(links_table(links, invitation(context), page(context)))
         context.note("each link is for its user alone, works once, and for three days")
     return 0 if len(added) == len(rows) else 1
 
 
 def _of_options(options: argparse.Namespace) -> dict[str, Any]:
     said = {"role": options.role, "display": options.display, "mail": options.mail, "language": options.language,
-            "expires_at": options.expires}  # fmt: skip
+            "expires_at": options.expires, "again": options.again or None}  # fmt: skip
     row = {"name": options.name, "groups": options.groups}
     if options.password_file is not None:
         row["password"] = asking.read_password(options.password_file)

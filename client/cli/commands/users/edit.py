@@ -1,10 +1,11 @@
-"""Change what is known of a user. An empty value takes it away; `expires=never` is no end."""
+"""Change what is known of a user, and what his tasks may have at a time (quotas; `none` is no bound). An empty value
+takes it away; `expires=never` is no end."""
 
 from __future__ import annotations
 
 import argparse
 
-from client.cli.arguments import fields
+from client.cli.arguments import fields, quotas
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
 EXAMPLES = """examples:
   muster users edit wang role=viewer
-  muster users edit wang display=王伟 mail=wang@lab.example expires=2027-07-31"""
-_KEYS = ("role", "display", "mail", "language", "expires")
+  muster users edit wang display=王伟 mail=wang@lab.example expires=2027-07-31
+  muster users edit wang max_total_gpus=8 max_running=none"""
+_KEYS = ("role", "display", "mail", "language", "expires", *quotas.KEYS)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +31,8 @@ def _change(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or key not in _KEYS:
         raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE; keys are {', '.join(_KEYS)}")
+    if key in quotas.KEYS:
+        return key, quotas.value(value)
     return ("expires_at", fields.until(value or "never")) if key == "expires" else (key, value)
 
 

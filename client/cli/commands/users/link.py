@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli.invitation import invitation
+from client.cli.invitation import invitation, page
 from client.text.quantities import moment
 from wire.harmless import harmless
 
@@ -27,9 +27,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     """Do it."""
     link = context.client.people.link(context.options.name)
-    line = invitation(context)(link["link"])
+    line, url = invitation(context)(link["link"]), page(context)(link["link"])
     if context.json:
-        context.print_json({**link, "command": line})
+        context.print_json({**link, "command": line, "url": url})
     context.note(f"for {harmless(link['name'])} alone, once, until {moment(link['until'])}; to be typed on the PC:")
     context.say(line)
+    if url is not None:
+        context.note("or to be opened in a browser:")
+        context.say(url)
     return 0

@@ -1,6 +1,6 @@
 """Set a password, one's own or, as an admin, another's: asked for twice at the terminal, never an argument. All log-ins
 of that user but this one end. A lost one of an admin's is set anew by the user who runs the master, or root, on its
-machine, while it is up."""
+machine, be it up or down."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from client.cli.context import Context
     from client.shapes import Who
+    from wire.errors import UnreachableError
 
 EXAMPLES = """examples:
   muster users passwd
@@ -37,16 +38,50 @@ def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
 
 def run(context: Context) -> int:
     """Do it."""
+    from wire.errors import UnreachableError
+
     options, people = context.options, context.client.people
-    who = people.whoami()
+    try:
+        who = people.whoami()
+    except UnreachableError as error:
+        return _offline(context, error)
     name: str = options.name or who["user"] or ""
     old = _old(context, who, name)
     password = None if options.remove else asking.chosen_password(options, harmless(name))
     people.set_password(password, options.name, old)
-    if context.json:
-        context.print_json({"name": name, "has_password": password is not None})
-    context.say(f"user {harmless(name)}: " + ("the password is set" if password is not None else "has no password now"))
+    _tell(context, name, has_password=password is not None)
     return 0
+
+
+def _tell(context: Context, name: str, *, has_password: bool) -> None:
+    if context.json:
+        context.print_json({"name": name, "has_password": has_password})
+    context.say(f"user {harmless(name)}: " + ("the password is set" if has_password else "has no password now"))
+
+
+def _offline(context: Context, error: UnreachableError) -> int:
+    """The master does not answer. Where its conf.json lies here it is asked for no longer: what counts then is whose
+    its files are, so nobody comes this way with a token."""
+    import subprocess
+
+    from client.cli import master_process
+    from wire.errors import BadRequestError
+
+    options, where = context.options, context.address
+    if where.conf is None or context.client.token != where.token:
+        raise error
+    if not options.name:
+        raise BadRequestError(f"{error}. While it is down, say whose password: muster users passwd NAME")
+    context.note(f"note: the master at {where} does not answer: the password is set in its files")
+    password = None if options.remove else asking.chosen_password(options, harmless(options.name))
+    words = ["--conf", where.conf, "passwd", options.name, *(["--remove"] if options.remove else [])]
+    done = subprocess.run(
+        master_process.command(*words), cwd=master_process.folder(), env=master_process.environment(),
+        input=f"{password or ''}\n".encode(), check=False,
+    )  # fmt: skip
+    if done.returncode == 0:
+        _tell(context, options.name, has_password=password is not None)
+    return done.returncode
 
 
 def _old(context: Context, who: Who, name: str) -> str | None:

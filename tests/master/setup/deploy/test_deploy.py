@@ -307,6 +307,23 @@ def test_shares_have_names_that_windows_takes_and_tells_apart() -> None:
     assert names == ["data", "Data-2", "a-b", "x", "homes-folder", "a" * 77, "folder", "数据"]
 
 
+@pytest.mark.parametrize(
+    ("keys", "told"),
+    [
+        ({"log_group": "logs"}, "`sudo usermod -aG logs ACCOUNT`"),
+        ({}, "`log_group` in conf.json"),
+        ({"privacy": "own"}, None),
+        ({"log_group": "logs", "desktop_client": {"networks": ["127.0.0.0/8"]}}, None),
+    ],
+)
+def test_how_the_account_of_the_pcs_may_read_logs_is_told(
+    tmp_path: Path, keys: dict[str, Any], told: str | None
+) -> None:
+    lab = lab_at(write_lab(tmp_path, **keys))
+    found = [text for text in concerns.warnings(lab) if "log in over SSH" in text]
+    assert [told is not None and told in text for text in found] == ([] if told is None else [True])
+
+
 @pytest.mark.parametrize(("networks", "closed"), [(["127.0.0.0/8"], True), (["127.0.0.0/8", "10.0.0.0/8"], False)])
 def test_drives_that_no_pc_may_reach_are_told(tmp_path: Path, networks: list[str], closed: bool) -> None:  # noqa: FBT001
     lab = lab_at(write_lab(tmp_path, desktop_client={"networks": networks}))
@@ -344,6 +361,19 @@ def test_the_compose_file_is_one_and_means_what_conf_json_says(tmp_path: Path, i
     names = {word.partition(":")[0] for word in asked} | {compose["secrets"]["influx"]["environment"]}
     template = (where / "monitoring" / "env.example").read_text(encoding="utf-8")
     assert names == {line.partition("=")[0] for line in template.splitlines() if "=" in line and line[0] != "#"}
+
+
+def test_a_console_has_a_unit_of_its_own_that_may_listen_where_it_is_to(tmp_path: Path) -> None:
+    for port, may in ((8443, False), (443, True)):
+        folder = tmp_path / str(port)
+        folder.mkdir()
+        written = texts(lab_at(write_lab(folder, web={"port": port})))
+        unit = written["systemd/system/muster-web.service"]
+        assert "-m web --conf" in unit
+        assert "After=network-online.target" in unit
+        assert ("AmbientCapabilities=CAP_NET_BIND_SERVICE" in unit) == may
+        assert "enable --now muster.service muster-monitor.service muster-web.service" in written["README.md"]
+        assert "-m web --conf" in written["systemd/user/muster-web.service"]
 
 
 def test_what_influxdb_2_will_ask_for_and_conf_json_does_not_say_is_told(tmp_path: Path) -> None:

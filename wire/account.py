@@ -1,7 +1,8 @@
 """Another account of this machine: who it is, whether a command may run as it, and becoming it.
 
-It owns the refusals and the dropping of rights. Accounts are looked up in forks only, since the directory service that
-knows them may hang; what a fork has become is for good.
+It owns the refusals and the dropping of rights, for the agent's forks and for the master's helpers. Accounts are
+looked up in processes of their own only, since the directory service that knows them may hang; what one has become is
+for good.
 """
 
 from __future__ import annotations
@@ -86,15 +87,15 @@ class Door:
         raise AccountError(text, is_nodes=True)
 
 
-def find(name: str, allowed: Sequence[Any]) -> Account:
-    """The account, if commands may run as it. `allowed`: names and uids of those of the system that may. It may hang
-    where the directory service does. Raises AccountError."""
+def find(name: str, allowed: Sequence[Any], elsewhere: str = ", or choose another node") -> Account:
+    """The account, if commands may run as it. `allowed`: names and uids of those of the system that may; `elsewhere`:
+    what else can be done where there is none. It may hang where the directory service does. Raises AccountError."""
     host = socket.gethostname()
     try:
         found = pwd.getpwnam(name)
     except KeyError:
         cure = f"make it there (`sudo adduser --uid N {name}`, with the uid that it has on the other machines)"
-        raise AccountError(f"there is no account {name} on {host}: {cure}, or choose another node") from None
+        raise AccountError(f"there is no account {name} on {host}: {cure}{elsewhere}") from None
     is_systems = found.pw_uid < FIRST_PERSON or found.pw_uid == NOBODY
     if is_systems and name not in allowed and found.pw_uid not in allowed:
         cure = "if that is meant, name it in `run_as_allowed` of conf.json"

@@ -1,0 +1,80 @@
+"""Change conf.json or the registry: in an editor, or by the text of a file. The difference is shown, and asked about;
+what another wrote meanwhile is not overwritten. conf.json counts from the next start of the master, the
+registry at once."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+
+from client.cli.arguments import conf_changes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.cli.context import Context
+    from client.shapes import FileText
+
+EXAMPLES = """examples:
+  muster conf edit
+  muster conf edit registry --from nodes.json --dry-run
+  jq '.limits.frame_mib = 32' conf.json | muster conf edit --from - --yes"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    conf_changes.add_file(parser)
+    parser.add_argument("--from", dest="source", metavar="FILE", help="its new text (`-`: stdin), without an editor")
+    conf_changes.add(parser)
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    options = context.options
+    file = context.client.conf.read(options.file)
+    text = _edited(file) if options.source is None else _read(options.source)
+    if text is None:
+        context.note("nothing was changed")
+        return 1
+    version = options.version or file["version"]
+
+    def write(*, dry_run: bool, password: str | None) -> conf_changes.Written:
+        return context.client.conf.write(options.file, text, version, dry_run=dry_run, password=password)
+
+    return conf_changes.make(context, write)
+
+
+def _read(source: str) -> str:
+    """Raises BadRequestError for what is no text, OSError."""
+    with open(0 if source == "-" else source, "rb", closefd=source != "-") as file:
+        data = file.read()
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        from wire.errors import BadRequestError
+
+        raise BadRequestError(f"{source}: it is not UTF-8") from None
+
+
+def _edited(file: FileText) -> str | None:
+    """What somebody made of the text; None where he left it as it was. Raises BadRequestError without an editor."""
+    from wire.errors import BadRequestError
+
+    if not sys.stdin.isatty():
+        raise BadRequestError("there is no terminal for an editor: give the text with --from FILE (`-`: stdin)")
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    with tempfile.TemporaryDirectory(prefix="muster-conf-") as folder:
+        path = os.path.join(folder, f"{file['name']}.json")
+        with open(path, "w", encoding="utf-8") as written:
+            written.write(file["text"])
+        try:
+            code = subprocess.call([*shlex.split(editor), path])
+        except OSError as error:
+            raise BadRequestError(f"{editor}: {error.strerror}; say in EDITOR which editor to use") from None
+        if code:
+            raise BadRequestError(f"{editor} ended with {code}: nothing was changed")
+        text = _read(path)
+    return None if text == file["text"] else text

@@ -1,0 +1,75 @@
+"""Settings of the scheduler and its limits: show them, and change them while the master runs.
+
+What is set here holds from now on, over restarts, whatever conf.json says; --default lets conf.json say it again.
+Everybody may look, admins change."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from client.cli.arguments import setting_values
+from client.cli.terminal import terminal_width
+from client.text.settings import change_line, setting_page, settings_table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.cli.context import Context
+
+EXAMPLES = """examples:
+  muster set                                    all settings
+  muster set scheduler.reserve_after            one, and what it may be
+  muster set scheduler.reserve_after 2h
+  muster set scheduler.log_bytes=2g
+  muster set scheduler.keep_gpu_memory 10%
+  muster set scheduler.max_tasks_per_gpu none
+  muster set --default scheduler.reserve_after  what conf.json says, or the default"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a setting: scheduler.reserve_after")
+    parser.add_argument("value", nargs="?", metavar="VALUE", help="6h, 2g, 10%%, a number, a word, or none")
+    parser.add_argument("--default", action="store_true", help="take back what was set")
+
+
+def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
+    """Read the command line."""
+    options = parser.parse_args(argv)
+    if options.value is None and "=" in (options.name or ""):  # as `edit` has it
+        options.name, _, options.value = options.name.partition("=")
+    if options.default and (options.name is None or options.value is not None):
+        parser.error("set --default: give one NAME, and no value")
+    return options
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    options, settings = context.options, context.client.settings
+    if options.name is None:
+        found = settings.list()
+        if context.json:
+            context.print_json(found)
+        else:
+            sys.stdout.write(settings_table(found, terminal_width()))
+        return 0
+    before = settings.get(options.name)
+    if options.value is None and not options.default:
+        if context.json:
+            context.print_json(before)
+        context.say(setting_page(before))
+        return 0
+    if options.default:
+        after = settings.reset(options.name)
+    else:
+        try:
+            value = setting_values.read(options.value, before["unit"])
+        except argparse.ArgumentTypeError as error:
+            from wire.errors import BadRequestError
+
+            raise BadRequestError(f"{options.name}: {error}") from None
+        after = settings.set(options.name, value)
+    if context.json:
+        context.print_json(after)
+    context.say(change_line(before, after))
+    return 0

@@ -1,0 +1,134 @@
+"""Nodes that are alike, those together of which any request would find the same: so it is asked once for all of them.
+
+Pure. In a cluster of a thousand nodes most are full, or empty, of a few makes. A kind is known by what there is to find
+on its nodes and by nothing else, so what was found out of it holds for as long as anybody remembers it, whichever nodes
+are of that kind then. Which node is of which kind now is `free_nodes`' matter.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Collection, Hashable, Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from master.core.accounts import OWN, Gate
+from master.core.node import Node
+from master.core.request import Request
+from master.core.resources import GPUS, FreeNode, is_of_whole_gpus
+
+
+class Taken(NamedTuple):
+    """What a task gets on a node of some kind: GPUs, of each so many MiB (None: all of it); and of which kind the node
+    is then."""
+
+    gpus: tuple[int, ...]
+    mib: int | None
+    kind: Kind
+
+
+class Kind:
+    """`what`: what there is to find on each of these nodes; `free`: the same, to be asked, never changed; `places`:
+    where they stand in the registry, in order; `bit`: its own in the sets of `Candidates`; `after`: what those get that
+    were given a place here."""
+
+    __slots__ = ("access", "after", "bit", "free", "places", "takes", "what")
+
+    def __init__(self, what: Hashable, free: FreeNode, access: Access, bit: int) -> None:
+        self.what = what
+        self.free = free
+        self.access = access
+        self.takes = access.takes
+        self.bit = bit
+        self.places: list[int] = []
+        self.after: dict[Request, Taken] = {}
+
+    def bit_if_of(self, models: tuple[str, ...]) -> int:
+        """Its bit, if there is a GPU of one of these models on each of its nodes, else 0."""
+        cards = self.free.pieces[GPUS.name].cards()
+        return self.bit if any(card.is_of(models) for card in cards) else 0
+
+    def first(self, count: int, without: Collection[int], among: Collection[int] | None) -> Iterable[int]:
+        """The first so many places, or all: `without` these, `among` those."""
+        if not without and among is None:
+            return self.places[:count]
+        found: list[int] = []
+        for at in self.places:
+            if at not in without and (among is None or at in among):
+                found.append(at)
+                if len(found) == count:
+                    break
+        return found
+
+
+class Access(msgspec.Struct, frozen=True):
+    """Whose tasks a node takes: those of these owners, None for all; those that are to get a token, or not; `gate`:
+    over which accounts, None where all are the node's own agent's."""
+
+    owners: frozenset[str] | None
+    gives_tokens: bool
+    gate: Gate | None = None
+
+    @classmethod
+    def to(cls, node: Node) -> Access:
+        """As it is now."""
+        reserved = None if node.reserved is None else node.reserved.owners
+        return cls(reserved, node.no_tokens is None, node.accounts.gate(node.boot_id))
+
+    @property
+    def is_for_all(self) -> bool:
+        """Does it take everybody's tasks?"""
+        return self.owners is None and self.gate is None
+
+    def takes(self, owner: str) -> bool:
+        """May tasks of this owner be started there, if any may?"""
+        login = OWN if self.gate is None else self.gate.of(owner)
+        if login == OWN:
+            return self.owners is None or owner in self.owners
+        return login is not None and self.gate is not None and login not in self.gate.closed
+
+
+class Candidates:
+    """The kinds of nodes where a request fits, the best first. Kinds come in as they are met (`look`); sets of them are
+    numbers, with a bit for each kind. `whole`: so many GPUs it needs that are free as a whole; `models`: of these, if
+    any is named."""
+
+    __slots__ = ("_known", "_rate", "_request", "able", "models", "ratings", "the_best_first", "whole")
+
+    def __init__(self, request: Request, rate: Callable[[FreeNode], Any]) -> None:
+        self.able = 0
+        self.ratings: dict[int, Any] = {}
+        """By the bit of each kind where it fits, how well it does, by a policy's key: the less, the better."""
+        self.the_best_first: list[tuple[Any, int, Kind]] = []
+        self._known = 0
+        self._request = request
+        self._rate = rate
+        self.whole = max((need.amount for need in request.needs if is_of_whole_gpus(need)), default=0)
+        self.models = next((need.terms.models for need in request.needs if need.terms is not None), ())
+
+    def look(self, live: int, kinds: dict[int, Kind]) -> int:
+        """Those of the `live` kinds where it fits; any that it meets for the first time is looked at."""
+        new = live & ~self._known
+        while new:
+            bit = new & -new
+            new ^= bit
+            self._note(kinds[bit])
+        return live & self.able
+
+    def forget(self, gone: int) -> None:
+        """These kinds are no more, and others get their bits."""
+        self._known &= ~gone
+        if self.able & gone:
+            self.able &= ~gone
+            self.the_best_first = [one for one in self.the_best_first if not one[1] & gone]
+            self.ratings = {bit: rating for rating, bit, _ in self.the_best_first}
+
+    def _note(self, kind: Kind) -> None:
+        self._known |= kind.bit
+        request, free = self._request, kind.free
+        if (request.token and not kind.access.gives_tokens) or not free.fits(request.needs):
+            return
+        self.able |= kind.bit
+        rating = self.ratings[kind.bit] = self._rate(free)
+        insort(self.the_best_first, (rating, kind.bit, kind))

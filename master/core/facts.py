@@ -1,0 +1,42 @@
+"""What an agent says of itself and of its machine, and whether it can be talked to. Pure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class NodeState(StrEnum):
+    """Whether the node can be talked to. Whether it may get tasks is `schedulable`, another matter."""
+
+    CONNECTING = "connecting"
+    ONLINE = "online"
+    UNREACHABLE = "unreachable"
+    UNTRUSTED = "untrusted"
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the agent said of the machine when it welcomed us. `login_fault`: why tasks there do not begin with what a
+    log-in gives, "" where they do. `machine`: its own id, "" where it has none. `uid`: the agent's, and that of tasks
+    unless it `can_run_as` their owners; None: not said. `account`: the name of that, "" if it was not said."""
+
+    boot_id: str
+    state_id: str
+    cpus: int
+    memory_mib: int
+    hostname: str = ""
+    python: str = ""
+    version: str = ""
+    login_fault: str = ""
+    protocol: int = 1
+    machine: str = ""
+    uid: int | None = None
+    account: str = ""
+    can_run_as: bool = False
+
+    @property
+    def identity(self) -> str:
+        """Which of the machines of one boot id it is: by its own id, else by its name, for containers share their
+        kernel's boot id and often have no machine id."""
+        return self.machine or self.hostname

@@ -1,0 +1,205 @@
+"""What a task names that has to be there when it starts, read off its wish, and the words for what is not. Pure.
+
+Only what is certain is read: a word is taken for a file where nothing else could be meant by it. Who looks, where, and
+with whose rights, is not decided here. Nothing is either: a folder may be made before the task starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+from master.core.activation import is_env_name
+from master.core.inventory import Inventory, obstacle
+from master.core.request import request_of
+from master.core.task import After, Task
+from wire.message import Message
+from wire.pattern import Pattern
+
+MOST = 32
+"""So many files are looked at for one submit, however many tasks it files."""
+HEAD = 256
+"""So many bytes of a program are read: as many as the kernel reads of its first line."""
+Kind = Literal["folder", "env", "file", "program", "word"]
+
+
+class Want(NamedTuple):
+    """A thing that has to be there. `name`: as it was said; `paths`: where, any of these will do, as absolute paths.
+    A `file` is read, a `program` executed; a `word` is looked for as a shell does."""
+
+    kind: Kind
+    name: str
+    paths: tuple[str, ...] = ()
+
+
+class Lack(StrEnum):
+    """What may be wrong with it."""
+
+    ABSENT = "absent"
+    NO_FOLDER = "no_folder"
+    IS_FOLDER = "is_folder"
+    NOT_EXECUTABLE = "not_executable"
+    NO_INTERPRETER = "no_interpreter"
+    LINE_END = "line_end"
+
+
+class Finding(NamedTuple):
+    """What is wrong with what is wanted; `detail`: the interpreter that is not there."""
+
+    want: Want
+    lack: Lack
+    detail: str = ""
+
+
+_INTERPRETERS = {
+    Pattern(r"python([0-9](\.[0-9]+)?)?"): Pattern(r"-[bBdEhiIOPqsSuvVx]+"),
+    Pattern(r"(ba|da|z|k)?sh"): Pattern(r"-[aefhkmnuvxBCHP]+|--(login|posix|norc|noprofile)"),
+    Pattern(r"perl|ruby|Rscript|julia|node|lua"): Pattern(r"(?!)"),
+}
+"""Who reads a file that is named behind him, and his options that have no value of their own."""
+_PLAIN = Pattern(r"[\w@%+,./:=\- \t]*")
+"""Bash reads these as they stand."""
+_ASSIGNS = Pattern(r"\w+=.*")
+
+
+def wants_of(task: Task, commands: Iterable[list[str] | str], *, root: str, conda: str, on_node: bool) -> list[Want]:
+    """What a task needs, and what each of these commands in its place. `root`: of the lab, which is there; `conda`: the
+    shared prefix; `on_node`: whether one node is meant, so that its own programs matter."""
+    cwd = task.cwd
+    found = [] if cwd == root.rstrip("/") else [Want("folder", cwd, (cwd,))]
+    found += _environment(task.env, conda)
+    if task.setup:
+        return found  # it may make what is missing, and go elsewhere
+    files: dict[Want, None] = {}
+    for command in commands:
+        files.update(dict.fromkeys(_files(command, cwd, words=on_node and not task.env)))
+        if len(files) >= MOST:
+            break
+    return [*found, *list(files)[:MOST]]
+
+
+def _environment(env: str, conda: str) -> list[Want]:
+    if env.startswith("/"):
+        return [Want("env", env, (f"{env}/bin/activate",))]
+    if not is_env_name(env):
+        return []
+    return [Want("env", env, (f"{conda}/envs/{env}", *([f"{conda}/bin/activate"] if env == "base" else ())))]
+
+
+def _files(command: list[str] | str, cwd: str, *, words: bool) -> Iterator[Want]:
+    said = _plain_words(command) if isinstance(command, str) else command
+    if not said or "{" in said[0]:
+        return
+    program, *rest = said
+    if "/" in program:
+        yield from _file("program", program, cwd)
+    elif words and not isinstance(command, str):  # else it may be one of bash's own
+        yield Want("word", program)
+    name = program.rpartition("/")[2]
+    flags = next((flags for names, flags in _INTERPRETERS.items() if names.fullmatch(name)), None)
+    if flags is None:
+        return
+    script = next((word for word in rest if not flags.fullmatch(word)), "-")
+    if not script.startswith("-") and "{" not in script:
+        yield from _file("file", script, cwd)
+
+
+def _file(kind: Kind, name: str, cwd: str) -> Iterator[Want]:
+    """Where it leads up again, a link may lead elsewhere: nothing is said of that."""
+    place = name if name.startswith("/") else f"{cwd}/{name.removeprefix('./')}"
+    if place.startswith("/") and "/../" not in f"{place}/":
+        yield Want(kind, name, (place,))
+
+
+def _plain_words(text: str) -> list[str]:
+    """The words of a text for bash that is one plain command; none where bash would read more into it."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    if len(lines) != 1 or not _PLAIN.fullmatch(lines[0]):
+        return []
+    words = lines[0].split()
+    return [] if _ASSIGNS.fullmatch(words[0]) or words[0] == "." else words
+
+
+def interpreter_of(head: bytes) -> str | None:
+    """What the first line of a program names to run it, with what ends the line; None where it names nothing."""
+    if not head.startswith(b"#!"):
+        return None
+    line, end, _ = head[2:].partition(b"\n")
+    words = line.decode("utf-8", "replace").strip(" \t").split(" ")
+    return words[0] if end and words[0].startswith("/") else None
+
+
+# -- what needs no disk ---------------------------------------------------------------------------------------
+
+
+Awaited = Callable[[After], Iterable[Task]]
+
+
+def known_faults(task: Task, commands: Iterable[list[str] | str], awaited: Awaited) -> Iterator[Message]:
+    """What follows from the wish and from the queue alone. `awaited`: the tasks of a predecessor that have not ended,
+    of which it may be told for whom they wait."""
+    for command in commands:
+        if isinstance(command, str) and "\r\n" in command:
+            yield Message("text_with_line_ends")
+            break
+    for after in task.after:
+        doomed = _doomed(after, awaited) if after.on == "ok" else None
+        if doomed is not None:
+            yield Message("predecessor_is_doomed", id=after.id, other=doomed)
+
+
+def _doomed(after: After, awaited: Awaited) -> int | None:
+    """The task because of which this predecessor will not end well: itself, or one that it waits for."""
+    pending = list(awaited(after))
+    seen = {task.id for task in pending}
+    for task in pending:
+        if task.cancel_requested:
+            return task.id
+        behind = (before for before in task.waits_for if before.on == "ok")
+        fresh = {one.id: one for before in behind for one in awaited(before) if one.id not in seen}
+        seen.update(fresh)
+        pending += fresh.values()
+    return None
+
+
+def unknown_memory(task: Task, inventory: Inventory) -> Message | None:
+    """That of no node which could take it anybody knows a GPU with so much memory."""
+    mib = task.gpu_memory_mib
+    if mib is None:
+        return None
+    request = request_of(task)
+    for node in inventory.nodes.values():
+        if obstacle(node, request) is None:
+            known = (node.gpu_memory_mib(gpu) for gpu in range(len(node.spec.gpu_models)))
+            if any(has is not None and has >= mib for has in known):
+                return None
+    return Message("gpu_memory_unknown", mib=mib)
+
+
+# -- the words ------------------------------------------------------------------------------------------------
+
+
+def told(finding: Finding, node: str = "") -> Message:
+    """What to say of it, with what to do. `node`: where it was looked for, "" where that is all of them."""
+    want, lack, detail = finding
+    if want.kind == "env":
+        return Message("env_absent", env=want.name)
+    if want.kind == "word":
+        return Message("program_unknown", name=want.name, node=node)
+    path = want.paths[0]
+    match lack:
+        case Lack.ABSENT if want.kind == "folder":
+            return Message("folder_absent", path=path)
+        case Lack.ABSENT:
+            return Message("file_absent", path=path)
+        case Lack.NO_FOLDER:
+            return Message("no_folder", path=path)
+        case Lack.IS_FOLDER:
+            return Message("file_is_folder", path=path)
+        case Lack.NOT_EXECUTABLE:
+            return Message("file_not_executable", path=path)
+        case Lack.NO_INTERPRETER:
+            return Message("interpreter_absent", path=path, interpreter=detail)
+        case Lack.LINE_END:
+            return Message("interpreter_with_line_end", path=path)

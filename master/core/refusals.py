@@ -1,0 +1,55 @@
+"""Which tasks some node could not start, so that whoever resumes a node need not look through all that there are.
+
+Pure. What stands in the tasks themselves (`Task.unstarted`) is what counts, and what is on disk; here is only where to
+look for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from master.core.book import Book
+from master.core.law import State
+from master.core.nothing import NO_LIST
+from master.core.task import ENDED, QUEUED, Task, Unstarted
+
+
+class Refusals:
+    """The ids of all tasks in which it may stand; of those that have ended nobody asks any more."""
+
+    def __init__(self, book: Book) -> None:
+        self._book = book
+        self._ids: set[int] = set()
+
+    def load(self, tasks: Iterable[Task]) -> None:
+        """Take over what was written down."""
+        self._ids.update(task.id for task in tasks if task.unstarted and task.state not in ENDED)
+
+    def concerns(self, _before: State, after: State) -> bool:
+        """Whoever ends, or goes."""
+        return after is None or after in ENDED
+
+    def moved(self, task: Task, _before: State, _after: State) -> None:
+        """It is looked for no more: who is queued again begins without."""
+        self._ids.discard(task.id)
+
+    def put(self, task: Task, refusals: list[Unstarted]) -> None:
+        """These nodes could not start it, and no others. That the task changed is told by whoever calls."""
+        task.unstarted = refusals
+        self._ids.add(task.id)
+
+    def forget(self, node: str) -> None:
+        """Somebody has mended the node: what it could not start says nothing of those tasks that wait, nor of it."""
+        for task_id in sorted(self._ids):
+            task = self._book.tasks[task_id]
+            if task.state in QUEUED and any(entry.node == node for entry in task.unstarted):
+                task.unstarted = [entry for entry in task.unstarted if entry.node != node] or NO_LIST
+                self._book.changed(task)
+
+    def discrepancies(self) -> list[str]:
+        """Which tasks are not known here as they should be."""
+        tasks = self._book.tasks
+        due = {number for number, task in tasks.items() if task.unstarted and task.state not in ENDED}
+        gone = {number for number in self._ids if number not in tasks or tasks[number].state in ENDED}
+        found = [f"task {number} could not be started somewhere, and is not looked for" for number in due - self._ids]
+        return found + [f"task {number} is over, and looked for still" for number in gone]

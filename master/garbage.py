@@ -1,0 +1,100 @@
+"""Looking for garbage, a little at a time.
+
+What refers to itself in a circle, as a connection and its transport do, is found by the interpreter's collections only.
+The full ones look at all that there is: with ten thousand connections, or the tasks of a week, everybody waits for a
+tenth of a second and longer. So what has survived two of the small ones is looked at no more (`gc.freeze`), and there
+are no full ones. What dies in a circle after that stays in memory; once memory has grown, for that or for anything
+else, all of it is looked through in a quiet moment.
+
+Owns when the interpreter collects. What is garbage is its business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger("muster.garbage")
+
+MIDDLE = 1
+"""The generation of the collections that see what the last few hundred things left behind; behind it is all else."""
+LOOK_S = 60.0
+QUIET_S, QUIET_TURNS = 1.0, 20
+"""A moment is quiet if the loop has made no more turns in it."""
+PATIENCE = 60
+"""So many looks are waited for a quiet moment, but none where memory has grown by LEAST_GROWTH once more."""
+LEAST_GROWTH = 128 << 20
+"""Bytes that memory has grown by, or half of what it was, before all is looked through."""
+
+
+def resident_bytes() -> int:
+    """How much memory this process has in RAM."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+class Garbage:
+    """The collections of this process. `turns`: how many turns the loop has made; `memory`: bytes."""
+
+    def __init__(self, turns: Callable[[], int], memory: Callable[[], int] = resident_bytes) -> None:
+        self._turns = turns
+        self._memory = memory
+        self._most = 0
+        self._turns_then = 0
+        self._patience = PATIENCE
+        self._next: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """What there is by now stays, and is no garbage: looking through it would only cost."""
+        gc.freeze()
+        gc.callbacks.append(self._collected)
+        gc.enable()
+        self._remember()
+        self._next = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+
+    def stop(self) -> None:
+        """Let the interpreter do as it pleases."""
+        if self._next is not None:
+            self._next.cancel()
+            self._next = None
+            gc.callbacks.remove(self._collected)
+
+    def look_through_all(self) -> int:
+        """How many objects were garbage."""
+        gc.unfreeze()
+        found = gc.collect()
+        self._remember()
+        return found
+
+    @staticmethod
+    def _collected(phase: str, info: dict[str, Any]) -> None:
+        if phase == "stop" and info["generation"] >= MIDDLE:
+            gc.freeze()
+
+    def _remember(self) -> None:
+        memory = self._memory()
+        self._most = memory + max(LEAST_GROWTH, memory // 2)
+        self._patience = PATIENCE
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._memory() > self._most:
+            self._turns_then = self._turns()
+            self._next = loop.call_later(QUIET_S, self._look_again)
+        else:
+            self._next = loop.call_later(LOOK_S, self._look)
+
+    def _look_again(self) -> None:
+        self._patience -= 1
+        before = self._memory()
+        # Who makes garbage on purpose makes no quiet moments.
+        is_much = before > self._most + LEAST_GROWTH
+        is_quiet = self._turns() - self._turns_then <= QUIET_TURNS
+        if is_quiet or is_much or self._patience <= 0:
+            found = self.look_through_all()
+            log.info("memory had grown to %d MiB; of it %d objects were garbage", before >> 20, found)
+        self._next = asyncio.get_running_loop().call_later(LOOK_S, self._look)

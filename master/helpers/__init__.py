@@ -1,0 +1,1 @@
+"""Files and logs, touched with the rights of whose call it is: a process for each account."""

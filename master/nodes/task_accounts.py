@@ -1,0 +1,51 @@
+"""Which accounts of the master's own machine are those of other people's tasks.
+
+Whoever may submit is such an account there, as far as the kernel can tell: its word on it says nothing of who speaks.
+Where tasks run as their owners, or each over an SSH account of his own name, it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from master.core.accounts import OWN
+from master.core.inventory import Node
+from master.core.task import Task
+from master.nodes.registry import NodeConfig
+from master.nodes.same_account import is_this_machine, is_this_run, leads_here
+
+
+def is_of_tasks(account: str, configs: Iterable[NodeConfig], nodes: Iterable[Node], active: Iterable[Task]) -> bool:
+    """May tasks of others than the user of this name run as the account on this machine? By what the registry says, by
+    what agents said of themselves, and by what runs: an agent that dials in is heard only a while after a start."""
+    return (
+        any(_by_entry(config, account) for config in configs)
+        or any(_by_agent(node, account) for node in nodes)
+        or any(_by_attempt(task, account) for task in active)
+    )
+
+
+def _by_entry(config: NodeConfig, account: str) -> bool:
+    if config.driver != "ssh":
+        return False
+    logins = {owner: one.user_name for owner, one in (config.accounts or {}).items()}
+    return _is_others(account, config.user_name, None if config.accounts is None else logins) and leads_here(config.ip)
+
+
+def _by_agent(node: Node, account: str) -> bool:
+    facts = node.facts
+    if facts is None or facts.can_run_as or not _is_others(account, facts.account, node.accounts.logins):
+        return False
+    return is_this_machine(facts)
+
+
+def _is_others(account: str, own: str, logins: Mapping[str, str] | None) -> bool:
+    """`own`: the account of the node's agent; `logins`: over which tasks run, by owner, None where all run as `own`."""
+    if logins is None:
+        return account == own
+    return any((login if login != OWN else own) == account != owner for owner, login in logins.items())
+
+
+def _by_attempt(task: Task, account: str) -> bool:
+    parts = (part for part in task.allocation if not part.run_as and part.account == account != task.owner)
+    return any(is_this_run(part.machine, part.boot_id) for part in parts)

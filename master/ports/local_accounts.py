@@ -1,0 +1,51 @@
+"""Which person's account a uid of this machine is, found out beside the loop: the directory service may hang.
+
+What was found is kept for a minute, so that a user's commands in a loop ask once. Whose account is nobody's to come in
+with is `peer.person`'s to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from master.files.threads import Threads
+from master.peer import person
+from wire.errors import MusterError
+
+log = logging.getLogger("muster.ports")
+
+KEPT_S = 60.0
+PATIENCE_S = 4.0
+"""Who is not known by then comes in as nobody; he may come again, or log in."""
+MOST = 10_000
+
+
+class LocalAccounts:
+    """Found out and kept, in one asyncio loop. `kept_s`: for so long."""
+
+    def __init__(self, *, kept_s: float = KEPT_S, patience_s: float = PATIENCE_S) -> None:
+        self._kept_s = kept_s
+        self._threads = Threads(patience_s=patience_s)
+        self._known: dict[int, tuple[str, float]] = {}
+
+    @property
+    def is_asking(self) -> bool:
+        """Does somebody wait for the directory service, or hang in it?"""
+        return bool(self._threads.running.total())
+
+    async def person(self, uid: int) -> str:
+        """As `peer.person`; "" also where that cannot be found out in time."""
+        loop = asyncio.get_running_loop()
+        name, until = self._known.get(uid, ("", 0.0))
+        if loop.time() < until:
+            return name
+        try:
+            name = await self._threads.call("the accounts of this machine", lambda _tick: person(uid))
+        except (MusterError, OSError) as error:
+            log.warning("whose account uid %d is cannot be found out: %s", uid, error)
+            return ""
+        if len(self._known) >= MOST:
+            self._known.clear()
+        self._known[uid] = name, loop.time() + self._kept_s
+        return name

@@ -1,0 +1,198 @@
+"""Which settings there are that can change while the master runs: of each its unit, bounds, default and meaning.
+
+Pure. The two structs are the table: what conf.json may say of them, what `muster set` takes, shows and completes, and
+the table in the docs follow from it. What holds is `master.core.tuning`'s.
+"""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, inspect
+
+from wire.errors import BadRequestError, NotFoundError
+from wire.message import Message
+
+LONGEST_S = 1e9
+"""Some thirty years: what is longer is no time that anybody meant."""
+MOST = 10**15
+
+Unit = Literal["seconds", "bytes", "share", "days", "number", "word"]
+"""What a value is: how it is typed, and shown."""
+Value = float | str | None
+"""A number, whole or not, a word, or none."""
+
+
+def _is(
+    unit: Unit, meaning: str, least: float = 0, most: float | None = None, *, zero: Literal["", "none"] = ""
+) -> Meta:
+    """A number of this unit between the two. `zero`: how 0 is meant where it is no number."""
+    most = {"seconds": LONGEST_S, "share": 0.99}.get(unit, MOST) if most is None else most
+    return Meta(ge=least, le=most, description=meaning, extra={"unit": unit, "zero": zero})
+
+
+class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The section `scheduler`: policy. None: there is no such bound."""
+
+    reserve_after: Annotated[
+        float,
+        _is("seconds", "after waiting so long for room a task gets a reservation that later tasks do not pass"),
+    ] = 21_600.0
+    reservations: Annotated[int, _is("number", "so many tasks have a reservation at a time", most=1000)] = 4
+    retry_after_s: Annotated[
+        float, _is("seconds", "how long a task that is to be tried again waits the first time; doubled each time")
+    ] = 10.0
+    resize_after: Annotated[
+        float, _is("seconds", "an elastic task runs at least so long before it is given another number of GPUs")
+    ] = 600.0
+    time_limit: Annotated[
+        float, _is("seconds", "the time limit of tasks that are submitted without one", zero="none")
+    ] = 0.0
+    time_limit_max: Annotated[
+        float,
+        _is(
+            "seconds", "the longest time limit that a task may have; whatever starts has this one at most", zero="none"
+        ),
+    ] = 0.0
+    keep_gpu_memory: Annotated[
+        float, _is("share", "the share of each GPU's memory that is kept free where tasks share a GPU")
+    ] = 0.0
+    keep_memory: Annotated[float, _is("share", "the share of each node's memory that is kept free of tasks")] = 0.0
+    max_running: (
+        Annotated[int, _is("number", "at most so many tasks run at a time, of all people together", least=1)] | None
+    ) = None
+    max_tasks_per_gpu: (
+        Annotated[int, _is("number", "at most so many tasks share one GPU, whatever memory it has left", least=1)]
+        | None
+    ) = None
+    end_outgrown_after_s: Annotated[
+        float,
+        _is(
+            "seconds",
+            "a task that has used more of a shared GPU than it asked for (--gpu-mem) for so long is ended; "
+            "with none its owner is only told",
+            zero="none",
+        ),
+    ] = 0.0
+    urgent: Annotated[
+        Literal["mentors", "all"],
+        Meta(
+            description="who may put tasks before those of others once there are users: mentors (and admins), or all",
+            extra={"unit": "word"},
+        ),
+    ] = "mentors"
+    user_priority_max: Annotated[
+        int,
+        _is(
+            "number",
+            "the highest priority that users give their own tasks without a mentor",
+        ),
+    ] = 0
+    grace_s: Annotated[float, _is("seconds", "between TERM and KILL when a task is ended", most=86_400)] = 10.0
+    log_bytes: Annotated[
+        int, _is("bytes", "how large the log of a task that starts from now on may become", zero="none")
+    ] = 0
+    idle_after_s: Annotated[
+        float, _is("seconds", "after doing nothing for so long a running task is marked as idle", zero="none")
+    ] = 1800.0
+    keep_history: Annotated[
+        int, _is("number", "so many ended tasks are kept at hand; older ones move to the monthly files")
+    ] = 10_000
+
+
+class Caps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What of the section `limits` can change while the master runs."""
+
+    waiting_tasks: Annotated[int, _is("number", "so many tasks may wait, of all people together", least=1)] = 200_000
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """All of them, as they hold at some moment."""
+
+    scheduler: Scheduling = Scheduling()
+    limits: Caps = Caps()
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A setting: `name` as people type it (`SECTION.FIELD`), the bounds of its value where that is a number, the words
+    that it may be else, whether it may be none, and in a sentence what it means. `is_whole`: it counts something.
+    `is_none_at_zero`: 0 means none."""
+
+    name: str
+    section: str
+    field: str
+    kind: Any
+    default: float | str | None
+    unit: Unit
+    meaning: str
+    least: float | None
+    most: float | None
+    words: tuple[str, ...]
+    may_be_none: bool
+    is_none_at_zero: bool
+    is_whole: bool
+
+    @property
+    def allowed(self) -> Message:
+        """What it may be, in words."""
+        if self.least is None or self.most is None:
+            return Message("one_of_words", words=self.words)
+        what = Message("whole_number") if self.unit == "number" else Message("number_of", unit=self.unit)
+        none = Message("or_none") if self.may_be_none else ""
+        if self.most in (LONGEST_S, MOST):
+            return Message("at_least", what=what, least=self.least, none=none)
+        return Message("between", what=what, least=self.least, most=self.most, none=none)
+
+
+def _row(section: str, field: msgspec.structs.FieldInfo) -> Row:
+    found = inspect.type_info(field.type)
+    may_be_none = isinstance(found, inspect.UnionType)
+    if isinstance(found, inspect.UnionType):
+        (found,) = (one for one in found.types if not isinstance(one, inspect.NoneType))
+    # Where a type has a description or more, msgspec puts it around the type; the bounds are the type's own.
+    said: dict[str, Any] = {}
+    if isinstance(found, inspect.Metadata):
+        said = {**(found.extra_json_schema or {}), **(found.extra or {})}
+        found = found.type
+    is_number = isinstance(found, inspect.IntType | inspect.FloatType)
+    return Row(
+        name=f"{section}.{field.name}",
+        section=section,
+        field=field.name,
+        kind=field.type,
+        default=field.default,
+        unit=said["unit"],
+        meaning=said["description"],
+        least=getattr(found, "ge", None) if is_number else None,
+        most=getattr(found, "le", None) if is_number else None,
+        words=tuple(map(str, found.values)) if isinstance(found, inspect.LiteralType) else (),
+        may_be_none=may_be_none or said.get("zero") == "none",
+        is_none_at_zero=said.get("zero") == "none",
+        is_whole=isinstance(found, inspect.IntType),
+    )
+
+
+ROWS: dict[str, Row] = {
+    row.name: row
+    for section, kind in (("scheduler", Scheduling), ("limits", Caps))
+    for row in (_row(section, field) for field in msgspec.structs.fields(kind))
+}
+"""All settings by name."""
+
+
+def find(name: str) -> Row:
+    """The setting of this name. Raises NotFoundError."""
+    row = ROWS.get(name)
+    if row is None:
+        raise NotFoundError(Message("no_setting", name=name))
+    return row
+
+
+def checked(row: Row, value: object) -> Value:
+    """The value as the setting has it. Raises BadRequestError with what is allowed."""
+    if value is None and row.is_none_at_zero:
+        return 0
+    try:
+        taken: Value = msgspec.convert(value, row.kind)
+    except msgspec.ValidationError:
+        raise BadRequestError(Message("bad_setting", name=row.name, allowed=row.allowed)) from None
+    return taken

@@ -1,0 +1,1 @@
+"""Users of a queue whose master does not run."""

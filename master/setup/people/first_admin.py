@@ -1,0 +1,62 @@
+"""The first admin of a new queue, who comes in from elsewhere, too: added before its master was ever started."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from pathlib import Path
+
+import msgspec
+
+from master.config import Config
+from master.core.people import People, check_name
+from master.ownership import make_private, user_name
+from master.people.passwords import TODAY, derive, prepared
+from master.setup.people.offline import change_people, has_queue
+from master.verbs.auth import LINK_S, check_password, sha256
+from wire.errors import ConfigError, ConflictError
+
+
+class FirstAdmin(msgspec.Struct, frozen=True):
+    """`name`, and the `link` that lets him choose a password, `until` then (seconds since the epoch); null where he has
+    one."""
+
+    name: str
+    link: str | None
+    until: float | None
+
+
+def check_first_admin(task_info: Path, name: str, password: str | None) -> None:
+    """Raise BadRequestError where he cannot be one, ConflictError where there is a queue, which may have users."""
+    check_name(name)
+    if password is not None:
+        check_password(password, name)
+    if has_queue(task_info):
+        raise ConflictError(
+            f"{task_info} holds a queue: start it, then `muster users add {name} --admin` adds an admin"
+        )
+
+
+def add_first_admin(config: Config, name: str, password: str | None) -> FirstAdmin:
+    """Begin the queue with him; without a password he gets a link. Raises what `check_first_admin` does, and
+    ConfigError."""
+    check_first_admin(config.task_info, name, password)
+    now, by = time.time(), user_name(os.geteuid())
+    if password is None:
+        made = FirstAdmin(name, secrets.token_hex(32), now + LINK_S)
+        opens = {"link": sha256(made.link or ""), "link_until": made.until}
+    else:
+        made = FirstAdmin(name, None, None)
+        opens = {"password": derive(prepared(password), TODAY)}
+    try:
+        make_private(config.task_info)
+        config.server_log.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{config.task_info}: cannot be made: {error.strerror}") from None
+
+    def change(people: People) -> None:
+        people.add(name, {config.desktop_client.user}, role="admin", at=now, by=by, **opens)
+
+    change_people(config, "user.add", name, change)
+    return made

@@ -1,0 +1,104 @@
+"""The way of a change of users while the master is down: with the folder's lock held it is journaled as every change
+is, and then told to the audit log.
+
+Who may go it is whoever owns the queue's folder, and root, who becomes him first: what root left there the master could
+not read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import pwd
+from collections.abc import Callable
+from pathlib import Path
+
+from master.config import Config
+from master.core.outcome import Pending
+from master.core.people import People
+from master.durable.disk import OsDisk
+from master.durable.journal import JOURNAL
+from master.durable.legacy import Places
+from master.durable.store import Store
+from master.durable.witness import witness_path
+from master.ownership import user_name
+from master.people.audit import AuditLog
+from wire.errors import ForbiddenError, LockedError, NotFoundError
+
+AUDIT, OFFLINE = "audit", "offline"
+
+
+def has_queue(folder: Path) -> bool:
+    """Did a master ever work there?"""
+    return (folder / JOURNAL).exists()
+
+
+def change_people(config: Config, verb: str, name: str, change: Callable[[People], object]) -> None:
+    """Make one change of the people that there are, which is about this user, as the verb of that name would. Raises
+    what `change` does, NotFoundError where there is no queue, ForbiddenError, LockedError while a master has the
+    folder, and what a start is refused for."""
+    folder = config.task_info
+    if not folder.exists():
+        raise NotFoundError(f"{folder}: there is no queue yet: `muster up` begins one")
+    by = _become_owner(folder)
+    store = Store(
+        folder,
+        OsDisk(),
+        old_places=Places(str(config.root), str(config.train_logs)),
+        witness=witness_path(config.server_log),
+    )
+    try:
+        image = store.open()
+    except LockedError:
+        raise LockedError(
+            f"the master ({_holder(folder)}) has {folder} and does not answer: if it is just starting, try again; else "
+            "its log says what it does, and a signal ends it"
+        ) from None
+    try:
+        pending = Pending()
+        people = People(pending)
+        people.load(image.state)
+        change(people)
+        outcome = pending.take()
+        if outcome is not None:
+            store.append(outcome.change)
+            store.commit()
+    finally:
+        store.close()
+    asyncio.run(_told(folder, by, verb, name))
+
+
+def _become_owner(folder: Path) -> str:
+    """Have the rights of who runs the master, and no others; gives who we were. Raises ForbiddenError."""
+    owner, by = folder.stat().st_uid, user_name(os.getuid())
+    if os.geteuid() == owner:
+        return by
+    if os.geteuid() != 0:
+        whose = user_name(owner)
+        raise ForbiddenError(f"{folder} belongs to {whose}: while the master is down only {whose} and root change it")
+    codecs.lookup("ascii")  # what is loaded late may lie where only root can read
+    try:
+        entry = pwd.getpwuid(owner)
+    except KeyError:
+        os.setgroups([])
+        gid = folder.stat().st_gid
+    else:
+        os.initgroups(entry.pw_name, entry.pw_gid)
+        gid = entry.pw_gid
+    os.setresgid(gid, gid, gid)
+    os.setresuid(owner, owner, owner)
+    return by
+
+
+def _holder(folder: Path) -> str:
+    try:
+        return f"pid {int((folder / 'lock').read_text(encoding='ascii'))}"
+    except (OSError, ValueError):
+        return "nobody knows its pid"
+
+
+async def _told(folder: Path, by: str, verb: str, name: str) -> None:
+    audit = AuditLog(folder / AUDIT)
+    audit.record(by, OFFLINE, "owner", verb, name)
+    audit.close()

@@ -1,0 +1,157 @@
+"""task.submit_array and task.edit_array: tasks that are filed as one, and what holds for them together."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
+
+from master.core.arrays import Array
+from master.core.task import ArrayPlace, Task
+from master.verbs.access import check_owner, check_token_given
+from master.verbs.array_spec import INDEX, Template, check_sweep, points_of, read_indices
+from master.verbs.base import Context
+from master.verbs.places import strictly
+from master.verbs.projects import check_project
+from master.verbs.spec import ALL_BYTES, Spec, check_command, draft_of
+from master.verbs.submit import Batch, owner_of
+from master.verbs.task_list import tasks_of_array
+from master.verbs.whose_turn import check_wish
+from wire.errors import BadRequestError, LimitError
+from wire.message import Message
+
+MOST_BYTES = 256 << 20
+"""So much an array may be on the disk: a long command, times many tasks."""
+_NAME = 200
+AtOnce = Annotated[int, Meta(ge=1, le=10**6)]
+Fails = Annotated[int, Meta(ge=1, le=10**6)]
+Value = Annotated[str, Meta(max_length=4096)]
+
+
+class SubmitArray(Spec, kw_only=True, omit_defaults=True):
+    """task.submit_array: a task for each index of `array` (`0-9`, `0-9:2`, `1,5,7`; `%2` behind it: at most two run at
+    once), or for each point of a `sweep`, the values of all names in all combinations. In `command` and `name`,
+    `{index}` and `{NAME}` become the index and the value of NAME. `cap`: at most so many run at once; `max_fails`:
+    after so many failures the rest is held. `request_id`, `as` and `strict` as for one task."""
+
+    command: Annotated[list[str] | str, Meta(examples=[["python3", "train.py", "--lr", "{lr}"]])]
+    array: Annotated[str, Meta(max_length=100_000, examples=["0-9%2"])] | None = None
+    sweep: Annotated[dict[str, list[Value]], Meta(max_length=32, examples=[{"lr": ["0.1", "0.01"]}])] = msgspec.field(
+        default_factory=dict
+    )
+    cap: AtOnce | None = None
+    max_fails: Fails | None = None
+    as_user: str | None = msgspec.field(default=None, name="as")
+    request_id: str | None = None
+    strict: bool = False
+
+
+class EditArray(msgspec.Struct, forbid_unknown_fields=True):
+    """task.edit_array: `id`: of its first task; what is not said stays, null: no such bound."""
+
+    id: Annotated[int, Meta(ge=1, examples=[12])]
+    cap: AtOnce | UnsetType | None = UNSET
+    max_fails: Fails | UnsetType | None = UNSET
+
+
+class ArrayView(msgspec.Struct, frozen=True):
+    """What holds for an array: `cap`: so many run at once, `max_fails`: after so many failures the rest is held; null:
+    no such bound. `failed`: the tasks that count as failures."""
+
+    id: int
+    count: int
+    cap: int | None
+    max_fails: int | None
+    failed: list[int]
+
+
+def submit_array(context: Context, params: SubmitArray) -> Batch | Awaitable[Batch]:
+    """File the tasks of an array or of a sweep, with consecutive ids: all or none."""
+    if (params.array is None) is not bool(params.sweep):
+        raise BadRequestError(Message("array_or_sweep"))
+    if params.log is not None:
+        raise BadRequestError(Message("batch_with_log"))
+    most = context.core.settings.limits.waiting_tasks
+    cap = params.cap
+    if params.array is not None:
+        indices, said = read_indices(params.array, most)
+        if said is not None and cap not in (None, said):
+            raise BadRequestError(Message("cap_said_twice", cap=said, other=cap or 0))
+        cap = said or cap
+    else:
+        indices = list(range(check_sweep(params.sweep, most)))
+    draft = draft_of(params, params.command, context)
+    check_token_given(context.caller, draft.token)
+    draft.owner = owner_of(context, params.as_user)
+    check_wish(context, draft)
+    check_project(context, draft)
+    _check_size(draft, params, len(indices))
+    if params.strict:
+        relaxed = replace(params, strict=False)
+        return strictly(context, draft, [params.command], lambda later: submit_array(later, relaxed), Batch)
+    template = Template(params.command, params.sweep)
+    folder = context.master.log_folder
+
+    def change() -> Batch:
+        core = context.core
+        tasks = _drafts(draft, template, _places(indices, params.sweep), core.next_id, folder)
+        core.submit_array(tasks, context.now, context.past, cap=cap, max_fails=params.max_fails)
+        return Batch(tasks[0].id, len(tasks))
+
+    return context.change(change)
+
+
+def edit_array(context: Context, params: EditArray) -> ArrayView:
+    """Say how many of an array's tasks may run at once, and after how many failures the rest is held."""
+    core = context.core
+    for task in {task.owner: task for task in tasks_of_array(context, params.id)}.values():
+        check_owner(context.caller, "task.edit_array", "group", task)
+    said = {"cap": params.cap, "max_fails": params.max_fails}
+    changes = {name: value for name, value in said.items() if value is not UNSET}
+    if not changes:
+        raise BadRequestError(Message("array_unchanged"))
+    return _view(context.change(lambda: core.edit_array(params.id, **changes)))
+
+
+def _view(array: Array) -> ArrayView:
+    return ArrayView(array.id, array.count, array.cap, array.max_fails, list(array.failed))
+
+
+def _drafts(
+    draft: Task, template: Template, places: Iterable[tuple[int, dict[str, str]]], first: int, folder: str
+) -> list[Task]:
+    """The tasks, each with its place, its command, its name and its log."""
+    drafts = []
+    is_told = "{" in draft.name
+    for number, (index, point) in enumerate(places, first):
+        values = {INDEX: str(index), **point}
+        drafts.append(
+            replace(
+                draft,
+                command=template.filled(values),
+                name=template.text(draft.name, values)[:_NAME] if is_told else draft.name,
+                log_path=f"{folder}/{number}.log",
+                array=ArrayPlace(first, index),
+                sweep=point,
+            )
+        )
+        check_command(drafts[-1].command, draft.setup)
+    return drafts
+
+
+def _places(indices: list[int], sweep: dict[str, list[str]]) -> Iterable[tuple[int, dict[str, str]]]:
+    """Each index with the values of its point; without a sweep it has none."""
+    return zip(indices, points_of(sweep), strict=True) if sweep else ((index, {}) for index in indices)
+
+
+def _check_size(draft: Task, params: SubmitArray, count: int) -> None:
+    """What one task is, times as many: nobody shall fill the disk with a line. Raises LimitError."""
+    longest = {name: max(len(value.encode()) for value in values) for name, values in params.sweep.items()}
+    words = [params.command] if isinstance(params.command, str) else params.command
+    text = sum(len(word) + sum(word.count("{" + name + "}") * size for name, size in longest.items()) for word in words)
+    size = len(msgspec.json.encode(draft)) + text + sum(longest.values())
+    if text > 4 * ALL_BYTES or size * count > MOST_BYTES:
+        raise LimitError(Message("array_too_long", size=size, count=count, most=MOST_BYTES))

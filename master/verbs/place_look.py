@@ -1,0 +1,129 @@
+"""What of the things that a task names is on the disks that all machines have, as far as somebody may see it.
+
+Blocks as long as a disk does: it is called in threads. Where he may not see a place, or the master cannot, nothing is
+said of it; of the master's own folder nobody is told anything.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from master.core.preflight import HEAD, Finding, Lack, Want, interpreter_of
+from master.files.beneath import Beneath
+from wire.errors import MusterError, NotFoundError
+
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+_MAY_RUN = 0o111
+
+
+class Look:
+    """What somebody is told of places in the folder `root`, but for those in `own`, which are the master's alone.
+    `beneath`: the visible folders, as he sees them; `conda`: the shared prefix of environments; `sees_all`: may he see
+    what lies in no visible folder?"""
+
+    def __init__(self, root: str, own: str, beneath: Beneath, *, conda: str, sees_all: bool) -> None:
+        self._root = root.rstrip("/") + "/"
+        self._own = own.rstrip("/") + "/"
+        self._conda = conda.rstrip("/") + "/"
+        self._beneath = beneath
+        self._sees_all = sees_all
+
+    def is_shared(self, path: str) -> bool:
+        """Is it what every machine has? Of the master's own disk nobody is told."""
+        place = os.path.normpath(path) + "/"
+        return path.startswith("/") and place.startswith(self._root) and not place.startswith(self._own)
+
+    def may_name(self, path: str) -> bool:
+        """May he be told of it, by its name alone? Where there are no rules, yes."""
+        if not self.is_shared(path):
+            return not (os.path.normpath(path) + "/").startswith(self._own)
+        try:
+            spot = self._beneath.spot(self._inside(path))
+        except MusterError:
+            return True  # it has no owner
+        return self._beneath.sight is None or self._beneath.sight.has(spot.place)
+
+    def findings(self, wants: Sequence[Want]) -> Iterator[Finding]:
+        """What of these is not as it should be."""
+        for want in wants:
+            lacks = [self._lack(want, path) for path in want.paths]
+            if lacks and all(lacks) and lacks[0] is not None:
+                yield Finding(want, *lacks[0])
+
+    def _lack(self, want: Want, path: str) -> tuple[Lack, str] | None:
+        if want.kind == "env" and path.startswith(self._conda):
+            return (Lack.ABSENT, "") if _is_absent(path) else None
+        if not self.is_shared(path):
+            return None
+        try:
+            spot = self._beneath.spot(self._inside(path))
+        except MusterError:
+            return self._of_nobody(want, path)
+        try:
+            with self._beneath.find(spot, follow=True) as found:
+                return self._seen(want, os.fsdecode(found.name), found.folder)
+        except NotFoundError:
+            return Lack.ABSENT, ""
+        except MusterError:
+            return None  # what a link in a visible folder leads to: it may be his, and the master may see more than he
+
+    def _inside(self, path: str) -> str:
+        return os.path.normpath(path).removeprefix(self._root)
+
+    def _of_nobody(self, want: Want, path: str) -> tuple[Lack, str] | None:
+        """It lies in no visible folder, so it has no owner. What is in it is told to those who see all."""
+        if not self._sees_all:
+            return (Lack.ABSENT, "") if _is_absent(path) else None
+        try:
+            return self._seen(want, os.path.realpath(path), None)
+        except OSError as error:
+            return (Lack.ABSENT, "") if error.errno in _GONE else None
+        except ValueError:
+            return Lack.ABSENT, ""  # a NUL in it
+
+    def _seen(self, want: Want, name: str, folder: int | None) -> tuple[Lack, str] | None:
+        there = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        is_folder = stat.S_ISDIR(there.st_mode)
+        if want.kind == "folder":
+            return None if is_folder else (Lack.NO_FOLDER, "")
+        if want.kind == "env":
+            return None
+        if is_folder:
+            return Lack.IS_FOLDER, ""
+        if want.kind == "file":
+            return None
+        if not there.st_mode & _MAY_RUN:
+            return Lack.NOT_EXECUTABLE, ""
+        return self._program(name, folder) if stat.S_ISREG(there.st_mode) else None
+
+    def _program(self, name: str, folder: int | None) -> tuple[Lack, str] | None:
+        try:
+            fd = os.open(name, _READ, dir_fd=folder)
+        except PermissionError:
+            return None  # who runs it may read it
+        try:
+            interpreter = interpreter_of(os.read(fd, HEAD))
+        finally:
+            os.close(fd)
+        if interpreter is None:
+            return None
+        if interpreter.endswith("\r"):
+            return Lack.LINE_END, ""
+        is_gone = self._lack(Want("file", interpreter), interpreter)
+        return (Lack.NO_INTERPRETER, interpreter) if is_gone == (Lack.ABSENT, "") else None
+
+
+def _is_absent(path: str) -> bool:
+    """Nothing is said of what cannot be looked at: the master's account may not be everybody's."""
+    try:
+        Path(path).stat()
+    except OSError as error:
+        return error.errno in _GONE
+    except ValueError:
+        return True  # a NUL in it
+    return False

@@ -1,0 +1,66 @@
+"""What verbs say of quotas: what of one can be changed, what it looks like, and how much of it is in use."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from master.core.quota import KEYS, Most, Quota, Use
+from master.core.quotas import Account
+
+
+class QuotaChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bounds of what tasks may have at a time, null for none: `max_total_gpus` in use, `max_manual_gpus` in
+    named allocations, `max_gpus_per_task`, `max_running` tasks."""
+
+    max_total_gpus: Most | UnsetType | None = UNSET
+    max_manual_gpus: Most | UnsetType | None = UNSET
+    max_gpus_per_task: Most | UnsetType | None = UNSET
+    max_running: Most | UnsetType | None = UNSET
+
+    def of(self, quota: Quota) -> Quota:
+        """The quota with these changes."""
+        said = {key: value for key in KEYS if (value := getattr(self, key)) is not UNSET}
+        return msgspec.structs.replace(quota, **said)
+
+
+class QuotaView(msgspec.Struct, frozen=True):
+    """What tasks may have at a time; null: no bound."""
+
+    max_total_gpus: int | None
+    max_manual_gpus: int | None
+    max_gpus_per_task: int | None
+    max_running: int | None
+
+
+class UseView(msgspec.Struct, frozen=True):
+    """What is in use: `gpus`, those of them that named allocations hold (`manual`), and tasks that run (`running`)."""
+
+    gpus: int
+    running: int
+    manual: int
+
+
+class AccountView(msgspec.Struct, frozen=True):
+    """A quota that somebody's tasks count for: whose it is (`kind`: `user`, `group`, `project` or `cluster`; `name`),
+    and how much is in use."""
+
+    kind: str
+    name: str
+    quota: QuotaView
+    use: UseView
+
+
+def quota_view(quota: Quota) -> QuotaView:
+    """The quota as clients see it."""
+    return QuotaView(quota.max_total_gpus, quota.max_manual_gpus, quota.max_gpus_per_task, quota.max_running)
+
+
+def use_view(use: Use | None) -> UseView:
+    """What is in use, be it nothing."""
+    return UseView(0, 0, 0) if use is None else UseView(use.gpus, use.running, use.manual)
+
+
+def account_view(account: Account) -> AccountView:
+    """Somebody's quota and its use as clients see them."""
+    return AccountView(account.kind, account.name, quota_view(account.quota), use_view(account.use))

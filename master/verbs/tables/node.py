@@ -1,0 +1,29 @@
+"""The verbs `node.…`: see `master.verbs.table`."""
+
+from __future__ import annotations
+
+from master.verbs import doctor, nodes, tokens
+from master.verbs.base import Nothing, Verb
+from master.verbs.node_trust import Trust, Trusted, trust
+from master.views.nodes import NodePage, NodeView
+
+VERBS: dict[str, Verb] = {
+    "node.list": Verb(
+        Nothing, list[NodeView], nodes.list_nodes, "viewer", "read", "none", repeatable=True, on_wall=True
+    ),
+    "node.show": Verb(nodes.OneNode, NodePage, nodes.show, "viewer", "read", "none", repeatable=True),
+    "node.add": Verb(nodes.Add, nodes.NodeAdded, nodes.add, "admin", "nodes", "none"),
+    "node.edit": Verb(nodes.Edit, nodes.NodeEdited, nodes.edit, "admin", "nodes", "none", repeatable=True),
+    "node.remove": Verb(nodes.OneNode, nodes.NodeRemoved, nodes.remove, "admin", "nodes", "none"),
+    "node.drain": Verb(nodes.Drain, NodeView, nodes.drain, "admin", "nodes", "none", repeatable=True),
+    "node.resume": Verb(nodes.Resume, NodeView, nodes.resume, "admin", "nodes", "none"),
+    "node.doctor": Verb(
+        doctor.Names, list[doctor.Examined], doctor.doctor, "admin", "nodes", "none", repeatable=True, quiet=True
+    ),
+    "node.token": Verb(tokens.NodeToken, tokens.TokenTold, tokens.token, "admin", "nodes", "none"),
+    "node.archive": Verb(
+        Nothing, tokens.Archive, tokens.archive, "admin", "nodes", "none", repeatable=True, quiet=True
+    ),
+    "node.trust": Verb(Trust, Trusted, trust, "admin", "nodes", "none", repeatable=True),
+    "node.lost": Verb(nodes.GiveUp, nodes.Lost, nodes.lost, "admin", "nodes", "none"),
+}

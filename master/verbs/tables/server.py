@@ -1,0 +1,12 @@
+"""The verbs `server.…`: see `master.verbs.table`."""
+
+from __future__ import annotations
+
+from master.verbs import server
+from master.verbs.base import Done, Nothing, Verb
+
+VERBS: dict[str, Verb] = {
+    "server.info": Verb(Nothing, server.Info, server.info, "viewer", "read", "none", repeatable=True, on_wall=True),
+    "server.seen": Verb(Nothing, Done, server.seen, "admin", "admin", "none", repeatable=True),
+    "server.stop": Verb(Nothing, Done, server.stop, "admin", "admin", "none"),
+}

@@ -1,0 +1,130 @@
+"""Runs a command of the lab's that is told something: JSON on its stdin, nothing of the master's but that.
+
+Owns its life: a session of its own, a clean environment, an end after a while, with all that it started in that
+session. What it is told, and when, is not its business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import tempfile
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import Sequence
+from contextlib import suppress
+
+log = logging.getLogger("muster.hooks")
+
+LONGEST_S = 10.0
+ENVIRONMENT = {"LANG": "C.UTF-8", "PATH": "/usr/local/bin:/usr/bin:/bin"}
+_KEPT_BYTES = 2000
+_PIECE = 1 << 16
+_TRAMPOLINE = ("/bin/sh", "-c", 'exec "$@"', "sh")
+"""To begin a program holds up the whole master until the kernel has found it, which on a share that hangs is never. So
+what the master begins is on its own disk, and that begins the command."""
+
+
+class HookCommand:
+    """The command for one event (`key`: its name in conf.json). Who calls `run` sees to it that only one runs."""
+
+    def __init__(self, key: str, words: Sequence[str], longest_s: float = LONGEST_S) -> None:
+        self._key = key
+        self._words = tuple(words)
+        self._longest_s = longest_s
+        self._fault: str | None = None
+
+    async def run(self, said: bytes) -> None:
+        """Run it once with this on its stdin. What goes wrong is told in the log, once for as long as it stays so."""
+        fault = await self._fault_of(said)
+        if fault is not None and fault != self._fault:
+            log.warning("%s (%s): %s", self._key, self._words[0], fault)
+        self._fault = fault
+
+    async def _fault_of(self, said: bytes) -> str | None:
+        ear = Ear()
+        try:
+            return await self._heard(ear, said)
+        except OSError as error:
+            return f"it could not be started: {error.strerror}"
+        finally:
+            await ear.close()
+
+    async def _heard(self, ear: Ear, said: bytes) -> str | None:
+        """What went wrong. Raises OSError."""
+        with tempfile.TemporaryFile() as words:  # a pipe would have to be fed, and closed whatever becomes of it
+            words.write(said)
+            words.seek(0)
+            process = await asyncio.create_subprocess_exec(
+                *_TRAMPOLINE,
+                *self._words,
+                stdin=words,
+                stdout=DEVNULL,
+                stderr=await ear.open(),
+                cwd="/",
+                env=ENVIRONMENT,
+                start_new_session=True,
+            )
+        ear.leave_to_it()
+        try:
+            async with asyncio.timeout(self._longest_s):
+                heard, code = await ear.hear(), await process.wait()
+        except TimeoutError:
+            return f"it was ended, for it took longer than {self._longest_s:g} s"
+        finally:
+            if process.returncode is None or not ear.is_over:
+                await _end(process)
+        first = heard.decode("utf-8", "replace").strip().partition("\n")[0]
+        return None if code == 0 else f"it ended with {code}{': ' if first else ''}{first}"
+
+
+class Ear:
+    """A pipe for what a command says on its stderr. All of it is read, so that it never waits for us; the beginning is
+    kept."""
+
+    def __init__(self) -> None:
+        self._reader = asyncio.StreamReader()
+        self._transport: asyncio.ReadTransport | None = None
+        self._mouth = -1
+
+    async def open(self) -> int:
+        """The end that the command is to have. Raises OSError."""
+        read, self._mouth = os.pipe()
+        protocol = asyncio.StreamReaderProtocol(self._reader)
+        pipe = os.fdopen(read, "rb", 0)
+        self._transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, pipe)
+        return self._mouth
+
+    def leave_to_it(self) -> None:
+        """The command has its end."""
+        if self._mouth >= 0:
+            os.close(self._mouth)
+        self._mouth = -1
+
+    async def hear(self) -> bytes:
+        """What it says, until nobody is left who could."""
+        kept = b""
+        while piece := await self._reader.read(_PIECE):
+            kept += piece[: max(0, _KEPT_BYTES - len(kept))]
+        return kept
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nobody could say anything any more."""
+        return self._reader.at_eof()
+
+    async def close(self) -> None:
+        """Hear no more, whoever may still be there."""
+        self.leave_to_it()
+        if self._transport is not None:
+            self._transport.close()
+            await asyncio.sleep(0)  # it is closed in the turn after this one
+
+
+async def _end(process: Process) -> None:
+    """Kill it and what is in its session. Where it is over itself, somebody there has its stderr still, so the number
+    of the session is given to nobody else."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()

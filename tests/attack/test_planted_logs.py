@@ -1,0 +1,115 @@
+"""A log folder in which everybody's account may write, as SSH accounts need it (mode 3777): who knows the number that
+the next task will have lays something where its log is to be. Real accounts, whatever the kernel forbids by itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from monitor.agent.attempt.blame import StartError
+from monitor.agent.attempt.log_open import open_log
+from tests.rights import need_users
+
+ANN, BOB = 4301, 4302
+SECRET = b"what ann's task says"
+
+
+def as_account(uid: int, do: Callable[[], None]) -> str:
+    """Do it in a process of that account's; what went wrong, "" if nothing did."""
+    reader, writer = os.pipe()
+    if child := os.fork():
+        os.close(writer)
+        with os.fdopen(reader, "rb") as told:
+            said = told.read().decode()
+        os.waitpid(child, 0)
+        return said
+    try:
+        os.setgroups([])
+        os.setgid(uid)
+        os.setuid(uid)
+        do()
+    except BaseException as error:  # noqa: BLE001  (it is told to the process that waits for it)
+        os.write(writer, f"{type(error).__name__}: {error}".encode())
+    finally:
+        os._exit(0)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    need_users()
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid() and not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    place = tmp_path / "train_logs"
+    place.mkdir()
+    place.chmod(0o3777)
+    return place
+
+
+def ann_writes(log: Path, *, new: bool = True) -> str:
+    """Her agent opens the log, as her, and her task says something."""
+    return as_account(ANN, lambda: os.close(_said(open_log(str(log), [], new=new))))
+
+
+def _said(log: int) -> int:
+    os.write(log, SECRET)
+    return log
+
+
+@pytest.mark.parametrize("new", [True, False])
+@pytest.mark.parametrize("size", [0, 3])
+def test_nobody_reads_anothers_output_by_laying_a_file_in_its_logs_place(logs: Path, size: int, *, new: bool) -> None:
+    log = logs / "50.log"
+
+    def planted() -> None:
+        log.write_bytes(b"x" * size)
+        log.chmod(0o666)
+
+    assert as_account(BOB, planted) == ""
+    said = ann_writes(log, new=new)
+    assert said.startswith(StartError.__name__)
+    assert f"uid {BOB}" in said
+    assert SECRET not in log.read_bytes()
+
+
+@pytest.mark.parametrize("new", [True, False])
+@pytest.mark.parametrize("is_there", [True, False])
+def test_nobody_has_anothers_output_written_into_anothers_own_file_by_a_link(
+    logs: Path, tmp_path: Path, *, new: bool, is_there: bool
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    os.chown(home, ANN, ANN)
+    profile = home / ".bashrc"
+    if is_there:
+        profile.write_bytes(b"mine\n")
+        os.chown(profile, ANN, ANN)
+    log = logs / "50.log"
+    assert as_account(BOB, lambda: log.symlink_to(profile)) == ""
+    assert ann_writes(log, new=new).startswith(StartError.__name__)
+    assert (profile.read_bytes() if is_there else profile.exists()) == (b"mine\n" if is_there else False)
+
+
+def test_nobody_has_anothers_output_written_into_anothers_own_file_by_a_second_name_of_it(logs: Path) -> None:
+    mine = logs / "mine"
+    assert as_account(ANN, mine.touch) == ""
+    os.link(mine, logs / "50.log")  # as whoever may where `fs.protected_hardlinks` is not set
+    assert ann_writes(logs / "50.log", new=False).startswith(StartError.__name__)
+    assert mine.read_bytes() == b""
+
+
+def test_what_is_ones_own_or_the_folders_owners_is_gone_on_with(logs: Path) -> None:
+    log, elsewhere = logs / "50.log", logs / "elsewhere"
+    assert ann_writes(log) == ""
+    assert ann_writes(log, new=False) == ""
+    assert log.read_bytes() == SECRET * 2
+    assert as_account(ANN, lambda: (logs / "51.log").symlink_to(elsewhere)) == ""
+    assert ann_writes(logs / "51.log", new=False) == ""
+    assert elsewhere.read_bytes() == SECRET
+    (logs / "52.log").touch()
+    (logs / "52.log").chmod(0o666)
+    assert ann_writes(logs / "52.log", new=False) == ""

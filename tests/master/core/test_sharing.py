@@ -1,0 +1,513 @@
+"""Several tasks on one GPU: by memory, by number, beside others' processes, and never more than there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from master.core.attempt import AskedEnd
+from master.core.core import Core
+from master.core.effects import Kill
+from master.core.exits import Exit
+from master.core.gpu_watch import GpuReport, Holder
+from master.core.inventory import NodeSpec
+from master.core.task import Task, TaskState
+from tests.master.core.small_core import core_with, launch_of, submit
+from wire.errors import ImpossibleError
+
+RTX = NodeSpec(name="a", gpu_models=("RTX4090",), gpu_memory_mib=(24_564,))
+TWO = NodeSpec(name="a", gpu_models=("RTX4090",) * 2, gpu_memory_mib=(24_564,) * 2)
+MIXED = NodeSpec(name="a", gpu_models=("RTX3090", "A100-SXM4-80GB"), gpu_memory_mib=(24_576, 81_920))
+
+
+def share(core: Core, mib: int | None = 8000, **wants: object) -> Task:
+    return submit(core, gpus=1, share=True, gpu_memory_mib=mib, **wants)
+
+
+def started(tasks: list[Task]) -> list[int]:
+    return [task.id for task in tasks if task.state is TaskState.STARTING]
+
+
+def sample(core: Core, *reports: GpuReport, at: float = 10.0) -> None:
+    core.gpus_seen("a", list(reports), at)
+
+
+def end(core: Core, task: Task, at: float = 20.0) -> None:
+    core.exited(task.allocation[0].node, Exit(launch_of(task), "exited", at, 0), at)
+
+
+def report(used: int, *processes: Holder, index: int = 0, utilization: float | None = 0.0) -> GpuReport:
+    return GpuReport(index, memory_total_mib=24_564, memory_used_mib=used, utilization=utilization, processes=processes)
+
+
+def test_six_tasks_that_ask_8000_mib_of_a_card_of_24564_three_run() -> None:
+    core = core_with(RTX)
+    tasks = [share(core) for _ in range(6)]
+    core.plan(0.0)
+    assert started(tasks) == [1, 2, 3]
+    assert [part.gpu_mib for task in tasks[:3] for part in task.allocation] == [8000] * 3
+    assert str(core.reason(tasks[3])).startswith(
+        "needs 8000 MiB of 1 GPU: a: 0 of 1 GPUs fit (tasks 1-3; GPU 0: 564 MiB left)"
+    )
+    core.plan(0.0)
+    assert started(tasks) == [1, 2, 3], "and no more slip in before a sample shows what they use"
+    end(core, tasks[0])
+    core.plan(0.0)
+    assert started(tasks) == [2, 3, 4]
+
+
+def test_of_how_many_gpus_none_fits_is_what_the_node_has_as_with_whole_ones() -> None:
+    core = core_with(TWO)
+    for _ in range(6):
+        share(core)
+    late, only = share(core), share(core, gpu_ids=[1])
+    core.plan(0.0)
+    assert "a: 0 of 2 GPUs fit (tasks 1-6; " in str(core.reason(late))
+    assert "a: 0 of 1 GPUs fit (tasks " in str(core.reason(only)), "only the one that it names is looked at"
+
+
+def test_what_a_task_uses_beyond_what_it_asked_for_is_counted_and_ends_nobody() -> None:
+    core = core_with(RTX)
+    first, second = share(core, 2000), share(core, 8000)
+    core.plan(0.0)
+    ours = Holder(7, memory_mib=15_000, launch_id=launch_of(first))
+    sample(core, report(15_300, ours))
+    third = share(core, 8000)
+    core.plan(0.0)
+    assert started([first, second, third]) == [1, 2]
+    sample(core, report(3000, Holder(7, memory_mib=2000, launch_id=launch_of(first))), at=12.0)
+    core.plan(0.0)
+    assert third.state is TaskState.STARTING, "it has given the memory back"
+
+
+def test_who_outgrows_his_share_is_told_so_until_he_gives_it_back_or_has_ended() -> None:
+    core = core_with(RTX)
+    first, second = share(core, 2000), share(core, 8000)
+    core.plan(0.0)
+    for task in (first, second):
+        core.started("a", launch_of(task), 9.0, 9.0, pid=task.id)
+    mine = Holder(1, memory_mib=15_000, launch_id=launch_of(first))
+    beside = Holder(2, memory_mib=8050, launch_id=launch_of(second))
+    sample(core, report(23_300, mine, beside))
+    said = "it uses 15000 MiB of GPU 0 of a and was given 2000, so others find less room there"
+    assert str(core.warning(first)).startswith(said)
+    assert core.warned() == [first.id], "a context of the driver's is nothing to tell of"
+    core.take_outcome()
+    sample(core, report(23_400, Holder(1, memory_mib=15_100, launch_id=launch_of(first)), beside), at=12.0)
+    assert core.take_outcome() is None, "it is written down once"
+    sample(core, report(10_300, Holder(1, memory_mib=2000, launch_id=launch_of(first)), beside), at=14.0)
+    assert core.warned() == []
+    sample(core, report(23_300, mine, beside), at=16.0)
+    end(core, first)
+    assert (core.warned(), core.some_may_be_warned()) == ([], False)
+
+
+def of_two_that_share(mib: int | None = 2000, **wants: object) -> tuple[Core, Task, Callable[..., None]]:
+    """A lab that ends who outgrows his share for a minute; the task, which runs; and what lets a sample show how much
+    it uses."""
+    core = core_with(RTX)
+    core.tuning.set("scheduler.end_outgrown_after_s", 60.0, "ann", 1.0)
+    first, second = share(core, mib, **wants), share(core, 8000)
+    core.plan(0.0)
+    for task in (first, second):
+        core.started("a", launch_of(task), 9.0, 9.0, pid=task.id)
+    core.take_outcome()
+
+    def uses(used: int, at: float) -> None:
+        sample(core, report(used + 300, Holder(1, memory_mib=used, launch_id=launch_of(first))), at=at)
+
+    return core, first, uses
+
+
+def kills(core: Core) -> list[str]:
+    outcome = core.take_outcome()
+    return [] if outcome is None else [one.launch_id for one in outcome.effects if isinstance(one, Kill)]
+
+
+def killed(core: Core, task: Task, cause: str = "killed", code: int | None = None) -> None:
+    core.exited("a", Exit(launch_of(task), cause, 90.0, code), 90.0)
+
+
+def test_who_outgrows_his_share_for_as_long_as_the_lab_bears_is_ended_once_and_reads_why() -> None:
+    core, task, uses = of_two_that_share(max_retries=3)
+    uses(15_000, 10.0)
+    said = "it uses 15000 MiB of GPU 0 of a and asked for 2000: if that stays so for 60 s, it is ended"
+    assert str(core.warning(task)).startswith(said)
+    uses(15_100, 69.0)
+    assert kills(core) == []
+    uses(15_200, 70.0)
+    assert kills(core) == [launch_of(task)]
+    uses(15_300, 72.0)
+    assert kills(core) == [], "it is told once"
+    killed(core, task)
+    assert task.state is TaskState.FAILED, "and is not tried again: it would do the same"
+    assert task.reason == (
+        "share_outgrown: it used 15200 MiB of GPU 0 of a, had asked for 2000, and is ended for that "
+        "(scheduler.end_outgrown_after_s): ask for as much as it needs (`--gpu-mem 15200`)"
+    )
+    assert (task.reason_key, task.asked_end) == ("ended_for_share", AskedEnd("limit"))
+    assert core.warned() == []
+    core.sanity_check()
+
+
+def test_a_peak_that_is_over_ends_nobody_and_what_comes_after_it_counts_anew() -> None:
+    core, task, uses = of_two_that_share()
+    uses(15_000, 10.0)
+    uses(2000, 60.0)
+    uses(15_000, 65.0)
+    uses(15_000, 124.0)
+    assert kills(core) == []
+    uses(15_000, 125.0)
+    assert kills(core) == [launch_of(task)]
+
+
+def test_who_never_said_how_much_he_needs_is_told_and_not_ended() -> None:
+    core = core_with(RTX)
+    core.tuning.set("scheduler.end_outgrown_after_s", 60.0, "ann", 1.0)
+    before = share(core, None)
+    core.plan(0.0)
+    core.started("a", launch_of(before), 4.0, 4.0, pid=1)
+    sample(core, report(2300, Holder(1, memory_mib=2000, launch_id=launch_of(before))), at=5.0)
+    end(core, before, at=6.0)
+    sample(core, report(300), at=7.0)
+    task = share(core, None)
+    core.plan(8.0)
+    assert task.allocation[0].gpu_mib == 2200, "as its like used, and a tenth more"
+    core.started("a", launch_of(task), 9.0, 9.0, pid=1)
+    for at in (10.0, 100.0):
+        sample(core, report(15_300, Holder(1, memory_mib=15_000, launch_id=launch_of(task))), at=at)
+    assert kills(core) == []
+    assert "others find less room there" in str(core.warning(task))
+
+
+def test_the_setting_holds_for_what_runs_and_none_ends_nobody() -> None:
+    core, task, uses = of_two_that_share()
+    core.tuning.set("scheduler.end_outgrown_after_s", 0.0, "ann", 1.0)
+    uses(15_000, 10.0)
+    uses(15_000, 1000.0)
+    assert kills(core) == []
+    assert "others find less room there" in str(core.warning(task))
+    core.tuning.set("scheduler.end_outgrown_after_s", 3600.0, "ann", 1.0)
+    uses(15_000, 1002.0)
+    assert "if that stays so for 3600 s" in str(core.warning(task))
+    assert kills(core) == []
+    core.tuning.set("scheduler.end_outgrown_after_s", 60.0, "ann", 1.0)
+    uses(15_000, 1004.0)
+    assert kills(core) == [launch_of(task)], "it has been so for long"
+
+
+@pytest.mark.parametrize(
+    ("cause", "code", "state", "reason"),
+    [
+        ("exited", 0, TaskState.SUCCEEDED, None),
+        ("exited", 3, TaskState.FAILED, "exit code 3"),
+        ("timed_out", 143, TaskState.TIMED_OUT, "its time limit ended it"),
+    ],
+)
+def test_what_ended_by_itself_before_it_was_ended_for_its_share_counts_as_what_it_is(
+    cause: str, code: int, state: TaskState, reason: str | None
+) -> None:
+    core, task, uses = of_two_that_share()
+    uses(15_000, 10.0)
+    uses(15_000, 70.0)
+    assert kills(core) == [launch_of(task)]
+    killed(core, task, cause, code)
+    assert (task.state, task.reason) == (state, reason)
+
+
+def test_who_cancels_what_is_ended_for_its_share_has_cancelled_it() -> None:
+    core, task, uses = of_two_that_share()
+    uses(15_000, 10.0)
+    uses(15_000, 70.0)
+    core.cancel(task.id, 71.0, by="ann")
+    killed(core, task)
+    assert (task.state, task.reason, task.asked_end) == (TaskState.CANCELLED, None, AskedEnd("cancel", "ann"))
+
+
+def test_of_a_gang_all_parts_end_when_one_outgrows_its_share() -> None:
+    core = core_with(RTX, NodeSpec(name="b", gpu_models=("RTX4090",), gpu_memory_mib=(24_564,)))
+    core.tuning.set("scheduler.end_outgrown_after_s", 60.0, "ann", 1.0)
+    task = share(core, 2000, nodes=2)
+    core.plan(0.0)
+    first, second = (part.launch_id for part in task.allocation)
+    for name, launch in (("a", first), ("b", second)):
+        core.started(name, launch, 9.0, 9.0, pid=1)
+    for at in (10.0, 70.0):
+        sample(core, report(15_300, Holder(1, memory_mib=15_000, launch_id=first)), at=at)
+    assert sorted(kills(core)) == sorted([first, second])
+    for name, launch in (("b", second), ("a", first)):
+        core.exited(name, Exit(launch, "killed", 90.0), 90.0)
+    assert task.state is TaskState.FAILED
+    assert "it used 15000 MiB of GPU 0 of a, had asked for 2000" in str(task.reason)
+
+
+def test_a_whole_gpu_is_never_outgrown() -> None:
+    core = core_with(RTX)
+    task = submit(core, gpus=1, gpu_memory_mib=2000)
+    core.plan(0.0)
+    core.started("a", launch_of(task), 9.0, 9.0, pid=1)
+    sample(core, report(20_300, Holder(1, memory_mib=20_000, launch_id=launch_of(task))))
+    assert core.warning(task) is None
+
+
+def test_a_foreign_process_takes_memory_from_those_that_share_and_the_whole_gpu_from_others() -> None:
+    core = core_with(RTX)
+    alone = submit(core, gpus=1)
+    shared = [share(core) for _ in range(3)]
+    sample(core, report(9000, Holder(99, "bob", 8700)))
+    core.plan(0.0)
+    assert started([alone, *shared]) == [2]
+    end(core, shared[0])
+    core.plan(0.0)
+    assert started([alone, *shared]) == [3], "still nobody has it to himself"
+    sample(core, report(300), at=12.0)
+    core.plan(0.0)
+    assert started([alone, *shared]) == [3, 4]
+
+
+def test_memory_that_no_process_owns_up_to_is_not_given_out() -> None:
+    core = core_with(RTX)
+    task = share(core, 8000)
+    sample(core, report(20_000))
+    core.plan(0.0)
+    assert started([task]) == []
+
+
+def test_what_is_still_in_use_of_a_task_that_ended_is_not_given_to_the_next_ones() -> None:
+    core = core_with(RTX)
+    first, second, third = share(core, 20_000), share(core, 10_000), share(core, 10_000)
+    core.plan(0.0)
+    sample(core, report(20_300, Holder(7, memory_mib=19_800, launch_id=launch_of(first))))
+    end(core, first)
+    core.plan(0.0)
+    assert started([second, third]) == [], "the last sample shows its memory in use"
+    sample(core, report(8000), at=21.0)
+    core.plan(0.0)
+    assert started([second, third]) == [2], "what nobody owns up to comes on top of what the second will use"
+    sample(core, report(300), at=23.0)
+    core.plan(0.0)
+    assert started([second, third]) == [2, 3]
+
+
+def test_a_driver_that_tells_of_no_process_shows_what_was_asked_for() -> None:
+    core = core_with(RTX)
+    tasks = [share(core, 8000), share(core, 8000)]
+    core.plan(0.0)
+    for at in (10.0, 12.0):
+        sample(core, report(15_900), at=at)
+    more = share(core, 8000)
+    core.plan(0.0)
+    assert started([*tasks, more]) == [1, 2, 3]
+
+
+def test_a_gpu_with_shares_is_not_given_out_whole_and_one_that_is_held_whole_not_in_shares() -> None:
+    core = core_with(TWO)
+    first, whole, second, other = share(core), submit(core, gpus=1), share(core), submit(core, gpus=1)
+    core.plan(0.0)
+    assert started([first, whole, second, other]) == [1, 2, 3]
+    assert first.allocation[0].gpus == second.allocation[0].gpus != whole.allocation[0].gpus
+
+
+def test_shares_go_where_the_least_is_left_over_so_that_whole_gpus_stay_free() -> None:
+    core = core_with(RTX, NodeSpec(name="b", gpu_models=("RTX4090",), gpu_memory_mib=(24_564,)))
+    tasks = [share(core) for _ in range(3)]
+    core.plan(0.0)
+    assert len({task.allocation[0].node for task in tasks}) == 1
+    whole = submit(core, gpus=1)
+    core.plan(0.0)
+    assert whole.state is TaskState.STARTING
+
+
+def test_a_task_that_would_share_and_of_which_nothing_is_known_runs_alone() -> None:
+    core = core_with(RTX)
+    first, second = share(core, None), share(core, 1000)
+    core.plan(0.0)
+    assert started([first, second]) == [1]
+    assert first.allocation[0].gpu_mib is None
+
+
+def test_margins_and_the_number_of_tasks_a_gpu_are_the_labs_to_say_and_hold_from_then_on() -> None:
+    core = core_with(RTX)
+    core.tuning.set("scheduler.keep_gpu_memory", 0.1, "ann", 1.0)
+    tasks = [share(core) for _ in range(3)]
+    core.plan(0.0)
+    assert started(tasks) == [1, 2], "a tenth of 24,564 MiB is kept free"
+    core.tuning.forget("scheduler.keep_gpu_memory")
+    core.tuning.set("scheduler.max_tasks_per_gpu", 3, "ann", 1.0)
+    more = [share(core, 100) for _ in range(3)]
+    core.plan(0.0)
+    assert (started(tasks), started(more)) == ([1, 2, 3], [])
+    assert "3 tasks share it, and 3 may (scheduler.max_tasks_per_gpu)" in str(core.reason(more[1]))
+
+
+def test_a_gate_of_utilisation_opens_when_the_gpu_is_idle_enough_and_no_task_on_it_is_new() -> None:
+    core = core_with(RTX)
+    first, gated = share(core, 1000), share(core, 1000, min_free_util=60.0)
+    core.plan(0.0)
+    assert started([first, gated]) == [1, 2], "nothing is known of a node that tells nothing"
+    core = core_with(RTX)
+    sample(core, report(300, utilization=0.0))
+    first = share(core, 1000)
+    core.plan(0.0)
+    gated = share(core, 1000, min_free_util=60.0)
+    ours = Holder(7, memory_mib=900, launch_id=launch_of(first))
+    sample(core, report(1200, ours), at=12.0)
+    core.plan(0.0)
+    assert started([first, gated]) == [1], "for a minute nobody knows how much of it the first will use"
+    for step in range(40):
+        sample(core, report(1200, ours, utilization=90.0), at=14.0 + 2 * step)
+    core.plan(0.0)
+    assert started([first, gated]) == [1]
+    assert "% of its time is unused" in str(core.reason(gated))
+    for step in range(10):
+        sample(core, report(1200, ours, utilization=10.0), at=100.0 + 2 * step)
+    core.plan(0.0)
+    assert started([first, gated]) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "gpus"),
+    [("A100", [1]), ("3090", [0]), ("rtx 3090", [0]), ("A10", None), ("3090 Ti", None), ("NVIDIA A100", None)],
+)
+def test_only_gpus_of_the_models_asked_for_are_given(wanted: str, gpus: list[int] | None) -> None:
+    core = core_with(MIXED)
+    if gpus is None:
+        with pytest.raises(ImpossibleError, match="node a has 0 of model"):
+            submit(core, gpus=1, gpu_models=[wanted])
+        return
+    task = submit(core, gpus=1, gpu_models=[wanted])
+    core.plan(0.0)
+    assert task.allocation[0].gpus == gpus
+
+
+def test_memory_beyond_the_card_is_refused_at_once_with_the_reason() -> None:
+    core = core_with(MIXED)
+    with pytest.raises(ImpossibleError, match="the GPUs of node a have no more than 81920 MiB to give"):
+        share(core, 90_000)
+    with pytest.raises(ImpossibleError, match="node a has 1 GPU with 40000 MiB"):
+        submit(core, gpus=2, gpu_memory_mib=40_000)
+    task = submit(core, gpus=1, gpu_memory_mib=40_000)
+    core.plan(0.0)
+    assert task.allocation[0].gpus == [1]
+
+
+def test_of_whole_gpus_with_so_much_memory_the_smallest_that_do_are_taken() -> None:
+    core = core_with(MIXED)
+    task = submit(core, gpus=1, gpu_memory_mib=20_000)
+    core.plan(0.0)
+    assert task.allocation[0].gpus == [0]
+
+
+def test_a_range_takes_as_many_gpus_as_are_free_at_the_start() -> None:
+    core = core_with()
+    first, second, third = (submit(core, gpus=1, gpus_max=6) for _ in range(3))
+    core.plan(0.0)
+    assert [len(task.allocation[0].gpus) for task in (first, second)] == [6, 2]
+    assert "1 to 6 GPUs" in str(core.reason(third))
+
+
+def test_a_range_goes_where_most_of_it_is_free_and_not_where_it_only_just_fits() -> None:
+    core = core_with(
+        NodeSpec(name="a", gpu_models=("GPU",) * 2),
+        NodeSpec(name="b", gpu_models=("GPU",) * 8),
+        NodeSpec(name="c", gpu_models=("GPU",) * 4),
+    )
+    ranged, single = submit(core, gpus=1, gpus_max=4), submit(core, gpus=1)
+    core.plan(0.0)
+    assert [(part.node, len(part.gpus)) for task in (ranged, single) for part in task.allocation] == [
+        ("c", 4),
+        ("a", 1),
+    ]
+
+
+def test_memory_of_the_node_is_counted_and_excluded_nodes_are_left_out() -> None:
+    core = core_with(NodeSpec(name="a"), NodeSpec(name="b"))  # each has 1000 MiB
+    first, second = (submit(core, memory_mib=600, exclude=["b"]) for _ in range(2))
+    core.plan(0.0)
+    assert started([first, second]) == [1]
+    assert "a: 400 of 1000 MiB of memory free" in str(core.reason(second))
+    with pytest.raises(ImpossibleError, match="node a is excluded by the task"):
+        submit(core, node="a", exclude=["a"])
+
+
+def test_licences_are_counted_over_all_nodes() -> None:
+    core = core_with(NodeSpec(name="a"), NodeSpec(name="b"), licences={"matlab": 2})
+    tasks = [submit(core, licences={"matlab": 1}) for _ in range(3)]
+    core.plan(0.0)
+    assert started(tasks) == [1, 2]
+    assert "the cluster: 0 of 2 matlab licences free" in str(core.reason(tasks[2]))
+    end(core, tasks[0])
+    core.plan(0.0)
+    assert started(tasks) == [2, 3]
+    with pytest.raises(ImpossibleError, match="the cluster has 0 ansys licences"):
+        submit(core, licences={"ansys": 1})
+
+
+WANTS = st.one_of(
+    st.fixed_dictionaries({"gpus": st.integers(1, 2)}),
+    st.fixed_dictionaries(
+        {"gpus": st.integers(1, 2), "share": st.sampled_from([True]), "gpu_memory_mib": st.integers(500, 24_000)}
+    ),
+)
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["submit", "end", "sample"]), WANTS, st.integers(0, 5), st.integers(0, 24_000)),
+    max_size=30,
+)
+
+
+@given(STEPS)
+def test_never_more_memory_is_given_out_than_there_is_and_nothing_that_fits_waits(
+    steps: list[tuple[str, dict[str, object], int, int]],
+) -> None:
+    core = core_with(TWO)
+    tasks: list[Task] = []
+    for at, (what, wants, which, used) in enumerate(steps, 10):
+        alive = [task for task in tasks if task.state is TaskState.STARTING]
+        if what == "submit":
+            tasks.append(submit(core, **wants))
+        elif what == "sample":
+            sample(core, report(used), report(0, index=1), at=float(at))
+        elif which < len(alive):
+            end(core, alive[which], float(at))
+        core.plan(0.0)
+        node = core.inventory.nodes["a"]
+        for gpu, holders in node.gpu_holders.items():
+            assert sum(mib if mib is not None else 24_564 for mib in holders.values()) <= 24_564, gpu
+            assert len(holders) == 1 or None not in holders.values()
+        for task in tasks:
+            if task.state is TaskState.WAITING:
+                assert "next" not in str(core.reason(task))
+
+
+def test_a_sample_that_tells_for_the_first_time_what_a_gpu_is_starts_who_waits_for_such_a_one() -> None:
+    for wants in ({"gpu_memory_mib": 20_000}, {"gpu_models": ["4090"]}):
+        core = core_with(NodeSpec(name="a", gpu_models=("GPU",)), NodeSpec(name="b", gpu_models=("RTX4090",)))
+        submit(core, gpus=1, node="b")
+        task = submit(core, gpus=1, **wants)
+        core.plan(0.0)
+        assert task.state is TaskState.WAITING
+        told = GpuReport(0, model="NVIDIA GeForce RTX 4090", memory_total_mib=24_564, memory_used_mib=0)
+        sample(core, told)
+        assert core.plan_needed
+        core.plan(0.0)
+        assert task.state is TaskState.STARTING
+
+
+def test_when_samples_tell_of_a_gpu_again_who_asks_for_its_memory_starts() -> None:
+    core = core_with(NodeSpec(name="a", gpu_models=("RTX4090",)))
+    first = share(core)
+    sample(core, report(0))
+    core.plan(11.0)
+    assert started([first]) == [1]
+    end(core, first)
+    core.gpus_unseen("a")
+    later = share(core)
+    core.plan(21.0)
+    assert started([later]) == []
+    sample(core, report(0), at=30.0)
+    assert core.plan_needed
+    core.plan(31.0)
+    assert started([later]) == [2]

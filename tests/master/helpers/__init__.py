@@ -1,0 +1,1 @@
+"""Who people are to the master, and what they did."""

@@ -1,0 +1,77 @@
+"""Of which accounts of this machine the kernel's word says nothing, because tasks of others run as them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from master.core.attempt import Part
+from master.core.inventory import Facts, Node, NodeSpec
+from master.core.task import Task
+from master.nodes.registry import NodeConfig
+from master.nodes.task_accounts import is_of_tasks
+from master.ssh_accounts import SshAccount
+from monitor.agent.machine import machine_id
+
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+OF_EACH = {"wang": SshAccount("wang", "/keys/wang"), "li": SshAccount("li2", "/keys/li")}
+
+
+def entry(**fields: Any) -> NodeConfig:
+    return NodeConfig(**{"name": "n", "gpu_count": 0, "ip": "127.0.0.1", "user_name": "lab", **fields})
+
+
+@pytest.mark.parametrize(
+    ("fields", "account", "expected"),
+    [
+        ({}, "lab", True),
+        ({"ip": "192.0.2.7"}, "lab", False),
+        ({}, "wang", False),
+        ({"accounts": OF_EACH}, "wang", False),
+        ({"accounts": OF_EACH}, "li2", True),
+        ({"accounts": OF_EACH}, "lab", False),
+        ({"driver": "report"}, "lab", False),
+    ],
+)
+def test_by_the_registry(fields: dict[str, Any], account: str, expected: object) -> None:
+    assert is_of_tasks(account, [entry(**fields)], [], []) is expected
+
+
+@pytest.mark.parametrize(
+    ("facts", "accounts", "account", "expected"),
+    [
+        ({}, None, "lab", True),
+        ({}, None, "wang", False),
+        ({"can_run_as": True, "account": "root"}, None, "lab", False),
+        ({"machine": "another"}, None, "lab", False),
+        ({"boot_id": "before"}, None, "lab", False),
+        ({}, (("wang", "wang"), ("li", "")), "wang", False),
+        ({}, (("wang", "wang"), ("li", "")), "lab", True),
+        ({}, (("lab", ""),), "lab", False),
+    ],
+)
+def test_by_what_an_agent_said(
+    facts: dict[str, Any], accounts: tuple[tuple[str, str], ...] | None, account: str, expected: object
+) -> None:
+    node = Node(NodeSpec(name="n", accounts=accounts))
+    here = Facts(boot_id=BOOT_ID, machine=machine_id(), state_id="s", cpus=1, memory_mib=1, account="lab")
+    node.facts = msgspec.structs.replace(here, **facts)
+    assert is_of_tasks(account, [], [node], []) is expected
+
+
+@pytest.mark.parametrize(
+    ("part", "owner", "expected"),
+    [
+        ({}, "li", True),
+        ({}, "lab", False),
+        ({"run_as": "li"}, "li", False),
+        ({"machine": "another"}, "li", False),
+    ],
+)
+def test_by_what_runs_before_its_agent_is_heard(part: dict[str, Any], owner: str, expected: object) -> None:
+    known = {"node": "n", "gpus": [], "boot_id": BOOT_ID, "machine": machine_id(), "account": "lab", **part}
+    task = Task(id=1, command="true", owner=owner, allocation=[Part(**known)])
+    assert is_of_tasks("lab", [], [], [task]) is expected

@@ -1,0 +1,112 @@
+"""A directory service that hangs, or answers late, holds up who is looked up in it, and nobody else."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from master.config import load_config
+from master.nodes.registry import NodeConfig
+from master.peer import Peer
+from master.ports import hub, local_accounts
+from master.ports.local_accounts import LocalAccounts
+from tests.master.in_process import InProcess, run
+from tests.waiting import PATIENCE_S, settled
+
+SHORT_S = 0.05
+ANN = 4713
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The uids that the directory service was asked for; it knows ann."""
+    uids: list[int] = []
+
+    def person(uid: int | None) -> str:
+        assert uid is not None
+        uids.append(uid)
+        return "ann" if uid == ANN else ""
+
+    monkeypatch.setattr(local_accounts, "person", person)
+    return uids
+
+
+def test_an_account_is_asked_for_once_a_while(asked: list[int]) -> None:
+    async def story() -> None:
+        accounts = LocalAccounts()
+        assert [await accounts.person(uid) for uid in (ANN, 4714, ANN, 4714)] == ["ann", "", "ann", ""]
+        assert asked == [ANN, 4714]
+        forgetful = LocalAccounts(kept_s=0.0)
+        assert [await forgetful.person(ANN) for _ in range(2)] == ["ann", "ann"]
+        assert asked == [ANN, 4714, ANN, ANN]
+
+    run(story())
+
+
+def test_who_is_not_known_in_time_is_nobody_and_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        answer = threading.Event()
+        monkeypatch.setattr(local_accounts, "person", lambda _uid: "ann" if answer.wait() else "")
+        accounts = LocalAccounts(patience_s=SHORT_S)
+        assert await accounts.person(ANN) == ""
+        answer.set()
+        await settled(lambda: not accounts.is_asking)
+        accounts._threads.patience_s = PATIENCE_S
+        assert await accounts.person(ANN) == "ann"
+
+    run(story())
+
+
+def test_while_the_directory_service_hangs_others_are_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        answer, here = threading.Event(), threading.Event()
+
+        def person(_uid: int | None) -> str:
+            here.set()
+            return "ann" if answer.wait() else ""
+
+        monkeypatch.setattr(local_accounts, "person", person)
+        async with InProcess(tmp_path) as master:
+            conf = tmp_path / "conf.json"
+            told = {**msgspec.json.decode(conf.read_bytes()), "local_users": "same name"}
+            conf.write_bytes(msgspec.json.encode(told))
+            owner = await master.peer()
+            await owner.call("user.add", name="ann")
+            master.place.config = load_config(conf)
+            one_of_this_machine = Peer("127.0.0.1", is_here=True, uid=ANN)
+            with monkeypatch.context() as meanwhile:
+                meanwhile.setattr(hub, "identify", lambda _sock: one_of_this_machine)
+                ann = await master.peer()
+                asking = ann.ask("auth.whoami")
+                await settled(here.is_set)
+            assert (await owner.call("auth.whoami"))["role"] == "admin", "the loop goes on"
+            answer.set()
+            assert (await ann.answer(asking))["result"]["user"] == "ann"
+
+    run(story())
+
+
+@pytest.mark.usefixtures("asked")
+def test_an_account_as_which_others_tasks_run_here_is_nobody_by_the_kernels_word(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            conf = tmp_path / "conf.json"
+            told = {**msgspec.json.decode(conf.read_bytes()), "local_users": "same name"}
+            conf.write_bytes(msgspec.json.encode(told))
+            owner = await master.peer()
+            await owner.call("user.add", name="ann", role="admin")
+            master.place.config = load_config(conf)
+            monkeypatch.setattr(hub, "identify", lambda _sock: Peer("127.0.0.1", is_here=True, uid=ANN))
+            assert (await (await master.peer()).call("auth.whoami"))["role"] == "admin"
+            shared = NodeConfig(name="here", gpu_count=0, ip="127.0.0.1", user_name="ann")
+            master.place.fleet.configs = {"here": shared}
+            a_task_of_bob = await master.peer()
+            assert (await a_task_of_bob.call("auth.whoami"))["user"] is None
+            assert (await a_task_of_bob.refusal("user.add", name="eve"))[0] == "unauthenticated"
+
+    run(story())

@@ -1,0 +1,82 @@
+"""Logging in where the lab has a directory: a real OpenLDAP server, which is asked behind the door."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from master.config import Ldap
+from master.people.directory import Directory
+from tests.certificates import authority, made
+from tests.master.people.slapd import BIND, Slapd
+from tests.master.verbs.test_people import OTHER, PASSWORD, Lab, People, lab
+
+__all__ = ["lab"]
+DIRECTORYS = "otter-kettle-purple"
+
+
+@pytest.fixture(scope="module")
+def slapd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Slapd]:
+    ca = authority()
+    folder = tmp_path_factory.mktemp("slapd")
+    server = Slapd(folder, dict.fromkeys(("ann", "bob", "cy"), DIRECTORYS), made("directory", ca, ["127.0.0.1"]), ca)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+class Asked(Directory):
+    """A directory that remembers for whom it was asked."""
+
+    names: list[str]
+
+    async def check(self, name: str, password: str) -> bool:
+        self.names.append(name)
+        return await super().check(name, password)
+
+
+def with_directory(lab: Lab, url: str, ca: Path, story: Callable[[People, Asked], Awaitable[None]]) -> None:
+    async def told(here: People) -> None:
+        directory = Asked(Ldap(url, BIND), ca, Path("conf.json"))
+        directory.names = []
+        here.master.place.directory = directory
+        for name in ("ann", "bob"):
+            await here.owner.call("user.add", name=name, password=PASSWORD if name == "bob" else None)
+        try:
+            await story(here, directory)
+        finally:
+            directory.close()
+
+    lab(told)
+
+
+def test_who_has_no_password_here_comes_in_with_the_directorys_and_nobody_else_does(lab: Lab, slapd: Slapd) -> None:
+    async def story(here: People, directory: Asked) -> None:
+        stranger = await here.stranger()
+        for name, password in (("ann", OTHER), ("ann", ""), ("bob", DIRECTORYS), ("bob", OTHER), ("cy", DIRECTORYS)):
+            assert (await stranger.refusal("auth.login", name=name, password=password))[0] == "unauthenticated"
+        assert (await stranger.call("auth.whoami"))["user"] is None
+        assert (await stranger.call("auth.login", name="ann", password=DIRECTORYS))["user"] == "ann"
+        assert (await (await here.stranger()).call("auth.login", name="bob", password=PASSWORD))["user"] == "bob"
+        assert directory.names == ["ann", "ann", "bob", "bob", "cy", "ann"]  # and not for the right one of who has one
+        await here.owner.call("user.disable", name="ann")
+        refused = await (await here.stranger()).refusal("auth.login", name="ann", password=DIRECTORYS)
+        assert refused[0] == "unauthenticated"
+
+    with_directory(lab, slapd.ldaps, slapd.ca, story)
+
+
+def test_a_directory_that_is_silent_tells_nobody_who_has_a_password_here(lab: Lab, slapd: Slapd) -> None:
+    async def story(here: People, directory: Asked) -> None:
+        stranger = await here.stranger()
+        names = ["ann", "bob", "cy", "nobody"]
+        told = {await stranger.refusal("auth.login", name=name, password=OTHER) for name in names}
+        assert len(told) == 1
+        assert directory.names == names
+        assert (await stranger.call("auth.login", name="bob", password=PASSWORD))["user"] == "bob"
+
+    with_directory(lab, "ldaps://127.0.0.1:1", slapd.ca, story)

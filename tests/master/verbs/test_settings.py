@@ -1,0 +1,103 @@
+"""`setting.*` over real connections: who may change what, what is answered, kept and told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from master.ports import hub
+from master.verbs.access import Caller
+from tests.master.in_process import InProcess, comes_as, run
+
+NAME = "scheduler.reserve_after"
+
+
+def test_who_may_look_sees_what_holds_and_only_admins_change_it(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            with comes_as("ann", master.core, "viewer"):
+                ann = await master.peer()
+                [seen] = await ann.call("setting.list", name=NAME)
+                assert (seen["value"], seen["default"], seen["by"], seen["at"]) == (21600.0, 21600.0, None, None)
+                for verb, params in (("setting.set", {"value": 1}), ("setting.reset", {})):
+                    assert (await ann.refusal(verb, name=NAME, **params))[0] == "forbidden"
+            with comes_as("chen", master.core, "admin"):
+                chen = await master.peer()
+                await chen.call("setting.set", name=NAME, value=7200)
+            with comes_as("ann", master.core, "viewer"):
+                [seen] = await (await master.peer()).call("setting.list", name=NAME)
+            assert (seen["value"], seen["default"], seen["in_conf"], seen["by"]) == (7200.0, 21600.0, False, "chen")
+            master.place.audit.flush()
+
+    run(story())
+    told = "".join(path.read_text(encoding="utf-8") for path in sorted((tmp_path / "task_info/audit").iterdir()))
+    assert f'"target":"{NAME} = 7200.0","result":"ok"' in told
+    assert '"verb":"setting.set","target":"scheduler.reserve_after","result":"forbidden"' in told
+
+
+def test_what_was_set_holds_after_a_restart(tmp_path: Path) -> None:
+    async def begin() -> None:
+        async with InProcess(tmp_path) as master:
+            owner = await master.peer()
+            await owner.call("setting.set", name=NAME, value=7200)
+            await owner.call("setting.set", name="scheduler.reservations", value=1)
+            await owner.call("setting.reset", name="scheduler.reservations")
+
+    async def again() -> None:
+        async with InProcess(tmp_path) as master:
+            found = {one["name"]: one for one in await (await master.peer()).call("setting.list")}
+            assert (found[NAME]["value"], found["scheduler.reservations"]["value"]) == (7200.0, 4)
+            assert found["scheduler.reservations"]["by"] is None
+
+    run(begin())
+    run(again())
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("limits.frame_bytes", "limits.frame_bytes is read when the master starts: it stands in "),
+        ("scheduler.report_stale_s", "scheduler.report_stale_s is read when the master starts: it stands in "),
+        ("scheduler.policy", "there is no setting scheduler.policy; `muster set` lists all"),
+        ("limits.__class__", "there is no setting limits.__class__"),
+        ("bind.x", "there is no setting bind.x"),
+    ],
+)
+def test_what_is_no_setting_is_refused_with_where_it_is_said(name: str, said: str, tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            owner = await master.peer()
+            for verb, params in (("setting.set", {"value": 1}), ("setting.reset", {}), ("setting.list", {})):
+                assert (await owner.refusal(verb, name=name, **params))[1].startswith(said)
+
+    run(story())
+
+
+def test_an_admin_of_the_desktop_client_or_of_a_confined_token_sets_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            caller = Caller("127.0.0.1", "ann", "admin", frozenset({"read", "submit"}), "token")
+            monkeypatch.setattr(hub, "by_kernel", lambda *_args, **_keys: lambda _people, _now: caller)
+            peer = await master.peer()
+            assert (await peer.refusal("setting.set", name=NAME, value=1))[0] == "forbidden"
+            assert await peer.call("setting.list", name=NAME)
+
+    run(story())
+
+
+def test_a_user_may_raise_what_is_his_as_far_as_the_setting_says(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            with comes_as("ann", master.core):
+                ann = await master.peer()
+                assert (await ann.refusal("task.submit", command="true", priority=3))[0] == "forbidden"
+                master.core.tuning.set("scheduler.user_priority_max", 3, "chen", 1.0)
+                number = (await ann.call("task.submit", command="true", priority=3))["id"]
+                assert (await ann.refusal("task.edit", id=number, changes={"priority": 4}))[0] == "forbidden"
+                await ann.call("task.edit", id=number, changes={"priority": -1})
+                await ann.call("task.edit", id=number, changes={"priority": 2})
+
+    run(story())

@@ -1,0 +1,1 @@
+"""The console, as a process of its own beside a real master."""

@@ -1,0 +1,112 @@
+"""A real Chromium on the console's pages, signed in. Whatever the browser complains of (an error, something that the
+page's policy forbids) is kept, and fails the test that brought it about."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, expect, sync_playwright
+
+from tests.rights import need_program
+from tests.web.console import PASSWORD, Console
+
+CHROMIUM = "/usr/bin/chromium"
+PATIENCE_MS = 60_000
+WIDE, NARROW = (1280, 800), (360, 740)
+LANGUAGES = ("en", "zh-CN")
+expect.set_options(timeout=PATIENCE_MS)  # else 5 s, which a loaded machine takes
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The system's browser."""
+    need_program("chromium", "chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+class Visit:
+    """Somebody's visit to the console: `page` is Playwright's, `complaints` what the browser said against ours."""
+
+    def __init__(self, page: Page, console: Console) -> None:
+        self.page = page
+        self.console = console
+        self.complaints: list[str] = []
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("console", self._told)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+
+    def _told(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"} and "net::ERR" not in message.text:
+            self.complaints.append(f"{message.text} ({message.location.get('url')})")
+
+    def sign_in(self, user: str = "root2", password: str = PASSWORD) -> None:
+        """By name and password, through the page."""
+        self.page.goto(self.console.url)
+        self.page.fill("input[name=user]", user)
+        self.page.fill("input[name=password]", password)
+        self.page.click("button[type=submit]")
+        self.page.wait_for_selector(".live.is-live")
+
+    def go(self, path: str) -> None:
+        """To a page, as one does who types its address; then what it asks for first has come."""
+        try:
+            self.page.goto(f"{self.console.url}/{path}")
+        except Error as error:  # an address of this machine came or went, which is no matter of the page's
+            if "ERR_NETWORK_CHANGED" not in error.message:
+                raise
+            self.page.goto(f"{self.console.url}/{path}")
+        self.page.wait_for_selector(".live.is-live")
+        self.page.wait_for_selector("main :is(.page, .empty)")
+        expect(self.page.locator("main [aria-busy=true]")).to_have_count(0)
+
+    def texts(self, selector: str) -> list[str]:
+        """What stands in the elements."""
+        return [text.strip() for text in self.page.locator(selector).all_inner_texts()]
+
+    def count(self, selector: str) -> int:
+        """How many elements there are."""
+        return self.page.locator(selector).count()
+
+    def is_wider_than_the_window(self) -> bool:
+        """Does the page as a whole scroll sideways?"""
+        return bool(self.page.evaluate("document.documentElement.scrollWidth > innerWidth"))
+
+
+@contextmanager
+def visit(
+    browser: Browser, console: Console, *, size: tuple[int, int] = WIDE, language: str = "en", theme: Any = "light"
+) -> Iterator[Visit]:
+    """A browser of its own, as far as cookies and storage go. It fails where the browser complained."""
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        locale=language,
+        color_scheme=theme,
+        ignore_https_errors=True,
+        reduced_motion="reduce",
+    )
+    made = Visit(context.new_page(), console)
+    try:
+        yield made
+    finally:
+        context.close()
+    assert made.complaints == []
+
+
+@contextmanager
+def signed_in(browser: Browser, console: Console, user: str = "root2", **how: Any) -> Iterator[Visit]:
+    """The same, signed in without the form: quicker, where signing in is not what is tried."""
+    with visit(browser, console, **how) as made:
+        signed = console.sign_in(user)
+        made.page.context.add_cookies(
+            [{"name": console.cookie, "value": signed.half, "url": console.url, "secure": True, "httpOnly": True}]
+        )
+        made.page.add_init_script(f"localStorage.setItem('muster.key', {json.dumps(json.dumps(signed.key))})")
+        yield made

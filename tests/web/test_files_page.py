@@ -1,0 +1,147 @@
+"""Files in the browser: long folders, odd names, uploads that go on where they broke off, and what is changed there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.system.lab import Lab
+from tests.waiting import until
+from tests.web.browser import Visit, signed_in
+from tests.web.console import Console
+
+MANY = 10_000
+ROWS = ".table-box tbody tr:not(.spacer)"
+HOSTILE = "<img src=x onerror=alert(1)>\u202egpj.exe\x1b[2J"
+MIB = 1 << 20
+BREAKS_ONCE = """
+globalThis.pieces = [];
+const whole = globalThis.fetch;
+globalThis.fetch = (url, how) => {
+  const piece = how?.headers?.["Content-Range"];
+  if (!piece) return whole(url, how);
+  pieces.push(piece);
+  const isFirst = pieces.filter((one) => one === piece).length === 1;
+  return piece.startsWith("bytes 8388608-") && isFirst ? Promise.reject(new TypeError("broken")) : whole(url, how);
+};
+"""
+"""The line breaks under the second piece of an upload."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data(lab: Lab) -> Path:
+    folder = lab.folder / "data"
+    (folder / "many").mkdir()
+    for number in range(MANY):
+        (folder / "many" / f"{number:05}.npy").touch()
+    (folder / "many" / "last of all").write_bytes(b"12345")
+    (folder / "odd").mkdir()
+    for name in (HOSTILE, "王伟的 100%#?.txt", "a\nb"):
+        (folder / "odd" / name).write_text(f"in {name}", encoding="utf-8")
+    return folder
+
+
+def test_ten_thousand_files_are_few_elements_and_an_order_goes_over_all_of_them(seen: Visit) -> None:
+    seen.go("files/data/many")
+    expect(seen.page.locator(ROWS).first).to_be_visible()
+    assert int(seen.page.evaluate("document.querySelectorAll('*').length")) < 1_500
+    seen.page.click("th button:has-text('Size')")
+    seen.page.click("th button:has-text('Size')")
+    expect(seen.page.locator("td.of-name").first).to_have_text("last of all")
+    expect(seen.page.locator(".action-count")).to_have_text("10,001 entries")
+    seen.page.fill(".tools input[type=search]", "0999")
+    expect(seen.page.locator(ROWS)).to_have_count(11)
+
+
+def test_odd_names_are_text_and_lead_to_their_files(seen: Visit) -> None:
+    seen.go("files/data/odd")
+    shown = r"<img src=x onerror=alert(1)>\u202egpj.exe\x1b[2J"
+    expect(seen.page.locator(ROWS)).to_have_count(3)
+    assert {shown, r"a\nb", "王伟的 100%#?.txt"} <= set(seen.texts("td.of-name"))
+    for name, text in ((shown, f"in {shown}"), (r"a\nb", "in a\nb"), ("王伟的 100%#?.txt", "in 王伟的 100%#?.txt")):
+        seen.go("files/data/odd")
+        seen.page.locator("td.of-name a").get_by_text(name, exact=True).click()
+        expect(seen.page.locator("pre.file-text")).to_have_text(text)
+        assert seen.texts("h1") == [name]
+    assert seen.count("main img") == 0
+
+
+def test_a_folder_is_made_renamed_and_deleted_by_keys_alone(seen: Visit, data: Path) -> None:
+    (data / "work").mkdir()
+    seen.go("files/data/work")
+    seen.page.keyboard.press("n")
+    seen.page.keyboard.type("新 run")
+    assert seen.texts("dialog .command code") == ["muster files mkdir 'data/work/新 run'"]
+    seen.page.keyboard.press("Enter")
+    expect(seen.page.locator("td.of-name")).to_have_text("新 run")
+    (data / "work" / "新 run" / "deep").mkdir()
+    seen.page.keyboard.press("j")
+    seen.page.keyboard.press("r")
+    seen.page.locator("dialog input").fill("run2")
+    seen.page.keyboard.press("Enter")
+    expect(seen.page.locator("td.of-name")).to_have_text("run2")
+    seen.page.keyboard.press("k")
+    seen.page.keyboard.press("D")
+    expect(seen.page.locator("dialog .hits li")).to_have_text("run2/")
+    seen.page.keyboard.press("Enter")
+    expect(seen.page.locator("td.of-name")).to_have_count(0)
+    assert not (data / "work" / "run2").exists()
+
+
+def test_a_file_that_is_there_is_replaced_only_when_said_so(seen: Visit, data: Path) -> None:
+    (data / "up").mkdir()
+    (data / "up" / "model.pt").write_bytes(b"old")
+    seen.go("files/data/up")
+    sent = [{"name": name, "mimeType": "", "buffer": b"new"} for name in ("model.pt", "更多.txt")]
+    seen.page.set_input_files("input[type=file]", sent)  # type: ignore[arg-type]
+    expect(seen.page.locator(".upload.is-done")).to_contain_text("更多.txt")
+    expect(seen.page.locator("td.of-name")).to_have_count(2)
+    assert (data / "up" / "model.pt").read_bytes() == b"old"
+    seen.page.click(".upload.is-exists button:has-text('Replace it')")
+    expect(seen.page.locator(".upload.is-done")).to_have_count(2)
+    assert (data / "up" / "model.pt").read_bytes() == b"new"
+
+
+def test_an_upload_goes_on_where_the_line_broke(seen: Visit, data: Path, tmp_path: Path) -> None:
+    (data / "large").mkdir()
+    seen.page.add_init_script(BREAKS_ONCE)
+    seen.go("files/data/large")
+    content = bytes(range(256)) * (17 * MIB // 256)
+    (tmp_path / "big").write_bytes(content)
+    seen.page.set_input_files("input[type=file]", tmp_path / "big")
+    expect(seen.page.locator(".upload.is-broken")).to_contain_text("goes on by itself")
+    expect(seen.page.locator(".upload.is-done")).to_be_visible()
+    pieces = seen.page.evaluate("pieces")
+    assert pieces.count("bytes 0-8388607/17825792") == 1, "what had come was not sent again"
+    assert (data / "large" / "big").read_bytes() == content
+
+
+def test_a_text_is_changed_with_its_line_ends_and_over_nobody_elses_words(seen: Visit, data: Path) -> None:
+    path = data / "notes.txt"
+    path.write_bytes("一\r\ntwo\r\n".encode())
+    seen.go("files/data/notes.txt")
+    expect(seen.page.locator("pre.file-text")).to_contain_text("two")
+    seen.page.keyboard.press("e")
+    seen.page.locator("textarea.file-text").fill("一\nthree\n")
+    seen.page.keyboard.press("Control+s")
+    expect(seen.page.locator(".toast")).to_contain_text("notes.txt is saved")
+    assert path.read_bytes() == "一\r\nthree\r\n".encode()
+    expect(seen.page.locator("pre.file-text")).to_contain_text("three")
+    seen.page.keyboard.press("e")
+    path.write_bytes(b"of another\r\n")
+    seen.page.locator("textarea.file-text").fill("mine")
+    seen.page.click("button:has-text('Save')")
+    expect(seen.page.locator(".refusal")).to_contain_text("changed")
+    assert path.read_bytes() == b"of another\r\n"
+    seen.page.click("button:has-text('Put mine in its place')")
+    until("mine is there", lambda: path.read_bytes() == b"mine")
+    seen.complaints = [one for one in seen.complaints if "412" not in one]
+
+
+def test_who_may_look_on_only_is_told_so(browser: Browser, console: Console) -> None:
+    with signed_in(browser, console, "eve") as seen:
+        seen.go("files")
+        expect(seen.page.locator(".tools button").first).to_have_attribute("aria-disabled", "true")
+        assert "role user" in str(seen.page.locator(".tools button").first.get_attribute("title"))

@@ -1,0 +1,135 @@
+"""Every page in a real browser, in both languages and on a phone: it is there, not cut off, and nothing complains."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.system.lab import Lab
+from tests.waiting import until
+from tests.web.browser import LANGUAGES, NARROW, WIDE, signed_in, visit
+from tests.web.console import PASSWORD, Console
+
+HOSTILE = "<img src=x onerror=alert(1)>\u202egpj.exe\x1b[2J\u200b"
+CHINESE = re.compile(r"[\u4e00-\u9fff]")
+TOP = "document.querySelector('header.top').getBoundingClientRect().top"
+PATHS = (
+    *(
+        "",
+        "queue",
+        "queue?show=all",
+        "tasks/1",
+        "tasks/1?tab=why",
+        "tasks/1?tab=details",
+        "tasks/1?tab=files",
+        "tasks/1?tab=compare&with=3",
+        "tasks/3?tab=compare",
+        "tasks/3?tab=edit",
+        "tasks/2",
+        "sweeps/4",
+        "no/such/page",
+    ),
+    *("submit", "submit?like=1", "nodes", "nodes/node0", "nodes/none", "me"),
+    *("files", "files/data", "files/data/none", "files/%zz", "environments"),
+    *("admin", "admin/settings", "admin/maintenance", "admin/audit", "admin/log", "admin/none"),
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tasks(lab: Lab) -> None:
+    """One that fails with a hostile name and log, one that waits for it to succeed, one that is held."""
+    with lab.client() as client:
+        client.submit(
+            r"printf '\033[31mred\033[0m <b>bold</b> \342\200\256evil\n 10%%\r 100%%\n'; exit 3",
+            name=HOSTILE,
+            hold=True,
+        )
+        client.submit(["true"], name="王伟的训练", after=[{"id": 1, "on": "ok"}])
+        client.submit(["true"], name="held", hold=True)
+        client.submit_array("echo {lr}", sweep={"lr": ["1", "2"]}, name=f"{HOSTILE}-{{lr}}", hold=True)
+        client.release(1)
+        until("the task failed", lambda: client.show(1)["state"] == "failed")
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "phone"])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_every_page_is_there_whole(browser: Browser, console: Console, language: str, size: tuple[int, int]) -> None:
+    with signed_in(browser, console, language=language, size=size) as seen:
+        for path in PATHS:
+            seen.go(path)
+            assert not seen.is_wider_than_the_window(), path
+            assert seen.page.evaluate(TOP) == 0, path
+            words = seen.page.locator("body").inner_text()
+            assert words.strip()
+            assert bool(CHINESE.search(words.replace("王伟的训练", "").replace("中文", ""))) == (language == "zh-CN"), (
+                path
+            )
+
+
+def test_what_a_task_is_called_and_prints_is_text_and_nothing_else(browser: Browser, console: Console) -> None:
+    with signed_in(browser, console) as seen:
+        seen.go("queue?show=all")
+        shown = r"<img src=x onerror=alert(1)>\u202egpj.exe\x1b[2J\u200b"
+        assert shown in seen.texts("td.of-name")
+        seen.go("tasks/1")
+        expect(seen.page.locator("h1")).to_have_text(shown)
+        seen.page.wait_for_selector(".log-line")
+        lines = seen.texts(".log-line")
+        assert lines[0] == r"red <b>bold</b> \u202eevil"
+        assert "100%" in lines, "of a progress bar only how it ended"
+        assert seen.texts(".log-line .fg1") == ["red"]
+        assert seen.count("main img, main b, .log b") == 0
+
+
+def test_somebody_signs_in_with_a_password_and_out_of_a_page_that_ended(browser: Browser, console: Console) -> None:
+    with visit(browser, console) as seen:
+        seen.sign_in("ann")
+        assert seen.texts(".who") == ["ann"]
+        seen.page.evaluate("localStorage.clear()")
+        seen.page.goto(f"{console.url}/queue")
+        seen.page.wait_for_selector("input[name=user]")
+
+
+def test_a_wrong_password_is_told_in_the_language_of_the_page(browser: Browser, console: Console) -> None:
+    for language, told in (("en", "no user of this name has this password"), ("zh-CN", "用户名或密码不正确")):
+        with visit(browser, console, language=language) as seen:
+            seen.page.goto(console.url)
+            seen.page.fill("input[name=user]", "ann")
+            seen.page.fill("input[name=password]", f"not {PASSWORD}")
+            seen.page.click("button[type=submit]")
+            seen.page.wait_for_selector(".refusal")
+            assert seen.texts(".refusal") == [told]
+            seen.complaints = [one for one in seen.complaints if "401" not in one]
+
+
+def test_a_viewer_is_told_why_he_can_do_nothing(browser: Browser, console: Console) -> None:
+    with signed_in(browser, console, "eve") as seen:
+        seen.go("tasks/3?tab=details")
+        buttons = seen.page.locator(".task-actions button")
+        assert {buttons.nth(at).get_attribute("aria-disabled") for at in range(buttons.count())} == {"true"}
+        assert buttons.first.get_attribute("title") == "You may look on only: ask an admin for the role user."
+
+
+def test_theme_and_language_are_chosen_and_kept(browser: Browser, console: Console) -> None:
+    with signed_in(browser, console, theme="dark") as seen:
+        seen.go("queue")
+        assert seen.page.evaluate("document.documentElement.dataset.theme") == "dark"
+        ground = seen.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+        assert ground == "rgb(16, 20, 27)"
+
+
+def test_on_a_phone_nothing_is_squeezed_out_of_sight(browser: Browser, console: Console) -> None:
+    with signed_in(browser, console, language="zh-CN", size=NARROW) as seen:
+        seen.go("admin/maintenance")
+        expect(seen.page.locator("td.of-name a")).to_be_in_viewport(ratio=1)
+        seen.go("admin/log")
+        expect(seen.page.locator(".admin nav [aria-current]")).to_be_in_viewport(ratio=1)
+        seen.go("nodes/node0")
+        seen.page.wait_for_selector("table.plain")
+        heights = seen.page.locator("table.plain thead th").evaluate_all("all => all.map((one) => one.offsetHeight)")
+        assert max(heights) < 40, "each title is one line"
+        seen.go("tasks/1?tab=compare&with=3")
+        for column in (0, 1):
+            expect(seen.page.locator(".compare-table thead th").nth(column)).to_be_in_viewport(ratio=1)

@@ -1,0 +1,88 @@
+"""What the master says as key and values is worded in the browser: every sentence, with values as the wire has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from string import Formatter
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser
+
+from monitor.agent.gpu import faults
+from tests.web.browser import Visit, signed_in
+from tests.web.console import Console
+from tests.wire.test_message import MOST, sample
+from wire.english import SENTENCES
+from wire.message import Message, ids
+
+WORD = """async (messages) => {
+    const { needMessages, said } = await import(new URL("static/core/i18n.js", document.baseURI));
+    await needMessages();
+    return messages.map(({key, args}) => said(key, args, "NOT WORDED"));
+}"""
+
+
+@pytest.fixture
+def seen(browser: Browser, console: Console) -> Iterator[Visit]:
+    with signed_in(browser, console, language="zh-CN") as made:
+        made.go("queue")
+        yield made
+
+
+def word(seen: Visit, *messages: Message) -> list[str]:
+    """In Chinese, by the module that the page itself has loaded."""
+    version = seen.page.evaluate("document.querySelector('script').getAttribute('src').split('/start.js')[0]")
+    plain = [{"key": one.key, "args": one.plain_args()} for one in messages]
+    told: list[str] = seen.page.evaluate(WORD.replace("static/core", f"{version}/core"), plain)
+    return told
+
+
+def values_of(sentence: str) -> dict[str, Any]:
+    """A value for each place of a sentence, of the type that its forms want."""
+    samples: dict[str, list[Any]] = {}
+    for _, name, form, _ in Formatter().parse(sentence):
+        if name is not None:
+            samples.setdefault(name, []).append(sample(form or ""))
+    return {name: max(ones, key=lambda one: MOST.index(type(one))) for name, ones in samples.items()}
+
+
+def test_every_sentence_is_worded_whole(seen: Visit) -> None:
+    messages = [Message(key, **values_of(sentence)) for key, sentence in SENTENCES.items()]
+    odd = {
+        message.key: text
+        for message, text in zip(messages, word(seen, *messages), strict=True)
+        if re.search(r"NOT WORDED|[{}]|undefined|NaN|\[object", text)
+    }
+    assert odd == {}
+
+
+def test_a_reason_within_a_reason_is_worded_too(seen: Visit) -> None:
+    inner = Message(
+        "obstacle_because",
+        nodes="gpu1",
+        what=Message("free", free=2, has=8, unit="GPU"),
+        because=(Message("held_by", tasks=ids((3, 7))),),
+    )
+    outer = Message("needs", request=Message("amount", count=4, unit="GPU"), obstacles=(inner,))
+    assert word(seen, outer) == ["需要 4 个 GPU：gpu1：8 个 GPU 中有 2 个空闲（任务 3、7）"]
+
+
+def test_what_a_stranger_said_is_shown_and_does_nothing(seen: Visit) -> None:
+    assert word(seen, Message("system_said", path="a\u202eb", said="<b>{path}\x1b[2J")) == [
+        r"a\u202eb：<b>{path}\x1b[2J"
+    ]
+
+
+def test_what_an_agent_says_of_a_gpu_is_said_in_chinese(seen: Visit) -> None:
+    told = [faults.FELL_OFF, faults.ecc(1), faults.ecc(2), faults.hung("nvidia-smi")]
+    told += [faults.xid(number) for number in faults.CRITICAL_XIDS]
+    told += [make(code, "Unknown") for make in (faults.driver_failed, faults.gpu_failed) for code in range(20)]
+    texts = word(seen, *(Message("gpu_aside", said=one) for one in told))
+    assert [text for text in texts if re.search(r"\b(its?|a)\b", text)] == []
+
+
+def test_no_space_stands_between_two_chinese_signs(seen: Visit) -> None:
+    user = Message("gpu_used", users=(Message("process", user="root", pid=7),), more=0)
+    assert word(seen, user) == ["被 root（进程 7）占用"]

@@ -1,0 +1,52 @@
+"""What would fail at its start, asked of a real master whose file server hangs: who submits waits for a moment, and
+nobody else at all."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.hanging_share import Share
+from tests.waiting import until
+from tests.wrong_input.mistakes import Lab8
+
+PATIENCE_S = 20.0
+"""Far beyond what a submit may wait on a busy machine, far less than a file server that is gone."""
+
+
+@pytest.fixture
+def share(lab: Lab8) -> Iterator[Share]:
+    """A folder beneath the lab's root."""
+    folder = lab.folder / "far"
+    folder.mkdir()
+    made = Share(folder)
+    yield made
+    made.close()
+
+
+def test_a_file_server_that_hangs_keeps_no_submit_and_is_named(lab: Lab8, share: Share) -> None:
+    lab.start_whole()
+    (share.there / "work").mkdir()
+    where = ["--hold", "--cwd", str(share.path / "work")]
+    found = lab.muster_seen("submit", *where, "--", "./none.sh")
+    assert "none.sh does not exist" in found.stderr
+    share.hang()
+    try:
+        for number in range(10):  # more than may hang on one disk
+            began = time.monotonic()
+            done = lab.muster("submit", *where, "--", f"./none{number}.sh")
+            assert time.monotonic() - began < PATIENCE_S
+            assert done.returncode == 0, done.stderr
+            assert "did not say within 0.3 s" in done.stderr
+            assert done.stdout.strip().isdigit()
+        strict = lab.muster("submit", "--strict", *where, "--", "./none.sh")
+        assert (strict.returncode, strict.stdout) == (1, "")
+        assert "did not say within 0.3 s" in strict.stderr
+        with lab.client() as client:
+            task = client.submit("true", gpus=1)
+            assert client.wait([task], 60)[task]["state"] == "succeeded"
+    finally:
+        share.go_on()
+    until("the server's answer", lambda: "does not exist" in lab.muster("submit", *where, "--", "./none.sh").stderr)

@@ -1,0 +1,203 @@
+"""A folder as one ZIP, made while it is sent: nothing of it is kept, here or on a disk.
+
+Each name and each byte is asked of the master in the name of who downloads, so nobody gets what he could not read file
+by file, and no link leads out of the visible folders. What is left out is told in the archive, beside the folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import time
+import zipfile
+from collections.abc import AsyncIterator, Callable
+from typing import NamedTuple
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from web.callers import Shown
+from web.downloads import PIECE, attached
+from web.hall import Hall
+from wire.errors import BadRequestError, ForbiddenError, LimitError, NotFoundError
+from wire.message import Message
+
+MOST_ENTRIES = 50_000
+MOST_BYTES = 64 << 30
+LOOK_S = 60.0
+SEND_S = 6 * 3600.0
+AT_ONCE = 8
+"""Archives that are being sent, of all people together."""
+_FIRST_YEAR, _LAST_YEAR = 1980, 2107
+_LARGE = 1 << 30
+
+
+class _Entry(msgspec.Struct):
+    name: str
+    kind: str
+    size: int
+    mtime: float
+    mode: int
+    link: bool
+
+
+class _Listing(msgspec.Struct):
+    entries: list[_Entry]
+    truncated: bool
+
+
+class _Piece(msgspec.Struct):
+    data: bytes
+
+
+class _Found(NamedTuple):
+    """What is in the folder: each `path` from its name on, with what it is; and the paths that stay out."""
+
+    entries: list[tuple[str, _Entry]]
+    left_out: list[str]
+
+
+class Archives:
+    """Of one console."""
+
+    def __init__(self, hall: Hall) -> None:
+        self._hall = hall
+        self._under_way = 0
+
+    async def of(self, shown: Shown, path: str) -> Response:
+        """The folder as a download. Raises LimitError for one that is too large, and what the master answers."""
+        if self._under_way >= AT_ONCE:
+            raise LimitError(Message("archives_full", most=AT_ONCE))
+        self._under_way += 1
+        try:
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    found = await self._found(shown, path)
+            except TimeoutError:
+                raise LimitError(Message("archive_too_slow", seconds=LOOK_S)) from None
+        except BaseException:
+            self._under_way -= 1
+            raise
+        name = path.strip("/").rpartition("/")[2]
+        return _Sent(self._pieces(shown, path, found), self._sent, attached(f"{name}.zip"))
+
+    def _sent(self) -> None:
+        self._under_way -= 1
+
+    async def _found(self, shown: Shown, path: str) -> _Found:
+        """All that is beneath the folder. A link to a folder is not gone into: what it leads to is there once, or
+        belongs to another folder."""
+        found, total = _Found([], []), 0
+        todo = [""]
+        while todo:
+            folder = todo.pop()
+            async for entry in self._listed(shown, f"{path}/{folder}".rstrip("/")):
+                inner = f"{folder}/{entry.name}" if folder else entry.name
+                if entry.kind == "other" or (entry.kind == "folder" and entry.link):
+                    found.left_out.append(inner)
+                    continue
+                found.entries.append((inner, entry))
+                if entry.kind == "folder":
+                    todo.append(inner)
+                total += entry.size
+                if len(found.entries) > MOST_ENTRIES or total > MOST_BYTES:
+                    raise LimitError(Message("archive_too_large", entries=MOST_ENTRIES, bytes=MOST_BYTES))
+        return found
+
+    async def _listed(self, shown: Shown, path: str) -> AsyncIterator[_Entry]:
+        after, is_more = "", True
+        while is_more:
+            raw = await self._hall.callers.call(shown, "file.list", {"path": path, "after": after})
+            listing = msgspec.json.decode(raw, type=_Listing)
+            for entry in listing.entries:
+                yield entry
+            is_more = listing.truncated and bool(listing.entries)
+            after = listing.entries[-1].name if listing.entries else ""
+
+    async def _pieces(self, shown: Shown, path: str, found: _Found) -> AsyncIterator[bytes]:
+        """The bytes of the archive. What cannot be read any more is left out; where it lasts too long it breaks off,
+        and has no end by which one could take it for whole."""
+        name = path.strip("/").rpartition("/")[2]
+        sink, until = _Sink(), time.monotonic() + SEND_S
+        # Stored as it is: to press it would hold up all who use the console, and models get no smaller by it.
+        with zipfile.ZipFile(sink, "w", zipfile.ZIP_STORED) as archive:
+            for inner, entry in found.entries:
+                if time.monotonic() > until:
+                    raise LimitError(Message("archive_too_slow", seconds=SEND_S))
+                info = _info(f"{name}/{inner}", entry)
+                if entry.kind == "folder":
+                    archive.writestr(info, b"")
+                    continue
+                with archive.open(info, "w", force_zip64=entry.size > _LARGE) as member:
+                    try:
+                        async for data in self._content(shown, f"{path}/{inner}", entry.size):
+                            member.write(data)
+                            yield sink.taken()
+                    except (NotFoundError, ForbiddenError, BadRequestError):
+                        found.left_out.append(inner)
+            if found.left_out:
+                text = "".join(f"{inner}\n" for inner in found.left_out)
+                archive.writestr(f"{name}.left-out.txt", text)
+        yield sink.taken()
+
+    async def _content(self, shown: Shown, path: str, size: int) -> AsyncIterator[bytes]:
+        """As much as there was when the folder was looked at: one that is written to has no end."""
+        offset = 0
+        while offset < size:
+            params = {"path": path, "offset": offset, "limit": min(PIECE, size - offset)}
+            raw = await self._hall.callers.call(shown, "file.read", params)
+            data = msgspec.json.decode(raw, type=_Piece).data
+            if not data:
+                return
+            offset += len(data)
+            yield data
+
+
+class _Sent(StreamingResponse):
+    """Calls `ended` when nothing of it is sent any more, whoever ended it."""
+
+    def __init__(self, pieces: AsyncIterator[bytes], ended: Callable[[], None], headers: dict[str, str]) -> None:
+        super().__init__(pieces, media_type="application/zip", headers={**headers, "Cache-Control": "no-store"})
+        self._ended = ended
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._ended()
+
+
+class _Sink(io.RawIOBase):
+    """A file to be written to that keeps nothing longer than until it is taken."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kept = bytearray()
+
+    def writable(self) -> bool:
+        """It is for nothing else."""
+        return True
+
+    def write(self, data: object) -> int:
+        """Keep it."""
+        before = len(self._kept)
+        self._kept += data  # type: ignore[arg-type]
+        return len(self._kept) - before
+
+    def taken(self) -> bytes:
+        """What was written since."""
+        data = bytes(self._kept)
+        self._kept.clear()
+        return data
+
+
+def _info(name: str, entry: _Entry) -> zipfile.ZipInfo:
+    """A backslash is a name's letter here, and elsewhere leads into other folders."""
+    when = time.localtime(entry.mtime)
+    date = (min(max(when.tm_year, _FIRST_YEAR), _LAST_YEAR), *when[1:6])
+    ending = "/" if entry.kind == "folder" else ""
+    info = zipfile.ZipInfo(name.replace("\\", "_") + ending, date)
+    info.external_attr = (entry.mode & 0o777) << 16
+    return info

@@ -1,0 +1,67 @@
+"""The bodies of requests, with an end to what is kept of them, and to how long is waited for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+
+from wire.client import MAX_FRAME
+from wire.errors import BadRequestError
+from wire.message import Message
+
+MOST_JSON = MAX_FRAME - 4096
+"""As much as the master takes, with what stands around it."""
+
+PATIENCE_S = 30.0
+SLOWEST = 1024
+"""Bytes a second: who sends more slowly has PATIENCE_S and no more. What the master takes of the time is no fault of
+the sender's."""
+
+
+async def pieces(request: Request) -> AsyncIterator[bytes]:
+    """What comes, as it comes. Raises BadRequestError for who sends too slowly."""
+    loop = asyncio.get_running_loop()
+    stream = aiter(request.stream())
+    left = PATIENCE_S
+    while True:
+        begun = loop.time()
+        try:
+            async with asyncio.timeout(left):
+                data = await anext(stream, None)
+        except TimeoutError:
+            raise BadRequestError(Message("slow_body", slowest=SLOWEST)) from None
+        if data is None:
+            return
+        left = min(PATIENCE_S, left - (loop.time() - begun) + len(data) / SLOWEST)
+        yield data
+
+
+async def read(request: Request, most: int) -> bytes:
+    """The whole body. Raises BadRequestError for more than `most` bytes."""
+    said = request.headers.get("content-length", "")
+    if said.isdecimal() and int(said) > most:
+        raise BadRequestError(Message("body_too_large", most=most))
+    data = bytearray()
+    async for piece in pieces(request):
+        data += piece
+        if len(data) > most:
+            raise BadRequestError(Message("body_too_large", most=most))
+    return bytes(data)
+
+
+async def read_json(request: Request) -> dict[str, Any]:
+    """The body, an object; empty is one without keys. Raises BadRequestError. What is said to be something else than
+    JSON, as a form of any page may be, is none."""
+    data = await read(request, MOST_JSON)
+    if not data:
+        return {}
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise BadRequestError(Message("json_wanted"))
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise BadRequestError(Message("bad_body", said=str(error))) from None

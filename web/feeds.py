@@ -1,0 +1,251 @@
+"""What is told unasked, fanned out: one subscription at the master for all who see the same, however many there are.
+
+Where conf.json's `privacy` is `open`, all who are signed in are told the same, which the console subscribes to itself;
+else each log-in has a subscription of its own. Whoever comes asks the master for a snapshot over the connection that
+the news come over, and gets it at the place in the stream where it stands: between the two nothing is lost. Each news
+has a number (`seq`), by which who comes again after a break is told what he has not heard, once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import msgspec
+
+from web.about import About
+from web.callers import Shown
+from web.settings import Settings
+from web.upstream import Upstream
+from wire.errors import MusterError
+
+RECENT_BYTES = 1 << 20
+"""So much of what was told is kept of each feed, for who comes again."""
+_DIGITS = 19
+LINGER_S = 30.0
+"""So long a feed that nobody hears goes on, for who comes again."""
+
+
+class News(NamedTuple):
+    """A notification: what it is about, and its `params`, JSON with `seq`: by that it is known which comes after it."""
+
+    seq: str
+    method: str
+    params: bytes
+
+    @property
+    def frame(self) -> bytes:
+        """As JSON-RPC has it."""
+        return b'{"jsonrpc":"2.0","method":"%b","params":%b}' % (self.method.encode(), self.params)
+
+
+Hear = Callable[[News], None]
+"""Is given each notification."""
+
+
+class Kind(NamedTuple):
+    """Of which feed somebody is told: of `tasks` or `nodes`; `ids`: of these tasks alone; `shown`: in whose eyes, None
+    for what all see."""
+
+    stream: str
+    ids: str
+    shown: Shown | None
+
+
+class Joined(NamedTuple):
+    """A `snapshot`, JSON with `seq`, as of the news of which it is; `begin` is called when it was handed on, and from
+    then on what changes is told."""
+
+    snapshot: bytes
+    seq: str
+    begin: Callable[[], None]
+
+
+class _Told(msgspec.Struct):
+    """What the master says unasked."""
+
+    method: str
+    params: msgspec.Raw
+
+
+class _Asked(NamedTuple):
+    """A snapshot that is under way, and how many news there were when it was asked for."""
+
+    answer: asyncio.Task[msgspec.Raw]
+    since: int
+
+
+class _Feed:
+    """One subscription. `hearers` are called with what comes after their snapshot."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self.upstream = upstream
+        self.hearers: dict[object, Hear] = {}
+        self.joining = 0
+        self._epoch = secrets.token_hex(6)
+        self._last = 0
+        self._recent: deque[News] = deque()
+        self._recent_bytes = 0
+        self._snapshots: dict[bytes, _Asked] = {}
+        upstream.on_frame = self._tell
+
+    def _tell(self, frame: bytes) -> None:
+        told = msgspec.json.decode(frame, type=_Told)
+        self._last += 1
+        seq = self._seq(self._last)
+        news = News(seq, told.method, numbered(bytes(told.params), seq))
+        self._recent.append(news)
+        self._recent_bytes += len(news.params)
+        while self._recent_bytes > RECENT_BYTES:
+            self._recent_bytes -= len(self._recent.popleft().params)
+        for hear in list(self.hearers.values()):
+            hear(news)
+
+    def _seq(self, number: int) -> str:
+        return f"{self._epoch}-{number}"
+
+    def since(self, who: object, hear: Hear, last: str) -> list[News] | None:
+        """What came after the news of this number; `hear` is called with what comes from now on. None where that is not
+        known any more."""
+        epoch, _, number = last.partition("-")
+        is_ours = epoch == self._epoch and number.isascii() and number.isdecimal() and len(number) < _DIGITS
+        missed = self._after(int(number)) if is_ours else None
+        if missed is not None:
+            self.hearers[who] = hear
+        return missed
+
+    def _after(self, number: int) -> list[News] | None:
+        oldest = self._last - len(self._recent)
+        return list(self._recent)[number - oldest :] if oldest <= number <= self._last else None
+
+    async def join(self, who: object, hear: Hear, params: dict[str, Any]) -> Joined:
+        """Be told from now on. Raises what the master answers."""
+        key = msgspec.json.encode(params, order="sorted")
+        asked = self._snapshots.get(key)
+        # Its answer may have come already, and news behind it: who shares it is told all since it was asked for. What
+        # of that came before the snapshot does not harm behind it, for its newest word always follows.
+        waiting = None if asked is None else self._after(asked.since)
+        if asked is None or waiting is None:
+            asked, waiting = self._ask(key, params), []
+        self.hearers[who] = waiting.append
+        try:
+            snapshot = await asyncio.shield(asked.answer)
+        except BaseException:
+            self.hearers.pop(who, None)
+            raise
+
+        def begin() -> None:
+            if who in self.hearers:
+                self.hearers[who] = hear
+                for news in waiting:
+                    hear(news)
+
+        seq = self._seq(asked.since)
+        return Joined(numbered(bytes(snapshot), seq), seq, begin)
+
+    def _ask(self, key: bytes, params: dict[str, Any]) -> _Asked:
+        asked = _Asked(asyncio.create_task(self.upstream.call("subscribe", params)), self._last)
+        self._snapshots[key] = asked
+
+        def forget(_done: object) -> None:
+            if self._snapshots.get(key) is asked:
+                del self._snapshots[key]
+
+        asked.answer.add_done_callback(forget)
+        return asked
+
+
+def numbered(params: bytes, seq: str) -> bytes:
+    """A JSON object with its number, and nothing in it read: it may be megabytes."""
+    rest = params.strip()[1:]
+    return b'{"seq":"%b"%b%b' % (seq.encode(), b"" if rest.lstrip().startswith(b"}") else b",", rest)
+
+
+class Feeds:
+    """All subscriptions."""
+
+    def __init__(self, settings: Settings, about: About) -> None:
+        self._settings = settings
+        self._about = about
+        self._feeds: dict[Kind, _Feed] = {}
+        self._opening: dict[Kind, asyncio.Task[_Feed]] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    async def kind(self, stream: str, ids: list[int] | None, shown: Shown, scopes: list[str]) -> Kind:
+        """Of which feed this one is told, who has these scopes. What all see is told to who may read it; whether
+        anybody else is told something, and what, is for the master to say. Raises UnreachableError."""
+        is_one_of_all = "read" in scopes and await self._about.privacy() == "open"
+        seen = None if is_one_of_all else shown
+        return Kind(stream, "" if ids is None else ",".join(map(str, sorted(set(ids)))), seen)
+
+    async def join(self, kind: Kind, who: object, hear: Hear, params: dict[str, Any]) -> Joined:
+        """Tell somebody of a feed from now on. Raises what the master answers, UnreachableError."""
+        feed = self._feeds.get(kind)
+        if feed is None or not feed.upstream.is_open:
+            feed = await self._opened(kind)
+        feed.joining += 1
+        try:
+            return await feed.join(who, hear, params)
+        finally:
+            feed.joining -= 1
+            self._linger(kind, feed)
+
+    def since(self, kind: Kind, who: object, hear: Hear, last: str) -> list[News] | None:
+        """What came after the news `last`, for who comes again; None where that is not known any more."""
+        feed = self._feeds.get(kind)
+        return None if feed is None or not feed.upstream.is_open else feed.since(who, hear, last)
+
+    def leave(self, kind: Kind, who: object) -> None:
+        """Tell him nothing more."""
+        feed = self._feeds.get(kind)
+        if feed is not None:
+            feed.hearers.pop(who, None)
+            self._linger(kind, feed)
+
+    def closed(self, kind: Kind) -> asyncio.Future[MusterError] | None:
+        """Done when there is no more of this feed, with why."""
+        feed = self._feeds.get(kind)
+        return None if feed is None else feed.upstream.closed
+
+    def _linger(self, kind: Kind, feed: _Feed) -> None:
+        """Nobody may hear it any more: end it, unless somebody comes."""
+        if not feed.hearers and not feed.joining:
+            ending = asyncio.create_task(self._end_unheard(kind, feed))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+
+    async def _end_unheard(self, kind: Kind, feed: _Feed) -> None:
+        await asyncio.wait([feed.upstream.closed], timeout=LINGER_S)
+        if not feed.hearers and not feed.joining:
+            self._forget(kind, feed)
+            await feed.upstream.close()
+
+    async def _opened(self, kind: Kind) -> _Feed:
+        opening = self._opening.get(kind)
+        if opening is None:
+            opening = self._opening[kind] = asyncio.create_task(self._open(kind))
+            opening.add_done_callback(lambda _done: self._opening.pop(kind, None))
+        return await asyncio.shield(opening)
+
+    async def _open(self, kind: Kind) -> _Feed:
+        token, origin = kind.shown or ("", "")
+        feed = _Feed(await Upstream.open(self._settings, kind.stream, shown=token, origin=origin))
+        self._feeds[kind] = feed
+        feed.upstream.closed.add_done_callback(lambda _why: self._forget(kind, feed))
+        return feed
+
+    def _forget(self, kind: Kind, feed: _Feed) -> None:
+        if self._feeds.get(kind) is feed:
+            del self._feeds[kind]
+
+    async def close(self) -> None:
+        """End all of them."""
+        for ending in list(self._ending):
+            ending.cancel()
+        for feed in list(self._feeds.values()):
+            with suppress(OSError):
+                await feed.upstream.close()

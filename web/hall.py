@@ -1,0 +1,45 @@
+"""What all that the console answers has in common: its settings, who may come in, and the ways to the master."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from starlette.requests import Request
+
+from web.about import About
+from web.callers import Callers
+from web.certificates import Certificates
+from web.feeds import Feeds
+from web.settings import Settings
+from web.whence import SAFE, Gate
+
+
+class Hall(NamedTuple):
+    """One for the process."""
+
+    settings: Settings
+    certificates: Certificates
+    gate: Gate
+    about: About
+    callers: Callers
+    feeds: Feeds
+
+    @classmethod
+    def of(cls, settings: Settings, certificates: Certificates) -> Hall:
+        """With no connection to anybody yet."""
+        about = About(settings)
+        gate = Gate(settings.hosts, settings.web.proxies)
+        return cls(settings, certificates, gate, about, Callers(settings), Feeds(settings, about))
+
+    def check_asker(self, request: Request) -> None:
+        """Raise ForbiddenError where a page of another origin asks for a change. A program that shows a token says of
+        none; a browser always does, and sends its half of a log-in along whoever asks."""
+        if request.method not in SAFE:
+            needed = "authorization" not in request.headers
+            self.gate.check_origin(request.scope["muster"], request.headers, needed=needed)
+
+    async def close(self) -> None:
+        """End all ways to the master."""
+        await self.feeds.close()
+        await self.callers.close()
+        await self.about.close()

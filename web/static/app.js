@@ -1,0 +1,83 @@
+// Where the console begins: theme, language, who is here; then either the page to sign in, or the frame with its pages.
+
+import "./core/theme.js";
+import { live, store } from "./core/context.js";
+import { html, render, useEffect, useState } from "./core/html.js";
+import { firstLanguage, needWords, setLanguage, useLanguage } from "./core/i18n.js";
+import { isOutdated, watchForNewer } from "./core/newer.js";
+import { sendFormsOnce } from "./core/once.js";
+import { reloadOnceThere } from "./core/reload.js";
+import { followLinks, loadWholeWhere, place, usePlace } from "./core/route.js";
+import { lookWhoIsHere, me, sessionKey, signIn } from "./core/session.js";
+import { useSignal } from "./core/signal.js";
+import { pageAt } from "./pages/index.js";
+import { Dialogs } from "./parts/dialog.js";
+import { Frame } from "./parts/frame.js";
+import { complain, Toasts } from "./parts/toast.js";
+import { SignIn } from "./pages/sign-in.js";
+import { Waits } from "./parts/waits.js";
+
+function App() {
+  const who = useSignal(me);
+  useLanguage();
+  useEffect(() => {
+    if (who) live.start();
+    else if (who === null) live.stop();
+  }, [who?.user, who === null]);
+  const { path } = usePlace();
+  if (who === undefined) return html`<${Waits} />`;
+  if (who && (path === "wall" || isScreen(who))) return html`<${Screen} /><${Toasts} />`;
+  return html`${who ? html`<${Frame} />` : html`<${SignIn} />`}<${Dialogs} /><${Toasts} />`;
+}
+
+/** A log-in of a token for a screen sees no other page. @param {import("./core/session.js").Me} who */
+function isScreen(who) {
+  return who.scopes.length === 1 && who.scopes[0] === "wall";
+}
+
+/** The page of a screen on a wall, once its module and its words have come. */
+function Screen() {
+  const [Wall, setWall] = useState(/** @type {any} */ (null));
+  useEffect(() => {
+    Promise.all([import("./pages/wall.js"), needWords(["wall", "overview"])]).then(([it]) => setWall(() => it.Wall), reloadOnceThere);
+  }, []);
+  return Wall ? html`<${Wall} />` : html`<${Waits} />`;
+}
+
+/**
+ * Who is here. A screen shows the token that stands behind `#` in its address, which no server gets to see: it comes in again by itself
+ * when its log-in has ended, for nobody stands before it with a keyboard.
+ */
+async function comeIn() {
+  await lookWhoIsHere();
+  const token = /(?:^#|[#&])token=([^&]+)/.exec(location.hash)?.[1];
+  if (!me.value && token) await signIn({ token: decodeURIComponent(token) });
+}
+
+/** What the first page needs is asked for side by side: its words, its module, who is here, and the cluster. */
+async function begin() {
+  followLinks();
+  loadWholeWhere(isOutdated);
+  watchForNewer();
+  sendFormsOnce();
+  store.holdStill();
+  const here = comeIn();
+  here.catch(() => undefined); // it is awaited below, when there are words for it
+  const isKnown = sessionKey() !== null; // most likely: a log-in that has ended ends the connection, too
+  if (isKnown) live.start();
+  const page = isKnown ? pageAt(place.value.path)?.page : undefined;
+  page?.load().catch(() => undefined); // asked for again where it is drawn
+  await setLanguage(firstLanguage(null), page?.words);
+  const app = /** @type {HTMLElement} */ (document.getElementById("app"));
+  app.replaceChildren();
+  render(html`<${App} />`, app);
+  try {
+    await here;
+  } catch (error) {
+    complain(error);
+    if (me.value === null) return; // the token of a screen opens nothing
+    reloadOnceThere(); // the server is away: it is looked for until it is back
+  }
+}
+
+begin().catch(reloadOnceThere); // the words of the language did not come

@@ -1,0 +1,33 @@
+// The words of the page of environments.
+
+/** @type {Record<string, string>} */
+export const WORDS = {
+  "envs.filter": "Name or path",
+  "envs.node": "Asked on the node",
+  "envs.any-node": "any node",
+  "envs.choose": "Choose an environment to see what is in it.",
+  "envs.none": "There is no environment yet.",
+  "envs.none.how": "They are what conda makes in its prefix (conf.json, `conda`), and virtual environments in a visible folder; docs/environments.md.",
+  "envs.use": "Submit with it",
+  "envs.python": "Python",
+  "envs.asks": "Asking, up to 20 seconds…",
+  "envs.asks-long": "Asking, up to a minute and a half…",
+  "envs.usable": "Tasks can use it, as {node} sees it",
+  "envs.version": "Version",
+  "envs.executable": "Executable",
+  "envs.prefix": "Lies in",
+  "envs.cuda": "CUDA",
+  "envs.gpus": "GPUs",
+  "envs.framework": "Framework",
+  "envs.look": "Look for GPUs",
+  "envs.not-installed": "It is not installed.",
+  "envs.sees": "It sees {count} {count:GPU|GPUs} on {node}",
+  "envs.sees-none": "It sees no GPU on {node}",
+  "envs.packages": "Packages",
+  "envs.package": "Package",
+  "envs.from": "From",
+  "envs.with": "Compare with…",
+  "envs.only-different": "Differences only",
+  "envs.missing": "not there",
+  "envs.same": "They have the same packages.",
+};

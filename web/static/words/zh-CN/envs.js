@@ -1,0 +1,33 @@
+// 环境页的用语。
+
+/** @type {Record<string, string>} */
+export const WORDS = {
+  "envs.filter": "名称或路径",
+  "envs.node": "在哪个节点上查询",
+  "envs.any-node": "任意节点",
+  "envs.choose": "请选择一个环境查看其内容。",
+  "envs.none": "还没有环境。",
+  "envs.none.how": "环境即 conda 前缀（conf.json 的 `conda`）中的环境，以及可见文件夹里的虚拟环境，见 docs/environments.md。",
+  "envs.use": "用它提交任务",
+  "envs.python": "Python",
+  "envs.asks": "查询中，最多 20 秒…",
+  "envs.asks-long": "查询中，最多一分半…",
+  "envs.usable": "任务可以使用（在 {node} 上查询）",
+  "envs.version": "版本",
+  "envs.executable": "可执行文件",
+  "envs.prefix": "所在位置",
+  "envs.cuda": "CUDA",
+  "envs.gpus": "GPU",
+  "envs.framework": "框架",
+  "envs.look": "检测 GPU",
+  "envs.not-installed": "未安装。",
+  "envs.sees": "在 {node} 上可见 {count} 块 GPU",
+  "envs.sees-none": "在 {node} 上看不到 GPU",
+  "envs.packages": "软件包",
+  "envs.package": "软件包",
+  "envs.from": "来源",
+  "envs.with": "与…比较",
+  "envs.only-different": "只看不同",
+  "envs.missing": "没有",
+  "envs.same": "两者的软件包相同。",
+};

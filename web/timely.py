@@ -1,0 +1,90 @@
+"""HTTP over one connection, for who says his request and reads its answer in time.
+
+uvicorn bounds how long a connection is silent after an answer, and nothing else: one that says a header now and then,
+or never reads, would be kept for ever, and a few thousand of them are all that the process may open. Bodies are not its
+matter: who reads them (`bodies`) bounds them, for there it is known whether the sender or the master is slow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import h11
+import msgspec
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from web import problems
+from web.unheard import Unheard
+from wire.errors import BadRequestError
+from wire.message import Message
+
+HEAD_S = 15.0
+"""For a request's head, from the connection's begin or the head's first byte."""
+MOST_SPEAKING = 4096
+MOST_SPEAKING_OF_ONE = 1024
+UNREAD_S = 120.0
+"""Who has read nothing for so long reads no more."""
+
+
+class Timely(H11Protocol):
+    """One connection. `unheard`: those whose heads are awaited."""
+
+    def __init__(self, *parts: Any, unheard: Unheard, **named: Any) -> None:
+        super().__init__(*parts, **named)
+        self._unheard = unheard
+        self._unread: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A head is awaited from the begin."""
+        super().connection_made(transport)
+        self._await_head()
+
+    def data_received(self, data: bytes) -> None:
+        """Some of a head, or of a body. What came before the head was whole does not begin its time anew."""
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE or self.transport.is_closing():
+            self._unheard.leave(self)
+        elif self not in self._unheard:
+            self._await_head()
+
+    def _await_head(self) -> None:
+        self._unheard.enter(self, self.client[0] if self.client else "", self._give_up)
+
+    def _give_up(self) -> None:
+        """A browser opens connections before it knows what for, and is told nothing when one of them is closed."""
+        if self.transport.is_closing():
+            return
+        if self.conn.trailing_data[0]:
+            self._refuse()
+        self.transport.close()
+
+    def _refuse(self) -> None:
+        told = msgspec.json.encode(problems.body(BadRequestError(Message("slow_head", seconds=HEAD_S)), 408))
+        headers = [
+            ("Content-Type", problems.TYPE), ("Content-Length", str(len(told))), ("Connection", "close"),
+        ]  # fmt: skip
+        begin = h11.Response(status_code=408, headers=headers, reason=b"Request Timeout")
+        events = (begin, h11.Data(told), h11.EndOfMessage())
+        self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
+
+    def pause_writing(self) -> None:
+        """He does not read."""
+        super().pause_writing()
+        self._unread = self._unread or self.loop.call_later(UNREAD_S, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """He has read."""
+        super().resume_writing()
+        self._reads()
+
+    def _reads(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nothing is awaited of him any more."""
+        self._unheard.leave(self)
+        self._reads()
+        super().connection_lost(exc)

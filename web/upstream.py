@@ -1,0 +1,172 @@
+"""One connection to a port of the master, for one caller: calls, their answers, and what is told unasked.
+
+Answers are handed on as the bytes that came: what the console does not look into it does not decode. Who calls is shown
+when the connection is opened: first the console itself, which takes all rights from it that its account has by the
+kernel's word, then for whom it calls and from where. A connection that cannot say so much is never used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from typing import Any
+
+import msgspec
+
+from web.settings import Settings
+from wire.errors import MusterError, ProtocolError, Told, UnauthenticatedError, UnreachableError, from_code
+from wire.message import Message
+
+REPLY_LIMIT = 1 << 30
+OPEN_S = 10.0
+CALL_S = 120.0
+"""The longest that the master may take for an answer: what it does in other machines' time it bounds by itself."""
+
+
+class _Error(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+    data: dict[str, Any] = {}
+
+
+class _Frame(msgspec.Struct):
+    """What the master says. `params` are not looked into here."""
+
+    id: int | None = None
+    method: str = ""
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    error: _Error | None = None
+    params: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_FRAMES = msgspec.json.Decoder(_Frame)
+Notified = Callable[[bytes], None]
+
+
+class Upstream:
+    """Open it with `open`; close it with `close`. `on_frame` is given the answers to calls that were `send`, and all
+    that is told unasked, each as a line; `closed` is done when the connection is over, with why."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._ids = count(1)
+        self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
+        self.closed: asyncio.Future[MusterError] = asyncio.get_running_loop().create_future()
+        self.on_frame: Notified = lambda _frame: None
+        self._listens = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def open(cls, settings: Settings, what: str, *, shown: str = "", origin: str = "") -> Upstream:
+        """Connect to the port for `what`. `shown`: the token of who calls, `origin`: the address that he calls from;
+        without these the console itself calls, and without a token somebody who is yet to say who he is. Raises
+        UnreachableError, ConfigError, and what the master answers to a token that opens nothing."""
+        trust = settings.trust()
+        try:
+            async with asyncio.timeout(OPEN_S):
+                reader, writer = await asyncio.open_connection(
+                    settings.master, settings.ports[what], limit=REPLY_LIMIT, ssl=trust,
+                    server_hostname=settings.master if trust is not None else None,
+                )  # fmt: skip
+        except (OSError, TimeoutError):
+            raise UnreachableError(Message("master_away")) from None
+        made = cls(reader, writer)
+        try:
+            await made._show(settings.service_token(), shown, origin)
+        except BaseException:
+            await made.close()
+            raise
+        return made
+
+    async def _show(self, service: str, shown: str, origin: str) -> None:
+        try:
+            await self.call("auth.token", {"token": service})
+        except UnauthenticatedError:
+            # A master that begins writes a new one before it listens: this one was read too early.
+            raise UnreachableError(Message("master_away")) from None
+        if origin:
+            await self.call("auth.relay", {"from": origin})
+        if shown:
+            await self.call("auth.token", {"token": shown})
+
+    async def call(self, verb: str, params: Any, *, limit_s: float = CALL_S) -> msgspec.Raw:
+        """Call a verb; its result, as JSON. Raises the master's error, or UnreachableError: then it may or may not
+        have been done."""
+        number = next(self._ids)
+        answer: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = answer
+        try:
+            await self._send({"jsonrpc": "2.0", "id": number, "method": verb, "params": params})
+            async with asyncio.timeout(limit_s):
+                return await answer
+        except TimeoutError:
+            raise UnreachableError(Message("master_silent", seconds=limit_s)) from None
+        finally:
+            self._waiting.pop(number, None)
+
+    async def _send(self, frame: dict[str, Any]) -> None:
+        if self.closed.done():
+            raise self.closed.result()
+        self._writer.write(msgspec.json.encode(frame) + b"\n")
+        try:
+            await self._writer.drain()
+        except OSError:
+            raise UnreachableError(Message("master_away")) from None
+
+    async def _listen(self) -> None:
+        why: MusterError = UnreachableError(Message("master_away"))
+        try:
+            while line := await self._reader.readline():
+                told = self._take(line)
+                why = told or why
+        except (OSError, ValueError):  # a line beyond the limit
+            pass
+        except msgspec.DecodeError:
+            why = ProtocolError(Message("master_unclear"))
+        finally:
+            self._over(why)
+
+    def _take(self, line: bytes) -> MusterError | None:
+        """Hand on what was said; what it says of the whole connection, which is about to end."""
+        frame = _FRAMES.decode(line)
+        if frame.method:
+            self.on_frame(line)
+        elif frame.id is None:
+            return None if frame.error is None else _told(frame.error)
+        elif (waiting := self._waiting.get(frame.id)) is not None and not waiting.done():
+            if frame.error is not None:
+                waiting.set_exception(_told(frame.error))
+            else:
+                waiting.set_result(frame.result)
+        return None
+
+    def _over(self, why: MusterError) -> None:
+        if not self.closed.done():
+            self.closed.set_result(why)
+        for waiting in self._waiting.values():
+            if not waiting.done():
+                waiting.set_exception(why)
+        self._writer.close()
+
+    @property
+    def is_open(self) -> bool:
+        """Can it be asked?"""
+        return not self.closed.done()
+
+    async def close(self) -> None:
+        """End it."""
+        self._over(UnreachableError(Message("master_away")))
+        self._listens.cancel()
+        with suppress(OSError, asyncio.CancelledError):
+            await self._writer.wait_closed()
+
+
+def _told(error: _Error) -> MusterError:
+    """The error as the master told it, with its key and values."""
+    key, args = error.data.get("key"), error.data.get("args")
+    text: str | Told = error.message
+    if isinstance(key, str) and isinstance(args, dict):
+        text = Told(error.message, key, args)
+    return from_code(str(error.data.get("code", "internal")), text)
