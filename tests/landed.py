@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 FROZEN = Path(__file__).parent / "data" / "landed"
-VERSIONS = ("before", "earlier")
+VERSIONS = ("users", "before", "earlier")
 PATIENCE_S = 120.0
 _ASK = """
 import json, sys

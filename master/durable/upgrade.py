@@ -1,10 +1,11 @@
 """A folder of an earlier format becomes one of ours, before anything is recorded in it.
 
-Owns the copy that is kept of it, `before-2`, and the order of the two steps. First every file that the queue is made of
+Owns the copy that is kept of it, `before-3`, and the order of the two steps. First every file that the queue is made of
 is copied, byte for byte, and synced. Then state.json is put in its place anew, saying the same and its format: from
 that rename on an earlier version refuses the folder, and up to it none of its files has changed. A start that was
 killed in between does all of it again, for the earlier version may have worked there since. Everything else of the
-folder stays as it was: lines and records of both formats are read for ever, and written in ours when they come up.
+folder stays as it was: lines and records of all formats are read for ever, and written in ours when they come up. So
+does the copy that an earlier version kept of a still earlier one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from master.durable.journal import JOURNAL
 if TYPE_CHECKING:
     from pathlib import Path
 
-KEPT = "before-2"
+KEPT = f"before-{snapshot.FORMAT}"
 COPIED = (*snapshot.QUEUES, snapshot.STATE, JOURNAL, published.SUMS, ids.FILE)
 """What an earlier version needs to go on from that moment. The monthly files are only ever added to, and stay."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,30 @@ for step in store.compact(tasks, {"once": msgspec.Raw(b"1")}):
     if step is not None:
         step()
 store.append(Change(tasks=[Task(id=4, command="the journal knows it")], state={"notes": msgspec.Raw(b"{}")}))
+store.commit()
+store.close()
+"""
+
+_WRITE_WITH_USERS = """
+import sys
+from pathlib import Path
+import msgspec
+from master.core.attempt import Part
+from master.core.task import Change, Task, TaskState
+from master.durable.disk import OsDisk
+from master.durable.store import Store
+
+store = Store(Path(sys.argv[1]), OsDisk())
+store.open()
+part = Part("a", [0, 1], "1.2.x", "boot", "state", machine="m", pid=7)
+runs = Task(id=1, command="true", state=TaskState.RUNNING, attempt=2, allocation=[part])
+tasks = {1: runs, 2: Task(id=2, command="true")}
+store.append(Change(tasks=list(tasks.values()), state={"users": msgspec.Raw(b'{"1":"wang"}')}))
+store.commit()
+for step in store.compact(tasks, {}):
+    if step is not None:
+        step()
+store.append(Change(tasks=[Task(id=3, command="the journal knows it")]))
 store.commit()
 store.close()
 """
@@ -144,6 +169,35 @@ def test_a_copy_that_was_not_finished_is_made_anew_of_what_the_folder_is_then(
     assert {path.name: path.read_bytes() for path in (folder / upgrade.KEPT).iterdir()} == written
 
 
+def test_the_version_that_writes_format_2_is_kept_a_copy_and_refuses_the_folder_from_then_on(tmp_path: Path) -> None:
+    users = landed.unpack("users", tmp_path / "code")
+    folder = tmp_path / "task_info"
+    landed.run(users, "-c", _WRITE_WITH_USERS, str(folder))
+    laid_out({"wait_task.json": b"what it was in format 1"}, folder / "before-2")
+    written = {path.name: path.read_bytes() for path in folder.iterdir() if path.name in upgrade.COPIED}
+    assert format_of(written[snapshot.STATE]) == 2
+    as_it_was = laid_out(written, tmp_path / "as it was")
+
+    store = Store(folder, OsDisk())
+    image = store.open()
+    store.append(Change(tasks=[Task(id=4, command="true", share=True, gpu_memory_mib=8000, gpus=1)]))
+    store.commit()
+    store.close()
+    assert set(image.tasks) == {1, 2, 3}
+    assert image.tasks[1].attempts[-1].parts == [Part("a", [0, 1], "1.2.x", "boot", "state", machine="m", pid=7)]
+    assert {path.name: path.read_bytes() for path in (folder / upgrade.KEPT).iterdir()} == written
+    assert (folder / "before-2" / "wait_task.json").read_bytes() == b"what it was in format 1"
+
+    ours = laid_out({path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}, tmp_path / "ours")
+    there, here = loaded(users, [as_it_was, ours])
+    assert set(there["tasks"]) == {"1", "2", "3"}
+    assert here == {"refused": "store_corrupt"}
+    with pytest.raises(subprocess.CalledProcessError) as refusal:
+        landed.run(users, "-c", _WRITE_WITH_USERS, str(ours))
+    assert "a later version of Muster wrote this folder (format 3; this one knows 2)" in refusal.value.stderr
+    assert "before-3" in refusal.value.stderr
+
+
 def test_nobody_else_may_read_the_copy(written: dict[str, bytes], tmp_path: Path) -> None:
     folder = laid_out(written, tmp_path / "task_info")
     store = Store(folder, OsDisk())
@@ -183,10 +237,10 @@ def test_a_folder_of_a_later_version_is_refused_in_one_line_that_says_so(tmp_pat
     store.close()
     state = tmp_path / snapshot.STATE
     text = state.read_text("utf-8")
-    assert '"format": 2,' in text
-    state.write_text(text.replace('"format": 2,', f'"format": 3, {more}'), "utf-8")
+    assert '"format": 3,' in text
+    state.write_text(text.replace('"format": 3,', f'"format": 4, {more}'), "utf-8")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}
-    with pytest.raises(StoreCorruptError, match=r"a later version of Muster wrote this folder \(format 3;") as refusal:
+    with pytest.raises(StoreCorruptError, match=r"a later version of Muster wrote this folder \(format 4;") as refusal:
         Store(tmp_path, OsDisk()).open()
     assert "\n" not in str(refusal.value)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"} == before
