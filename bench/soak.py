@@ -58,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
     print(json.dumps(figures) if options.json else _table(figures))
     parts: list[Callable[[], list[str]]] = [
         lambda: report.problems,
-        lambda: _families() if options.families else [],
+        lambda: _families(seed) if options.families else [],
         lambda: _cases("broken requests", "MUSTER_FUZZ", options.fuzz, "tests/desktop/test_fuzz.py"),
         *(partial(_cases, "walks through the core", "MUSTER_WALKS", options.walks, tests) for tests in WALKS),
     ]
@@ -114,12 +114,15 @@ def _cases(what: str, variable: str, cases: int, tests: str) -> list[str]:
     return [] if done.returncode == 0 else [f"{' '.join(command[1:])} with {variable}={cases} failed"]
 
 
-def _families() -> list[str]:
-    """The cases of which `make test` tries some of each kind; what came of them."""
-    print("all cases of the families in tests/soak.py", file=sys.stderr)
+def _families(seed: int) -> list[str]:
+    """The cases of which `make test` tries some of each kind; what came of them. The seed is that of their faults."""
+    seeds = {"CHAOS_SEED": str(seed), "MUSTER_HANDS": str(seed)}
+    told = " ".join(f"{name}={value}" for name, value in seeds.items())
+    print(f"all cases of the families in tests/soak.py, with {told}", file=sys.stderr)
     command = [sys.executable, "-m", "pytest", "-q", "-m", "soak", "--numprocesses", "3", "tests"]
-    done = subprocess.run(["sh", "tests/as_root.sh", *command], check=False, stdout=sys.stderr)
-    return [] if done.returncode == 0 else [f"{' '.join(command[1:])} failed"]
+    command = ["sh", "tests/as_root.sh", *command]
+    done = subprocess.run(command, env={**os.environ, **seeds}, check=False, stdout=sys.stderr)
+    return [] if done.returncode == 0 else [f"{' '.join(command)} with {told} failed"]
 
 
 def _plan(options: argparse.Namespace, seed: int) -> chaos.Plan:
