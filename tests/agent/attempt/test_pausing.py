@@ -69,6 +69,9 @@ def test_what_left_the_session_and_cleared_its_environment_stands_too(node: Node
     link.resume("t1")
     assert not told(link)
     assert state_of(daemon) != "T"
+    link.kill("t1")
+    link.wait_for("exit", "t1")
+    assert not alive(daemon)
 
 
 def test_a_command_that_goes_on_forking_stands_whole(node: Node) -> None:
