@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from master import failpoint
-from tests.soak import one_in
+from tests.runner.verdict import nothing_found
 from tests.system import books
 from tests.system.chaos import AGENT_FAILPOINTS, SHIM_KILLS, Gate, Submitter
+from tests.system.failpoints import IN_EACH_RUN, some
 from tests.system.lab import Lab
 from tests.system.oracle import Job, Oracle
 from tests.waiting import until
@@ -38,22 +39,25 @@ def finish(lab: Lab, oracle: Oracle, jobs: list[Job], clients: list[Submitter], 
         assert not client.is_alive()
     with lab.client() as asking:
         until("every task has ended", lambda: not asking.tasks(active=True))
-    assert books.audit_running(lab, oracle, jobs, lost=lost) == []
+    nothing_found(books.audit_running(lab, oracle, jobs, lost=lost))
 
 
-@pytest.mark.parametrize("name", failpoint.TRAFFIC)
-@pytest.mark.parametrize("count", one_in(2, [1, 2]))
-def test_a_master_that_dies_here_comes_back_and_every_task_runs_once(
-    lab: Lab, oracle: Oracle, name: str, count: int
-) -> None:
-    lab.start(f"{name}:{count}")
+TRAFFIC = [f"{name}{count}" for name in failpoint.TRAFFIC for count in ("", ":2")]
+COMPACTION = [*failpoint.COMPACTION, "compaction.renamed:3", "compaction.done:2"]
+AGENT = sorted(set(AGENT_FAILPOINTS) - SHIM_KILLS)
+ALL = {*TRAFFIC, *failpoint.START, *COMPACTION, *AGENT_FAILPOINTS}
+
+
+@pytest.mark.parametrize("case", some(TRAFFIC))
+def test_a_master_that_dies_here_comes_back_and_every_task_runs_once(lab: Lab, oracle: Oracle, case: str) -> None:
+    lab.start(case)
     jobs, clients = start_clients(lab, oracle)
     lab.await_failpoint()
     lab.start()
     finish(lab, oracle, jobs, clients)
 
 
-@pytest.mark.parametrize("name", one_in(3, failpoint.START))
+@pytest.mark.parametrize("name", some(failpoint.START))
 def test_a_master_that_dies_while_it_starts_starts_the_next_time(lab: Lab, oracle: Oracle, name: str) -> None:
     lab.start()
     jobs, clients = start_clients(lab, oracle)
@@ -68,16 +72,11 @@ def test_a_master_that_dies_while_it_starts_starts_the_next_time(lab: Lab, oracl
     finish(lab, oracle, jobs, clients)
 
 
-AGAIN = (("compaction.renamed", 3), ("compaction.done", 2))
-
-
-@pytest.mark.parametrize(("name", "count"), one_in(3, [*((name, 1) for name in failpoint.COMPACTION), *AGAIN]))
-def test_a_master_that_dies_while_it_compacts_has_every_task_once(
-    lab: Lab, oracle: Oracle, name: str, count: int
-) -> None:
-    if name == "compaction.archived":
+@pytest.mark.parametrize("case", some(COMPACTION))
+def test_a_master_that_dies_while_it_compacts_has_every_task_once(lab: Lab, oracle: Oracle, case: str) -> None:
+    if case == "compaction.archived":
         lab.write_conf(scheduler={"grace_s": 2.0, "keep_history": 0})
-    lab.start(f"{name}:{count}")
+    lab.start(case)
     jobs, clients = start_clients(lab, oracle)
     lab.await_failpoint()
     lab.write_conf(scheduler={"grace_s": 2.0})
@@ -85,7 +84,7 @@ def test_a_master_that_dies_while_it_compacts_has_every_task_once(
     finish(lab, oracle, jobs, clients)
 
 
-@pytest.mark.parametrize("name", sorted(set(AGENT_FAILPOINTS) - SHIM_KILLS))
+@pytest.mark.parametrize("name", some(AGENT))
 def test_an_agent_that_dies_here_comes_back_and_every_task_runs_once(lab: Lab, oracle: Oracle, name: str) -> None:
     lab.start()
     armed = lab.arm_agent("node0", name)
@@ -94,7 +93,7 @@ def test_an_agent_that_dies_here_comes_back_and_every_task_runs_once(lab: Lab, o
     finish(lab, oracle, jobs, clients)
 
 
-@pytest.mark.parametrize("name", sorted(SHIM_KILLS))
+@pytest.mark.parametrize("name", some(sorted(SHIM_KILLS)))
 def test_a_shim_that_dies_here_costs_at_most_the_knowledge_of_one_exit(lab: Lab, oracle: Oracle, name: str) -> None:
     lab.start()
     armed = lab.arm_agent("node0", name)
@@ -112,3 +111,11 @@ def test_every_failpoint_of_the_agent_is_tried_here() -> None:
     text = "".join(path.read_text(encoding="utf-8") for path in sources.rglob("*.py"))
     named = {part.split('"')[1] for part in text.split("reach(self._folder, ")[1:]}
     assert named == set(AGENT_FAILPOINTS)
+
+
+def test_each_run_tries_a_third_of_the_cases_and_some_for_each_promise() -> None:
+    chosen = [case for cases in IN_EACH_RUN.values() for case in cases]
+    assert set(chosen) <= ALL
+    assert len(chosen) == len(set(chosen))
+    assert len(ALL) / 3.2 < len(chosen) < len(ALL) / 2.8
+    assert all(IN_EACH_RUN.values())
