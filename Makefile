@@ -3,15 +3,14 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup programs demo test check format documents bench bench-peers screenshots soak clean
+.PHONY: help setup programs demo test ci check format documents bench bench-peers screenshots soak clean
 
 PYTHON ?=
 export PYTHON
 # Of the thousands of processes that tests start each would compile all its modules anew, which no user's does.
 unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
-PYTEST := $(BIN)/python -m pytest -m "not soak" --maxfail 50 --dist worksteal
-IN_BROWSER = $(shell grep -rlE "playwright|tests\.web\.browser" tests/attack tests/system --include='test_*.py')
+RUNNER := sh tests/as_root.sh $(BIN)/python -m tests.runner
 NODE_FILES := monitor/agent wire/account.py wire/framing.py wire/agent.py wire/pinning.py
 
 help: ## this list
@@ -26,19 +25,16 @@ programs: setup ## install the servers and tools that tests of real machines sta
 demo: setup ## train a small model through the queue, in front of your eyes (ARGS=--web: and let the console stay)
 	@$(BIN)/python -m demo $(ARGS)
 
-# Most tests of real processes wait, and wait together side by side. Those in a browser, wherever they lie, run beside
-# them in a network of their own: when an address comes or goes, as with each testbed, Chromium gives up whatever it is
-# just fetching. Whoever has none left takes over half of another's, for the slow ones lie side by side.
-test: programs ## run every test (make test ARGS="-k store" for some)
+test: $(if $(filter unit,$(LAYER)),setup,programs) ## run every test (LAYER=unit: one layer; ARGS="-k store": plain pytest for some)
 ifdef ARGS
+	$(if $(LAYER),$(error make test takes LAYER or ARGS, not both))
 	@sh tests/as_root.sh $(BIN)/python -m pytest $(ARGS)
 else
-	@status=0; report=$$(mktemp); trap 'rm -f "$$report"' EXIT; \
-	sh tests/as_root.sh --own-network $(PYTEST) --numprocesses 2 tests/web $(IN_BROWSER) >"$$report" 2>&1 & browser=$$!; \
-	sh tests/as_root.sh $(PYTEST) --numprocesses 4 --ignore tests/web $(addprefix --ignore ,$(IN_BROWSER)) || status=$$?; \
-	wait $$browser || status=$$?; cat "$$report"; \
-	exit $$status
+	@$(RUNNER) $(addprefix --layer ,$(LAYER))
 endif
+
+ci: setup ## what CI runs: every test; check, and the installation of the tests' programs, beside the first stage
+	@$(RUNNER) --beside ".ci/setup programs" --beside "$(MAKE) --no-print-directory check"
 
 check: setup ## lint, format, types, what the nodes may have
 	@$(BIN)/ruff check

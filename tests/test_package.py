@@ -28,6 +28,7 @@ OPTIONAL = {"pynvml", "GPUtil"}
 """What the agent uses of a node's own Python where it is there."""
 
 
+@pytest.mark.real
 def test_what_people_import_is_one_package(tmp_path: Path) -> None:
     script = (
         "import muster; lab = muster.connect('conf.json'); print(lab.submit(['true'])); print(lab.show(7)['state'])"
@@ -42,6 +43,7 @@ def test_what_people_import_is_one_package(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("7\nsucceeded\n", "")
 
 
+@pytest.mark.real
 def test_it_says_of_itself_the_version_that_is_installed() -> None:
     assert version("muster") == PROJECT["project"]["version"] == VERSION
     muster_ = [sys.executable, "-c", "import sys; from client.cli.begin import main; sys.exit(main())", "--version"]
@@ -68,6 +70,7 @@ def test_no_document_shows_people_another_import(document: Path) -> None:
     )
 
 
+@pytest.mark.real
 def test_the_module_is_the_command_line(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "muster", "completion", "bash", "--json"],

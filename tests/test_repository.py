@@ -128,6 +128,7 @@ def test_the_error_codes_in_the_documents_are_those_of_the_code() -> None:
     assert told <= real
 
 
+@pytest.mark.real
 def test_running_the_shipped_conf_json_writes_only_what_git_ignores() -> None:
     config = load_config(ROOT / "conf.json")
     written = [

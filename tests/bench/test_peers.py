@@ -68,6 +68,7 @@ def test_who_cannot_be_had_is_named_with_the_reason(
     ]
 
 
+@pytest.mark.real
 def test_what_cannot_be_fetched_says_so_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match=r"\Ash -c .*: no such package\Z"):
         peers._get(["sh", "-c", "echo trying; echo no such package >&2; exit 100"], tmp_path)

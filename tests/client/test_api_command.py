@@ -131,6 +131,7 @@ def master(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeMast
         yield made
 
 
+@pytest.mark.master
 def test_a_verb_that_takes_nothing_is_asked_and_answered_as_json(
     master: FakeMaster, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -138,6 +139,7 @@ def test_a_verb_that_takes_nothing_is_asked_and_answered_as_json(
     assert master.calls == [("server.info", {})]
 
 
+@pytest.mark.master
 @pytest.mark.parametrize(
     ("verb", "typed", "asked"),
     [
@@ -171,6 +173,7 @@ def test_a_value_is_of_the_type_that_the_verb_takes_and_else_is_left_to_the_mast
     assert params == asked
 
 
+@pytest.mark.master
 def test_what_must_not_happen_twice_goes_by_one_request_id(
     master: FakeMaster, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -196,6 +199,7 @@ def test_what_must_not_happen_twice_goes_by_one_request_id(
     assert master.asked("task.submit")[-1]["request_id"] == "mine"
 
 
+@pytest.mark.master
 def test_a_refusal_of_the_master_is_told_as_of_any_command(
     master: FakeMaster, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -232,6 +236,7 @@ def test_completion_knows_the_verbs(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in script for name in VERBS)
 
 
+@pytest.mark.master
 def test_the_example_of_a_request_is_a_line_that_a_master_answers(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +248,7 @@ def test_the_example_of_a_request_is_a_line_that_a_master_answers(
         assert json.loads(sock.makefile().readline())["result"] == {"asked": 12}
 
 
+@pytest.mark.real
 def test_other_commands_do_not_pay_for_it() -> None:
     script = "import sys; from client.cli.main import main; main(['queue', '--help']); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)

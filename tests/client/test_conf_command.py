@@ -127,6 +127,7 @@ def test_an_earlier_version_is_listed_and_put_back(files: Files, capsys: pytest.
     assert files.asked[-1] == {"name": "conf", "kept": KEPT, "version": "v1", "dry_run": False}
 
 
+@pytest.mark.real
 def test_an_editor_is_given_the_text_and_what_he_made_of_it_is_shown_asked_about_and_written(files: Files) -> None:
     """At a terminal, where the password is asked for as well."""
     files.wants_password = True

@@ -152,6 +152,7 @@ def test_the_master_looks_which_are_in_the_state_that_is_cancelled(master: FakeM
         assert main(["cancel", *words]) == 2
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(("typed", "asked"), [("y\n", 1), ("n\n", 0), ("\n", 0)])
 def test_ending_everybodys_tasks_asks_at_a_terminal(master: FakeMaster, typed: str, asked: int) -> None:
     master.verbs["server.info"] = lambda _: {"tasks": {"waiting": 1200, "running": 34, "failed": 7}}
@@ -161,6 +162,7 @@ def test_ending_everybodys_tasks_asks_at_a_terminal(master: FakeMaster, typed: s
     assert (len(master.asked("task.cancel")), code) == (asked, 0 if asked else 1)
 
 
+@pytest.mark.real
 def test_a_script_that_ends_everything_is_not_asked(master: FakeMaster) -> None:
     master.verbs["task.cancel"] = lambda _: {"cancelled": [1], "signalled": [], "refused": {}, "codes": {}}
     done = subprocess.run(
@@ -256,6 +258,7 @@ def test_a_held_task_cannot_be_waited_for(capsys: pytest.CaptureFixture[str]) ->
     assert "`muster submit --hold`" in capsys.readouterr().err
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(("stdin", "told"), [(b"data", True), (b"", False), (None, False)])
 def test_what_is_piped_into_run_is_told_to_go_nowhere(master: FakeMaster, stdin: bytes | None, told: bool) -> None:  # noqa: FBT001
     ended = task(1, "succeeded")

@@ -114,6 +114,7 @@ def test_that_nobody_was_answered_for_long_is_told_with_the_function(
     assert "loop " not in capsys.readouterr().out
 
 
+@pytest.mark.real
 def test_a_broken_registry_is_red_on_a_terminal(master: FakeMaster) -> None:
     info = {"registry_fault": "it is broken"}
     master.verbs.update({"node.list": lambda _: [node()], "server.info": lambda _: info})
@@ -314,6 +315,7 @@ def test_where_nobody_can_be_asked_yes_has_to_be_said(
         assert len(master.asked(verb)) == 1
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(("answer", "code", "done"), [("y", 0, 1), ("n", 1, 0), ("", 1, 0)])
 def test_giving_up_a_node_is_explained_and_asked_for(master: FakeMaster, answer: str, code: int, done: int) -> None:
     master.verbs["node.show"] = lambda _: page(tasks=[3, 4], state="unreachable", reason="no route to host")
@@ -339,6 +341,7 @@ def of_accounts(**states: str | None) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(("answer", "code", "done"), [("y", 0, 1), ("n", 1, 0)])
 def test_giving_up_one_account_of_a_node_tells_its_tasks_alone(
     master: FakeMaster, answer: str, code: int, done: int
@@ -381,6 +384,7 @@ def shows(known: str | None = None) -> Any:
     return trust
 
 
+@pytest.mark.real
 def test_trust_shows_the_key_and_pins_exactly_what_was_shown(master: FakeMaster) -> None:
     master.verbs["node.trust"] = shows()
     refused = at_a_terminal("no", "node", "trust", "a")
@@ -448,6 +452,7 @@ def test_agents_tell_for_which_nodes_it_was_done(master: FakeMaster, capsys: pyt
     assert master.asked("agent.stop") == [{"nodes": []}]
 
 
+@pytest.mark.real
 def test_completion_knows_the_actions_and_their_options(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", "bash"]) == 0
     script = capsys.readouterr().out

@@ -98,6 +98,7 @@ def test_an_unknown_node_is_refused_in_one_line(master: FakeMaster, capsys: pyte
     assert capsys.readouterr().err == "error: not_found: there is no node 'x'\n"
 
 
+@pytest.mark.real
 def test_on_a_terminal_it_says_that_it_goes_on_and_colours_what_is_ill(master: FakeMaster) -> None:
     told = threading.Event()
 

@@ -140,6 +140,7 @@ def test_argparse_has_its_say_where_it_is_asked(capsys: pytest.CaptureFixture[st
     assert parser.parse_args(["-ar"]).reverse
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("line", ["submit --conf /nowhere -- true", "queue --conf /nowhere", "status --conf /nowhere"])
 def test_a_command_line_that_is_right_loads_no_argparse(line: str) -> None:
     script = (

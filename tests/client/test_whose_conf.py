@@ -119,6 +119,7 @@ def test_a_strangers_is_not_obeyed(lab: Path, what: str) -> None:
     refusal(f"belongs to uid {STRANGER}", "--conf")
 
 
+@pytest.mark.real
 def test_root_in_a_strangers_folder_starts_no_master_and_talks_to_none(tmp_path: Path) -> None:
     need_users()
     with FakeMaster({"server.info": lambda _: {}, "task.list": lambda _: {"tasks": [], "total": 0}}) as master:
@@ -137,6 +138,7 @@ def test_root_in_a_strangers_folder_starts_no_master_and_talks_to_none(tmp_path:
         assert {one.name for one in tmp_path.iterdir()} == {"conf.json"}
 
 
+@pytest.mark.real
 def test_what_init_writes_is_obeyed_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = f"umask 000; {sys.executable} -m muster init {tmp_path / 'made'}"
     done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)

@@ -20,6 +20,7 @@ MAKE = {"mode": "mkdir", "root": "/data/"}
 CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
+@pytest.mark.master
 @pytest.mark.parametrize(
     ("mode", "info", "text"),
     [

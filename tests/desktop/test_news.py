@@ -49,6 +49,7 @@ def following(path: str, seen: Path) -> Iterator[None]:
             tail.terminate()
 
 
+@pytest.mark.real
 def test_the_log_tab_tells_in_chinese_what_happens_and_to_whom(lab: Lab, tmp_path: Path) -> None:
     lab.start()
     with desktop(lab) as client:
@@ -89,6 +90,7 @@ def test_the_log_tab_tells_in_chinese_what_happens_and_to_whom(lab: Lab, tmp_pat
     assert all(re.match(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d \S", line) for line in text.splitlines())
 
 
+@pytest.mark.real
 def test_who_follows_the_news_goes_on_when_they_are_rotated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(news_file, "BYTES", 1000)
 

@@ -95,6 +95,7 @@ def test_silence_on_a_push_port_is_a_desktop_client_and_nothing_else_is(tmp_path
     with_client(tmp_path, story)
 
 
+@pytest.mark.real
 def test_silence_is_nobody_where_no_desktop_client_asks_for_things(tmp_path: Path) -> None:
     """Who says nothing may be about to speak HTTP. The client's own order: monitor, data, train_state, `get_root`."""
 

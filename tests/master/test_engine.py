@@ -507,6 +507,7 @@ def test_planning_takes_at_most_a_fifth_of_the_time(tmp_path: Path, monkeypatch:
     run(story())
 
 
+@pytest.mark.real
 @pytest.mark.parametrize(
     ("defect", "status"),
     [

@@ -61,6 +61,7 @@ def test_wrong_usage_has_status_2(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--nonsense" in capsys.readouterr().err
 
 
+@pytest.mark.real
 def test_init_writes_a_lab_and_never_over_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "实验室"
     assert main(["init", str(folder)]) == 0
@@ -92,6 +93,7 @@ def test_what_only_serves_is_told_apart_and_all_else_is_parsed_as_ever(capsys: p
     assert "--conf: expected one argument" in capsys.readouterr().err
 
 
+@pytest.mark.real
 def test_whoever_restarts_a_master_does_not_wait_for_what_is_loaded_soon_after_or_never(make_lab: LabMaker) -> None:
     """All that `main` imports to serve is loaded when it is refused, for the configuration is read behind it."""
     script = (

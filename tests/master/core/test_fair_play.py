@@ -8,6 +8,7 @@ import random
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -21,6 +22,7 @@ from tests.master.core.small_core import BOOT
 from tests.master.core.test_why_names import NODES, NOW, busy_lab
 
 CASES = int(os.environ.get("MUSTER_WALKS", "2000"))
+pytestmark = pytest.mark.timeout(max(60, CASES / 10))
 HOUR = 3600.0
 LAB = (
     NodeSpec(name="a", gpu_models=("A100",) * 4, gpu_memory_mib=(80_000,) * 4),

@@ -34,6 +34,7 @@ from wire.message import Message
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
 CASES = int(os.environ.get("MUSTER_WALKS", "2000"))
+pytestmark = pytest.mark.timeout(max(60, CASES / 10))
 
 
 @pytest.fixture

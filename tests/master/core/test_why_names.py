@@ -10,6 +10,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from wire.errors import ImpossibleError
 from wire.message import Message, Several
 
 CASES = int(os.environ.get("MUSTER_WALKS", "2000"))
+pytestmark = pytest.mark.timeout(max(60, CASES / 10))
 NOW = 10.0
 ROUNDS = 100
 """A round takes away what is named; of many tasks a few are."""

@@ -205,6 +205,7 @@ def test_who_does_not_wait_any_more_leaves_the_books_right() -> None:
     run(story())
 
 
+@pytest.mark.real
 def test_a_hanging_thread_keeps_no_process_from_ending() -> None:
     code = (
         "import asyncio, threading\n"

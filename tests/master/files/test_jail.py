@@ -118,6 +118,7 @@ def test_a_range_of_a_file(jail: Jail, offset: int, limit: int, expected: bytes)
     assert jail.read_piece("data/run1/model.pt", offset, limit).size == 10
 
 
+@pytest.mark.master
 def test_what_is_no_file_is_not_even_opened(root: Path, jail: Jail) -> None:
     """Opening a device can do something already; a socket shows it by refusing in its own way."""
     os.mkfifo(root / "data/fifo")

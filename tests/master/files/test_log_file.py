@@ -88,6 +88,7 @@ def test_a_file_that_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest
         content(path)
 
 
+@pytest.mark.master
 def test_only_who_runs_the_master_reads_logs_that_lie_anywhere(tmp_path: Path) -> None:
     async def story() -> None:
         for name, data in (("psw", SECRET), ("data/1.log", b"seen"), ("logs/4.log", b"mine")):
@@ -116,6 +117,7 @@ def test_only_who_runs_the_master_reads_logs_that_lie_anywhere(tmp_path: Path) -
     run(story())
 
 
+@pytest.mark.master
 def test_nobody_reads_anothers_log_by_calling_it_his_own(tmp_path: Path) -> None:
     """Neither by naming it nor by a link to it; the folder that an agent makes for his own is no hindrance."""
 

@@ -24,6 +24,7 @@ def entry(**fields: Any) -> NodeConfig:
     return NodeConfig(**{"name": "n", "gpu_count": 0, "ip": "127.0.0.1", "user_name": "lab", **fields})
 
 
+@pytest.mark.master
 @pytest.mark.parametrize(
     ("fields", "account", "expected"),
     [

@@ -62,6 +62,7 @@ def ann(role: Role = "admin", scopes: frozenset[Scope] = ALL_SCOPES, **keys: Any
     return Caller("127.0.0.1", "ann", role, scopes, **{"counted_as": "ann", **keys})
 
 
+@pytest.mark.master
 @pytest.mark.parametrize("verb", [name for name in VERBS if VERBS[name].whose == "own" and name not in LOOKS_AT_EACH])
 @pytest.mark.parametrize("owner", ["ann", STRANGER])
 def test_a_task_that_was_archived_is_still_its_owners(tmp_path: Path, verb: str, owner: str) -> None:
@@ -85,6 +86,7 @@ def test_a_task_that_was_archived_is_still_its_owners(tmp_path: Path, verb: str,
     run(story())
 
 
+@pytest.mark.master
 def test_cancel_refuses_each_task_of_another_and_cancels_the_callers_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +109,7 @@ def test_cancel_refuses_each_task_of_another_and_cancels_the_callers_own(
     run(story())
 
 
+@pytest.mark.master
 def test_a_chain_is_removed_only_where_all_of_it_is_the_callers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -136,6 +139,7 @@ def test_the_kernel_says_who_is_admin() -> None:
     assert (nobody.user, nobody.scopes) == (None, frozenset())
 
 
+@pytest.mark.master
 def test_a_peer_of_this_machine_calls_what_its_user_may(tmp_path: Path) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:

@@ -66,6 +66,7 @@ def test_a_text_for_bash_takes_no_value_that_could_mean_something_to_it(value: s
     assert Template("echo ${x}", {"x": [value]}).filled({"x": value}) == "echo ${x}"
 
 
+@pytest.mark.real
 @given(st.text(alphabet="aZ09_.,:/+@%=-", max_size=12))
 def test_what_it_takes_bash_reads_as_it_stands_in_quotes_or_without(value: str) -> None:
     command = Template("printf '[%s]' x{v} \"{v}\" '{v}'; cat <<E\n{v}\nE", {"v": [value]}).filled({"v": value})

@@ -27,6 +27,7 @@ def test_the_table_is_complete_each_file_beside_it_is_a_noun_and_has_its_verbs_o
     assert VERBS.audited == {name for name, verb in VERBS.items() if verb.is_audited}
 
 
+@pytest.mark.real
 def test_a_verb_is_loaded_with_those_of_its_noun_when_it_is_first_asked_for() -> None:
     script = (
         "import sys; from master.verbs.table import VERBS; loaded = lambda: [name.rpartition('.')[2] for name in "
@@ -38,6 +39,7 @@ def test_a_verb_is_loaded_with_those_of_its_noun_when_it_is_first_asked_for() ->
     assert said.split() == ["log"]
 
 
+@pytest.mark.real
 def test_soon_after_the_start_all_verbs_are_loaded_without_anybody_asking() -> None:
     script = (
         "import asyncio; from master.verbs import table; table.PAUSE_S = 0; asyncio.run(table.VERBS.load_all()); "

@@ -48,6 +48,7 @@ async def _refused_or_fine(peer: Peer, verb: str, params: dict[str, Any]) -> str
     return str(code)
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("case", CASES, ids=[".".join(case) for case in CASES])
 def test_a_parameter_of_the_wrong_kind_is_refused(tmp_path: Path, case: Case) -> None:
     async def story() -> None:

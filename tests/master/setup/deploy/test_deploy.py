@@ -289,6 +289,7 @@ def test_a_master_of_root_keeps_what_it_needs_and_is_warned_about(tmp_path: Path
     assert concerns.warnings(lab)[0].startswith("The master belongs to root")
 
 
+@pytest.mark.master
 def test_the_account_is_that_of_the_queues_whoever_runs_deploy(tmp_path: Path) -> None:
     here = look((tmp_path / "not there", tmp_path))
     assert here.uid == tmp_path.stat().st_uid

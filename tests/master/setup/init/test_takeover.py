@@ -262,6 +262,7 @@ def test_what_bears_the_name_of_a_copy_stays(old: Path, make: Callable[[Path], N
     assert (old / "conf.json.old2").read_bytes() == was
 
 
+@pytest.mark.real
 def test_nobody_reading_on_is_no_traceback(old: Path) -> None:
     words = [sys.executable, "-m", "master", "init", "--from", str(old), "--dry-run"]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -433,6 +434,7 @@ def old_main(old: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
+@pytest.mark.real
 def test_while_its_process_runs_nothing_is_done(
     old: Path, old_main: subprocess.Popen[bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -451,6 +453,7 @@ def test_while_its_ports_are_in_use_nothing_is_done(
     assert take_over(old) == 0
 
 
+@pytest.mark.real
 def test_a_main_py_of_somebody_else_is_not_it(old: Path, old_main: subprocess.Popen[bytes], tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text("", encoding="utf-8")
     assert old_master.processes(tmp_path) == []

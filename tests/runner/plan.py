@@ -1,0 +1,102 @@
+"""What the runner runs: stages, the pytest processes that run together in each, and the files that each gets."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from tests.runner import layers
+from tests.runner.layers import Layers
+
+WORKERS = "MUSTER_TEST_WORKERS"
+"""The variable that says how many workers each run has, in place of the numbers here, which are right for two cores."""
+BROWSER = "playwright", "tests.web.browser"
+"""A module that uses one of these drives Chromium."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One pytest process with its workers."""
+
+    name: str
+    layers: tuple[str, ...]
+    workers: int
+    distribution: str
+    deadline_s: float
+    browser: bool | None = None
+    """Whether it runs the tests that drive a browser (in a network of its own: Chromium gives up what it is fetching
+    whenever an address of the machine comes or goes), those that drive none, or (None) both."""
+
+    @property
+    def marks(self) -> str:
+        """The tests of it, as pytest's option -m."""
+        chosen = f"({' or '.join(self.layers)}) and not soak"
+        return chosen if self.browser is None else f"{chosen} and {'' if self.browser else 'not '}browser"
+
+
+STAGES: dict[str, tuple[Run, ...]] = {
+    # Tests that compute: as many workers as cores, and a worker that has no test left takes over another's.
+    "A": (Run("A", ("unit", "master"), 2, "worksteal", 60),),
+    # Tests that mostly wait. Those that share an expensive fixture stay on one worker.
+    "B": (
+        Run("B", ("real", "storm"), 4, "loadgroup", 120, browser=False),
+        Run("B in a browser", ("real", "storm"), 1, "loadgroup", 120, browser=True),
+    ),
+}
+
+
+def stages(chosen: Sequence[str]) -> dict[str, tuple[Run, ...]]:
+    """The stages for these layers alone, with the number of workers that the environment asks for."""
+    workers = os.environ.get(WORKERS)
+    narrowed = {}
+    for name, runs in STAGES.items():
+        some = [replace(run, layers=tuple(layer for layer in run.layers if layer in chosen)) for run in runs]
+        if workers:
+            if not workers.isdecimal() or int(workers) < 1:
+                raise SystemExit(f"{WORKERS} must be a number of workers from 1, not {workers!r}")
+            some = [replace(run, workers=int(workers)) for run in some]
+        if kept := tuple(run for run in some if run.layers):
+            narrowed[name] = kept
+    return narrowed
+
+
+class Suite:
+    """The test files beneath a root, and the layers that each may have. Collecting takes seconds in each worker, so a
+    worker only gets the files that can have tests of its layers."""
+
+    def __init__(self, root: Path) -> None:
+        options = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+        table = layers.read((root / layers.TABLE).read_text(encoding="utf-8"))
+        folders = [root / folder for folder in options["testpaths"]]
+        files = sorted(file for folder in folders for file in folder.rglob("test_*.py"))
+        self._layers = {file.relative_to(root).as_posix(): _possible(table, root, file) for file in files}
+        self._browser = {
+            file.relative_to(root).as_posix(): any(name in file.read_text(encoding="utf-8") for name in BROWSER)
+            for file in files
+        }
+
+    def files(self, run: Run) -> list[str]:
+        """The files for a run. Those with many faults come first, since they take longest."""
+        found = [
+            file
+            for file, possible in self._layers.items()
+            if possible & set(run.layers) and run.browser in (None, self._browser[file])
+        ]
+        return sorted(found, key=lambda file: "storm" not in self._layers[file])
+
+
+def _possible(table: Layers, root: Path, file: Path) -> set[str]:
+    """The layers that tests of a file can have: its path's, and those of the fixtures and marks that it names."""
+    text = file.read_text(encoding="utf-8")
+    path = file.relative_to(root).as_posix()
+    fixtures = set(re.findall(r"\w+", text)) & table.fixtures.keys()
+    marks = set(re.findall(r"pytest\.mark\.(\w+)", text)) & set(layers.LAYERS)
+    return {
+        table.of(path),
+        *(table.of(path, [name]) for name in fixtures),
+        *(table.of(path, (), [name]) for name in marks),
+    }
