@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from master.settings import ROWS
 from master.views.differences import ASKED, BECAME
+from tests.cases import each_case
 from tests.web.javascript import STATIC, asked_for, dictionary, literals, modules, named, reached
 from wire.english import SENTENCES
 from wire.message import fields_of
@@ -88,9 +88,11 @@ def test_every_setting_is_told_in_both_languages() -> None:
     assert {f"setting.{name}" for name in ROWS} - ENGLISH.keys() == set()
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: path.relative_to(STATIC).as_posix())
-def test_no_text_stands_in_a_template(path: Path) -> None:
-    assert literals(path.read_text(encoding="utf-8")) == []
+def test_no_text_stands_in_a_template() -> None:
+    with each_case() as cases:
+        for path in modules():
+            with cases.case(path.relative_to(STATIC).as_posix()):
+                assert literals(path.read_text(encoding="utf-8")) == []
 
 
 def test_a_text_in_a_template_would_be_found() -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from master.core.law import LAW
+from tests.cases import each_case
 from tests.test_imports import ROOT, sources
 from wire.english import SENTENCES
 from wire.errors import every
@@ -155,17 +156,22 @@ def sample(form: str) -> object:
 MOST = [str, int, tuple, Several]
 
 
-@pytest.mark.parametrize("key", SENTENCES)
-def test_every_form_in_a_sentence_is_one_that_there_is(key: str) -> None:
+def samples_for(text: str) -> dict[str, Any]:
+    """A value for each that the sentence names. One value has to serve all forms: the one that can do most."""
     samples: dict[str, list[Any]] = {}
-    for _, name, form, _ in Formatter().parse(SENTENCES[key]):
+    for _, name, form, _ in Formatter().parse(text):
         if name is not None:
             samples.setdefault(name, []).append(sample(form or ""))
-    # One value has to serve all forms in which a sentence names it: the one that can do most.
-    values = {name: max(ones, key=lambda one: MOST.index(type(one))) for name, ones in samples.items()}
-    told = str(Message(key, **values))
-    assert told
-    assert "{" not in told.replace("{…}", "")
+    return {name: max(ones, key=lambda one: MOST.index(type(one))) for name, ones in samples.items()}
+
+
+def test_every_form_in_a_sentence_is_one_that_there_is() -> None:
+    with each_case() as cases:
+        for key, text in SENTENCES.items():
+            with cases.case(key):
+                told = str(Message(key, **samples_for(text)))
+                assert told
+                assert "{" not in told.replace("{…}", "")
 
 
 def test_what_crossed_as_json_is_revived_as_it_was() -> None:
