@@ -14,6 +14,7 @@ from master.core.inventory import NodeState
 from master.core.law import LAW, TRANSITIONS, Event, check
 from master.core.outcome import Pending
 from master.core.task import ACTIVE, ENDED, QUEUED, After, Task, TaskState
+from tests.cases import each_case
 from tests.master.core.small_core import core_with, launch_of, run, submit
 from wire.errors import ConflictError, MusterError
 from wire.message import Message
@@ -92,9 +93,14 @@ INSTEAD = {Event.RESEND: Event.VANISH, Event.NOT_STARTED: Event.EXIT}
 has a record of it, and that it is over."""
 
 
-@pytest.mark.parametrize("state", TaskState)
-@pytest.mark.parametrize("event", HAPPENS)
-def test_each_event_leads_from_each_state_where_the_law_says_or_changes_nothing(event: Event, state: TaskState) -> None:
+def test_each_event_leads_from_each_state_where_the_law_says_or_changes_nothing() -> None:
+    with each_case() as cases:
+        for event, state in itertools.product(HAPPENS, TaskState):
+            with cases.case(f"{event} while {state}"):
+                check_event(event, state)
+
+
+def check_event(event: Event, state: TaskState) -> None:
     core, task = brought_to(state)
     leads = LAW[event].leads.get(state)
     if leads is None and event in ASKED:
@@ -177,8 +183,14 @@ def test_every_event_is_walked_through_in_one_of_these_tests() -> None:
     assert HAPPENS.keys() | elsewhere == set(Event) == LAW.keys()
 
 
-@pytest.mark.parametrize(("before", "after"), list(itertools.product(TaskState, TaskState)))
-def test_the_book_moves_a_task_only_where_some_event_may_lead_it(before: TaskState, after: TaskState) -> None:
+def test_the_book_moves_a_task_only_where_some_event_may_lead_it() -> None:
+    with each_case() as cases:
+        for before, after in itertools.product(TaskState, TaskState):
+            with cases.case(f"{before} to {after}"):
+                check_move(before, after)
+
+
+def check_move(before: TaskState, after: TaskState) -> None:
     book = Book(Pending())
     task = Task(id=1, command="true", state=before)
     book.take_back(task)
