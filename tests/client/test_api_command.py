@@ -16,6 +16,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 from client.cli.main import main
 from client.text.verbs import type_text
 from master.verbs.table import VERBS
+from tests.cases import each_case
 from tests.client.fake_master import FakeMaster, HangUp, Refusal
 
 ROOT = Path(__file__).parents[2]
@@ -30,9 +31,9 @@ def _no_master(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    assert main(["api", *words]) == 0
+    code = main(["api", *words])
     told = capsys.readouterr()
-    assert told.err == ""
+    assert (code, told.err) == (0, "")
     return told.out
 
 
@@ -81,9 +82,11 @@ def test_types_that_an_answer_names_are_told_too(capsys: pytest.CaptureFixture[s
     assert "\n  Task\n" not in page
 
 
-@pytest.mark.parametrize("name", VERBS)
-def test_every_verb_has_its_page(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert said(capsys, name, "--describe").startswith(f"{name}\n  ")
+def test_every_verb_has_its_page(capsys: pytest.CaptureFixture[str]) -> None:
+    with each_case() as cases:
+        for name in VERBS:
+            with cases.case(name):
+                assert said(capsys, name, "--describe").startswith(f"{name}\n  ")
 
 
 def test_json_is_one_document_for_the_table_and_for_a_verb(capsys: pytest.CaptureFixture[str]) -> None:

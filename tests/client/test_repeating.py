@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-import pytest
-
 from master.verbs.table import VERBS
+from tests.cases import each_case
 from tests.test_imports import ROOT, sources
 
 NEVER_AGAIN = {"_long"}
@@ -30,11 +30,20 @@ def calls(path: Path) -> Iterator[tuple[str, str, ast.expr | None]]:
                 yield verb, f"{path.relative_to(ROOT)}:{node.lineno}", said
 
 
-CALLS = [call for path in sources("client") for call in calls(path)]
+@cache
+def all_calls() -> list[tuple[str, str, ast.expr | None]]:
+    """Every call of a verb in the client."""
+    return [call for path in sources("client") for call in calls(path)]
 
 
-@pytest.mark.parametrize(("verb", "place", "said"), CALLS, ids=[f"{verb} {place}" for verb, place, _ in CALLS])
-def test_only_what_may_be_asked_twice_is_sent_again(verb: str, place: str, said: ast.expr | None) -> None:
+def test_only_what_may_be_asked_twice_is_sent_again() -> None:
+    with each_case() as cases:
+        for verb, place, said in all_calls():
+            with cases.case(f"{verb} {place}"):
+                check_call(verb, place, said)
+
+
+def check_call(verb: str, place: str, said: ast.expr | None) -> None:
     if isinstance(said, ast.Constant) and said.value is False:
         return
     if verb in ONCE_THERE_NOTHING_IS_DONE_AGAIN:
@@ -45,6 +54,6 @@ def test_only_what_may_be_asked_twice_is_sent_again(verb: str, place: str, said:
 
 
 def test_the_calls_of_the_client_are_found() -> None:
-    found = {verb for verb, _, _ in CALLS}
+    found = {verb for verb, _, _ in all_calls()}
     assert {"task.submit", "task.start", "task.retry", "node.list", "node.token", "agent.restart", "log.read"} <= found
     assert len(found) > len(VERBS) / 2

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NotRequired, get_origin, get_type_hints, is_typeddict
 
 import msgspec
-import pytest
 
 from client import shapes
 from master.verbs.openapi import document
 from master.verbs.table import VERBS
+from tests.cases import each_case
 
 GIVEN: dict[str, Any] = document(VERBS, "0")["components"]["schemas"]
 MADE_HERE = {"Note"}
@@ -26,8 +26,14 @@ INSIDE = {
 WORDS: dict[str, Any] = {"string": str, "integer": int, "number": float, "boolean": bool, "null": None}
 
 
-@pytest.mark.parametrize("name", OURS)
-def test_a_shape_is_what_the_master_answers(name: str) -> None:
+def test_a_shape_is_what_the_master_answers() -> None:
+    with each_case() as cases:
+        for name in OURS:
+            with cases.case(name):
+                check_shape(name)
+
+
+def check_shape(name: str) -> None:
     schema = GIVEN[CALLED_OTHERWISE.get(name, name)]
     declared = get_type_hints(OURS[name])
     always = {key for key, kind in get_type_hints(OURS[name], include_extras=True).items() if not _may_lack(kind)}

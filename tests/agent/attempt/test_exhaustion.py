@@ -13,6 +13,7 @@ import pytest
 from monitor.agent.attempt import exhaustion, log_tail
 from monitor.agent.attempt.exhaustion import KernelKills, look
 from monitor.agent.attempt.log_tail import TAIL_BYTES, Tail, read, shown
+from tests.cases import each_case
 from wire.agent import RAN_OUT
 
 WORDS = Path(__file__).parents[2] / "data/last_words"
@@ -30,15 +31,22 @@ def what(log: str) -> str:
     return "" if found is None else found.what
 
 
-@pytest.mark.parametrize("one", TRUE, ids=[f"{one['what']}-{number}" for number, one in enumerate(TRUE)])
-@pytest.mark.parametrize("before", ["", "epoch 1 step 10 loss 0.5\nepoch 2 step 20 loss 0.4\n" * 40])
-def test_a_known_message_is_found_whatever_was_printed_before(one: dict[str, str], before: str) -> None:
-    assert what(before + one["log"]) == one["what"]
+def test_a_known_message_is_found_whatever_was_printed_before() -> None:
+    with each_case() as cases:
+        for number, one in enumerate(TRUE):
+            for title, before in (
+                ("", ""),
+                (" after others", "epoch 1 step 10 loss 0.5\nepoch 2 step 20 loss 0.4\n" * 40),
+            ):
+                with cases.case(f"{one['what']}-{number}{title}: {one['log'][:200]!r}"):
+                    assert what(before + one["log"]) == one["what"]
 
 
-@pytest.mark.parametrize("one", FALSE, ids=list(map(str, range(len(FALSE)))))
-def test_what_only_looks_like_one_is_none(one: dict[str, str]) -> None:
-    assert what(one["log"]) == ""
+def test_what_only_looks_like_one_is_none() -> None:
+    with each_case() as cases:
+        for number, one in enumerate(FALSE):
+            with cases.case(f"{number}: {one['log'][:200]!r}"):
+                assert what(one["log"]) == ""
 
 
 def test_every_finding_that_may_be_told_is_among_the_messages() -> None:

@@ -15,6 +15,7 @@ from master.verbs.base import Nothing, Verb
 from master.verbs.documents import OPENAPI, ROOT, between, written
 from master.verbs.openapi import PATH, document, example
 from master.verbs.table import VERBS
+from tests.cases import each_case
 from wire import errors
 
 SHIPPED = json.loads((ROOT / OPENAPI).read_text(encoding="utf-8"))
@@ -55,18 +56,22 @@ def test_a_document_that_is_broken_would_not_be_valid() -> None:
         validate(broken, cls=OpenAPIV31SpecValidator)
 
 
-@pytest.mark.parametrize("name", VERBS)
-def test_the_example_of_a_request_is_one_that_the_verb_takes(name: str) -> None:
-    taken = _operation(SHIPPED, name)["requestBody"]["content"]["application/json"]
-    msgspec.json.decode(json.dumps(taken["example"]), type=VERBS[name].params)
-    assert taken["example"] == example(taken["schema"])
+def test_the_example_of_a_request_is_one_that_the_verb_takes() -> None:
+    with each_case() as cases:
+        for name in VERBS:
+            with cases.case(name):
+                taken = _operation(SHIPPED, name)["requestBody"]["content"]["application/json"]
+                msgspec.json.decode(json.dumps(taken["example"]), type=VERBS[name].params)
+                assert taken["example"] == example(taken["schema"])
 
 
-@pytest.mark.parametrize("name", VERBS)
-def test_every_verb_says_in_a_sentence_what_it_does_and_what_it_gives_has_its_words(name: str) -> None:
-    told = _operation(SHIPPED, name)
-    assert 10 < len(told["summary"]) < 130
-    assert (told["description"] + " ").startswith(told["summary"])
+def test_every_verb_says_in_a_sentence_what_it_does_and_what_it_gives_has_its_words() -> None:
+    with each_case() as cases:
+        for name in VERBS:
+            with cases.case(name):
+                told = _operation(SHIPPED, name)
+                assert 10 < len(told["summary"]) < 130
+                assert (told["description"] + " ").startswith(told["summary"])
 
 
 def test_every_answer_has_words_for_its_fields() -> None:

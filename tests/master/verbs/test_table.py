@@ -14,6 +14,7 @@ import pytest
 from master.verbs import tables
 from master.verbs.base import Pieces
 from master.verbs.table import NOUNS, VERBS
+from tests.cases import each_case
 from tests.master.typed import check_typed
 
 ROOT = Path(__file__).parents[3]
@@ -53,8 +54,14 @@ def test_every_verb_says_what_it_answers() -> None:
     assert [name for name, verb in VERBS.items() if verb.result is Any] == []
 
 
-@pytest.mark.parametrize("name", VERBS)
-def test_a_verbs_line_declares_what_its_function_returns(name: str) -> None:
+def test_a_verbs_line_declares_what_its_function_returns() -> None:
+    with each_case() as cases:
+        for name in VERBS:
+            with cases.case(name):
+                check_returned(name)
+
+
+def check_returned(name: str) -> None:
     returned = _members(get_type_hints(VERBS[name].handle)["return"])
     declared = _members(VERBS[name].result)
     if Pieces in returned:  # which type they are of is seen where they are answered
