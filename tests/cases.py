@@ -16,7 +16,8 @@ import pytest
 from tests.rights import CannotHere
 from tests.waiting import NeverError
 
-ROOT = Path(__file__).parents[1]
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 ENDS_THE_TEST = (CannotHere, NeverError, TimeoutError)
 """After these, further cases are not checked: the test cannot run here, or each case might wait as long in vain."""
 DID_NOT_RAISE = "DID NOT RAISE"
@@ -57,11 +58,12 @@ class Cases:
 
 
 def _places(error: BaseException) -> str:
-    """Return the line of the test and the line that raised the error."""
-    frames = traceback.extract_tb(error.__traceback__)[1:]  # the first is ours
-    files = ((Path(frame.filename), frame.lineno) for frame in (frames[0], frames[-1]))
-    lines = (f"{file.relative_to(ROOT) if file.is_relative_to(ROOT) else file}:{line}" for file, line in files)
-    return ", ".join(dict.fromkeys(lines))
+    """Return the lines of tests that the error came through, and the line that raised it."""
+    *way, last = ((Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__))
+    lines = [one for one in way[1:] if one[0].is_relative_to(TESTS)]  # the first is the `yield` above
+    return ", ".join(
+        f"{path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}:{line}" for path, line in [*lines, last]
+    )
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from client.task_list import whole_tasks
 from master.verbs.spec import ALL_BYTES, WORD_BYTES
 from master.verbs.table import VERBS
 from tests.master.in_process import InProcess, Peer, run
+from tests.master.shared_master import check_on_shared_masters
 from tests.master.verbs.parameters import required
 from tests.waiting import settled
 from wire.errors import MusterError, from_code
@@ -48,49 +49,57 @@ async def _refused_or_fine(peer: Peer, verb: str, params: dict[str, Any]) -> str
     return str(code)
 
 
+async def one_task(peer: Peer) -> None:
+    """The master has a task."""
+    await peer.call("task.submit", command="kept", name="kept")
+
+
+def noun_of(case: Case) -> str:
+    return case.verb.partition(".")[0]
+
+
+async def check_wrong_kinds(_master: InProcess, peer: Peer, case: Case) -> bool:
+    params = {**required(case.verb), case.field: WRONG[0]}
+    assert await _refused_or_fine(peer, case.verb, params) == "bad_request"
+    codes = [await _refused_or_fine(peer, case.verb, {**params, case.field: value}) for value in WRONG[1:]]
+    await peer.call("server.info")
+    only_looks = VERBS[case.verb].scope == "read" and case.verb != "subscribe"
+    return only_looks or set(codes) == {"bad_request"}
+
+
 @pytest.mark.real
-@pytest.mark.parametrize("case", CASES, ids=[".".join(case) for case in CASES])
-def test_a_parameter_of_the_wrong_kind_is_refused(tmp_path: Path, case: Case) -> None:
-    async def story() -> None:
-        async with InProcess(tmp_path) as master:
-            peer = await master.peer()
-            await peer.call("task.submit", command="true", name="kept")
-            params = {**required(case.verb), case.field: WRONG[0]}
-            assert await _refused_or_fine(peer, case.verb, params) == "bad_request"
-            for value in WRONG[1:]:
-                await _refused_or_fine(peer, case.verb, {**required(case.verb), case.field: value})
-            await peer.call("server.info")
-
-    run(story())
+@pytest.mark.parametrize("noun", list(dict.fromkeys(noun_of(case) for case in CASES)))
+def test_a_parameter_of_the_wrong_kind_is_refused(tmp_path: Path, noun: str) -> None:
+    named = {".".join(case): case for case in CASES if noun_of(case) == noun}
+    check_on_shared_masters(tmp_path, named, check_wrong_kinds, one_task)
 
 
-@pytest.mark.parametrize("verb", list(VERBS))
-def test_a_parameter_that_does_not_exist_or_is_missing_is_named(tmp_path: Path, verb: str) -> None:
-    async def story() -> None:
-        async with InProcess(tmp_path) as master:
-            peer = await master.peer()
-            code, message = await peer.refusal(verb, **required(verb), nonsense=1)
-            assert (code, "nonsense" in message) == ("bad_request", True)
-            for name in required(verb):
-                params = {key: value for key, value in required(verb).items() if key != name}
-                code, message = await peer.refusal(verb, **params)
-                assert (code, name in message) == ("bad_request", True)
-            assert not master.place.stopped
-            assert not master.core.tasks
-
-    run(story())
+async def check_nonsense_and_missing(master: InProcess, peer: Peer, verb: str) -> bool:
+    code, message = await peer.refusal(verb, **required(verb), nonsense=1)
+    assert (code, "nonsense" in message) == ("bad_request", True)
+    for name in required(verb):
+        params = {key: value for key, value in required(verb).items() if key != name}
+        code, message = await peer.refusal(verb, **params)
+        assert (code, name in message) == ("bad_request", True)
+    assert not master.place.stopped
+    assert not master.core.tasks
+    return True
 
 
-@pytest.mark.parametrize("verb", [name for name in VERBS if "id" in required(name)])
-def test_a_task_that_does_not_exist_is_not_found(tmp_path: Path, verb: str) -> None:
-    async def story() -> None:
-        async with InProcess(tmp_path) as master:
-            peer = await master.peer()
-            for number in (1, 2**40, 2**70):
-                code, message = await peer.refusal(verb, **{**required(verb), "id": number})
-                assert (code, str(number) in message) == ("not_found", True)
+def test_a_parameter_that_does_not_exist_or_is_missing_is_named(tmp_path: Path) -> None:
+    assert check_on_shared_masters(tmp_path, {verb: verb for verb in VERBS}, check_nonsense_and_missing) == 1
 
-    run(story())
+
+async def check_unknown_ids(_master: InProcess, peer: Peer, verb: str) -> bool:
+    for number in (1, 2**40, 2**70):
+        code, message = await peer.refusal(verb, **{**required(verb), "id": number})
+        assert (code, str(number) in message) == ("not_found", True)
+    return True
+
+
+def test_a_task_that_does_not_exist_is_not_found(tmp_path: Path) -> None:
+    named = {verb: verb for verb in VERBS if "id" in required(verb)}
+    assert check_on_shared_masters(tmp_path, named, check_unknown_ids) == 1
 
 
 def test_a_verb_that_does_not_exist_is_told_from_those_that_do(tmp_path: Path) -> None:
@@ -104,88 +113,87 @@ def test_a_verb_that_does_not_exist_is_told_from_those_that_do(tmp_path: Path) -
     run(story())
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ({"command": ""}, "command"),
-        ({"command": []}, "command"),
-        ({"command": [" ", "\t"]}, "command"),
-        ({"command": "a\0b"}, "command"),
-        ({"command": ["a", 1]}, "command"),
-        ({"command": "x" * (WORD_BYTES + 1)}, "command"),
-        ({"command": ["中" * (WORD_BYTES // 3)] * (ALL_BYTES // WORD_BYTES + 2)}, "command"),
-        ({"command": "true", "setup": "x" * WORD_BYTES}, "command"),
-        ({"gpus": 9}, "GPU"),
-        ({"gpus": -1}, "gpus"),
-        ({"gpus": True}, "gpus"),
-        ({"gpus": "1"}, "gpus"),
-        ({"gpu_ids": []}, "gpu_ids"),
-        ({"gpu_ids": [1, 1]}, "gpu_ids"),
-        ({"gpu_ids": [8]}, "GPU 8"),
-        ({"gpu_ids": [1], "gpus": 2}, "gpu_ids"),
-        ({"cpus": 0}, "cpus"),
-        ({"share": True}, "share says something of GPUs, and the task asks for none: say how many (gpus)"),
-        ({"gpu_models": ["A100"]}, "gpu_models says something of GPUs"),
-        ({"gpus": 3, "gpus_max": 2}, "gpus_max: 2 is less than 3"),
-        ({"gpus": 1, "gpu_memory_mib": 0}, "gpu_memory_mib"),
-        ({"licences": {"x": 0}}, "licences"),
-        ({"node": "nowhere"}, "nowhere"),
-        ({"after": [{"id": 99}]}, "99"),
-        ({"after": [{"id": 1, "on": "maybe"}]}, "after"),
-        ({"after": [1]}, "after"),
-        ({"priority": 10**9}, "priority"),
-        ({"time_limit_s": 0}, "time_limit_s"),
-        ({"time_limit_s": 1e300}, "time_limit_s"),
-        ({"begin_at": -1}, "begin_at"),
-        ({"begin_at": 1e300}, "begin_at"),
-        ({"begin_at": "22:00"}, "begin_at"),
-        ({"on_timeout": "again"}, "on_timeout"),
-        ({"on_timeout": "requeue"}, "give time_limit_s"),
-        ({"max_retries": -1}, "max_retries"),
-        ({"max_retries": 1001}, "max_retries"),
-        ({"max_retries": True}, "max_retries"),
-        ({"retry_on": ["fail"]}, "max_retries not how often"),
-        ({"max_retries": 1, "retry_on": ["failed"]}, "retry_on"),
-        ({"max_retries": 1, "retry_on": "fail"}, "retry_on"),
-        ({"signal": {"name": "USR1", "before_s": 5}}, "there is none: say `--time-limit`, too"),
-        ({"signal": {"name": "USR1", "before_s": 60}, "time_limit_s": 60}, "would not have begun"),
-        ({"signal": {"name": "KILL", "before_s": 5}, "time_limit_s": 60}, 'expected "ABRT" or "ALRM"'),
-        ({"signal": {"name": "USR1", "before_s": 0}, "time_limit_s": 60}, "signal.before_s"),
-        ({"signal": {"name": "USR1"}, "time_limit_s": 60}, "before_s"),
-        ({"env": "a; rm -rf /"}, "env"),
-        ({"env": "$(id)"}, "env"),
-        ({"cwd": "/\0"}, "cwd"),
-        ({"log": "\0"}, "log"),
-        ({"name": "x" * 201}, "name"),
-        ({"variables": {"1A": "x"}}, "variables"),
-        ({"variables": {"A;B": "x"}}, "variables"),
-        ({"variables": {"A": "\0"}}, "variables"),
-        ({"variables": {"A": 1}}, "variables"),
-        ({"variables": {"CUDA_VISIBLE_DEVICES": "0"}}, "CUDA_VISIBLE_DEVICES"),
-        ({"variables": {"MUSTER_LAUNCH_ID": "x"}}, "MUSTER_LAUNCH_ID"),
-        ({"variables": {"A": "x" * (WORD_BYTES + 1)}}, "variables"),
-    ],
-)
-def test_a_task_that_cannot_be_is_refused_whether_submitted_or_edited(
-    tmp_path: Path, spec: dict[str, Any], words: str
-) -> None:
-    async def story() -> None:
-        async with InProcess(tmp_path) as master:
-            peer = await master.peer()
-            for verb in ("task.submit", "task.submit_batch"):
-                params = {"command": "true", **spec}
-                if verb == "task.submit_batch":
-                    params["commands"] = [params.pop("command")]
-                code, message = await peer.refusal(verb, **params)
-                assert code in {"bad_request", "not_found", "impossible"}
-                assert words in message or verb == "task.submit_batch"
-            assert master.core.next_id == 1
-            await peer.call("task.submit", command="kept")
-            await peer.refusal("task.edit", id=1, changes=spec)
-            task = await peer.call("task.show", id=1)
-            assert (task["command"], task["gpus"], task["state"]) == ("kept", 0, "waiting")
+SPECS: list[tuple[dict[str, Any], str]] = [
+    ({"command": ""}, "command"),
+    ({"command": []}, "command"),
+    ({"command": [" ", "\t"]}, "command"),
+    ({"command": "a\0b"}, "command"),
+    ({"command": ["a", 1]}, "command"),
+    ({"command": "x" * (WORD_BYTES + 1)}, "command"),
+    ({"command": ["中" * (WORD_BYTES // 3)] * (ALL_BYTES // WORD_BYTES + 2)}, "command"),
+    ({"command": "true", "setup": "x" * WORD_BYTES}, "command"),
+    ({"gpus": 9}, "GPU"),
+    ({"gpus": -1}, "gpus"),
+    ({"gpus": True}, "gpus"),
+    ({"gpus": "1"}, "gpus"),
+    ({"gpu_ids": []}, "gpu_ids"),
+    ({"gpu_ids": [1, 1]}, "gpu_ids"),
+    ({"gpu_ids": [8]}, "GPU 8"),
+    ({"gpu_ids": [1], "gpus": 2}, "gpu_ids"),
+    ({"cpus": 0}, "cpus"),
+    ({"share": True}, "share says something of GPUs, and the task asks for none: say how many (gpus)"),
+    ({"gpu_models": ["A100"]}, "gpu_models says something of GPUs"),
+    ({"gpus": 3, "gpus_max": 2}, "gpus_max: 2 is less than 3"),
+    ({"gpus": 1, "gpu_memory_mib": 0}, "gpu_memory_mib"),
+    ({"licences": {"x": 0}}, "licences"),
+    ({"node": "nowhere"}, "nowhere"),
+    ({"after": [{"id": 99}]}, "99"),
+    ({"after": [{"id": 1, "on": "maybe"}]}, "after"),
+    ({"after": [1]}, "after"),
+    ({"priority": 10**9}, "priority"),
+    ({"time_limit_s": 0}, "time_limit_s"),
+    ({"time_limit_s": 1e300}, "time_limit_s"),
+    ({"begin_at": -1}, "begin_at"),
+    ({"begin_at": 1e300}, "begin_at"),
+    ({"begin_at": "22:00"}, "begin_at"),
+    ({"on_timeout": "again"}, "on_timeout"),
+    ({"on_timeout": "requeue"}, "give time_limit_s"),
+    ({"max_retries": -1}, "max_retries"),
+    ({"max_retries": 1001}, "max_retries"),
+    ({"max_retries": True}, "max_retries"),
+    ({"retry_on": ["fail"]}, "max_retries not how often"),
+    ({"max_retries": 1, "retry_on": ["failed"]}, "retry_on"),
+    ({"max_retries": 1, "retry_on": "fail"}, "retry_on"),
+    ({"signal": {"name": "USR1", "before_s": 5}}, "there is none: say `--time-limit`, too"),
+    ({"signal": {"name": "USR1", "before_s": 60}, "time_limit_s": 60}, "would not have begun"),
+    ({"signal": {"name": "KILL", "before_s": 5}, "time_limit_s": 60}, 'expected "ABRT" or "ALRM"'),
+    ({"signal": {"name": "USR1", "before_s": 0}, "time_limit_s": 60}, "signal.before_s"),
+    ({"signal": {"name": "USR1"}, "time_limit_s": 60}, "before_s"),
+    ({"env": "a; rm -rf /"}, "env"),
+    ({"env": "$(id)"}, "env"),
+    ({"cwd": "/\0"}, "cwd"),
+    ({"log": "\0"}, "log"),
+    ({"name": "x" * 201}, "name"),
+    ({"variables": {"1A": "x"}}, "variables"),
+    ({"variables": {"A;B": "x"}}, "variables"),
+    ({"variables": {"A": "\0"}}, "variables"),
+    ({"variables": {"A": 1}}, "variables"),
+    ({"variables": {"CUDA_VISIBLE_DEVICES": "0"}}, "CUDA_VISIBLE_DEVICES"),
+    ({"variables": {"MUSTER_LAUNCH_ID": "x"}}, "MUSTER_LAUNCH_ID"),
+    ({"variables": {"A": "x" * (WORD_BYTES + 1)}}, "variables"),
+]
+"""What a task cannot be, and words of its refusal."""
 
-    run(story())
+
+async def check_spec(master: InProcess, peer: Peer, case: tuple[dict[str, Any], str]) -> bool:
+    spec, words = case
+    for verb in ("task.submit", "task.submit_batch"):
+        params = {"command": "true", **spec}
+        if verb == "task.submit_batch":
+            params["commands"] = [params.pop("command")]
+        code, message = await peer.refusal(verb, **params)
+        assert code in {"bad_request", "not_found", "impossible"}
+        assert words in message or verb == "task.submit_batch"
+    assert master.core.next_id == 2
+    await peer.refusal("task.edit", id=1, changes=spec)
+    task = await peer.call("task.show", id=1)
+    assert (task["command"], task["gpus"], task["state"]) == ("kept", 0, "waiting")
+    return True
+
+
+def test_a_task_that_cannot_be_is_refused_whether_submitted_or_edited(tmp_path: Path) -> None:
+    named = {f"{number}: {str(case)[:100]}": case for number, case in enumerate(SPECS)}
+    assert check_on_shared_masters(tmp_path, named, check_spec, one_task) == 1
 
 
 def test_a_batch_with_one_bad_command_files_none(tmp_path: Path) -> None:
