@@ -3,6 +3,7 @@ task, his mentor, an admin, and somebody else."""
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -22,6 +23,7 @@ from master.durable.disk import OsDisk
 from master.ports.hub import NODES, TASKS
 from master.verbs.task_rows import DEFAULTS
 from master.views.sight import HIDDEN, Sight
+from tests.cases import each_case
 from tests.master.in_process import DATA, InProcess, Peer, run
 from tests.master.verbs.test_people import People, people
 from tests.waiting import settled
@@ -142,35 +144,43 @@ def check(answer: Any, viewer: str, privacy: str) -> None:
 
 
 @PRIVACY
-@pytest.mark.parametrize("viewer", [viewer for viewer in VIEWERS if viewer != "bob"])
-@pytest.mark.parametrize("read", ["list", "sparse", "show ended", "show archived", "archived"])
-def test_who_may_read_a_log_is_told_its_last_line(tmp_path: Path, privacy: str, viewer: str, read: str) -> None:
+def test_who_may_read_a_log_is_told_its_last_line(tmp_path: Path, privacy: str) -> None:
     async def story(here: Lab) -> None:
-        verb, params = READS[read]
-        assert QUOTED in json.dumps(await (await here.of(viewer)).call(verb, **params))
+        reads = ("list", "sparse", "show ended", "show archived", "archived")
+        with each_case() as cases:
+            for viewer, read in itertools.product(VIEWERS, reads):
+                if viewer != "bob":
+                    verb, params = READS[read]
+                    with cases.case(f"{read} by {viewer}"):
+                        assert QUOTED in json.dumps(await (await here.of(viewer)).call(verb, **params))
 
     tell(tmp_path, story, privacy)
 
 
 @PRIVACY
-@VIEWER
-@pytest.mark.parametrize("read", READS)
-def test_who_looks_is_shown_what_he_may_know(tmp_path: Path, privacy: str, viewer: str, read: str) -> None:
+def test_who_looks_is_shown_what_he_may_know(tmp_path: Path, privacy: str) -> None:
     async def story(here: Lab) -> None:
-        verb, params = READS[read]
-        peer = await here.of(viewer, TASKS if verb == "subscribe" else DATA)
-        answer = await peer.call(verb, **params)
-        check(answer, viewer, privacy)
-        text = json.dumps(answer, ensure_ascii=False)
-        if viewer == "bob" and privacy == "own":
-            owners = [task.get("owner") for task in tasks_in(answer) if "id" in task and verb != "task.why"]
-            assert verb == "task.why" or "ann" in owners
-        elif verb != "task.why":
-            assert "secret-command" in text
-            assert ("confidential" in text) == (viewer == "ann")
-            assert (HIDDEN in text) == (viewer in {"mia", "owner"})
+        with each_case() as cases:
+            for viewer, read in itertools.product(VIEWERS, READS):
+                with cases.case(f"{read} by {viewer}"):
+                    await check_read(here, viewer, read, privacy)
 
     tell(tmp_path, story, privacy)
+
+
+async def check_read(here: Lab, viewer: str, read: str, privacy: str) -> None:
+    verb, params = READS[read]
+    peer = await here.of(viewer, TASKS if verb == "subscribe" else DATA)
+    answer = await peer.call(verb, **params)
+    check(answer, viewer, privacy)
+    text = json.dumps(answer, ensure_ascii=False)
+    if viewer == "bob" and privacy == "own":
+        owners = [task.get("owner") for task in tasks_in(answer) if "id" in task and verb != "task.why"]
+        assert verb == "task.why" or "ann" in owners
+    elif verb != "task.why":
+        assert "secret-command" in text
+        assert ("confidential" in text) == (viewer == "ann")
+        assert (HIDDEN in text) == (viewer in {"mia", "owner"})
 
 
 @PRIVACY
@@ -227,22 +237,25 @@ def test_an_update_is_encoded_once_for_all_who_are_told_the_same(
     tell(tmp_path, story, "own")
 
 
-@pytest.mark.parametrize(("who", "found"), [("ann", [1, 2, 3]), ("mia", [1, 2, 3]), ("owner", [1, 2, 3]), ("bob", [])])
-@pytest.mark.parametrize("search", ["secret-command", "secret-name", "secret-project", "secret-cwd"])
-def test_a_search_finds_only_by_what_one_may_see(tmp_path: Path, who: str, found: list[int], search: str) -> None:
+def test_a_search_finds_only_by_what_one_may_see(tmp_path: Path) -> None:
     async def story(here: Lab) -> None:
-        peer = await here.of(who)
-        answer = await peer.call("task.list", ended=True, search=search, sort="id")
-        assert ([task["id"] for task in answer["tasks"]], answer["total"]) == (found, len(found))
-        archived = await peer.call("task.archived", search=search)
-        assert ([task["id"] for task in archived["tasks"]], archived["total"]) == (
-            [OLD] if found else [],
-            1 if found else 0,
-        )
-        by_id = await peer.call("task.archived", search="9000")
-        assert by_id["total"] == 1
+        searches = ("secret-command", "secret-name", "secret-project", "secret-cwd")
+        with each_case() as cases:
+            for viewer, search in itertools.product(VIEWERS, searches):
+                with cases.case(f"{search} by {viewer}"):
+                    await check_search(await here.of(viewer), search, [] if viewer == "bob" else [1, 2, 3])
 
     tell(tmp_path, story, "own")
+
+
+async def check_search(peer: Peer, search: str, found: list[int]) -> None:
+    answer = await peer.call("task.list", ended=True, search=search, sort="id")
+    assert ([task["id"] for task in answer["tasks"]], answer["total"]) == (found, len(found))
+    archived = await peer.call("task.archived", search=search)
+    expected = [OLD] if found else []
+    assert ([task["id"] for task in archived["tasks"]], archived["total"]) == (expected, len(expected))
+    by_id = await peer.call("task.archived", search="9000")
+    assert by_id["total"] == 1
 
 
 @pytest.mark.parametrize("sort", ["name", "priority", "node"])
@@ -458,11 +471,7 @@ def test_the_masters_own_log_is_for_admins_once_there_are_users(tmp_path: Path, 
 
 
 @PRIVACY
-@VIEWER
-@pytest.mark.parametrize("read", ["list", "sparse", "stretch", "by id", "show", "why", "subscribe"])
-def test_the_line_that_held_the_rest_of_an_array_is_for_who_may_read_its_logs(
-    tmp_path: Path, privacy: str, viewer: str, read: str
-) -> None:
+def test_the_line_that_held_the_rest_of_an_array_is_for_who_may_read_its_logs(tmp_path: Path, privacy: str) -> None:
     async def story(here: Lab) -> None:
         core, engine = here.master.core, here.master.engine
         ann = await here.of("ann")
@@ -471,14 +480,22 @@ def test_the_line_that_held_the_rest_of_an_array_is_for_who_may_read_its_logs(
         told = Exit(core.tasks[first].allocation[0].launch_id, "exited", 3e9, 1, last_line="the-last-word")
         engine.event(lambda: core.exited("a", told, 3e9))
         assert core.tasks[first + 1].reason_key == "array_failed_with"
-        verb, params = READS[read]
-        params = {**params, **{key: first + 1 for key in params if key == "id"}}
-        if "ids" in params:
-            params["ids"] = [first + 1]
-        peer = await here.of(viewer, TASKS if verb == "subscribe" else DATA)
-        text = json.dumps(await peer.call(verb, **params), ensure_ascii=False)
-        assert ("the-last-word" in text) == (viewer != "bob"), text
-        if viewer != "bob" or privacy == "open":
-            assert "exit code 1" in text
+        reads = ("list", "sparse", "stretch", "by id", "show", "why", "subscribe")
+        with each_case() as cases:
+            for viewer, read in itertools.product(VIEWERS, reads):
+                with cases.case(f"{read} by {viewer}"):
+                    text = await read_of(here, viewer, read, first + 1)
+                    assert ("the-last-word" in text) == (viewer != "bob"), text
+                    if viewer != "bob" or privacy == "open":
+                        assert "exit code 1" in text
 
     tell(tmp_path, story, privacy)
+
+
+async def read_of(here: Lab, viewer: str, read: str, task: int) -> str:
+    """Return what this viewer is answered, of this task where the call names one."""
+    verb, params = READS[read]
+    ours: dict[str, Any] = {"id": task, "ids": [task]}
+    peer = await here.of(viewer, TASKS if verb == "subscribe" else DATA)
+    answer = await peer.call(verb, **{key: ours.get(key, value) for key, value in params.items()})
+    return json.dumps(answer, ensure_ascii=False)
