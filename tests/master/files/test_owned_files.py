@@ -3,8 +3,9 @@ and while folders are swapped for links."""
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from master.files.owners import Owners, Who
 from master.files.service import Files, Seen
 from master.files.walk import Found, Spot
 from master.visible_folders import overlapping
+from tests.cases import each_case
 from wire.errors import ConflictError, ForbiddenError, MusterError, NotFoundError
 
 RULES: Any = {"data": "all", "data/{user}": "own", "data/{user}/public": "all", "data/groups/{group}": "group"}
@@ -28,18 +30,26 @@ THEIRS = ("data/ann", "data/groups/nlp", "data/nobody")
 """Folders in which he may do nothing; the last is not there."""
 
 
+def made(root: Path) -> Path:
+    for folder in (*OURS, "data/ann/sub", "data/groups/nlp/sub", "envs/shared"):
+        (root / folder).mkdir(parents=True)
+    for folder in (*OURS, "data/ann", "data/ann/sub", "data/groups/nlp", "envs/shared"):
+        (root / folder / "file").write_text(f"of {folder}")
+    return root
+
+
+def files_in(root: Path) -> Files:
+    return Files(root, ("data", "envs"), owners=Owners(RULES))
+
+
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    for folder in (*OURS, "data/ann/sub", "data/groups/nlp/sub", "envs/shared"):
-        (tmp_path / folder).mkdir(parents=True)
-    for folder in (*OURS, "data/ann", "data/ann/sub", "data/groups/nlp", "envs/shared"):
-        (tmp_path / folder / "file").write_text(f"of {folder}")
-    return tmp_path
+    return made(tmp_path)
 
 
 @pytest.fixture
 def files(root: Path) -> Files:
-    return Files(root, ("data", "envs"), owners=Owners(RULES))
+    return files_in(root)
 
 
 def tree(root: Path) -> dict[str, str]:
@@ -86,9 +96,19 @@ CHANGES: dict[str, Callable[[Seen, str], Any]] = {
     "end an upload": lambda seen, folder: seen.uploads.commit(f"{folder}/new", "0" * 16, 3),
     "cancel an upload": lambda seen, folder: seen.uploads.cancel(f"{folder}/new", "0" * 16),
 }
-EVERYTHING = [pytest.param(work, id=name) for name, work in {**LOOKS, **CHANGES}.items()]
+EVERYTHING = {**LOOKS, **CHANGES}
 NEEDS_ONE_BEGUN = ("go on with an upload", "end an upload")
+AT_ONCE = {name: work for name, work in EVERYTHING.items() if name not in NEEDS_ONE_BEGUN}
 Work = Callable[[Seen, str], Any]
+Check = Callable[[Path, Work, str], Any]
+
+
+def for_each(tmp_path: Path, works: Mapping[str, Work], places: Iterable[str], check: Check) -> None:
+    """Check each work with each place (a folder, a way to it, or a moment), each time on files of its own."""
+    with each_case() as cases:
+        for (name, work), place in itertools.product(works.items(), places):
+            with cases.case(f"{name}: {place}" if place else name):
+                check(made(tmp_path / str(cases.count)), work, place)
 
 
 def refusal(seen: Seen, work: Work, folder: str) -> tuple[str, str]:
@@ -98,27 +118,23 @@ def refusal(seen: Seen, work: Work, folder: str) -> tuple[str, str]:
     return refused.value.code, str(refused.value).replace(folder, "FOLDER")
 
 
-@pytest.mark.parametrize("work", [one for one in EVERYTHING if one.id not in NEEDS_ONE_BEGUN])
-@pytest.mark.parametrize("folder", OURS)
-def test_in_his_own_folder_his_groups_and_everybodys_one_does_everything(files: Files, work: Work, folder: str) -> None:
-    work(files.seen_by(BOB), folder)
+def test_in_his_own_folder_his_groups_and_everybodys_one_does_everything(tmp_path: Path) -> None:
+    for_each(tmp_path, AT_ONCE, OURS, lambda root, work, folder: work(files_in(root).seen_by(BOB), folder))
 
 
-@pytest.mark.parametrize("work", [one for one in EVERYTHING if one.id not in NEEDS_ONE_BEGUN])
-@pytest.mark.parametrize("folder", THEIRS[:2])
-def test_an_admin_does_everything_everywhere(files: Files, work: Work, folder: str) -> None:
-    work(files.seen_by(ADMIN), folder)
+def test_an_admin_does_everything_everywhere(tmp_path: Path) -> None:
+    for_each(tmp_path, AT_ONCE, THEIRS[:2], lambda root, work, folder: work(files_in(root).seen_by(ADMIN), folder))
 
 
-@pytest.mark.parametrize("work", EVERYTHING)
-def test_in_anothers_folder_one_does_nothing_and_does_not_learn_what_is_there(
-    files: Files, root: Path, work: Work
-) -> None:
-    before = tree(root)
-    told = {refusal(files.seen_by(BOB), work, folder) for folder in (*THEIRS, *(f"{one}/sub" for one in THEIRS))}
-    assert len(told) == 1, told
-    assert told.pop()[0] == "forbidden"
-    assert tree(root) == before
+def test_in_anothers_folder_one_does_nothing_and_does_not_learn_what_is_there(tmp_path: Path) -> None:
+    def check(root: Path, work: Work, _: str) -> None:
+        before, seen = tree(root), files_in(root).seen_by(BOB)
+        told = {refusal(seen, work, folder) for folder in (*THEIRS, *(f"{one}/sub" for one in THEIRS))}
+        assert len(told) == 1, told
+        assert told.pop()[0] == "forbidden"
+        assert tree(root) == before
+
+    for_each(tmp_path, EVERYTHING, [""], check)
 
 
 WAYS: dict[str, Callable[[Path, str], str]] = {
@@ -130,30 +146,31 @@ WAYS: dict[str, Callable[[Path, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("work", EVERYTHING)
-@pytest.mark.parametrize("way", [pytest.param(way, id=name) for name, way in WAYS.items()])
-def test_through_links_one_comes_no_further_and_learns_no_more(
-    files: Files, root: Path, work: Work, way: Callable[[Path, str], str]
-) -> None:
-    told = set()
-    for number, folder in enumerate((*THEIRS, "data/ann/sub", "data/ann/none", "data/ann/file")):
-        (root / f"data/bob/l{number}").symlink_to(way(root, folder))
-        before = tree(root)
-        told.add(refusal(files.seen_by(BOB), work, f"data/bob/l{number}"))
-        assert tree(root) == before
-    assert len(told) == 1, told
-    assert told.pop()[0] == "not_found"
+def test_through_links_one_comes_no_further_and_learns_no_more(tmp_path: Path) -> None:
+    def check(root: Path, work: Work, way: str) -> None:
+        told, files = set(), files_in(root)
+        for number, folder in enumerate((*THEIRS, "data/ann/sub", "data/ann/none", "data/ann/file")):
+            (root / f"data/bob/l{number}").symlink_to(WAYS[way](root, folder))
+            before = tree(root)
+            told.add(refusal(files.seen_by(BOB), work, f"data/bob/l{number}"))
+            assert tree(root) == before
+        assert len(told) == 1, told
+        assert told.pop()[0] == "not_found"
+
+    for_each(tmp_path, EVERYTHING, WAYS, check)
 
 
-@pytest.mark.parametrize("work", [one for one in EVERYTHING if one.id not in NEEDS_ONE_BEGUN])
-def test_through_links_to_what_one_may_see_one_does_everything(files: Files, root: Path, work: Work) -> None:
-    (root / "data/bob/l").symlink_to("../ann/public/mine")
-    work(files.seen_by(BOB), "data/bob/l")
+def test_through_links_to_what_one_may_see_one_does_everything(tmp_path: Path) -> None:
+    def check(root: Path, work: Work, _: str) -> None:
+        (root / "data/bob/l").symlink_to("../ann/public/mine")
+        work(files_in(root).seen_by(BOB), "data/bob/l")
+
+    for_each(tmp_path, AT_ONCE, [""], check)
 
 
 @pytest.mark.parametrize("name", ["stat", "read", "write", "copy from", "upload over"])
 def test_a_link_to_a_file_of_another_is_as_one_that_leads_nowhere(files: Files, root: Path, name: str) -> None:
-    work = {**LOOKS, **CHANGES}[name]
+    work = EVERYTHING[name]
     told = set()
     for number, target in enumerate(("../../ann/file", "../../ann/none", f"{root}/data/groups/nlp/file")):
         folder = root / f"data/bob/{number}"
@@ -289,14 +306,9 @@ def swap(root: Path) -> None:
         (root / "data/bob/x").symlink_to("../ann")
 
 
-@pytest.mark.parametrize("work", EVERYTHING)
-@pytest.mark.parametrize("when", ["as it is looked at", "as it was found"])
-def test_a_folder_that_is_swapped_for_a_link_between_the_check_and_the_use_gains_nothing(
-    files: Files, root: Path, monkeypatch: pytest.MonkeyPatch, work: Work, when: str
-) -> None:
-    (root / "data/bob/x").mkdir()
-    (root / "data/bob/x/file").write_text("of bob")
-    before = {path: text for path, text in tree(root).items() if path.startswith("data/ann")}
+@contextmanager
+def swapping(root: Path, when: str) -> Iterator[list[bool]]:
+    """Meanwhile bob's folder is swapped at that moment; an entry for each time."""
     swapped: list[bool] = []
     if when == "as it is looked at":
         real_look = walk.is_link
@@ -308,7 +320,7 @@ def test_a_folder_that_is_swapped_for_a_link_between_the_check_and_the_use_gains
                 swapped.append(True)
             return found
 
-        monkeypatch.setattr(walk, "is_link", look)
+        patch: tuple[Any, str, Any] = (walk, "is_link", look)
     else:
         real_find = Beneath.find
 
@@ -319,12 +331,25 @@ def test_a_folder_that_is_swapped_for_a_link_between_the_check_and_the_use_gains
                 swapped.append(True)
                 yield found
 
-        monkeypatch.setattr(Beneath, "find", find)
-    try:
-        result = work(files.seen_by(BOB), "data/bob/x")
-    except MusterError:
-        result = None
-    monkeypatch.undo()
+        patch = (Beneath, "find", find)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(*patch)
+        yield swapped
+
+
+def test_a_folder_that_is_swapped_for_a_link_between_the_check_and_the_use_gains_nothing(tmp_path: Path) -> None:
+    for_each(tmp_path, EVERYTHING, ["as it is looked at", "as it was found"], check_swapped)
+
+
+def check_swapped(root: Path, work: Work, when: str) -> None:
+    (root / "data/bob/x").mkdir()
+    (root / "data/bob/x/file").write_text("of bob")
+    before = {path: text for path, text in tree(root).items() if path.startswith("data/ann")}
+    with swapping(root, when) as swapped:
+        try:
+            result = work(files_in(root).seen_by(BOB), "data/bob/x")
+        except MusterError:
+            result = None
     assert swapped
     assert "of data/ann" not in str(result)
     if isinstance(result, list):
