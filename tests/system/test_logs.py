@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 
-from client.logs import WAIT_S
 from tests.system.lab import ROOT, Lab
 from tests.waiting import until
 
@@ -51,10 +49,8 @@ def test_a_follower_sees_what_comes_and_ends_with_the_task(lab: Lab) -> None:
         assert follower.stdout.readline() == b"two\xff\n"
         with lab.client() as client:
             client.wait([task_id])
-        ended = time.monotonic()
         assert follower.stdout.read() == b"\nProgram Exit With Code 0\n"
         assert follower.wait(60) == 0
-        assert time.monotonic() - ended < WAIT_S, "it does not wait for its next look"
     shown = json.loads(lab.muster("logs", str(task_id), "--json").stdout)["text"]
     assert shown.startswith("one\ntwo\ufffd\n")
 

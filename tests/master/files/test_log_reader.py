@@ -61,13 +61,16 @@ def test_a_follower_is_answered_when_the_log_grows(tmp_path: Path) -> None:
     run(story())
 
 
-def test_a_follower_is_answered_at_once_when_the_task_ends_or_is_gone(tmp_path: Path) -> None:
+def test_a_follower_is_answered_when_the_task_ends_or_is_gone_and_not_by_its_next_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
             peer = await master.peer()
             task_id = await logged(master, peer, tmp_path / "1.log")
             logs = master.place.logs
-            logs.look_every_s = 60.0
+            logs.look_every_s = 3600.0
+            monkeypatch.setattr(asyncio, "timeout", lambda _wait_s: asyncio.Timeout(None))  # its patience has no end
             waiting = asyncio.ensure_future(piece(peer, id=task_id, wait_s=30))
             await settled(lambda: logs.followed)
             end(master, task_id)
