@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import re
 import signal
 import threading
 import time
@@ -82,16 +83,17 @@ def stall_in(function: Callable[[], None]) -> Stall:
 
 
 def test_a_turn_that_computes_is_told_with_its_cpu_time_and_the_function() -> None:
+    begun = time.time()
     stall = stall_in(compute)
     assert LONG_S <= stall.cpu <= stall.wall
     assert stall.where.endswith("master.made_up.compute")
-    assert abs(stall.at - time.time()) < 60
+    assert begun - stall.wall <= stall.at <= time.time()
 
 
 def test_a_turn_that_waits_is_told_with_the_function_and_as_nobodys_work() -> None:
     stall = stall_in(wait_for_the_disk)
     assert stall.wall >= LONG_S
-    assert stall.cpu < LONG_S / 2
+    assert stall.cpu < stall.wall / 2
     assert stall.where.endswith("master.made_up.wait_for_the_disk")
 
 
@@ -141,8 +143,9 @@ def test_a_turn_after_short_ones_is_not_told_with_their_work(monkeypatch: pytest
         await asyncio.sleep(0)
         wait_for_the_disk()
 
-    told = turns(story)
-    assert [stall.cpu < LONG_S / 2 for stall in sorted(told.longest, key=lambda one: one.at)[-2:]] == [False, True]
+    computed, waited = sorted(turns(story).longest, key=lambda one: one.at)[-2:]
+    assert computed.cpu >= LONG_S
+    assert waited.cpu < waited.wall / 2
 
 
 def test_of_many_long_turns_the_longest_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,14 +164,18 @@ def test_of_many_long_turns_the_longest_are_kept(monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_longest_of_the_last_minutes_is_forgotten_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    before: list[float] = []
+
     async def story(watch: StallWatch) -> None:
-        compute(2 * EDGES[0])
+        compute()
         await asyncio.sleep(0)
-        assert watch.told().minute_cpu >= EDGES[0]
+        before.append(watch.told().minute_cpu)
         monkeypatch.setattr(stalls, "MINUTE_S", 0.0)
         monkeypatch.setattr(time, "monotonic", later(time.monotonic, 1000.0))
 
-    assert turns(story).minute_cpu < EDGES[0]
+    after = turns(story).minute_cpu
+    assert before[0] >= LONG_S
+    assert after < before[0], "what is told is of the turns since"
 
 
 def later(clock: Callable[[], float], seconds: float) -> Callable[[], float]:
@@ -222,7 +229,7 @@ def test_a_turn_of_a_second_has_a_line_in_the_log(
     monkeypatch.setattr(stalls, "TOLD_S", LONG_S)
     stall_in(compute)
     [line] = [record.getMessage() for record in caplog.records if record.name == "muster.loop"]
-    assert line.startswith("everybody waited 0.")
+    assert re.match(r"everybody waited [0-9.]+ ", line)
     assert line.endswith("master.made_up.compute")
 
 
