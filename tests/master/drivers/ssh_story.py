@@ -30,6 +30,24 @@ from wire.agent import MAX_FRAME
 from wire.framing import LineDecoder, encode, strict_loads
 
 DEADLINE_S = 3 * PATIENCE_S
+
+
+def who_sends(monkeypatch: pytest.MonkeyPatch) -> set[int]:
+    """The threads that send by a channel from now on, which blocks while the other side takes nothing."""
+    threads: set[int] = set()
+
+    def noted(real: Callable[[paramiko.Channel, bytes], Any]) -> Callable[[paramiko.Channel, bytes], Any]:
+        def send(channel: paramiko.Channel, data: bytes) -> Any:
+            threads.add(threading.get_ident())
+            return real(channel, data)
+
+        return send
+
+    for name in ("send", "sendall"):
+        monkeypatch.setattr(paramiko.Channel, name, noted(getattr(paramiko.Channel, name)))
+    return threads
+
+
 Message = dict[str, Any]
 T = TypeVar("T")
 
