@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from tests.storm.plan import REFUSED
-from tests.storm.run import Outcome
+from tests.storm.run import CONVERGE_S, Outcome
 
 WANTED = {
     "kill": "kills",
@@ -107,7 +107,10 @@ def _figures(outcome: Outcome) -> Iterator[tuple[str, object]]:
     recovery = sorted(outcome.recovery_s) or [0.0]
     yield "from a start of the master to its first answer, median", f"{statistics.median(recovery):.2f} s"
     yield "the slowest", f"{recovery[-1]:.2f} s"
-    yield "from the end of the last fault until all was at rest", f"{outcome.converged_s:.1f} s"
+    yield (
+        "from the end of the last fault until all was at rest",
+        f"{outcome.converged_s:.1f} s; target {CONVERGE_S:.0f} s",
+    )
     yield "the storm", f"{outcome.storm_s / 60:.1f} min"
     yield "all of it", f"{outcome.total_s / 60:.1f} min"
     yield "ends", ", ".join(f"{state} {count:,}" for state, count in outcome.states.most_common())

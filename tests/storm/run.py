@@ -33,8 +33,10 @@ from tests.storm.watchers import (
 from tests.testbed.host import Host
 
 CONVERGE_S = 30.0
+"""How soon after the last fault all is to be at rest. The report says it beside the figure, no check asks for it: the
+load of the machine counts in it."""
 PATIENT_S = 90.0
-"""How long a run waits for rest, only to say how long it took."""
+"""How long a run waits for rest."""
 LOAD_SHARE = 0.9
 """The load comes in the first so much of the lives: what is at rest within 30 s of the last fault is the recovery, not
 a queue that was longer than that before."""
@@ -68,8 +70,7 @@ class Outcome:
 class Run:
     """The parts of one run on its ground."""
 
-    def __init__(self, place: Ground, folder: Path, plan: Plan, say: Say, converge_s: float) -> None:
-        self._converge_s = converge_s
+    def __init__(self, place: Ground, folder: Path, plan: Plan, say: Say) -> None:
         self.place = place
         self.folder = folder
         self.plan = plan
@@ -139,8 +140,6 @@ class Run:
         self.outcome.converged_s = time.monotonic() - self._last.at
         if late is not None:
             problems.append(f"{late}: {self._unrest()}")
-        elif self.outcome.converged_s > self._converge_s:
-            problems.append(f"it took {self.outcome.converged_s:.1f} s, more than {self._converge_s:.0f}")
         for watcher in self._watchers:
             watcher.stop()
 
@@ -281,15 +280,12 @@ def _count(pid: int, what: str) -> int:
     return 0
 
 
-def run(
-    folder: Path, counts: Counts, seed: int, say: Say = lambda _line: None, *, converge_s: float = CONVERGE_S
-) -> Outcome:
-    """A whole run; what is of use after a bad one is left in `folder`. `converge_s`: how soon after the last fault all
-    has to be at rest."""
+def run(folder: Path, counts: Counts, seed: int, say: Say = lambda _line: None) -> Outcome:
+    """A whole run; what is of use after a bad one is left in `folder`."""
     plan = draw(counts, seed)
     keep_history = max(5, counts.tasks // 5)
     with ground(counts.hosts, folder / "lab", keep_history) as place:
-        going = Run(place, folder, plan, say, converge_s)
+        going = Run(place, folder, plan, say)
         try:
             going.go()
         except AssertionError as error:

@@ -38,8 +38,7 @@ INDEPENDENT = ("audit", "witness", "watchers", "line", "excuses", "../waiting")
 
 def test_all_faults_at_once_and_the_books_agree(tmp_path: Path) -> None:
     seed = seed_of("CHAOS_SEED", 22)
-    # How quick it is says the full run, which has a machine to itself.
-    outcome = run.run(tmp_path, SMALL, seed, say=print, converge_s=run.PATIENT_S)
+    outcome = run.run(tmp_path, SMALL, seed, say=print)
     nothing_found(outcome.problems, f"CHAOS_SEED={seed}")
     assert sum(outcome.strikes.values()) == STRIKES
     assert all(outcome.strikes.values())
