@@ -182,9 +182,10 @@ def running(client: DesktopClient) -> dict[str, Any] | None:
 
 
 def check_cadence(times: list[float]) -> None:
-    """About every two seconds, as far as this machine has time for it; the first comes between two."""
+    """Every two seconds and not more often; the first comes between two. How late they may be depends on the machine:
+    `bench/desktop_clients.py` measures it."""
     gaps = sorted(after - before for before, after in pairwise(times[1:]))
-    assert 1.5 < gaps[len(gaps) // 2] < 3.0, gaps
+    assert gaps[len(gaps) // 2] > 1.5, gaps
 
 
 def test_tasks_survive_a_restart_and_a_new_window_shows_them(lab: DesktopLab) -> None:

@@ -362,14 +362,14 @@ def test_silence_is_long_enough_for_our_own_clients() -> None:
 
 def test_a_window_is_told_as_soon_as_it_can_hear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its readers are connected to its tables about 0.3 s after it connected; its first request tells who it is."""
-    monkeypatch.setattr(arrival, "SILENT_S", 100.0)
+    monkeypatch.setattr(arrival, "SILENT_S", 10_000.0)  # who waits for it is not told within this test
 
     def story(client: DesktopClient, master: DesktopPlace) -> None:
         half = in_loop(master, lambda: begun(master))
         client.ask("get_root")
         first = client.train.next()
         assert first.mode == "task_mon"
-        assert pushes.FIRST_S * 0.99 < first.at - client.train.began < arrival.SILENT_S
+        assert first.at - client.train.began > pushes.FIRST_S * 0.99
         assert not half.ended.wait(0.5), "who has begun to speak is not taken for silent"
         assert half.frames.empty()
         half.close()

@@ -16,6 +16,7 @@ from tests.testbed import processes
 from tests.waiting import until
 
 DAY = 86400.0
+ROUNDED_S = 1.0
 
 
 class JumpingLab(Lab):
@@ -87,7 +88,7 @@ def test_a_clock_that_jumps_a_day_and_back_ends_nothing_and_loses_nothing(
         )
         for offset in (first, -first, 0.0, 2 * first):
             lab.jump(offset)
-            began, asked_at = time.monotonic(), time.time() + offset
+            asked_at = time.time() + offset
             number = client.submit("exit 4", gpus=2, request_id=f"clock {offset}")
             assert client.submit("exit 4", gpus=2, request_id=f"clock {offset}") == number
             until_state(client, number, "failed")
@@ -97,9 +98,8 @@ def test_a_clock_that_jumps_a_day_and_back_ends_nothing_and_loses_nothing(
             until_state(client, deaf, "cancelled")
             quick = client.submit("while :; do sleep 0.05; done", time_limit_s=0.5)
             until_state(client, quick, "timed_out")
-            assert time.monotonic() - began < 600, "somebody waited for the clock"
-            task = client.show(number)
-            assert abs(task["submitted_at"] - asked_at) < 60, "the clock did not jump"
+            submitted_at = client.show(number)["submitted_at"]
+            assert asked_at - ROUNDED_S <= submitted_at <= time.time() + offset + ROUNDED_S, "the clock did not jump"
             assert client.show(limited)["state"] == client.show(free)["state"] == "running"
             assert client.node("node0")["state"] == "online"
             assert lab.agent_pid("node0") == agent

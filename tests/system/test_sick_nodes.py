@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
-from master.watchers.shared_folders import AGAIN_S
 from tests.system.ssh_asking import NOTICED_S, ended, node_of, submit, until_state
 from tests.system.ssh_lab import SshLab
 from tests.testbed.bed import Testbed
@@ -115,9 +112,7 @@ def test_a_machine_whose_shared_folder_went_away_burns_nothing(testbed: Testbed,
     sick, _ = sick_and_well(testbed, ssh_lab)
     # The lab asks for its folders only every few minutes: until then the tasks would find out, one after the other.
     sick.run("umount", "--lazy", str(testbed.shared))
-    began = time.monotonic()
     no_task_pays(ssh_lab, sick, "shared folder")
-    assert time.monotonic() - began < AGAIN_S
     # Mounted again, as by its own fstab.
     sick.run("mount", "--bind", "/mnt/shared", str(testbed.shared))
     it_works_again(ssh_lab, sick)

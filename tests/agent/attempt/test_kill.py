@@ -45,8 +45,8 @@ def test_who_ignores_term_is_killed_after_the_grace_of_the_kill(node: Node) -> N
     start(node, link, "t1", "trap '' TERM; echo up; while :; do sleep 0.1; done", "up", grace_s=1000.0)
     before = time.monotonic()
     link.kill("t1", grace_s=0.5)
-    end = link.wait_for("exit", "t1")
-    assert 0.5 <= time.monotonic() - before < 500
+    end = link.wait_for("exit", "t1")  # which has less patience than the grace of the launch
+    assert time.monotonic() - before >= 0.5
     assert (end["code"], end["cause"]) == (137, "killed")
     assert node.carriers("t1") == []
 

@@ -37,7 +37,7 @@ NASTY = [
 
 def bash(command: list[str] | str, *, conda: str = "/nowhere", cwd: str = "/", **keys: str) -> tuple[int, str, str]:
     task = Task(id=1, command=command, **keys)  # type: ignore[arg-type]
-    done = subprocess.run(argv(task, conda), capture_output=True, cwd=cwd, check=False, timeout=20)
+    done = subprocess.run(argv(task, conda), capture_output=True, cwd=cwd, check=False, timeout=60)
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
