@@ -17,6 +17,7 @@ from master import json_text, replaced_file
 from master.nodes import registry_file
 from master.nodes.registry import NodeConfig, load_registry
 from tests import rights
+from tests.waiting import PATIENCE_S
 from wire.errors import BadRequestError, ConfigError, ConflictError, NotFoundError, StorageError
 
 BY_HAND = """\
@@ -209,12 +210,12 @@ def test_many_writers_at_once_lose_nothing_and_are_told_in_the_files_order(path:
 
 
 def test_another_programs_lock_is_waited_for_and_then_told(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry_file, "LOCK_S", 0.05)
+    monkeypatch.setattr(replaced_file, "LOCK_S", 0.05)
     with path.open() as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(ConflictError, match="keeps it locked"):
             registry_file.add(path, ENTRY)
-        monkeypatch.setattr(registry_file, "LOCK_S", 10.0)
+        monkeypatch.setattr(replaced_file, "LOCK_S", PATIENCE_S)
         release = threading.Timer(0.1, lambda: fcntl.flock(other, fcntl.LOCK_UN))
         release.start()
         assert len(registry_file.add(path, ENTRY)) == 3
