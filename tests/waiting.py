@@ -1,7 +1,7 @@
 """The one way in which tests wait: for a condition, with a deadline, and with an error that says what did not come.
 
 Patience costs nothing where all is well, so there is plenty of it: a machine with two cores may have many other things
-to do. Whoever wants to say that something is quick says it of his own clock, not by being impatient here.
+to do. No test asserts an upper bound in seconds: it counts what is done (`tests/calls.py`), and `bench/` measures.
 """
 
 from __future__ import annotations
