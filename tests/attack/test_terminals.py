@@ -26,6 +26,7 @@ from client.cli.main import main
 from client.text.cells import text_of
 from client.top import frame
 from master.verbs.documents import OPENAPI, ROOT
+from tests.cases import each_case
 from tests.client.fake_master import FakeMaster, Refusal, Verb, task
 from tests.client.test_top_app import opened
 from tests.client.top_cluster import gpu, node, running, sample, sampled, state_of
@@ -213,8 +214,14 @@ def check(printed: str) -> None:
     assert not [line for line in printed.splitlines() if line.startswith((MARK, f"error: {MARK}"))], printed
 
 
-@pytest.mark.parametrize("words", [pytest.param(one, id=" ".join(one)) for many in TYPED.values() for one in many])
-def test_no_command_lets_what_others_wrote_act_on_a_terminal(run: Run, words: tuple[str, ...]) -> None:
+def test_no_command_lets_what_others_wrote_act_on_a_terminal(run: Run) -> None:
+    with each_case() as cases:
+        for words in (one for many in TYPED.values() for one in many):
+            with cases.case(" ".join(words)):
+                check_command(run, words)
+
+
+def check_command(run: Run, words: tuple[str, ...]) -> None:
     check(run(*words))
     if words[0] != "api":  # what it prints is JSON
         check(run(*words, tty=False))

@@ -28,6 +28,7 @@ from master.verbs.table import VERBS
 from tests.attack import rules
 from tests.attack.lab_of_many import NAMES, SECRET, DesktopPeer, LabOfMany, desktop_peer, desktop_peer_of, lab_of_many
 from tests.attack.rules import CALLERS, Caller, Object, Who, acting_as, may_call, may_use, scopes_of
+from tests.cases import each_case
 from tests.desktop.client import REPLIES, form
 from tests.desktop.test_fuzz import SHAPES, is_text
 from tests.master.in_process import DATA, FACTS, Peer, run
@@ -111,19 +112,24 @@ def test_the_door_opens_for_whom_the_rules_name(
     run(story())
 
 
-@pytest.mark.parametrize(("kind", "who"), WAYS)
 def test_whoever_comes_in_is_told_to_be_what_the_rules_make_of_him(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, who: Who
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
         async with lab_of_many(tmp_path, monkeypatch) as lab:
-            for caller in ways_of(kind, who):
-                told = await (await lab.come_in(caller)).call("auth.whoami")
-                role = {"nobody": "viewer", "mentor": "user"}.get(acting_as(caller), acting_as(caller))
-                assert told["role"] == role, f"{caller}: {told}"
-                assert set(told["scopes"]) <= scopes_of(caller), f"{caller}: {told}"
+            with each_case() as cases:
+                for caller in (caller for one in JSON_RPC for caller in ways_of(one.kind, one.who)):
+                    with cases.case(str(caller)):
+                        await check_whoami(lab, caller)
 
     run(story())
+
+
+async def check_whoami(lab: LabOfMany, caller: Caller) -> None:
+    told = await (await lab.come_in(caller)).call("auth.whoami")
+    role = {"nobody": "viewer", "mentor": "user"}.get(acting_as(caller), acting_as(caller))
+    assert told["role"] == role, told
+    assert set(told["scopes"]) <= scopes_of(caller), told
 
 
 OF_SEVERAL = ("task.cancel", "task.edit_array")
@@ -479,31 +485,38 @@ LISTENING = [None, frozenset({"read"}), frozenset({"wall"}), frozenset(SCOPES) -
 
 
 @pytest.mark.parametrize("port", [TASKS, NODES, DATA])
-@pytest.mark.parametrize(("kind", "who"), WAYS)
 def test_streams_begin_for_whom_the_rules_name_and_tell_what_they_know_and_nobody_else_hears_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, who: Who, port: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, port: str
 ) -> None:
-    heard = {name for name, at in rules.NOTIFICATIONS.items() if at == port and "." in name}
+    listeners = [caller for one in JSON_RPC for caller in ways_of(one.kind, one.who) if caller.scopes in LISTENING]
 
     async def story() -> None:
         async with lab_of_many(tmp_path, monkeypatch) as lab:
-            for caller in (one for one in ways_of(kind, who) if one.scopes in LISTENING):
-                peer = await lab.come_in(caller, port)
-                answer = await peer.answer(peer.ask("subscribe"))
-                allowed = may_call(caller, "subscribe") and port != DATA
-                assert ("result" in answer) == allowed, f"{caller} on {port}: {answer}"
-                stir(lab)
-                await lab.master.engine.settled()
-                if allowed:
-                    await settled_on(peer, heard)
-                else:
-                    assert not lab.master.hub.streams.subscribers.get(port)
-                    assert (await peer.call("auth.whoami"))["via"]
-                    assert peer.pushed == []
-                peer.writer.close()
-                await settled(lambda: not lab.master.hub.streams.subscribers.get(port))
+            with each_case() as cases:
+                for caller in listeners:
+                    with cases.case(str(caller)):
+                        await check_stream(lab, caller, port)
 
     run(story())
+
+
+async def check_stream(lab: LabOfMany, caller: Caller, port: str) -> None:
+    peer = await lab.come_in(caller, port)
+    try:
+        answer = await peer.answer(peer.ask("subscribe"))
+        allowed = may_call(caller, "subscribe") and port != DATA
+        assert ("result" in answer) == allowed, answer
+        stir(lab)
+        await lab.master.engine.settled()
+        if allowed:
+            await settled_on(peer, {name for name, at in rules.NOTIFICATIONS.items() if at == port and "." in name})
+        else:
+            assert not lab.master.hub.streams.subscribers.get(port)
+            assert (await peer.call("auth.whoami"))["via"]
+            assert peer.pushed == []
+    finally:
+        peer.writer.close()
+        await settled(lambda: not lab.master.hub.streams.subscribers.get(port))
 
 
 async def settled_on(peer: Peer, heard: set[str]) -> None:
