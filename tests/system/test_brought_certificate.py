@@ -41,6 +41,12 @@ def lab(make_system_lab: Callable[..., Lab]) -> Lab:
     return lab
 
 
+@pytest.fixture(autouse=True)
+def _own_pins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two tests that run at the same time pin different authorities for a master of the same name."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
 @pytest.fixture
 def far(lab: Lab) -> Iterator[FarNode]:
     """A machine that will dial in."""
