@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import until
+
 ROOT = Path(__file__).parent.parent.parent
 SETTINGS = """
 [tool.pytest.ini_options]
@@ -70,6 +72,12 @@ def run_suite(tmp_path: Path) -> RunSuite:
         return Said(done.returncode, done.stdout + done.stderr)
 
     return run
+
+
+def until_gone(told: Path) -> None:
+    """Wait until nothing is left of the process whose pid is in the file. Its parent may still have to wait for it."""
+    process = Path("/proc") / told.read_text(encoding="ascii")
+    until("the process is gone", lambda: not process.exists())
 
 
 def test_a_fine_suite_is_green_and_its_report_has_stages_layers_and_slowest_tests(run_suite: RunSuite) -> None:
@@ -161,7 +169,7 @@ def test_leaves():
     said = run_suite({f"{layer}/test_leaving.py": text})
     assert said.code == 1
     said.line("RED left behind: process", "(sleep 1000)", f"tests/{layer}/test_leaving.py::test_leaves")
-    assert not Path(f"/proc/{(tmp_path / 'pid').read_text(encoding='ascii')}").exists()
+    until_gone(tmp_path / "pid")
 
 
 def test_a_test_that_kills_its_worker_is_red_and_not_tried_again(run_suite: RunSuite) -> None:
@@ -315,7 +323,7 @@ def ancestors():
     said = run_suite({"real/test_interrupting.py": text})
     assert said.code == 1
     said.line("RED the run was interrupted")
-    assert not Path(f"/proc/{(tmp_path / 'pid').read_text(encoding='ascii')}").exists()
+    until_gone(tmp_path / "pid")
 
 
 @pytest.mark.parametrize("seconds", [0, 301])

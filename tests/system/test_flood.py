@@ -105,7 +105,8 @@ def test_a_flood_from_one_machine_costs_that_machine_only(lab: Lab, bed: Testbed
         with lab.client() as owner:
             assert owner.wait([owner.submit(["echo", "through"])])[1]["state"] == "succeeded"
         assert json.loads(lab.muster("queue", "--all", "--json").stdout)
-        assert _connections_from(lab, flooding) <= 128 + 64
+        # One more is there for a moment: the master accepts a connection, and then gives up the oldest.
+        until("its share at most", lambda: _connections_from(lab, flooding) <= 128 + 64)
         data = str(lab.keys["socket_info"]["data_port"])
         assert other.run("python3", "-c", ASK_AUTHORITY, bed.master_address, data).strip() == '{"op":"authority",'
         assert other.run("python3", "-c", ASK_ROOT, bed.master_address, data).startswith('{"mode":"ret_root"')

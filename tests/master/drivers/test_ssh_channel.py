@@ -173,6 +173,8 @@ def test_a_node_that_takes_nothing_is_given_up_at_the_cap_and_never_blocks(
             ear = Ear()
             transport = ChannelTransport(pipe, ear)
             transport.begin()
+            transport.write(b"x" * (1 << 20))
+            await settled(lambda: senders)
             while not transport.is_closing():
                 transport.write(b"x" * (1 << 20))
                 await asyncio.sleep(0)
