@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from master.drivers.archive import build
 from tests.waiting import PATIENCE_S, until
 from wire.agent import HEARTBEAT_S, MAX_FRAME
@@ -325,11 +327,28 @@ class Node:
         """End whatever a test left, so that no test sees another's processes."""
         for link in self.links:
             link.close()
-        for pid in (*self.agents, *self.forks()):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        for mark in self.marks:
+        agents = filter(_is_agent, self.agents)  # the number of one that is gone may be another process's by now
+        roots = {*agents, *self.forks()}.union(*map(self.carriers, self.marks))
+        for process in _with_descendants(roots):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        for mark in self.marks:  # what was forked meanwhile
             for pid in self.carriers(mark):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.state, ignore_errors=True)
+
+
+def _is_agent(pid: int) -> bool:
+    with suppress(OSError):
+        return b"\0--state\0" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
+
+
+def _with_descendants(roots: set[int]) -> list[psutil.Process]:
+    found = []
+    for pid in roots:
+        with suppress(psutil.NoSuchProcess):
+            process = psutil.Process(pid)
+            found += [process, *process.children(recursive=True)]
+    return found

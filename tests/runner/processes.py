@@ -15,12 +15,20 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
 _SET_CHILD_SUBREAPER = 36
 _TEST = "PYTEST_CURRENT_TEST"
 """The variable in which pytest names the running test; what the test starts inherits it."""
+
+
+class Left(NamedTuple):
+    """A process that was left behind: what it is, and since when it was there, on the monotonic clock in seconds."""
+
+    told: str
+    since: float
 
 
 class Child:
@@ -95,22 +103,22 @@ class Nursery:
             child.kill()
         self.left((), 0.0)
 
-    def left(self, keep: Iterable[Child], patience_s: float) -> list[str]:
-        """Name and kill the descendants of this process that are still there after `patience_s` seconds, apart from the
-        children to `keep` and their descendants."""
+    def left(self, keep: Iterable[Child], patience_s: float) -> list[Left]:
+        """Kill the descendants of this process that are still there after `patience_s` seconds, apart from the children
+        to `keep` and their descendants, and tell of them."""
         until = time.monotonic() + patience_s
         kept = [child.pid for child in keep if child.status is None]
         while (found := _strangers(kept)) and time.monotonic() < until:
             time.sleep(0.1)
-        names = []
+        left = []
         while found:
-            names += [name for name in map(_describe, found) if name]
+            left += [one for one in map(_describe, found) if one is not None]
             for process in found:
                 with suppress(psutil.NoSuchProcess):
                     process.send_signal(signal.SIGKILL)
             psutil.wait_procs(found, timeout=5)
             found = _strangers(kept)  # those that were forked meanwhile
-        return names
+        return left
 
 
 def _strangers(kept: Iterable[int]) -> list[psutil.Process]:
@@ -131,13 +139,23 @@ def _lives(process: psutil.Process) -> bool:
         return False
 
 
-def _describe(process: psutil.Process) -> str:
-    """Pid, command and test of a process; an empty text if it ended meanwhile."""
+def _describe(process: psutil.Process) -> Left | None:
+    """Pid, command, folder and test of a process; None if it ended meanwhile."""
     try:
-        command = " ".join(process.cmdline()) or process.name()
-        test = process.environ().get(_TEST, "").removesuffix(" (call)")
-    except psutil.NoSuchProcess:
-        return ""
+        since = _since(process.pid)
+        with process.oneshot():
+            command = " ".join(process.cmdline()) or process.name()
+            told = f"process {process.pid} ({command[:200]}) in {process.cwd()}"
+            test = process.environ().get(_TEST, "").removesuffix(" (call)")
+    except (psutil.NoSuchProcess, FileNotFoundError):
+        return None
     except psutil.AccessDenied:
-        return f"process {process.pid} ({process.name()})"
-    return f"process {process.pid} ({command[:200]})" + (f", started in {test}" if test else "")
+        return Left(f"process {process.pid} ({process.name()})", since)
+    return Left(f"{told}, started in {test}" if test else told, since)
+
+
+def _since(pid: int) -> float:
+    """When a process was started, on the monotonic clock. psutil knows it only to a second."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    slept = time.clock_gettime(time.CLOCK_BOOTTIME) - time.monotonic()
+    return int(fields[19]) / os.sysconf("SC_CLK_TCK") - slept

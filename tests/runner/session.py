@@ -105,7 +105,7 @@ class Session:
         told = (f"stage {each.run.name}: {each.run.workers} workers, {len(each.files)} files" for each in running)
         print("\n".join(told), flush=True)
         self._watch(running)
-        self._sweep(beside)
+        self._sweep(beside, running)
         self.results.seconds[name] = time.monotonic() - began
         for each in running:
             _show(f"stage {each.run.name}", each.child.output)
@@ -157,9 +157,13 @@ class Session:
                 self._red(told)
         return late
 
-    def _sweep(self, keep: Sequence[Child]) -> None:
-        for name in self._nursery.left(keep, LEFT_PATIENCE_S):
-            self._red(f"left behind: {name}")
+    def _sweep(self, keep: Sequence[Child], running: Sequence[Running]) -> None:
+        """Name and end what a stage left behind. Where a process does not show its test, name those that ran when it
+        was started: it may have cleared its environment."""
+        for told, since in self._nursery.left(keep, LEFT_PATIENCE_S):
+            tests = [test for each in running for test in each.watch.tested_at(since)]
+            doubt = "" if ", started in " in told else f", started beside {'; '.join(tests) or 'no test'}"
+            self._red(f"left behind: {told}{doubt}")
 
     def _take(self, each: Running) -> None:
         """Take over what a run recorded, and note what is wrong with it apart from failed tests."""
@@ -191,7 +195,7 @@ class Session:
             deadline_s = 2 * (self._limits.deadline_s or run.deadline_s)
             each = self._pytest(run, [file], f"C-{at}", ["-n", "0", name], deadline_s)
             self._watch([each])
-            self._sweep(())
+            self._sweep((), [each])
             found = each.watch.tests.get(name)
             if each.child.status == _OK and found is not None and found.outcome == "passed":
                 self.results.alone.append(name)

@@ -157,12 +157,14 @@ def test_a_thread_that_keeps_a_worker_from_ending_is_red_and_its_test_named(run_
     said.line("RED", "did not end by itself", "begun in tests/real/test_leaving.py::test_leaves")
 
 
-@pytest.mark.parametrize("layer", ["master", "real"])
-def test_a_child_that_keeps_stdout_open_is_named_and_killed(run_suite: RunSuite, layer: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("layer", "environment"), [("master", "None"), ("real", "{}")])
+def test_a_child_that_keeps_stdout_open_is_named_and_killed(
+    run_suite: RunSuite, layer: str, environment: str, tmp_path: Path
+) -> None:
     text = f"""
 import pathlib, subprocess
 def test_leaves():
-    child = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    child = subprocess.Popen(["sleep", "1000"], start_new_session=True, env={environment})
     pathlib.Path({str(tmp_path / "pid")!r}).write_text(str(child.pid))
     child.returncode = 0  # nobody waits for it
 """

@@ -18,6 +18,7 @@ from tests.runner import signals
 from tests.runner.records import Reader
 from tests.runner.results import Case
 
+TICK_S = 0.05
 STACKS_S = 10.0
 """How long a worker may take to write the stacks of its threads."""
 
@@ -48,6 +49,7 @@ class Watch:
         self.unselected: dict[str, str] = {}
         """Tests that were found and not selected, with their layers, apart from those that only `make soak` runs."""
         self.folder = folder
+        self._spans: list[tuple[str, float, float]] = []
         self._reader = Reader(folder)
         self._grace_s = grace_s
         self._quiet_s = quiet_s
@@ -101,6 +103,12 @@ class Watch:
             elif worker.state != "left":
                 yield f"worker {name} died while {worker.state}"
 
+    def tested_at(self, moment: float) -> Iterator[str]:
+        """The tests that ran at this moment of the monotonic clock, give or take what the kernel's ticks are long."""
+        for test, begin, end in self._spans:
+            if begin - TICK_S <= moment <= end + TICK_S:
+                yield test
+
     def _note(self, worker: Worker, line: dict[str, Any]) -> None:
         """Take in one line; `tests/runner/plugin.py` says what each kind means."""
         match line["kind"]:
@@ -116,6 +124,7 @@ class Watch:
                 self._report(self.tests[line["test"]], line)
             case "end":
                 worker.state = "idle"
+                self._spans.append((worker.test, worker.since, line["at"]))
             case "finished":
                 worker.state, worker.threads = "finished", line["threads"]
             case "left":

@@ -31,8 +31,7 @@ def test_a_screen_shows_what_runs_and_nothing_that_is_private(
         seen.page.goto(f"{console.url}/wall?lang=zh&theme=dark#token={token}")
         expect(seen.page.locator(".wall-tasks b", has_text=HOSTILE)).to_be_visible()
         expect(seen.page.locator(".wall .gpu.is-other:not(.is-small)")).to_have_count(2)
-        words = seen.page.locator("body").inner_text()
-        assert "已占用 GPU" in words
+        expect(seen.page.locator("body")).to_contain_text("已占用 GPU")
         assert "secret-word" not in seen.page.content()
         assert seen.count(".wall-tasks img, .wall a") == 0
         assert not [url for url in asked if token in url], "what stands behind # is sent nowhere"

@@ -21,7 +21,7 @@ from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tu
 
 from wire import account
 
-from .. import fork
+from .. import fork, tree
 from .probe import GIVE_UP_S, MAX_OUTPUT, Probe
 
 LOGIN_S = 5.0
@@ -93,6 +93,7 @@ class Login:
 
     def give_up(self) -> Answer:
         """The answer that it is when none comes in time. The process that asks must be our child, not reaped yet."""
+        tree.send(tree.descendants([self.pid], tree.everyone()), signal.SIGKILL)  # it cannot end its shell itself
         os.kill(self.pid, signal.SIGKILL)
         return self.lost()
 

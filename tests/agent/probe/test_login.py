@@ -4,6 +4,7 @@ that of whoever started the agent."""
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,6 +29,11 @@ class Homely(Node):
         account = ACCOUNTS.format(uid=os.getuid(), gid=os.getgid(), home=self.home)
         (folder / "passwd").write_text(account, encoding="utf-8")
         self._folder = folder
+
+    def clean(self) -> None:
+        super().clean()
+        for pid in _left(self):
+            os.kill(pid, signal.SIGKILL)
 
     def profile(self, text: str) -> None:
         (self.home / ".bash_profile").write_text(text + "\n", encoding="utf-8", errors="surrogateescape")
@@ -155,6 +161,21 @@ def test_whatever_the_shell_does_the_agent_starts_and_tells(home: Homely, profil
     assert "/usr/bin" in found["PATH"].split(":")
     assert "OF_SOMEBODY" not in found
     assert said in (home.state / "agent.log").read_text(encoding="utf-8")
+    until("the end of the shell", lambda: not _left(home))
+
+
+def test_a_question_that_is_given_up_leaves_nothing_of_the_shell(home: Homely) -> None:
+    home.profile("setsid sleep 1000")
+    script = (
+        "import os, signal; from monitor.agent import tree; from monitor.agent.probe.login import Login\n"
+        "login = Login(); under = lambda: tree.descendants([login.pid], tree.everyone())\n"
+        "lines = lambda: [tree._command_line(one.pid) for one in under()]\n"
+        "while b'sleep\\0001000\\0' not in lines(): pass\n"
+        "os.kill(login.pid, signal.SIGSTOP); print(login.give_up().fault)"
+    )
+    inside = ["unshare", "--mount", "sh", "-c", INSIDE, "sh", str(home.home.parent), home.python, "-c", script]
+    done = subprocess.run(inside, cwd=ROOT, env=home.env, capture_output=True, text=True, check=False, timeout=60)
+    assert "ended without saying what its environment is" in done.stdout, done.stderr
     until("the end of the shell", lambda: not _left(home))
 
 

@@ -70,6 +70,8 @@ class RealSshd:
         self._key = folder / "host_key"
         self._process: subprocess.Popen[bytes] | None = None
         self._passwords = passwords
+        self._namespaces: list[int] = []
+        """Held open: the number of one that is gone becomes another's."""
         self.more_config = ""
         self._ids = (os.getuid(), os.getgid()) if uid is None else (uid, uid)
         self.home.mkdir(parents=True)
@@ -133,6 +135,7 @@ class RealSshd:
             stdout=subprocess.DEVNULL,
         )
         until("sshd listens", self._listens)
+        self._namespaces.append(os.open(f"/proc/{self._process.pid}/ns/mnt", os.O_RDONLY))
 
     def _listens(self) -> bool:
         if self._process is None or self._process.poll() is not None:
@@ -195,12 +198,13 @@ class RealSshd:
     # -- what the account left --------------------------------------------------------------------------------
 
     def _left(self) -> list[int]:
-        """The pids of the account's log-in shells, of what they wait for, and of its agents."""
-        mark = b"\0HOME=%b\0" % bytes(self.home)
+        """The pids of the account's log-in shells, of what they wait for, and of its agents: all that lives in the
+        mount namespaces of the servers. A process shows no environment while it becomes another program."""
+        ours = {os.fstat(fd).st_ino for fd in self._namespaces}
         found = []
         for entry in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                if mark in b"\0" + (entry / "environ").read_bytes():
+                if (entry / "ns/mnt").stat().st_ino in ours:
                     found.append(int(entry.name))
         return found
 
@@ -208,6 +212,9 @@ class RealSshd:
         """Leave nothing."""
         self.stop()
         until("the account's processes are gone", lambda: not self._kill(), seen=self._left)
+        for fd in self._namespaces:
+            os.close(fd)
+        self._namespaces.clear()
 
     def _kill(self) -> list[int]:
         left = self._left()

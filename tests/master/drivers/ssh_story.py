@@ -153,30 +153,33 @@ class Site:
         return line
 
 
-def _serve(pipe: Pipe, transport: paramiko.Transport, sock: socket.socket) -> None:
-    pipe.serve()
-    close(transport, sock)
+@contextmanager
+def channel_to(command: str, server: RealSshd, site: Site) -> Iterator[tuple[paramiko.Channel, Pipe]]:
+    """A program's channel and the pipe over it. Nobody serves the pipe yet."""
+    node = server.node()
+    sock = connect_blocking(node)
+    transport = log_in(sock, node, site.keys, Passwords(site.psw))
+    try:
+        channel = transport.open_session(timeout=60)
+        pipe = Pipe(channel, sock)
+        channel.exec_command(command)
+        yield channel, pipe
+    finally:
+        close(transport, sock)
 
 
 @contextmanager
 def pipe_to(command: str, server: RealSshd, site: Site) -> Iterator[Pipe]:
     """A pipe to a program, served by a thread as a connection does it."""
-    node = server.node()
-    sock = connect_blocking(node)
-    transport = log_in(sock, node, site.keys, Passwords(site.psw))
-    thread = None
-    try:
-        channel = transport.open_session(timeout=60)
-        pipe = Pipe(channel, sock)
-        channel.exec_command(command)
-        thread = threading.Thread(target=_serve, args=(pipe, transport, sock))
+    with channel_to(command, server, site) as (_, pipe):
+        thread = threading.Thread(target=pipe.serve)
         thread.start()
-        yield pipe
-    finally:
-        pipe.abort()
-        assert thread is not None
-        thread.join(60)
-        assert not thread.is_alive()
+        try:
+            yield pipe
+        finally:
+            pipe.abort()
+            thread.join(60)
+            assert not thread.is_alive()
 
 
 def threads() -> set[threading.Thread]:

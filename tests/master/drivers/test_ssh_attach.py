@@ -16,7 +16,7 @@ import pytest
 from master.drivers import ssh_attach, ssh_channel
 from master.nodes.driver import CannotConnectError
 from tests.master.drivers.real_sshd import RealSshd
-from tests.master.drivers.ssh_story import Site, nothing_left, pipe_to, run
+from tests.master.drivers.ssh_story import Site, channel_to, nothing_left, run
 from tests.waiting import PATIENCE_S, until
 
 SHELLS = [path for name in ("bash", "dash", "fish", "tcsh", "zsh") if (path := shutil.which(name))]
@@ -127,8 +127,8 @@ def test_a_bashrc_that_exits_is_told_with_its_last_words(text: str, words: str, 
 
 
 def test_last_words_are_told_also_where_the_shell_was_gone_before_we_spoke(server: RealSshd, site: Site) -> None:
-    with nothing_left(), pipe_to("echo 'closed on sundays'; exit 1", server, site) as pipe:
-        until("the connection is over", lambda: pipe.peer is None)
+    with nothing_left(), channel_to("echo 'closed on sundays'; exit 1", server, site) as (channel, pipe):
+        until("the channel is closed", lambda: channel.closed)
         with pytest.raises(CannotConnectError, match=r"^the agent cannot be started: closed on sundays$"):
             ssh_attach.attach(pipe, "python3", site.archive, "c-n")
 
