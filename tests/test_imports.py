@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -39,9 +40,10 @@ def sources(folder: str) -> list[Path]:
     return [path] if path.is_file() else sorted(path.rglob("*.py"))
 
 
-def imports(path: Path, root: Path = ROOT) -> Iterator[tuple[int, str]]:
+@cache
+def imports(path: Path, root: Path = ROOT) -> list[tuple[int, str]]:
     """Line and full name of whatever the file imports, wherever in it; `from . import x` as the name it means."""
-    return imports_of(ast.parse(path.read_text(encoding="utf-8"), str(path)), path.relative_to(root))
+    return list(imports_of(ast.parse(path.read_text(encoding="utf-8"), str(path)), path.relative_to(root)))
 
 
 def imports_of(tree: ast.AST, path: Path) -> Iterator[tuple[int, str]]:
@@ -227,7 +229,7 @@ def test_a_breach_would_be_seen_wherever_it_stands(tmp_path: Path) -> None:
     path.write_text(
         "import time\nfrom . import ports\ndef f():\n    from client.api import connect\n", encoding="utf-8"
     )
-    seen = list(imports(path, tmp_path))
+    seen = imports(path, tmp_path)
     assert seen == [(1, "time"), (2, "master.ports"), (4, "client.api.connect")]
     assert not any(is_one_of(name, PURE_MAY_IMPORT) for _, name in seen)
     assert is_one_of("wire.errors.ConfigError", PURE_MAY_IMPORT)

@@ -3,12 +3,10 @@ same things give the same plan, in whatever order they are read."""
 
 from __future__ import annotations
 
-import os
 import random
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,9 +18,9 @@ from master.executors.memory import Run
 from master.simulation import Job, Simulation
 from tests.master.core.small_core import BOOT
 from tests.master.core.test_why_names import NODES, NOW, busy_lab
+from tests.walks import CASES, IN_TIME
 
-CASES = int(os.environ.get("MUSTER_WALKS", "2000"))
-pytestmark = pytest.mark.timeout(max(60, CASES / 10))
+pytestmark = IN_TIME
 HOUR = 3600.0
 LAB = (
     NodeSpec(name="a", gpu_models=("A100",) * 4, gpu_memory_mib=(80_000,) * 4),

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.master.core.mixed_walk import told, walk
+from tests.walks import CASES, IN_TIME
 
-CASES = int(os.environ.get("MUSTER_WALKS", "2000"))
-pytestmark = pytest.mark.timeout(max(60, CASES / 10))
+pytestmark = IN_TIME
 
 
 GROWN = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -28,13 +27,13 @@ from master.core.task import Task
 from master.settings import Scheduling, Settings
 from tests.master.core.mixed_walk import walk
 from tests.master.core.plain_planner import Decided, plain_plan
+from tests.walks import CASES, IN_TIME
 from wire.agent import PROTOCOL
 from wire.errors import MusterError
 from wire.message import Message
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
-CASES = int(os.environ.get("MUSTER_WALKS", "2000"))
-pytestmark = pytest.mark.timeout(max(60, CASES / 10))
+pytestmark = IN_TIME
 
 
 @pytest.fixture

@@ -3,14 +3,12 @@ and settings. Whatever the mix, once all that is named is away, and nobody stand
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,11 +18,11 @@ from master.core.inventory import NodeSpec, NodeState
 from master.core.quota import Quota
 from master.core.task import ACTIVE, ArrayPlace, Task, TaskState
 from tests.master.core.small_core import BOOT, submit
+from tests.walks import CASES, IN_TIME
 from wire.errors import ImpossibleError
 from wire.message import Message, Several
 
-CASES = int(os.environ.get("MUSTER_WALKS", "2000"))
-pytestmark = pytest.mark.timeout(max(60, CASES / 10))
+pytestmark = IN_TIME
 NOW = 10.0
 ROUNDS = 100
 """A round takes away what is named; of many tasks a few are."""
