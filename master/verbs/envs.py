@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from master import own_session
 from master.core.inventory import NodeState
 from master.nodes import environments
 from master.nodes.environments import Env, Framework, Packages, Python, Told
@@ -121,15 +122,16 @@ async def _probe(context: Context, node: str, argv: list[str], limit_s: float) -
 
 async def _run_here(argv: list[str], limit_s: float) -> Probed:
     """What a probe would say, were this machine a node."""
-    process = await asyncio.create_subprocess_exec(*argv, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
+    process = await own_session.start(*argv, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
+    output = None
     try:
         async with asyncio.timeout(limit_s):
             output, _ = await process.communicate()
     except TimeoutError:
         raise NodeUnreachableError(Message("master_did_not_answer", seconds=limit_s)) from None
     finally:
-        if process.returncode is None:  # it took too long, or nobody waits for it any more
-            process.kill()
+        if output is None:  # it took too long, or nobody waits for it any more
+            await own_session.end(process)
     return Probed(
         op="probed",
         probe_id="",

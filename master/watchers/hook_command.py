@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import signal
 import tempfile
-from asyncio.subprocess import DEVNULL, Process
+from asyncio.subprocess import DEVNULL
 from collections.abc import Sequence
-from contextlib import suppress
+
+from master import own_session
 
 log = logging.getLogger("muster.hooks")
 
@@ -56,7 +56,7 @@ class HookCommand:
         with tempfile.TemporaryFile() as words:  # a pipe would have to be fed, and closed whatever becomes of it
             words.write(said)
             words.seek(0)
-            process = await asyncio.create_subprocess_exec(
+            process = await own_session.start(
                 *_TRAMPOLINE,
                 *self._words,
                 stdin=words,
@@ -64,7 +64,6 @@ class HookCommand:
                 stderr=await ear.open(),
                 cwd="/",
                 env=ENVIRONMENT,
-                start_new_session=True,
             )
         ear.leave_to_it()
         try:
@@ -73,8 +72,8 @@ class HookCommand:
         except TimeoutError:
             return f"it was ended, for it took longer than {self._longest_s:g} s"
         finally:
-            if process.returncode is None or not ear.is_over:
-                await _end(process)
+            if process.returncode is None or not ear.is_over:  # somebody in its session has its stderr still
+                await own_session.end(process)
         first = heard.decode("utf-8", "replace").strip().partition("\n")[0]
         return None if code == 0 else f"it ended with {code}{': ' if first else ''}{first}"
 
@@ -120,11 +119,3 @@ class Ear:
         if self._transport is not None:
             self._transport.close()
             await asyncio.sleep(0)  # it is closed in the turn after this one
-
-
-async def _end(process: Process) -> None:
-    """Kill it and what is in its session. Where it is over itself, somebody there has its stderr still, so the number
-    of the session is given to nobody else."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()

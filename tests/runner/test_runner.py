@@ -28,7 +28,7 @@ tests/storm storm
 fixture server real
 """
 FINE = "def test_fine(): pass\n"
-SHORT = ("--deadline", "3", "--grace", "2", "--quiet", "30", "--limit", "120")
+SHORT = ("--deadline", "3", "--grace", "2", "--quiet", "100", "--limit", "300")
 LAYERS = ("unit", "master", "real", "storm")
 
 
@@ -295,9 +295,9 @@ def test_a_command_beside_stage_a_is_shown_and_red_if_it_fails_and_the_tests_go_
 
 def test_a_run_that_takes_too_long_is_ended(run_suite: RunSuite) -> None:
     text = "import pytest, time\n@pytest.mark.timeout(200)\ndef test_long(): time.sleep(199)\n"
-    said = run_suite({"real/test_long.py": text}, "--limit", "15")
+    said = run_suite({"real/test_long.py": text}, "--layer", "real", "--limit", "30")
     assert said.code == 1
-    said.line("RED the run took longer than 15 s")
+    said.line("RED the run took longer than 30 s")
     said.line("tests/real/test_long.py::test_long")
 
 
