@@ -68,6 +68,27 @@ def test_odd_names_are_text_and_lead_to_their_files(seen: Visit) -> None:
     assert seen.count("main img") == 0
 
 
+def test_enter_in_a_form_leaves_the_clipboard_alone(seen: Visit, data: Path) -> None:
+    (data / "enter").mkdir()
+    seen.page.add_init_script("copied = []; navigator.clipboard.writeText = async (text) => { copied.push(text); };")
+    seen.go("files/data/enter")
+    seen.page.keyboard.press("n")
+    seen.page.keyboard.type("made")
+    seen.page.keyboard.press("Enter")
+    expect(seen.page.locator("td.of-name")).to_have_text("made")
+    assert seen.page.evaluate("copied") == []
+
+
+def test_a_command_that_the_browser_does_not_copy_is_selected(seen: Visit, data: Path) -> None:
+    (data / "copy").mkdir()
+    seen.page.add_init_script("navigator.clipboard.writeText = async () => { throw new Error('denied'); };")
+    seen.go("files/data/copy")
+    seen.page.keyboard.press("n")
+    seen.page.keyboard.type("x")
+    seen.page.click("dialog .command button")
+    assert seen.page.evaluate("getSelection().toString()") == "muster files mkdir data/copy/x"
+
+
 def test_a_folder_is_made_renamed_and_deleted_by_keys_alone(seen: Visit, data: Path) -> None:
     (data / "work").mkdir()
     seen.go("files/data/work")
