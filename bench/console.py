@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench import console_pages
-from bench.console_lab import SIGN_IN, ConsoleLab, console_of
+from bench.console_lab import CHROMIUM, SIGN_IN, ConsoleLab, console_of
 from bench.lab import DEADLINE_S, BenchError, Scale, cpu_seconds
 from bench.report import Figure, at_most
-from tests.web.browser import CHROMIUM, PATIENCE_MS
+from tests.web.browser import PATIENCE_MS
 
 SUBJECT = "200 pages of the console"
 PAGES, USERS = 200, 20

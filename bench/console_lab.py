@@ -35,6 +35,8 @@ class FarConsoleLab(FarLab):
         super().__init__(workshop, agents, how, web={"port": self.web_port})
 
 
+CHROMIUM = "/usr/bin/chromium"
+"""The browser that people have; the tests run a smaller one."""
 SIGN_IN = """async ([token]) => {
     const asked = { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify({ token }) };
     const told = await (await fetch("/session", asked)).json();

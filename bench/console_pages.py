@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 
 from playwright.sync_api import Browser, BrowserContext, CDPSession, Page, sync_playwright
 
-from bench.console_lab import SIGN_IN, FarConsoleLab, console_of
+from bench.console_lab import CHROMIUM, SIGN_IN, FarConsoleLab, console_of
 from bench.far_lab import How
 from bench.lab import DEADLINE_S, Scale, eventually
 from bench.report import Figure, at_most
 from client.api import Client
-from tests.web.browser import CHROMIUM, PATIENCE_MS
+from tests.web.browser import PATIENCE_MS
 
 SUBJECT = "the console's pages in Chromium"
 NODES, RUNNING, WAITING = 60, 50, 10_000

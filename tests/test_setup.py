@@ -92,7 +92,7 @@ def test_what_runs_real_machines_brings_their_programs_and_names_them_first(
     [update, install] = [line for line in called if line.startswith("apt-get")]
     assert update.startswith("apt-get update")
     packages = {word for word in install.split()[1:] if not word.startswith("-")} - {"install"}
-    assert {"openssh-server", "samba", "influxdb", "chromium"} <= packages
+    assert {"openssh-server", "samba", "influxdb", "chromium-headless-shell"} <= packages
     [announced] = [line for line in said.splitlines() if "now installing" in line]
     assert packages <= set(announced.rpartition(": ")[2].split())
     assert not any(line.startswith("python -m") for line in called[: called.index(install)])

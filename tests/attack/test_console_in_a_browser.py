@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, BrowserType, Error, Page, sync_playwrig
 
 from tests.rights import need_program
 from tests.system.lab import Lab
-from tests.web.browser import CHROMIUM, Visit, signed_in
+from tests.web.browser import CHROMIUM, Visit, need_chromium, signed_in
 from tests.web.console import PASSWORD, Console
 
 EVIL, REBOUND, BANK = "evil.example", "rebound.example", "bank.example"
@@ -53,7 +53,7 @@ def console(lab: Lab) -> Iterator[Console]:
 @pytest.fixture(scope="module")
 def chromiums() -> Iterator[BrowserType]:
     """What the system's browser is started by."""
-    need_program("chromium", "chromium")
+    need_chromium()
     with sync_playwright() as playwright:
         yield playwright.chromium
 

@@ -19,8 +19,8 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from tests.desktop.client import DesktopClient, form, request
-from tests.rights import need_program
 from tests.system.lab import PORTS, Lab
+from tests.web.browser import CHROMIUM, need_chromium
 
 SUBMIT = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "task.submit", "params": {"command": ["touch", "x"]}})
 FRAME = request("add_task", form("touch x")).decode()
@@ -83,9 +83,9 @@ class _Site(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    need_program("chromium", "chromium")
+    need_chromium()
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield chromium
         chromium.close()
 

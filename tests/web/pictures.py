@@ -20,10 +20,9 @@ from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from client.api import Client
-from tests.rights import need_program
 from tests.system.lab import ROOT
 from tests.waiting import NeverError
-from tests.web.browser import NARROW, Visit, chromium, signed_in, visit
+from tests.web.browser import NARROW, Visit, chromium, need_chromium, signed_in, visit
 from tests.web.console import Console
 from tests.web.pictured_lab import pictured_lab
 
@@ -105,7 +104,7 @@ def pictures(client: Client) -> list[Picture]:
 
 def main(names: list[str]) -> int:
     """Make them, or those of these `names`; 1 where one is larger than it may be."""
-    need_program("chromium", "chromium")
+    need_chromium()
     if not subprocess.run(["fc-list", ":lang=zh"], capture_output=True, check=True).stdout:
         raise NeverError("no font here has Chinese signs: apt install fonts-noto-cjk")
     LAB.mkdir(parents=True)
