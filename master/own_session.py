@@ -1,4 +1,4 @@
-"""Programs that the master starts in a session of their own, and ends with everything in that session."""
+"""Programs that the master starts in a session of their own, and ends with their whole process group."""
 
 from __future__ import annotations
 
@@ -25,9 +25,15 @@ async def start(*words: str, **how: Any) -> Process:
         raise
 
 
-async def end(process: Process) -> None:
-    """Kill a program of `start` and everything in its session. It must not be over, or somebody of its session must
-    hold a pipe to us: else the number of the session may be another's."""
+def kill(process: Process) -> None:
+    """Kill a program of `start` and everything in its process group, and do not wait: the kernel may hold it back for
+    as long as a file server hangs. It must not be over, or another process of its group must hold a pipe to the master:
+    else the number of the group may be another's."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+async def end(process: Process) -> None:
+    """The same, and wait until the program is gone."""
+    kill(process)
     await process.wait()

@@ -1,4 +1,4 @@
-"""What something costs, in measures that neither the load nor the speed of a machine changes."""
+"""Counts what a call costs in units that do not depend on the load or the speed of a machine."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ async def _run_here(argv: list[str], limit_s: float) -> Probed:
         raise NodeUnreachableError(Message("master_did_not_answer", seconds=limit_s)) from None
     finally:
         if output is None:  # it took too long, or nobody waits for it any more
-            await own_session.end(process)
+            own_session.kill(process)  # and answer now, whatever holds it back
     return Probed(
         op="probed",
         probe_id="",

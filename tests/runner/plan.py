@@ -1,4 +1,4 @@
-"""What the runner runs: stages, the pytest processes that run together in each, and the files that each gets."""
+"""The stages of the runner: the pytest processes of each stage, and the files that each process gets."""
 
 from __future__ import annotations
 

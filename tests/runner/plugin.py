@@ -113,7 +113,7 @@ class Guard:
         self.test = ""
         """The unit test that runs now, or an empty text."""
         self.found = ""
-        """What it did first that a unit test may not do."""
+        """The first forbidden thing that the test did, or an empty text."""
         self._pid = getpid()
         sys.addaudithook(self._look)
 
@@ -175,7 +175,7 @@ class Recorder:
         self._collected = {item: item.nodeid for item in items}
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """What was found: of each test the layer, whether it will run (`selected`, `unselected`, `soak`), the group."""
+        """Record of each test its layer, whether it will run (`selected`, `unselected`, `soak`), and its group."""
         chosen = set(session.items)
         tests = []
         for item, name in self._collected.items():

@@ -25,9 +25,11 @@ _TEST = "PYTEST_CURRENT_TEST"
 
 
 class Left(NamedTuple):
-    """A process that was left behind: what it is, and since when it was there, on the monotonic clock in seconds."""
+    """A process that was left behind: what it is, the test in its environment or an empty text, and when it was
+    started, on the monotonic clock in seconds."""
 
     told: str
+    test: str
     since: float
 
 
@@ -150,8 +152,8 @@ def _describe(process: psutil.Process) -> Left | None:
     except (psutil.NoSuchProcess, FileNotFoundError):
         return None
     except psutil.AccessDenied:
-        return Left(f"process {process.pid} ({process.name()})", since)
-    return Left(f"{told}, started in {test}" if test else told, since)
+        return Left(f"process {process.pid} ({process.name()})", "", since)
+    return Left(told, test, since)
 
 
 def _since(pid: int) -> float:

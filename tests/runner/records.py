@@ -1,4 +1,4 @@
-"""What the pytest processes of a stage write down while they run, and how the runner reads it.
+"""The records that the pytest processes of a stage write while they run, and the reader for the runner.
 
 Each process appends JSON lines to a file of its own, each line in one write, so that everything up to the instant at
 which a process dies is there. The kinds of lines are the functions of `Writer`.

@@ -160,10 +160,9 @@ class Session:
     def _sweep(self, keep: Sequence[Child], running: Sequence[Running]) -> None:
         """Name and end what a stage left behind. Where a process does not show its test, name those that ran when it
         was started: it may have cleared its environment."""
-        for told, since in self._nursery.left(keep, LEFT_PATIENCE_S):
-            tests = [test for each in running for test in each.watch.tested_at(since)]
-            doubt = "" if ", started in " in told else f", started beside {'; '.join(tests) or 'no test'}"
-            self._red(f"left behind: {told}{doubt}")
+        for told, test, since in self._nursery.left(keep, LEFT_PATIENCE_S):
+            beside = "; ".join(name for each in running for name in each.watch.tested_at(since)) or "no test"
+            self._red(f"left behind: {told}, started {f'in {test}' if test else f'beside {beside}'}")
 
     def _take(self, each: Running) -> None:
         """Take over what a run recorded, and note what is wrong with it apart from failed tests."""

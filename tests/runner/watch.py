@@ -19,6 +19,7 @@ from tests.runner.records import Reader
 from tests.runner.results import Case
 
 TICK_S = 0.05
+"""The kernel tells the start of a process in ticks of 0.01 s, and a test is noted a moment late."""
 STACKS_S = 10.0
 """How long a worker may take to write the stacks of its threads."""
 
@@ -104,7 +105,7 @@ class Watch:
                 yield f"worker {name} died while {worker.state}"
 
     def tested_at(self, moment: float) -> Iterator[str]:
-        """The tests that ran at this moment of the monotonic clock, give or take what the kernel's ticks are long."""
+        """The tests that ran at this moment of the monotonic clock, to `TICK_S`."""
         for test, begin, end in self._spans:
             if begin - TICK_S <= moment <= end + TICK_S:
                 yield test

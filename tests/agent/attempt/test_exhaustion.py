@@ -143,7 +143,7 @@ def test_no_log_makes_it_take_long(text: bytes) -> None:
 
 
 def cpu_s(work: Callable[[], object]) -> float:
-    """What it takes of a CPU, at best of three times."""
+    """The seconds of CPU time that the work takes: the least of three runs."""
     return min(timeit.repeat(work, time.process_time, repeat=3, number=1))
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,8 @@ class Homely(Node):
     def clean(self) -> None:
         super().clean()
         for pid in _left(self):
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def profile(self, text: str) -> None:
         (self.home / ".bash_profile").write_text(text + "\n", encoding="utf-8", errors="surrogateescape")

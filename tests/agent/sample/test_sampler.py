@@ -242,7 +242,7 @@ def test_the_hello_of_a_master_is_believed_as_far_as_it_makes_sense() -> None:
 
 
 def test_a_sample_reads_a_few_files(site: Site) -> None:
-    """What that is of a CPU, `bench/idle.py` says."""
+    """`bench/idle.py` measures its CPU time."""
     site.machine.with_nvml().has(*(gpu(number) for number in range(8)), *(process(n, os.getpid()) for n in range(8)))
     listener = site.up()
     listener.next()
