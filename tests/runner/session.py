@@ -122,6 +122,8 @@ class Session:
         records.mkdir()
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", RECORDS, str(records)]
         command += [DEADLINE, str(deadline_s), "-o", "faulthandler_timeout=0", *options]
+        # Without this, each pytest that starts closes the parent of all others' folders to other accounts.
+        command += ["--basetemp", str(self._folder / f"{place}-tmp")]
         if run.browser:
             command = ["sh", str(_SHELL), "--own-network", *command]
         child = self._nursery.start(command, records.with_suffix(".txt"), os.environ)

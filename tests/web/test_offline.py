@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import ssl
 from contextlib import closing, suppress
 
-from playwright.sync_api import Browser, expect
+import pytest
+from playwright.sync_api import Browser, Page, WebSocketRoute, expect
 
 from tests.system.lab import Lab
 from tests.waiting import PATIENCE_S
@@ -30,6 +32,64 @@ def test_the_master_is_killed_and_comes_back(browser: Browser, console: Console,
         expect(seen.page.locator(".banner")).to_have_count(0)
         expect(seen.page.locator("td.of-name")).to_have_text(["before", "after"])
         seen.complaints = [one for one in seen.complaints if "WebSocket" not in one]
+
+
+@pytest.mark.parametrize("verb", ["subscribe", "task.list"])
+def test_lists_that_do_not_come_once_are_asked_for_again(
+    browser: Browser, console: Console, lab: Lab, verb: str
+) -> None:
+    with lab.client() as client:
+        client.submit(["true"], name=f"{verb} waits", hold=True)
+    with signed_in(browser, console) as seen:
+        refused = _refuse_once(seen.page, verb)
+        seen.go("queue")
+        names = seen.page.locator("td.of-name", has_text=verb)
+        expect(names).to_have_text(f"{verb} waits")
+        expect(seen.page.locator(".banner")).to_have_count(0)
+        with lab.client() as client:
+            client.submit(["true"], name=f"{verb} later", hold=True)
+        expect(names).to_have_text([f"{verb} waits", f"{verb} later"])
+        assert refused == [verb]
+
+
+def test_what_a_page_asked_in_vain_is_asked_again_when_the_connection_is_back(
+    browser: Browser, console: Console
+) -> None:
+    with signed_in(browser, console) as seen:
+        refused = _refuse_once(seen.page, "token.list")
+        seen.go("me")
+        expect(seen.page.locator("main .refusal")).to_be_visible()
+        console.kill()
+        expect(seen.page.locator(".banner")).to_be_visible()
+        console.start()
+        expect(seen.page.locator(".banner")).to_have_count(0)
+        expect(seen.page.locator("main .refusal")).to_have_count(0)
+        assert refused == ["token.list"]
+        seen.complaints = [one for one in seen.complaints if "WebSocket" not in one]
+
+
+def _refuse_once(page: Page, verb: str) -> list[str]:
+    """The first such call gets the answer that a console gives while the master's port is not open yet. What is
+    returned has the verb once that has happened."""
+    refused: list[str] = []
+
+    def between(browser_end: WebSocketRoute) -> None:
+        console_end = browser_end.connect_to_server()
+
+        def asked(message: str | bytes) -> None:
+            call = json.loads(message)
+            if call.get("method") != verb or refused:
+                console_end.send(message)
+                return
+            refused.append(verb)
+            data = {"code": "unreachable", "key": "master_away", "args": {}}
+            error = {"code": -32001, "message": "the master is away", "data": data}
+            browser_end.send(json.dumps({"jsonrpc": "2.0", "id": call["id"], "error": error}))
+
+        browser_end.on_message(asked)
+
+    page.route_web_socket("**/live", between)
+    return refused
 
 
 def test_a_console_that_says_nothing_any_more_is_given_up_without_its_consent(

@@ -2,6 +2,7 @@
 // holds the pointer down or has text selected nothing moves under his hand: what comes meanwhile waits, and is counted.
 
 import { Cluster } from "./cluster.js";
+import { asFailure } from "./failure.js";
 import { useEffect, useReducer } from "./html.js";
 import { Signal } from "./signal.js";
 
@@ -11,6 +12,9 @@ const MOST_HELD_BACK = 20_000;
 const HIDDEN_MS = 1_000;
 /** Figures of nodes, which come one after the other, are drawn together: sixty nodes would be drawn sixty times a second. */
 const FIGURES_MS = 500;
+/** Before lists that did not come are asked for again: the first pause, which doubles, and the longest. */
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 15_000;
 
 export class Store {
   /** @param {import("./live.js").Live} live */
@@ -32,6 +36,9 @@ export class Store {
     /** So many times it was listed anew; the last of them is what counts. */
     this._listings = 0;
     this._isListing = false;
+    this._pause = FIRST_PAUSE_MS;
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    this._again = undefined;
     live.told = (method, params) => {
       this._inbox.push([method, params]);
       if (this._isListing) return;
@@ -92,8 +99,10 @@ export class Store {
   }
 
   /** Subscribed first, listed second, and what is told before the list has come is taken after it: a long list was made
-   * before some of that, and would take it back. */
+   * before some of that, and would take it back. What does not come is asked for again: a master that starts opens one
+   * port after the other. */
   async _resync() {
+    clearTimeout(this._again);
     const listing = (this._listings += 1);
     this._isListing = true;
     this._inbox = [];
@@ -109,13 +118,22 @@ export class Store {
       this.cluster.allTasks(tasks);
       this.cluster.allNodes(nodes);
       this.fault.set(null);
+      this._pause = FIRST_PAUSE_MS;
       this._draw();
     } catch (error) {
       if (listing !== this._listings) return;
-      this.fault.set(/** @type {any} */ (error));
+      const failure = asFailure(error);
+      this.fault.set(failure);
+      if (failure.code !== "forbidden") this._askAgain();
     }
     this._isListing = false;
     if (this._inbox.length) this._soon();
+  }
+
+  /** After a pause. A connection that is lost asks by itself once it is back. */
+  _askAgain() {
+    this._again = setTimeout(() => this.live.state.value === "live" && this._resync(), this._pause);
+    this._pause = Math.min(this._pause * 2, LONGEST_PAUSE_MS);
   }
 
   /** @param {boolean} isHeld */

@@ -1,6 +1,7 @@
 // An array of tasks, or a sweep over values: each task a cell, and what failed, put together by what the logs ended with.
 
 import { asFailure } from "../core/failure.js";
+import { useReturned } from "../core/asked.js";
 import { wholeTasks } from "../core/cluster.js";
 import { live, store } from "../core/context.js";
 import { commonName, statesOf } from "../core/groups.js";
@@ -50,16 +51,17 @@ function useArray(id) {
   const cluster = useCluster(store, ["tasks", "ended"]);
   const [listed, setListed] = useState(/** @type {Task[] | null} */ (null));
   const [fault, setFault] = useState(/** @type {unknown} */ (null));
+  const returned = useReturned(fault);
   useEffect(() => {
     let isWanted = true;
     live.call("task.list", { array: id, ended: true, sparse: true }).then(
-      (answer) => isWanted && setListed(/** @type {Task[]} */ (wholeTasks(answer))),
+      (answer) => isWanted && (setListed(/** @type {Task[]} */ (wholeTasks(answer))), setFault(null)),
       (error) => isWanted && setFault(error),
     );
     return () => {
       isWanted = false;
     };
-  }, [id]);
+  }, [id, returned]);
   const tasks = listed && listed.map((task) => /** @type {Task} */ (newer(cluster.task(task.id), task)));
   return { tasks, fault };
 }

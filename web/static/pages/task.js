@@ -2,6 +2,7 @@
 // that is known of it, and in what it differs from another.
 
 import { asFailure } from "../core/failure.js";
+import { useReturned } from "../core/asked.js";
 import { useNow } from "../core/clock.js";
 import { ENDED, RUNNING, WAITING } from "../core/cluster.js";
 import { live, store } from "../core/context.js";
@@ -89,6 +90,7 @@ function useTask(id) {
   const [fault, setFault] = useState(/** @type {unknown} */ (null));
   const known = cluster.task(id);
   const seq = /** @type {any} */ (known)?.seq;
+  const returned = useReturned(fault);
   useEffect(() => {
     let isWanted = true;
     live.call("task.show", { id }).then(
@@ -98,7 +100,7 @@ function useTask(id) {
     return () => {
       isWanted = false;
     };
-  }, [id, seq]);
+  }, [id, seq, returned]);
   /** @type {Task | null} */
   const task = known ?? (page?.id === id ? page : null);
   return { task, page: page?.id === id ? page : null, fault };
@@ -160,17 +162,18 @@ function Why({ task }) {
   const [why, setWhy] = useState(/** @type {any} */ (null));
   const [fault, setFault] = useState(/** @type {unknown} */ (null));
   const now = useNow();
+  const returned = useReturned(fault);
   const tick = WAITING.has(task.state) ? Math.floor(now / 5) : 0;
   useEffect(() => {
     let isWanted = true;
     live.call("task.why", { id: task.id }).then(
-      (it) => isWanted && setWhy(it),
+      (it) => isWanted && (setWhy(it), setFault(null)),
       (error) => isWanted && setFault(error),
     );
     return () => {
       isWanted = false;
     };
-  }, [task.id, /** @type {any} */ (task).seq, tick]);
+  }, [task.id, /** @type {any} */ (task).seq, tick, returned]);
   if (fault && !why) return html`<div class="empty">${saidOfFailure(asFailure(fault))}</div>`;
   if (!why) return html`<${Waits} />`;
   const details = why.details ?? [];
