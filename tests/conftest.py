@@ -18,9 +18,11 @@ from tests import ports
 from tests.leaps import Leap
 from tests.rights import CannotHere
 from tests.waiting import PATIENCE_S
+from tests.walks import some
 
 # How long an example takes, or the making of one, is the machine's affair.
-settings.register_profile("here", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+_SLOW = [HealthCheck.too_slow]
+settings.register_profile("here", deadline=None, print_blob=True, suppress_health_check=_SLOW, max_examples=some(100))
 settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 

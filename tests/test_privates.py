@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ def reaches(tree: ast.AST, own: frozenset[str] = frozenset()) -> Iterator[tuple[
         yield from reaches(node, inside)
 
 
+@cache
 def found_in(path: Path) -> list[tuple[int, str]]:
     tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
     return list(reaches(tree))

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openapi_spec_validator import OpenAPIV31SpecValidator, validate
 
 from client.cli.main import main
 from client.text.verbs import type_text
+from master.verbs.documents import OPENAPI
 from master.verbs.table import VERBS
 from tests.cases import each_case
 from tests.client.fake_master import FakeMaster, HangUp, Refusal
@@ -105,7 +105,7 @@ def test_the_openapi_document_is_printed_as_it_is_shipped(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = json.loads(said(capsys, *words))
-    validate(whole, cls=OpenAPIV31SpecValidator)
+    assert whole == json.loads((ROOT / OPENAPI).read_text(encoding="utf-8"))  # which test_documents.py validates
     assert [path.rpartition("/")[2] for path in whole["paths"] if "/rpc/" in path] == list(VERBS)
 
 

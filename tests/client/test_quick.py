@@ -16,6 +16,7 @@ from client.cli.commands import COMMANDS
 from client.cli.parser import Parser, build_parser
 from client.cli.quick import Quick
 from client.cli.shared import declare
+from tests.walks import some
 
 WORDS = [
     *("1", "7", "3-5", "a=b", "gpus=2", "7:any", "waiting", "2026-11-22T14:30", "90", "", "-", "-1", "--", "-x", "b c"),
@@ -71,7 +72,7 @@ def command_lines(draw: st.DrawFn) -> tuple[str, list[str]]:
     return name, [word for piece in draw(st.lists(pieces, max_size=3)) for word in piece]
 
 
-@settings(max_examples=500)
+@settings(max_examples=some(500))
 @given(command_lines())
 def test_what_is_read_without_argparse_is_what_argparse_reads(line: tuple[str, list[str]]) -> None:
     name, words = line

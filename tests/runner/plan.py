@@ -27,6 +27,8 @@ class Run:
     workers: int
     distribution: str
     deadline_s: float
+    later: int = 0
+    """So many more workers begin when no other run of the stage is left."""
     browser: bool | None = None
     """Whether it runs the tests that drive a browser (in a network of its own: Chromium gives up what it is fetching
     whenever an address of the machine comes or goes), those that drive none, or (None) both."""
@@ -41,9 +43,10 @@ class Run:
 STAGES: dict[str, tuple[Run, ...]] = {
     # Tests that compute: as many workers as cores, and a worker that has no test left takes over another's.
     "A": (Run("A", ("unit", "master"), 2, "worksteal", 60),),
-    # Tests that mostly wait. Those that share an expensive fixture stay on one worker.
+    # Tests that mostly wait. Those that share an expensive fixture stay on one worker. A browser needs half of the
+    # processors' time, so the others have more workers when it is done.
     "B": (
-        Run("B", ("real", "storm"), 4, "loadgroup", 120, browser=False),
+        Run("B", ("real", "storm"), 4, "loadgroup", 120, later=4, browser=False),
         Run("B in a browser", ("real", "storm"), 1, "loadgroup", 120, browser=True),
     ),
 }
@@ -58,7 +61,7 @@ def stages(chosen: Sequence[str]) -> dict[str, tuple[Run, ...]]:
         if workers:
             if not workers.isdecimal() or int(workers) < 1:
                 raise SystemExit(f"{WORKERS} must be a number of workers from 1, not {workers!r}")
-            some = [replace(run, workers=int(workers)) for run in some]
+            some = [replace(run, workers=int(workers), later=0) for run in some]
         if kept := tuple(run for run in some if run.layers):
             narrowed[name] = kept
     return narrowed

@@ -26,7 +26,7 @@ from tests.runner.groups import Scheduling, group_scheduling
 from tests.runner.records import Writer
 from tests.runner.verdict import VerdictError
 
-RECORDS, DEADLINE = "--records", "--deadline"
+RECORDS, DEADLINE, LATER = "--records", "--deadline", "--later"
 LONGEST_S = 300.0
 """In a run of the runner, no test may declare a longer deadline with the mark `timeout`."""
 _GUARD = pytest.StashKey["Guard"]()
@@ -37,6 +37,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of the runner."""
     parser.addoption(RECORDS, metavar="FOLDER", help="write down what happens, for the runner (tests/runner)")
     parser.addoption(DEADLINE, metavar="S", type=float, help="seconds that a test may take, with --records")
+    told = "so many of the workers begin when the run beside this one is over, with --dist loadgroup"
+    parser.addoption(LATER, metavar="N", type=int, default=0, help=told)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -97,7 +99,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
     folder = config.getoption(RECORDS)
     if folder is None or config.getoption("dist") != "loadgroup":
         return None
-    return group_scheduling(config, log, Path(folder))
+    return group_scheduling(config, log, Path(folder), config.getoption(LATER))
 
 
 class Guard:

@@ -15,6 +15,8 @@ from time import monotonic
 from typing import Any
 
 SUFFIX = ".records"
+ALONE = "alone"
+"""The runner makes a file of this name beside the records when no other run of the stage is left."""
 
 
 class Writer:

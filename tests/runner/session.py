@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.runner.plan import Run, Suite
-from tests.runner.plugin import DEADLINE, RECORDS
+from tests.runner.plugin import DEADLINE, LATER, RECORDS
 from tests.runner.processes import Child, Nursery
+from tests.runner.records import ALONE
 from tests.runner.results import Results
 from tests.runner.watch import Watch
 
@@ -113,8 +114,8 @@ class Session:
 
     def _start(self, run: Run, place: str) -> Running:
         files = self._suite.files(run)
-        options = ["-n", str(run.workers), "--dist", run.distribution, "--max-worker-restart", "0"]
-        options += ["-m", run.marks, "--maxfail", str(MOST_FAILURES), *files]
+        options = ["-n", str(run.workers + run.later), LATER, str(run.later), "--max-worker-restart", "0"]
+        options += ["--dist", run.distribution, "-m", run.marks, "--maxfail", str(MOST_FAILURES), *files]
         return self._pytest(run, files, place, options, self._limits.deadline_s or run.deadline_s)
 
     def _pytest(self, run: Run, files: list[str], place: str, options: Sequence[str], deadline_s: float) -> Running:
@@ -134,6 +135,8 @@ class Session:
         told = time.monotonic()
         waiting = list(running)
         while waiting:
+            if len(waiting) == 1:
+                (waiting[0].watch.folder / ALONE).touch()
             time.sleep(LOOK_S)
             for each in list(waiting):
                 over = each.child.status is not None

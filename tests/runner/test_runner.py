@@ -51,10 +51,12 @@ RunSuite = Callable[..., Said]
 
 @pytest.fixture
 def run_suite(tmp_path: Path) -> RunSuite:
-    """`run_suite({"real/test_x.py": "…"}, *options)` runs a suite of these files and of a fine test in each layer."""
+    """`run_suite({"real/test_x.py": "…"}, *options)` runs a suite of these files and of a fine test in each of their
+    layers; without such a file, in every layer."""
 
-    def run(files: dict[str, str], *options: str) -> Said:
-        fine = {f"{layer}/test_fine_{layer}.py": FINE for layer in LAYERS}
+    def run(files: dict[str, str], *options: str, workers: str = "2") -> Said:
+        used = {name.partition("/")[0] for name in files} & set(LAYERS) or LAYERS
+        fine = {f"{layer}/test_fine_{layer}.py": FINE for layer in used}
         for name, text in {**fine, "layers.txt": TABLE, **files}.items():
             path = tmp_path / "tests" / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -64,7 +66,7 @@ def run_suite(tmp_path: Path) -> RunSuite:
         done = subprocess.run(
             [sys.executable, "-m", "tests.runner", *SHORT, *options],
             cwd=tmp_path,
-            env={**keys, "PYTHONPATH": str(ROOT), "MUSTER_TEST_WORKERS": "2"},
+            env={**keys, "PYTHONPATH": str(ROOT), "MUSTER_TEST_WORKERS": workers},
             capture_output=True,
             text=True,
             check=False,
@@ -89,13 +91,48 @@ def test_a_fine_suite_is_green_and_its_report_has_stages_layers_and_slowest_test
     assert said.text.splitlines()[-1].strip("=").strip().startswith("4 passed in ")
 
 
+MANY = """
+import os
+from pathlib import Path
+import pytest
+from tests.waiting import until
+NAMES = Path("names")
+def names():
+    return set(NAMES.read_text().split())
+@pytest.mark.parametrize("number", range(40))
+def test_many(number, pytestconfig):
+    with NAMES.open("a") as file:
+        file.write(os.environ["PYTEST_XDIST_WORKER"] + "\\n")
+    if 8 <= number < 20:
+        until("the other run is over", (Path(pytestconfig.getoption("--records")) / "alone").exists)
+    elif number >= 20:
+        until("there are more workers", lambda: len(names()) > 4)
+"""
+BESIDE = """
+from pathlib import Path
+from playwright.sync_api import Browser
+from tests.waiting import until
+NAMES = Path("names")
+def test_beside():
+    until("they work", lambda: NAMES.exists() and len(NAMES.read_text().split()) >= 12)
+    assert len(set(NAMES.read_text().split())) <= 4
+"""
+
+
+def test_more_workers_begin_when_the_run_in_a_browser_is_over(run_suite: RunSuite) -> None:
+    files = {"real/test_many.py": MANY, "real/test_beside.py": BESIDE}
+    said = run_suite(files, "--layer", "real", "--deadline", "60", workers="")
+    assert said.code == 0, said.text
+    said.line("42 passed in ")
+
+
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_broken_assertion_is_red_in_each_layer(run_suite: RunSuite, layer: str) -> None:
     said = run_suite({f"{layer}/test_broken.py": "def test_broken(): assert 1 == 2\n"})
     assert said.code == 1
     said.line(f"FAILED tests/{layer}/test_broken.py::test_broken")
     said.line("stage C: tests/", "::test_broken")
-    said.line("1 failed, 4 passed in ")
+    said.line("1 failed, 1 passed in ")
 
 
 HANGING = {
@@ -225,7 +262,7 @@ def test_flaky():
     said = run_suite({"real/test_moody.py": text})
     assert said.code == 0, said.text
     said.line("passes alone: tests/real/test_moody.py::test_flaky")
-    said.line("5 passed in ")
+    said.line("2 passed in ")
 
 
 def test_an_audits_verdict_is_never_tried_again(run_suite: RunSuite) -> None:
@@ -262,7 +299,7 @@ def test_c(): pass
 """
     said = run_suite({"unit/test_all.py": text})
     assert said.code == 0, said.text
-    said.line("tests per layer:", "unit 2", "real 2", "storm 2")
+    said.line("tests per layer:", "unit 2", "real 1", "storm 1")
 
 
 def test_tests_that_share_a_fixture_stay_on_one_worker(run_suite: RunSuite, tmp_path: Path) -> None:
@@ -280,9 +317,10 @@ def test_uses(shared, n): time.sleep(0.1)
 
 
 def test_one_layer_runs_through_the_same_stages(run_suite: RunSuite) -> None:
-    said = run_suite({"real/test_broken.py": "def test_broken(): assert False\n"}, "--layer", "unit")
+    files = {"real/test_broken.py": "def test_broken(): assert False\n", "unit/test_more.py": FINE}
+    said = run_suite(files, "--layer", "unit")
     assert said.code == 0, said.text
-    said.line("1 passed in ")
+    said.line("2 passed in ")
 
 
 def test_a_command_beside_stage_a_is_shown_and_red_if_it_fails_and_the_tests_go_on(run_suite: RunSuite) -> None:

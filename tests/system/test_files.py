@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from client.api import Client
 from tests.system.lab import ROOT, Lab
+from tests.waiting import until
 from wire.errors import ConflictError, NotFoundError, UnreachableError
+
+BAR_S = 0.5
+"""After so long a bar is drawn."""
 
 
 class FileLab(Lab):
@@ -309,16 +316,37 @@ def test_an_upload_outlives_its_master(tmp_path: Path, here: Path) -> None:
 
 
 def test_a_bar_is_drawn_on_a_terminal_only(lab: FileLab, here: Path) -> None:
-    (lab.data / "big").write_bytes(bytes(300 << 20))
+    (lab.data / "big").write_bytes(bytes(40 << 20))
     command = f"{sys.executable} -m muster --conf {lab.conf} files get data/big {here}/big"
-    shown = subprocess.run(
-        ["script", "-qec", command, "/dev/null"],
-        cwd=ROOT, env=lab.environment(), stdin=subprocess.DEVNULL, capture_output=True, timeout=600, check=True,
-    ).stdout  # fmt: skip
+    shown = _held_up(lab, here, ["script", "-qec", command, "/dev/null"])
     assert b"data/big" in shown
-    assert b"of 300M" in shown
+    assert b"of 40M" in shown
     assert shown.endswith(b"\r\x1b[K")
-    assert lab.files("get", "data/big", here=here).stderr == b""
+    (here / "big").unlink()
+    assert _held_up(lab, here, command.split()) == b""
+
+
+def _held_up(lab: FileLab, here: Path, command: list[str]) -> bytes:
+    """What a transfer writes to stderr, or to its terminal, while the master stands still for longer than it takes
+    until a bar is drawn."""
+    assert lab.master is not None
+    with subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=lab.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as transfer:
+        begun = until("the transfer has begun", lambda: list(here.glob("*.part")), turn=partial(time.sleep, 0.002))
+        lab.master.send_signal(signal.SIGSTOP)
+        assert begun[0].exists()  # it is not over yet
+        passed = time.monotonic() + 2 * BAR_S
+        until("the bar is due", lambda: time.monotonic() > passed)
+        lab.master.send_signal(signal.SIGCONT)
+        shown: bytes = transfer.communicate(timeout=600)[0]
+        assert transfer.returncode == 0
+    return shown
 
 
 def test_what_cannot_be_is_an_error_of_the_api(client: Client, lab: FileLab, here: Path) -> None:

@@ -16,6 +16,7 @@ from master.core.exits import Exit
 from master.core.inventory import NodeSpec, NodeState
 from master.core.task import ACTIVE, ENDED, ArrayPlace, Task, TaskState
 from tests.master.core.small_core import BOOT, EIGHT, core_with, launch_of, submit
+from tests.walks import some
 from wire.errors import ConflictError, NotFoundError
 from wire.message import Message
 
@@ -216,7 +217,7 @@ def _happens(core: Core, chance: random.Random, now: float) -> None:
             core.remove(one.id, now) if chance.random() < 0.5 else core.cancel(one.id, now)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=some(200), deadline=None)
 @given(st.integers(0, 2**32), st.integers(10, 50))
 def test_the_cap_holds_at_every_moment_over_crashes_and_nothing_else_is_kept_by_it(seed: int, steps: int) -> None:
     chance = random.Random(seed)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from master.core.cards import Cards, GpuTerms
 from master.core.gpu_watch import GpuReport, Holder
 from master.core.node import Node, NodeSpec
+from tests.walks import some
 
 MIB, GPUS = 24_000, 4
 ASKED = (None, GpuTerms(memory_mib=8_000, share=True), GpuTerms(models=("A100",)), GpuTerms(memory_mib=20_000))
@@ -38,7 +39,7 @@ def found(cards: Cards) -> list[object]:
     return [*chosen, cards.chosen(1, (0,), None), list(cards.whole), cards.what_matters()]
 
 
-@settings(max_examples=500)
+@settings(max_examples=some(500))
 @example(holders=[(0, 5_000), (0, 9_000), (1, None)], ended=[True] * 9, is_taken_from=False)
 @example(holders=[(0, 5_000), (0, 9_000), (1, None)], ended=[False, *[True] * 8], is_taken_from=True)
 @example(

@@ -15,6 +15,7 @@ from master.core.inventory import NodeSpec, NodeState
 from master.core.quota import Quota, Use
 from master.core.task import ACTIVE, Task, TaskState
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
+from tests.walks import some
 from wire.errors import ConflictError, ImpossibleError
 from wire.message import Message
 
@@ -370,7 +371,7 @@ def _happens(core: Core, chance: random.Random) -> bool:
     return any(core.tasks[number].over_quota for number in waiting)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=some(150), deadline=None)
 @given(st.integers(0, 2**32), st.integers(10, 40))
 def test_quotas_hold_whatever_happens_and_what_they_stop_is_told_and_nothing_else_is_stopped(
     seed: int, steps: int
