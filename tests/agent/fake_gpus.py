@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
+
+from tests.script_head import script_head
 
 DATA = Path(__file__).parents[1] / "data" / "nvidia"
 MODEL = "NVIDIA H100 80GB HBM3"
@@ -68,7 +69,7 @@ class Machine:
         self.bin.mkdir()
         script = self.bin / "nvidia-smi"
         body = (DATA / "nvidia-smi").read_text(encoding="utf-8").partition("\n")[2]
-        script.write_text(f"#!{sys.executable} -IS\n{body}", encoding="utf-8")
+        script.write_text(script_head("-IS") + body, encoding="utf-8")
         script.chmod(0o755)
         return self
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -172,7 +173,7 @@ def test_a_reader_that_leaves_is_no_error(master: FakeMaster) -> None:
     everything = [task(n) for n in range(1, 20_001)]
     master.verbs["task.list"] = lambda _: {"tasks": everything, "total": len(everything)}
     done = subprocess.run(
-        ["bash", "-c", f"{sys.executable} -m muster queue --limit 0 | head -1"],
+        ["bash", "-c", f"{shlex.quote(sys.executable)} -m muster queue --limit 0 | head -1"],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     assert done.stdout.startswith("   ID")

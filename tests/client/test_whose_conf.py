@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -140,7 +141,7 @@ def test_root_in_a_strangers_folder_starts_no_master_and_talks_to_none(tmp_path:
 
 @pytest.mark.real
 def test_what_init_writes_is_obeyed_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    script = f"umask 000; {sys.executable} -m muster init {tmp_path / 'made'}"
+    script = f"umask 000; {shlex.join([sys.executable, '-m', 'muster', 'init', str(tmp_path / 'made')])}"
     done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     monkeypatch.chdir(tmp_path / "made")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -317,13 +318,13 @@ def test_an_upload_outlives_its_master(tmp_path: Path, here: Path) -> None:
 
 def test_a_bar_is_drawn_on_a_terminal_only(lab: FileLab, here: Path) -> None:
     (lab.data / "big").write_bytes(bytes(40 << 20))
-    command = f"{sys.executable} -m muster --conf {lab.conf} files get data/big {here}/big"
-    shown = _held_up(lab, here, ["script", "-qec", command, "/dev/null"])
+    command = [sys.executable, "-m", "muster", "--conf", str(lab.conf), "files", "get", "data/big", f"{here}/big"]
+    shown = _held_up(lab, here, ["script", "-qec", shlex.join(command), "/dev/null"])
     assert b"data/big" in shown
     assert b"of 40M" in shown
     assert shown.endswith(b"\r\x1b[K")
     (here / "big").unlink()
-    assert _held_up(lab, here, command.split()) == b""
+    assert _held_up(lab, here, command) == b""
 
 
 def _held_up(lab: FileLab, here: Path, command: list[str]) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.script_head import script_head
 from tests.system.lab import ROOT, Lab
 from tests.waiting import NeverError, until
 
@@ -24,7 +26,7 @@ PAGE = ROOT / "docs" / "top.md"
 SAMPLES_S = 3.0
 """After so long every node has sent a sample."""
 SIZES = ((80, 24), (200, 50))
-SMI = '''#!{python}
+SMI = '''{head}
 import math, sys, time
 def node(pid):
     """The node whose agent asks: it stands in the command of an ancestor."""
@@ -77,8 +79,8 @@ class Tour:
 
     def begin(self) -> None:
         columns, rows = map(str, self._size)
-        command = f"{sys.executable} -m muster top --conf {self._lab.conf}"
-        self.tmux("new-session", "-d", "-x", columns, "-y", rows, f"cd {ROOT} && exec {command}")
+        command = shlex.join([sys.executable, "-m", "muster", "top", "--conf", str(self._lab.conf)])
+        self.tmux("new-session", "-d", "-x", columns, "-y", rows, f"cd {shlex.quote(str(ROOT))} && exec {command}")
 
     def screen(self) -> str:
         return "\n".join(line.rstrip() for line in self.tmux("capture-pane", "-p").rstrip("\n").split("\n")) + "\n"
@@ -102,7 +104,7 @@ def demo_lab(folder: Path) -> Iterator[Lab]:
     tools = folder / "bin"
     tools.mkdir(parents=True)
     program = tools / "nvidia-smi"
-    program.write_text(SMI.format(python=sys.executable, counts=COUNTS, pid=os.getpid()), encoding="utf-8")
+    program.write_text(SMI.format(head=script_head(), counts=COUNTS, pid=os.getpid()), encoding="utf-8")
     program.chmod(0o755)
     os.environ["PATH"] = f"{tools}:{os.environ['PATH']}"
     lab = Lab(folder / "lab")

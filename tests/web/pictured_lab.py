@@ -20,6 +20,7 @@ from typing import Any
 
 from client.api import Client, connect
 from master.durable.journal import decode_record, encode_record
+from tests.script_head import script_head
 from tests.system.lab import Lab
 from tests.system.test_envs import distribution
 from tests.waiting import NeverError, until
@@ -32,7 +33,7 @@ PEOPLE = (
     *(("wang", "admin", "王伟"), ("li", "user", "李娜"), ("zhang", "user", "")),
     *(("ann", "user", ""), ("eve", "viewer", "")),
 )
-SMI = """#!{python} -IS
+SMI = """{head}
 import json, os, sys
 pid, name = os.getppid(), ""
 while pid > 1 and not name:
@@ -122,7 +123,7 @@ def pictured_lab(folder: Path) -> Iterator[tuple[Lab, Console]]:
     tools.mkdir(parents=True)
     figures.write_text("{}", encoding="utf-8")
     program = tools / "nvidia-smi"
-    program.write_text(SMI.format(python=sys.executable, figures=str(figures)), encoding="utf-8")
+    program.write_text(SMI.format(head=script_head("-IS"), figures=str(figures)), encoding="utf-8")
     program.chmod(0o755)
     before = os.environ["PATH"]
     os.environ["PATH"] = f"{tools}:{before}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def test_a_command_saves_and_ends_before_its_limit(node: Node) -> None:
 
 
 def test_the_shell_around_a_program_lives_on(node: Node) -> None:
-    script = f"{node.python} -I -S -c '{SAVES}'; echo the shell got $?; exit 3"
+    script = f"{shlex.quote(node.python)} -I -S -c '{SAVES}'; echo the shell got $?; exit 3"
     end = node.run(node.up(), "t1", script, time_limit_s=50.0 + HEEDS_S, signal=early())
     assert (end["code"], end["reached"]) == (3, 1)
     assert "the shell got 7" in node.text("t1")
@@ -52,7 +53,7 @@ def test_the_shell_around_a_program_lives_on(node: Node) -> None:
 
 def test_a_shell_that_traps_it_may_be_meant_alone(node: Node) -> None:
     counts = "import signal, time; signal.signal(signal.SIGUSR1, lambda *_: print('no', flush=True)); time.sleep(1000)"
-    script = f"trap 'echo trapped; exit 4' USR1; {node.python} -I -S -c \"{counts}\" & wait"
+    script = f"trap 'echo trapped; exit 4' USR1; {shlex.quote(node.python)} -I -S -c \"{counts}\" & wait"
     link = node.up()
     end = node.run(link, "t1", script, time_limit_s=50.0 + HEEDS_S, signal=early(main_only=True))
     assert (end["code"], end["reached"]) == (4, 1)

@@ -161,7 +161,7 @@ def fake_python(path: Path, line: str) -> str:
 def test_a_node_without_python_and_one_with_an_old_one_are_told(server: RealSshd, site: Site, tmp_path: Path) -> None:
     loader = shlex.split(ssh_attach.command("python3"))[-1]
     as_old = f"import sys; sys.version_info = (3, 6, 9); {loader}"
-    old = fake_python(tmp_path / "python3", f"exec {sys.executable} -c {shlex.quote(as_old)}")
+    old = fake_python(tmp_path / "python3", f"exec {shlex.join([sys.executable, '-c', as_old])}")
     broken = fake_python(tmp_path / "python4", "echo 'libpython4.so: cannot open shared object file' >&2; exit 127")
 
     async def story() -> None:
