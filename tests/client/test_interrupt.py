@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -186,7 +187,7 @@ def test_who_leaves_before_the_master_has_answered_is_told_that_it_may_have_hear
 
 def test_in_a_pipe_each_ends_and_what_was_read_is_there(master: FakeMaster) -> None:
     master.verbs.update(LIVING)
-    line = f"trap : INT; {' '.join(MUSTER)} logs -f 7 | (trap '' INT; cat); echo ${{PIPESTATUS[0]}}"
+    line = f"trap : INT; {shlex.join(MUSTER)} logs -f 7 | (trap '' INT; cat); echo ${{PIPESTATUS[0]}}"
     with started(["bash", "-c", line]) as process:
         until("it waits", lambda: len(master.asked("log.read")) > 1)
         out, _ = press_ctrl_c(process)

@@ -47,7 +47,7 @@ STAGES: dict[str, tuple[Run, ...]] = {
     # Tests that mostly wait. Those that share an expensive fixture stay on one worker. A browser needs half of the
     # processors' time, so the others have more workers when it is done.
     "B": (
-        Run("B", ("real", "storm"), 4, "loadgroup", 120, later=4, browser=False),
+        Run("B", ("real", "storm"), 4, "loadgroup", 120, later=2, browser=False),
         Run("B in a browser", ("real", "storm"), 1, "loadgroup", 120, browser=True),
     ),
 }

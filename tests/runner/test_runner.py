@@ -54,7 +54,7 @@ def run_suite(tmp_path: Path) -> RunSuite:
     """`run_suite({"real/test_x.py": "…"}, *options)` runs a suite of these files and of a fine test in each of their
     layers; without such a file, in every layer."""
 
-    def run(files: dict[str, str], *options: str, workers: str = "2") -> Said:
+    def run(files: dict[str, str], *options: str, workers: str = "1") -> Said:
         used = {name.partition("/")[0] for name in files} & set(LAYERS) or LAYERS
         fine = {f"{layer}/test_fine_{layer}.py": FINE for layer in used}
         for name, text in {**fine, "layers.txt": TABLE, **files}.items():
@@ -106,7 +106,7 @@ def test_many(number, pytestconfig):
     if 8 <= number < 20:
         until("the other run is over", (Path(pytestconfig.getoption("--records")) / "alone").exists)
     elif number >= 20:
-        until("there are more workers", lambda: len(names()) > 4)
+        until("there are more workers", lambda: len(names()) == 6)
 """
 BESIDE = """
 from pathlib import Path
@@ -311,7 +311,7 @@ def shared():
 @pytest.mark.parametrize("n", range(8))
 def test_uses(shared, n): time.sleep(0.1)
 """
-    said = run_suite({"real/test_sharing.py": text})
+    said = run_suite({"real/test_sharing.py": text}, workers="2")
     assert said.code == 0, said.text
     assert (tmp_path / "made").read_text(encoding="utf-8").splitlines() == ["made"]
 

@@ -119,7 +119,8 @@ def test_systemd_reads_paths_with_blanks_quotes_and_percents_as_they_are(lab: Pa
     wanted = [lab.parent, lab.parent / "task_info"]
     wanted += [lab.parent / name for name in json.loads(lab.read_bytes())["visible_folders"]]
     assert {str(path) for path in wanted} <= mounts
-    assert f'Command Line: {sys.executable} -m master --conf "{lab}"' in dump
+    python = f'"{sys.executable}"' if " " in sys.executable else sys.executable
+    assert f'Command Line: {python} -m master --conf "{lab}"' in dump
 
 
 # -- NFS ----------------------------------------------------------------------------------------------------------

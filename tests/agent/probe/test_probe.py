@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -117,12 +118,13 @@ def test_what_cannot_be_asked_says_why(node: Node, keys: dict[str, object], said
 def test_when_its_time_is_over_the_whole_tree_is_killed_and_what_it_said_is_kept(node: Node, tmp_path: Path) -> None:
     """Also what made itself a daemon and hid from session and environment."""
     link = node.up()
-    script = f"trap '' TERM; echo so far; {node.python} -I -S -c '{DAEMON}' {tmp_path}/daemon; sleep 1000 & sleep 1000"
+    daemon = shlex.join([node.python, "-I", "-S", "-c", DAEMON, str(tmp_path / "daemon")])
+    script = f"trap '' TERM; echo so far; {daemon}; sleep 1000 & sleep 1000"
     link.ask("p", ["/bin/bash", "-c", script], timeout_s=15)
-    daemon = pid_in(tmp_path / "daemon")
+    pid = pid_in(tmp_path / "daemon")
     answer = link.answer("p")
     assert (answer["code"], answer["output"], answer["error"]) == (None, "so far\n", "timed out after 15 s")
-    assert not alive(daemon)
+    assert not alive(pid)
     assert [pid for pid in node.children(link) if b"sleep" in command_line(pid)] == []
 
 
