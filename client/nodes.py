@@ -46,9 +46,13 @@ class NodeVerbs(Caller):
         node: Node = self.call("node.drain", {"name": name, "reason": reason, **which})
         return node
 
-    def resume_node(self, name: str, gpus: Iterable[int] | None = None) -> Node:
-        """Undo `drain`; with `gpus` (indices) return these to the queue, by whomever they were set aside."""
-        which = {} if gpus is None else {"gpus": list(gpus)}
+    def resume_node(self, name: str, gpus: Iterable[int] | None = None, *, own_account: bool = False) -> Node:
+        """Undo `drain`; with `gpus` (indices) return these to the queue, by whomever they were set aside. With
+        `own_account` let everybody's tasks run again on a node whose tasks have the master's own account: refused while
+        a user who is no admin may log in."""
+        which: dict[str, Any] = {} if gpus is None else {"gpus": list(gpus)}
+        if own_account:
+            which["own_account"] = True
         node: Node = self.call("node.resume", {"name": name, **which}, repeatable=False)
         return node
 

@@ -356,12 +356,13 @@ class NodeAccount(TypedDict):
 
 class NodePage(Node):
     """A node as `node show --json` shows it. `drained_at`: seconds since the epoch. `account`: its agent's, None where
-    it did not say; `can_run_as`: the agent is root and runs tasks as the accounts of their owners; `accounts`: over
-    which SSH accounts tasks run there, None where all run as the agent's."""
+    it did not say; `can_run_as`: the agent is root and runs tasks as the accounts of their owners; `own_account`:
+    see docs/people.md; `accounts`: over which SSH accounts tasks run there, None where all run as the agent's."""
 
     user_name: str | None
     account: str | None
     can_run_as: bool
+    own_account: str | None
     accounts: list[NodeAccount] | None
     port: int | None
     labels: dict[str, str]

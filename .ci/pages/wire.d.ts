@@ -477,6 +477,7 @@ export interface NodePage {
   user_name: string | null;
   account: string | null;
   can_run_as: boolean;
+  own_account: "admins" | "everybody" | "opened" | null;
   accounts: (NodeAccount)[] | null;
   port: number | null;
   labels: Record<string, string>;

@@ -46,6 +46,9 @@ def _account(node: NodePage) -> str:
     account = node.get("account") or ""
     if (accounts := node.get("accounts")) is not None:
         return f"over the SSH accounts of their owners: {', '.join(map(_over, accounts))}"
+    if (whose := node.get("own_account")) in ("admins", "opened"):
+        tasks = "admins' tasks only" if whose == "admins" else "everybody's tasks, since an admin opened it"
+        return f"as the master's own account, {account}: {tasks}"
     if node.get("can_run_as"):
         return f"as their owners, once there are users; those of the user who runs the master as {account}"
     return f"as the account {account}, which all of them share" if account else ""

@@ -19,6 +19,7 @@ from master.core.allocation_size import AllocationSize
 from master.core.allocations import Allocations
 from master.core.answers import Answers
 from master.core.arrays import Arrays
+from master.core.barred import BarredOwners
 from master.core.book import Book
 from master.core.client_events import ClientEvents
 from master.core.dependencies import Dependencies
@@ -30,10 +31,12 @@ from master.core.health import Health
 from master.core.inventory import NodeSpec
 from master.core.learned import Learned
 from master.core.machines import Machines
+from master.core.marks import END_ACCESS
 from master.core.nodes import NONE_OWNED, Nodes
 from master.core.notes import Notes
 from master.core.outcome import Pending
 from master.core.outgrown import OutgrownShares
+from master.core.own_account import OwnAccountNodes
 from master.core.owned import OwnTasks
 from master.core.owners import Owners
 from master.core.pausing import Pausing
@@ -79,6 +82,7 @@ class Core:
         self._answers = answers = Answers(pending)
         self._waiting = waiting = Waiting(book, pending, tuning)
         self.people = people = People(pending)
+        self.own_account, self._own_tasks = OwnAccountNodes(people, pending), (own_tasks := OwnTasks(book.tasks))
         self._projects = projects = Projects(pending)
         self.arrays = arrays = Arrays(book, waiting, pending)
         self.dependencies = dependencies = Dependencies(book, arrays)
@@ -86,7 +90,7 @@ class Core:
         self._nodes = nodes = Nodes(specs, book, pending, licences)
         self._notes = notes = Notes(nodes, pending)
         self._refusals = refusals = Refusals(book)
-        health = Health(refusals, nodes, notes, pending)
+        health, barred = Health(refusals, nodes, notes, pending), BarredOwners(book, people, own_tasks)
         machines, remnants = Machines(book, nodes), Remnants(nodes, pending)
         self.learned = learned = Learned(book)
         self.allocations = allocations = Allocations(book, nodes.inventory, pending)
@@ -104,6 +108,7 @@ class Core:
             pending=pending,
             quotas=quotas,
             tuning=tuning,
+            barred=barred,
             new_launch_id=new_launch_id,
         )
         gpus = Gpus(book, nodes, notes, pending, waiting.backlog, outgrown=OutgrownShares(book, tuning, dispatch.kill))
@@ -124,14 +129,13 @@ class Core:
             tuning=tuning,
         )
         telling = Telling(book, nodes, dispatch, waiting, quotas=quotas, learned=learned, outgrown=gpus.outgrown)
-        self._own_tasks = own_tasks = OwnTasks(book.tasks)
-        owners, access = Owners(book, people, own_tasks), TaskAccess(dispatch, people)
+        owners, access = Owners(book, people, own_tasks, barred), TaskAccess(dispatch, people)
 
         # Who is told what happens to tasks, in this order: the last two move others in turn, each in ways that do not
         # concern the other.
         for listener in (
             nodes, dispatch, pausing, quotas, access, waiting, learned, allocations, dispatch.elastic, refusals,
-            gpus.outgrown, own_tasks, dependencies, arrays
+            gpus.outgrown, own_tasks, barred, dependencies, arrays
         ):  # fmt: skip
             book.listen(listener)
 
@@ -161,7 +165,12 @@ class Core:
 
         # What becomes of tasks with their owners and projects.
         self.owners, self.disable_user, self.enable_user = owners.names, owners.disable, owners.enable
-        self.claim, self.give_to, self.remove_user = owners.claim, owners.give, owners.remove
+        self.claim, self.give_to, self.remove_user, self.edit_user = (
+            owners.claim,
+            owners.give,
+            owners.remove,
+            owners.edit,
+        )
         self.tasks_of, self.edit_project, self.token_holder = own_tasks.of, quotas.edit_project, access.holder
 
         # What agents tell, and what people decide about nodes.
@@ -244,6 +253,7 @@ class Core:
         self.tuning.load(pieces)
         self._notes.load(pieces)
         self.people.load(pieces)
+        self.own_account.load(pieces)
         self._projects.load(pieces)
         self.arrays.load(pieces)
         self._answers.given.update(answered)
@@ -262,6 +272,11 @@ class Core:
     def forget_damage(self) -> None:
         """Somebody has seen what the store had to tell of what was lost."""
         self._pending.piece("damage", msgspec.Raw(b"[]"))
+
+    def end_access(self) -> None:
+        """Nothing opens the door any more but passwords: the store was put back, or a part of it was lost."""
+        self.people.end_all()
+        self._pending.piece(END_ACCESS, msgspec.Raw(b"null"))
 
     # -- checking ---------------------------------------------------------------------------------------------
 

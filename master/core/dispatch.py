@@ -13,6 +13,7 @@ import msgspec
 from master.core.accounts import OWN
 from master.core.allocations import Allocations
 from master.core.attempt import Allocation, AskedEnd, Part, sent_as, with_known
+from master.core.barred import BarredOwners
 from master.core.book import Book
 from master.core.effects import Ack, Start, WakeAt
 from master.core.elastic import Lab, in_order
@@ -70,6 +71,7 @@ class Dispatch:
         pending: Pending,
         quotas: Quotas,
         tuning: Tuning,
+        barred: BarredOwners,
         new_launch_id: NewLaunchId,
     ) -> None:
         self.large_logs: dict[int, tuple[str, int, int]] = {}
@@ -87,6 +89,7 @@ class Dispatch:
         self._pending = pending
         self._quotas = quotas
         self._tuning = tuning
+        self._barred = barred
         self._new_launch_id = new_launch_id
         self._free = FreeNodes(nodes.inventory)
         self._by_launch: dict[str, int] = {}
@@ -135,6 +138,7 @@ class Dispatch:
         """Ask the planner and do what it says. The number of tasks started."""
         self._pending.plan_needed = False
         self._nodes.inventory.set_rules(self._tuning.settings.scheduler)
+        self._barred.begin(now)
         self._waiting.begin(now)
         self._allocations.begin(now, self.kill)
         started, again = 0, True
@@ -175,7 +179,13 @@ class Dispatch:
         for wanted in made.resizes:
             self.elastic.resize(wanted, now, self.kill)
         self._keep(made)
-        ahead = (made.wake_at, self._waiting.later.next_at, self._allocations.next_at, self.elastic.next_at)
+        ahead = (
+            made.wake_at,
+            self._waiting.later.next_at,
+            self._allocations.next_at,
+            self.elastic.next_at,
+            self._barred.next_at,
+        )
         times = [at for at in ahead if at is not None]
         if times and min(times) != self._wake_at:
             self._wake_at = min(times)

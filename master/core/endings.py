@@ -12,6 +12,7 @@ from copy import copy
 from math import ceil
 
 from master.core.arrays import Arrays
+from master.core.barred import why_barred
 from master.core.book import Book
 from master.core.exhaustion import OUT_OF_MEMORY
 from master.core.inventory import Inventory
@@ -95,14 +96,14 @@ class Endings:
             pause = pause_s(task.retries, self._tuning.settings.scheduler.retry_after_s)
             task.retries += 1
             nodes = [part.node for part in task.allocation]
-            self._return(task, at, reason, now + pause)
+            self._return(task, at, reason, now + pause, now)
             self._with_more_memory(task, reason, nodes)
         elif goes_on_later(task, state):
             task.retries += task.max_retries > 0
             self._waiting.put_last(task)
             # A limit of a moment must not make the queue do nothing else.
             begun = min(now, now if task.started_at is None else task.started_at)
-            self._return(task, at, reason, max(now, begun + LEAST_TURN_S))
+            self._return(task, at, reason, max(now, begun + LEAST_TURN_S), now)
         else:
             self._book.end(task, state, at, reason)
 
@@ -110,7 +111,7 @@ class Endings:
         """Its attempt is over and nothing of it was done, for which it is not to blame: it keeps its place, and how
         long it has waited."""
         self._book.attempt_again(task, now, reason)
-        self._keep_back(task)
+        self._keep_back(task, now)
 
     def _resized(self, task: Task, at: float, now: float) -> None:
         """It goes on, and keeps its place: that is no retry, but what it ran counts for its time limit."""
@@ -121,7 +122,7 @@ class Endings:
         task.unstarted = NO_LIST
         task.not_before, task.eligible_at = None, now
         self._book.attempt_again(task, at, reason)
-        self._keep_back(task)
+        self._keep_back(task, now)
 
     def _with_more_memory(self, task: Task, reason: Message | None, nodes: list[str]) -> None:
         """What ran out of a GPU's memory is tried again where that is not in the hands of others, if there is such a
@@ -139,20 +140,21 @@ class Endings:
                 task.gpu_memory_mib = mib
                 self._book.changed(task)
 
-    def _return(self, task: Task, at: float, reason: Message | None, not_before: float) -> None:
+    def _return(self, task: Task, at: float, reason: Message | None, not_before: float, now: float) -> None:
         task.unstarted = NO_LIST
         task.ran_s = 0.0
         task.not_before = task.eligible_at = not_before
         self._book.attempt_again(task, at, reason)
-        self._keep_back(task)
+        self._keep_back(task, now)
 
-    def _keep_back(self, task: Task) -> None:
+    def _keep_back(self, task: Task, now: float) -> None:
         """Of one who may not come in nothing begins, neither what had begun before; nor of an array of which too many
         failed."""
         owner = self._people.named(task.owner)
-        if owner is not None and owner.disabled is not None:
+        barred = None if owner is None else why_barred(owner, now)
+        if barred is not None:
             self._book.move(task, TaskState.HELD)
-            give_reason(task, Message("owner_disabled", name=owner.name, by=owner.disabled))
+            give_reason(task, barred)
         elif (why := self._arrays.holds(task)) is not None:
             self._book.move(task, TaskState.HELD)
             give_reason(task, why)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from master.core.barred import DISABLED, EXPIRED, REASONS, BarredOwners
 from master.core.book import Book
 from master.core.owned import OwnTasks
 from master.core.people import People, User
@@ -13,8 +16,9 @@ from wire.message import Message
 class Owners:
     """Users and their tasks, of those that are not in the monthly files yet."""
 
-    def __init__(self, book: Book, people: People, own_tasks: OwnTasks) -> None:
+    def __init__(self, book: Book, people: People, own_tasks: OwnTasks, barred: BarredOwners) -> None:
         self._book = book
+        self._barred = barred
         self._own_tasks = own_tasks
         self._people = people
 
@@ -34,10 +38,22 @@ class Owners:
     def enable(self, name: str) -> User:
         """He may come in again, and what was held for that waits again."""
         user = self._people.edit(name, disabled=None)
-        for task in self._of(name, TaskState.HELD):
-            if task.reason_key == "owner_disabled":
-                self._book.move(task, TaskState.WAITING)
+        self._let_wait(name, DISABLED)
         return user
+
+    def edit(self, name: str, now: float, **fields: Any) -> User:
+        """Change these fields of a user. Where the end was lifted, what was held for it waits again. Raises
+        NotFoundError."""
+        user = self._people.edit(name, **fields)
+        if user.expires_at is None or now < user.expires_at:
+            self._let_wait(name, EXPIRED)
+        return user
+
+    def _let_wait(self, name: str, why: str) -> None:
+        """Those that must not begin for another reason are held again before the next round of planning."""
+        for task in self._of(name, TaskState.HELD):
+            if task.reason_key == why:
+                self._book.move(task, TaskState.WAITING)
 
     def claim(self, old: str, new: str) -> list[int]:
         """The tasks of one who only owned some are another's from now on; which. Raises NotFoundError,
@@ -65,6 +81,9 @@ class Owners:
         task.owner = owner
         if task.state not in ENDED:
             self._own_tasks.moved(task)
+            self._barred.moved(task)
+        if task.state is TaskState.HELD and task.reason_key in REASONS:
+            self._book.move(task, TaskState.WAITING)  # the reason was the owner before
         self._book.changed(task)
 
     def remove(self, name: str) -> User:

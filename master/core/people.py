@@ -108,7 +108,7 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
         return now < self.ends_at
 
 
-class _Counter(msgspec.Struct, omit_defaults=True):
+class Counter(msgspec.Struct, omit_defaults=True):
     """`next_id`: of users and groups; `is_shared`: somebody was added."""
 
     next_id: int = 1
@@ -117,7 +117,8 @@ class _Counter(msgspec.Struct, omit_defaults=True):
 
 class People:
     """`users`, `groups` by id, `tokens` by id. Whoever changes them has asked whether he may. `version` grows with
-    every change that may matter to who may do what, and the `listeners` are called then."""
+    every change that may matter to who may do what, and the `listeners` are called then. `lost`: the ids of users of
+    whom tokens tell, and no other record does."""
 
     def __init__(self, pending: Pending) -> None:
         self.users: dict[int, User] = {}
@@ -125,14 +126,16 @@ class People:
         self.tokens: dict[str, Token] = {}
         self.version = 0
         self.listeners: list[Callable[[], None]] = []
+        self.lost: frozenset[int] = frozenset()
         self._names: dict[str, int] = {}
-        self._counter = _Counter()
+        self._orphans: list[str] = []
+        self._counter = Counter()
         self._pending = pending
 
     def load(self, pieces: Mapping[str, msgspec.Raw]) -> None:
         """Take over what was written down. A piece that says `null` is of one who is gone."""
         if raw := pieces.get(COUNTER):
-            self._counter = msgspec.json.decode(raw, type=_Counter)
+            self._counter = msgspec.json.decode(raw, type=Counter)
         for user in _decoded(pieces, USER, User):
             self.users[user.id] = user
             self._names[user.name] = user.id
@@ -140,6 +143,29 @@ class People:
             self.groups[group.id] = group
         for token in _decoded(pieces, TOKEN, Token):
             self.tokens[token.id] = token
+        self._be_consistent()
+
+    def _be_consistent(self) -> None:
+        """Records may be lost. A user or a token that is there says that the queue is shared, and an id that anything
+        names is never given again. A token, or a membership, of a user who is not there is none."""
+        named = {token.user for token in self.tokens.values()}
+        in_groups = {number for group in self.groups.values() for number in group.members | group.mentors}
+        highest = max((*self.users, *self.groups, *named, *in_groups), default=0)
+        counter = Counter(
+            max(self._counter.next_id, highest + 1), self._counter.is_shared or bool(self.users) or bool(named)
+        )
+        self.lost = frozenset(named - self.users.keys())
+        self._orphans = [token.id for token in self.tokens.values() if token.user in self.lost]
+        for token_id in self._orphans:
+            del self.tokens[token_id]
+        if in_groups - self.users.keys():
+            there = frozenset(self.users)
+            for group in list(self.groups.values()):
+                ids = {"members": group.members & there, "mentors": group.mentors & there}
+                self.groups[group.id] = msgspec.structs.replace(group, **ids)
+        if counter != self._counter:
+            self._counter = counter
+            self._keep_counter()
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -179,11 +205,6 @@ class People:
     def tokens_of(self, user: User) -> list[Token]:
         """What opens the door in his name, the oldest first."""
         return sorted((one for one in self.tokens.values() if one.user == user.id), key=lambda one: (one.at, one.id))
-
-    def others_than(self, *names: str, now: float) -> list[User]:
-        """Users that were added, are enabled, and have none of these names."""
-        users = self.users.values()
-        return [one for one in users if one.is_enabled(now) and not one.is_owner_only and one.name not in names]
 
     # -- users ------------------------------------------------------------------------------------------------
 
@@ -299,6 +320,8 @@ class People:
         """Nothing opens the door any more but passwords: what was ended may be there again, from a backup."""
         for token_id in list(self.tokens):
             self.end_token(token_id)
+        while self._orphans:
+            self._gone(f"{TOKEN}{self._orphans.pop()}")
         for user in list(self.users.values()):
             if user.link:
                 self.edit(user.name, link="", link_until=0.0)
@@ -324,6 +347,9 @@ class People:
         before = self.users.get(user.id)
         if before is not None and before.quota != user.quota:
             self._pending.plan_needed = True
+        ends = (None, None) if before is None else (before.expires_at, before.disabled)
+        if ends != (user.expires_at, user.disabled):
+            self._pending.plan_needed = True  # their tasks may begin, or not
         self.users[user.id] = user
         self._names[user.name] = user.id
         self._keep(f"{USER}{user.id}", user)

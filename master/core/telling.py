@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from master.core.arrays import said_of_rest
+from master.core.barred import EXPIRED, REASONS
 from master.core.book import Book
 from master.core.dispatch import Dispatch
 from master.core.learned import Learned
@@ -65,9 +66,8 @@ class Telling:
     def why_it_waits(self, task: Task) -> Message | None:
         """Why it does not start now, or is held; None for one that is not in the queue."""
         if task.state is TaskState.HELD:
-            if task.reason_key == "owner_disabled":  # it is not released, but goes on with him
-                args = task.reason_args or {}
-                return Message("owner_disabled", name=args.get("name", task.owner), by=args.get("by", ""))
+            if task.reason_key in REASONS:  # it is not released, but goes on with its owner
+                return _why_barred(task)
             if (why := said_of_rest(task)) is not None:
                 return why
             if task.reason:
@@ -132,6 +132,14 @@ class Telling:
         known = {*self.warnings, *self._dispatch.large_logs, *self._elastic.lacking, *self._outgrown.told}
         marked = sorted(number for number in known if number in self._book.tasks)
         return [task_id for task_id in marked if self.warning(self._book.tasks[task_id]) is not None]
+
+
+def _why_barred(task: Task) -> Message:
+    args = task.reason_args or {}
+    name = args.get("name", task.owner)
+    if task.reason_key == EXPIRED:
+        return Message("owner_expired", name=name, at=args.get("at", 0.0))
+    return Message("owner_disabled", name=name, by=args.get("by", ""))
 
 
 def _until(task: Task) -> Message:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from master.core.inventory import Facts
+from master.core.node import Reserved
 from master.doctor.finding import (
     ACCOUNT,
     AGENT,
@@ -66,6 +67,15 @@ def account(facts: Facts) -> Finding:
     if facts.uid == 0:
         return warning(ACCOUNT, Message("doctor_root_bound"), Message("do_give_capabilities"))
     return ok(ACCOUNT, Message("doctor_one_account", account=facts.account))
+
+
+def own_account(reserved: Reserved | None, *, is_opened: bool) -> list[Finding]:
+    """Whose tasks run as the master's own account there. `is_opened`: an admin let everybody's do so again."""
+    if reserved is not None:
+        return [ok(ACCOUNT, reserved.why)]
+    if is_opened:
+        return [warning(ACCOUNT, Message("doctor_own_account_open"), Message("do_use_another_account"))]
+    return []
 
 
 def files(facts: Facts, *, acts: bool, is_shared: bool) -> list[Finding]:

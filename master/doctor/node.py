@@ -291,6 +291,9 @@ class Examination:
             machine.python(facts.python),
             self._agent(facts.version, told.age),
             *([] if self._config.accounts else [machine.account(facts)]),
+            *machine.own_account(
+                self._node.reserved, is_opened=self._this.lab.core.own_account.is_opened(self._node.name)
+            ),
             *machine.files(facts, acts=self._this.lab.acts, is_shared=self._this.lab.core.people.is_shared),
             machine.environment(self._config, facts.login_fault),
             machine.clock(asked_at, told.now, answered_at),

@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from master import failpoint
+from master.core import marks
+from master.core.marks import END_ACCESS
 from master.core.task import FIRST_FOREIGN_ID, Change, Task, merge_pieces
 from master.durable import history, legacy, published, salvage, snapshot
 from master.durable.compaction import Compaction
@@ -90,6 +92,7 @@ class Store:
         self._lock: tuple[int, ...] = ()
         self._journal: Journal | None = None
         self._state: dict[str, msgspec.Raw] = {}
+        self._marks_changed = False
         self._highest_id = 0
         self._compact_from = COMPACT_BYTES
         self._settled: snapshot.Settled | None = None
@@ -135,7 +138,8 @@ class Store:
         must know them; and the witness, for who lost the folder. Called once, after `open`. Raises SyncFailedError; a
         disk that refuses is told in `notes`."""
         settled, self._settled = self._settled, None
-        self._witness.keep(pieces, stood=None if self.is_older_copy else self.journal.synced)
+        kept = {**marks.of(self._state), **pieces}
+        self._witness.keep(kept, stood=None if self.is_older_copy else self.journal.synced)
         if settled is None or (not anew and pieces.keys() <= settled.state.keys()):
             return
         answers = snapshot.encode_answered(settled.answered.items())
@@ -166,6 +170,7 @@ class Store:
         self._highest_id = highest
         if change.state:
             merge_pieces(self._state, change.state)
+            self._marks_changed = self._marks_changed or not change.state.keys().isdisjoint(marks.KEPT)
         return journal.append(_encode_change(change))
 
     def commit(self) -> None:
@@ -178,6 +183,10 @@ class Store:
         highest, journal = self._highest_id, self.journal
         self._promised.cover(highest)
         self._look(journal)
+        if self._marks_changed:
+            # First here: with a mark too many the next start is strict, with one too few it is not.
+            self._witness.mark(marks.of(self._state))
+            self._marks_changed = False
         try:
             journal.commit()
         except StoreUnavailableError as error:
@@ -334,6 +343,8 @@ class Store:
             self._vouch(recovery)
             self._settled = recovery.settled
         self._import(image, recovery)
+        if missing := marks.merged(self._state, self._witness.pieces):
+            self.append(Change(state=missing))
         image.seq = self._journal.seq
         image.next_id = self._highest_id + 1
         if self._highest_id > recovery.highest_id:
@@ -387,6 +398,11 @@ class Store:
         self.append(change)
         with suppress(StoreUnavailableError):  # it goes with the next commit; `fault` tells
             self.commit()
+
+    @property
+    def access_is_to_end(self) -> bool:
+        """May tokens, log-ins and links be here that had ended?"""
+        return self.is_older_copy or END_ACCESS in self._state
 
     @property
     def damage(self) -> list[salvage.Loss]:

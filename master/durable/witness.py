@@ -1,9 +1,10 @@
 """What stands outside of the queue's folder and says what was in it: a file beside the server log.
 
 Who loses the whole folder, or puts an older copy of it back, loses all that the folder says of itself with it. This
-file names the folder, the last id that was promised in it, how far it was written, and the pieces of state by which
-nodes know their master: so an empty queue is not begun in silence where there was one, no id is given again, agents
-obey who goes on, and what was revoked since a copy was taken opens nothing when the copy is put back. That it cannot be
+file names the folder, the last id that was promised in it, how far it was written, the pieces of state by which nodes
+know their master, and the marks that the queue is shared (`core/marks`): so an empty queue is not begun in silence
+where there was one, no id is given again, agents obey who goes on, what was revoked since a copy was taken opens
+nothing when the copy is put back, and users' tasks do not run as root where the users are lost. That it cannot be
 written holds nothing up, and of a folder by another name it says nothing.
 """
 
@@ -70,6 +71,11 @@ class Witness:
         self._told.pieces = dict(pieces)
         if stood is not None:
             self._told.seq = stood
+        self._write()
+
+    def mark(self, pieces: Mapping[str, msgspec.Raw]) -> None:
+        """Keep these pieces of state, beside the others."""
+        self._told.pieces.update(pieces)
         self._write()
 
     def stood(self, seq: int) -> None:

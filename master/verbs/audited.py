@@ -90,6 +90,8 @@ def _named(verb: str, params: dict[str, Any], knows: Callable[[str], object]) ->
             to, account = params.get("to"), params.get("account")
             if verb == "node.lost" and isinstance(account, str):
                 return f"{account}@{value}"
+            if verb == "node.resume" and params.get("own_account") is True:
+                return f"{value} own_account"
             return f"{value} -> {to}" if isinstance(to, str) else value
     for key in _LISTS:
         value = params.get(key)

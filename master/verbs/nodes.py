@@ -20,9 +20,9 @@ from master.nodes import registry_file
 from master.nodes.registry import NodeConfig, check_entry, check_keys
 from master.nodes.same_account import check_company
 from master.verbs.base import Context, Nothing
-from master.views.nodes import NodePage, NodeView, account_views, node_view, one_line
+from master.views.nodes import NodePage, NodeView, account_views, node_view, one_line, own_account
 from master.visible_secrets import check_not_visible
-from wire.errors import BadRequestError, ConfigError, ConflictError
+from wire.errors import BadRequestError, ConfigError, ConflictError, ForbiddenError
 from wire.message import Message
 
 Reason = Annotated[str, Meta(max_length=200)]
@@ -58,9 +58,11 @@ class Drain(OneNode, forbid_unknown_fields=True):
 
 
 class Resume(OneNode, forbid_unknown_fields=True):
-    """node.resume: `gpus`: these, by index, that were set aside; without, the node that was drained."""
+    """node.resume: `gpus`: these, by index, that were set aside; without, the node that was drained. `own_account`: let
+    everybody's tasks run again on a node whose tasks have the master's own account; nothing else is resumed then."""
 
     gpus: Gpus | None = None
+    own_account: bool = False
 
 
 class GiveUp(OneNode, forbid_unknown_fields=True):
@@ -114,6 +116,7 @@ def show(context: Context, params: OneNode) -> NodePage:
         user_name=config.user_name if config else None,
         account=(facts.account or None) if facts else None,
         can_run_as=facts.can_run_as if facts else False,
+        own_account=own_account(context.core, params.name),
         accounts=account_views(context.core.node(params.name)),
         port=config.port if config and config.driver == "ssh" else None,
         labels=config.labels if config else {},
@@ -150,7 +153,12 @@ async def edit(context: Context, params: Edit) -> NodeEdited:
 async def remove(context: Context, params: OneNode) -> NodeRemoved:
     """Take a node out of the registry; a busy one goes when its last task has ended."""
     await _change(context, registry_file.remove, params.name)
-    context.change(lambda: context.core.forget_note(params.name), grows=False)
+
+    def forget() -> None:
+        context.core.forget_note(params.name)
+        context.core.own_account.forget(params.name)
+
+    context.change(forget, grows=False)
     node = context.core.inventory.nodes.get(params.name)
     return NodeRemoved(params.name, leaving=node is not None, tasks=sorted(node.active) if node else [])
 
@@ -196,7 +204,9 @@ def drain(context: Context, params: Drain) -> NodeView:
 
 
 def resume(context: Context, params: Resume) -> NodeView:
-    """Undo `drain`; or return GPUs that were set aside, by whomever."""
+    """Undo `drain`; or return GPUs that were set aside, by whomever; or open a node that runs admins' tasks only."""
+    if params.own_account:
+        return _open(context, params)
     node = context.core.node(params.name)
     if params.gpus is not None:
         return _return(context, params.name, params.gpus)
@@ -205,6 +215,25 @@ def resume(context: Context, params: Resume) -> NodeView:
         raise ConflictError(Message("not_drained_but_closed", node=params.name))
     context.change(lambda: context.core.resume(params.name), grows=False)
     return _view(context, params.name)
+
+
+def _open(context: Context, params: Resume) -> NodeView:
+    if params.gpus is not None:
+        raise BadRequestError(Message("own_account_alone"))
+    if "admin" not in context.caller.scopes:  # whoever has a task there could command the queue
+        scopes = tuple(sorted(context.caller.scopes))
+        raise ForbiddenError(
+            Message("needs_scope", verb="node.resume", scope="admin", user=context.caller.user, scopes=scopes)
+        )
+    core, name = context.core, params.name
+    core.node(name)
+
+    def change() -> None:
+        core.own_account.open(name, context.now)
+        core.people.look_again()
+
+    context.change(change)
+    return _view(context, name)
 
 
 def _set_aside(context: Context, name: str, gpus: list[int], reason: str) -> NodeView:

@@ -199,7 +199,7 @@ def edit(context: Context, params: EditUser) -> UserView:
     if len(changes) < len(words):
         changes["quota"] = said.of(context.core.people.find(params.name).quota)
     _check_own_account(params.name, changes.get("role", "admin"))
-    return user_view(context, context.change(lambda: context.core.people.edit(params.name, **changes)))
+    return user_view(context, context.change(lambda: context.core.edit_user(params.name, context.now, **changes)))
 
 
 def disable(context: Context, params: DisableUser) -> Disabled:

@@ -97,12 +97,15 @@ class NodePage(NodeView, frozen=True, kw_only=True):
     """A node with what its entry in `node.list` leaves out: as whom its SSH server is entered (`user_name`) and at
     which `port`, the registry's `labels`, and who drained it and when (`drained_at`, seconds since the epoch).
     `account`: its agent's, which tasks have, too, null where it did not say; `can_run_as`: the agent is root and runs
-    tasks as the accounts of their owners; `accounts`: over which SSH accounts tasks run there, null where all run as
+    tasks as the accounts of their owners; `own_account`: tasks have the master's own account there, and it runs those
+    of `admins` only, of `everybody` (there was no second user), or of everybody since an admin `opened` it; null where
+    tasks have another account; `accounts`: over which SSH accounts tasks run there, null where all run as
     the agent's."""
 
     user_name: str | None
     account: str | None
     can_run_as: bool
+    own_account: Literal["admins", "everybody", "opened"] | None
     accounts: list[NodeAccount] | None
     port: int | None
     labels: dict[str, str]
@@ -141,6 +144,14 @@ def node_view(core: Core, node: Node, config: NodeConfig | None, sight: Sight) -
         agent_version=facts.version if facts and node.state is NodeState.ONLINE else None,
     )
     return _on_wall(view) if sight.is_wall else view
+
+
+def own_account(core: Core, name: str) -> Literal["admins", "everybody", "opened"] | None:
+    """Whose tasks a node runs with the master's own account; None where they have another one."""
+    fence = core.own_account
+    if name not in fence.nodes:
+        return None
+    return "admins" if fence.is_closed(name) else "opened" if fence.is_opened(name) else "everybody"
 
 
 def account_views(node: Node) -> list[NodeAccount] | None:

@@ -1,7 +1,8 @@
 """Keeps the tasks of others away from nodes where tasks run as the master's own account.
 
-Whoever runs as that account is the queue's admin by the kernel's word: he could read its keys and command it. While the
-queue is one person's nothing is wrong with that; from the second user on such a node is for admins' tasks alone.
+A task with that account can read the keys of the queue and command it. While the queue is one person's nothing is wrong
+with that. That there was a second user is a fact of the core's (`core/own_account`); which nodes it concerns is seen
+here.
 """
 
 from __future__ import annotations
@@ -22,16 +23,17 @@ log = logging.getLogger("muster.fleet")
 
 
 class OwnAccount:
-    """`desktop_user`: as whom the desktop client comes in, who is nobody to be kept apart from the first admin;
-    `is_allowed`: conf.json lets clients of other machines run tasks on such nodes, while that is so."""
+    """`desktop_user`: the user of the desktop client, who does not count as a second user; `is_allowed`: conf.json lets
+    clients of other machines run tasks on such nodes, while nobody else exists."""
 
     def __init__(self, engine: Engine, desktop_user: str, *, is_allowed: bool = False) -> None:
         self._engine = engine
+        self._fence = engine.core.own_account
         self._account = user_name(os.geteuid())
-        self._desktop_user = desktop_user
-        self._ours: set[str] = set()
         self._is_allowed = is_allowed
+        self._fence.exempt, self._fence.desktop = frozenset({desktop_user, self._account}), desktop_user
         engine.core.people.listeners.append(self.look_again)
+        engine.event(self.look_again)
 
     def link_made(self, link: Link, config: NodeConfig) -> None:
         """As `LinkWatcher`: an agent that the master starts itself has its account."""
@@ -48,34 +50,28 @@ class OwnAccount:
         """As `LinkWatcher`: what is known stays so until another one says something else."""
 
     def look_again(self) -> None:
-        """Something changed of the people that there are: in the same change nodes close to whom they should."""
-        reserved = self._for_admins()
-        for node in self._ours:
-            self._engine.core.reserve(node, reserved)
-        self._tell(reserved if self._ours else None)
+        """Something changed of the users: in the same change nodes close to whom they should."""
+        self._fence.look(time.time())
+        for node in self._fence.nodes:
+            self._reserve(node)
 
     def _note(self, node: str, *, ours: bool) -> None:
         if ours:
-            self._ours.add(node)
+            self._fence.nodes.add(node)
         else:
-            self._ours.discard(node)
-        reserved = self._for_admins() if ours else None
-        self._tell(reserved)
-        self._engine.event(lambda: self._engine.core.reserve(node, reserved))
+            self._fence.nodes.discard(node)
+        self._engine.event(lambda: self._reserve(node))
 
-    def _tell(self, reserved: Reserved | None) -> None:
-        """Once: what conf.json allows is not so any more."""
+    def _reserve(self, node: str) -> None:
+        reserved = self._for_admins(node)
+        self._engine.core.reserve(node, reserved)
         if reserved is not None and self._is_allowed:
-            self._is_allowed = False
+            self._is_allowed = False  # it is told once
             told = "desktop_client.local_nodes is `allow`, and has no effect while there are other users: %s"
             log.warning(told, reserved.why)
 
-    def _for_admins(self) -> Reserved | None:
-        people, now = self._engine.core.people, time.time()
-        added = people.others_than(self._desktop_user, self._account, now=now)
-        admins = {user.name for user in added if user.role == "admin"}
-        first = min((user for user in added if user.role == "admin"), key=lambda user: user.id, default=None)
-        if not any(user is not first for user in added):
+    def _for_admins(self, node: str) -> Reserved | None:
+        if not self._fence.is_closed(node):
             return None
         why = Message("own_account_node", account=self._account)
-        return Reserved(frozenset({*admins, self._account}), why)
+        return Reserved(self._fence.admins() | {self._account}, why)

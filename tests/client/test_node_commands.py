@@ -182,6 +182,14 @@ def test_a_nodes_page_shows_who_holds_what(master: FakeMaster, capsys: pytest.Ca
         ),
         ({"account": "lab", "can_run_as": False}, "tasks run:  as the account lab, which all of them share"),
         ({"account": None, "can_run_as": False}, ""),
+        (
+            {"account": "lab", "own_account": "admins"},
+            "tasks run:  as the master's own account, lab: admins' tasks only",
+        ),
+        (
+            {"account": "lab", "own_account": "opened"},
+            "tasks run:  as the master's own account, lab: everybody's tasks, since an admin opened it",
+        ),
     ],
 )
 def test_a_nodes_page_says_whose_rights_tasks_have(
@@ -290,6 +298,16 @@ def test_drain_waits_until_nothing_runs_there(master: FakeMaster, capsys: pytest
     assert main(["node", "drain", "a", "--wait"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "node a: nothing runs there any more"
     assert len(master.asked("node.show")) == 3
+
+
+def test_resume_opens_a_node_whose_tasks_have_the_masters_own_account(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    master.verbs["node.resume"] = lambda _: node(reason=None)
+    assert main(["node", "resume", "a", "--own-account"]) == 0
+    assert "open to everybody's tasks again, which run as the master's own account" in capsys.readouterr().out
+    assert master.asked("node.resume") == [{"name": "a", "own_account": True}]
+    assert main(["node", "resume", "a", "--own-account", "--gpu", "0"]) == 2
 
 
 def test_resume_says_what_else_keeps_a_node_closed(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:

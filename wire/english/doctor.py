@@ -116,6 +116,14 @@ DOCTOR: dict[str, str] = {
     "doctor_root_bound": "its agent is root and cannot run tasks as their owners",
     "do_give_capabilities": "in a container give it CAP_SETUID, CAP_SETGID, CAP_CHOWN and CAP_KILL",
     "doctor_one_account": "all tasks run as {account}, which keeps nobody's apart from another's",
+    "doctor_own_account_open": (
+        "everybody's tasks run as the master's own account, which commands the queue: an admin opened the node "
+        "(`muster node resume --own-account`)"
+    ),
+    "do_use_another_account": (
+        'let its tasks run as another account (in the registry `"driver": "ssh", "ip": "127.0.0.1", "user_name": '
+        "OTHER`), or leave it if that is meant; the next user who is added closes the node again"
+    ),
     "doctor_files_as_owners": "files and logs are touched with the rights of their owners by the master, too",
     "doctor_files_as_master": (
         "the master touches files and logs as itself: what is uploaded is not its owner's, whose tasks cannot write it"

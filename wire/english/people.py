@@ -5,14 +5,20 @@ from __future__ import annotations
 PEOPLE: dict[str, str] = {
     "log_in_first": "nobody knows who you are: `muster login` with a password, or give a token (MUSTER_TOKEN, --token)",
     "own_account_node": (
-        "tasks there run as {account}, the account of the master itself, who commands the queue: since there are other "
-        'users only admins\' tasks may. Let its tasks run as another account (in the registry `"driver": "ssh", '
+        "tasks there run as {account}, the account of the master itself, which commands the queue: since a second user "
+        'was added only admins\' tasks may. Let its tasks run as another account (in the registry `"driver": "ssh", '
         '"ip": "127.0.0.1", "user_name": OTHER`), or as their owners (an agent that is root, '
-        "docs/run-as.md)"
+        "docs/run-as.md). Where all other users have left, `muster node resume NAME --own-account` opens it again"
     ),
+    "own_account_not_closed": "node {node} is not closed to other users' tasks: nothing is to be opened",
+    "own_account_alone": "own_account: leave `gpus` out, which are returned by another call",
+    "own_account_users": "node {node} stays closed to other users' tasks, which would run as the master's own account: "
+    "{names:, } may log in and {names:is|are} not admin. Disable them first (`muster users disable NAME`)",
     "own_account_is_admins": "{name} runs the master and is its admin on its machine: who has this name here is an "
     "admin, too (--admin), or is called otherwise",
     "owner_disabled": "its owner {name} was disabled by {by}: it waits again when he is enabled",
+    "owner_expired": "the user {name}, whose task it is, expired at {at:moment}: it waits again once the user has a "
+    "later end (`muster users edit {name} expires=TIME`, or `expires=never`)",
     "ahead_for_admins": "{what} would put it before the tasks of others: only an admin can do that (you may lower its "
     "priority, and reorder what is yours)",
     "ahead_for_mentors": "{what} would put it before the tasks of others: only an admin can do that, or who looks "

@@ -61,6 +61,8 @@ export const WORDS = {
   doctor_root_bound: "代理是 root，却不能以所有者的身份运行任务",
   do_give_capabilities: "在容器中请给予 CAP_SETUID、CAP_SETGID、CAP_CHOWN 和 CAP_KILL",
   doctor_one_account: "所有任务都以 {account} 运行，彼此没有隔离",
+  doctor_own_account_open: "所有人的任务都以主控自己的账户运行，而它管理着队列：管理员开放了此节点（`muster node resume --own-account`）",
+  do_use_another_account: "让它的任务以其他账户运行（登记表中 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`）；若本意如此则不必处理。再添加用户时节点会重新关闭",
   doctor_files_as_owners: "主控也以所有者的权限访问文件和日志",
   doctor_files_as_master: "主控以自己的身份访问文件和日志：上传的文件不属于上传者，其任务无法写入",
   do_let_master_act: "请让主控机上 root 的代理连接进来，或以 root 运行主控（docs/run-as.md）",

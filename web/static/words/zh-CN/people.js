@@ -3,9 +3,13 @@
 /** @type {Record<string, string>} */
 export const WORDS = {
   log_in_first: "尚未登录：请用密码 `muster login`，或给出令牌（MUSTER_TOKEN，--token）",
-  own_account_node: "那里的任务以主控自己的账户 {account} 运行，而它管理着队列：有了其他用户后，只有管理员的任务可以这样。请让任务以其他账户运行（登记表中 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`），或以所有者的身份运行（root 的代理，docs/run-as.md）",
+  own_account_node: "那里的任务以主控自己的账户 {account} 运行，而它管理着队列：添加过第二个用户之后，只有管理员的任务可以在那里运行。请让任务以其他账户运行（登记表中 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`），或以所有者的身份运行（root 的代理，docs/run-as.md）。其他用户都已离开时，用 `muster node resume NAME --own-account` 重新开放",
+  own_account_not_closed: "节点 {node} 并未对其他用户的任务关闭：无需重新开放",
+  own_account_alone: "own_account：请去掉 `gpus`，放回 GPU 需另行请求",
+  own_account_users: "节点 {node} 仍对其他用户的任务关闭，因为这些任务会以主控自己的账户运行：{names:, } 可以登录，且不是管理员。请先停用（`muster users disable NAME`）",
   own_account_is_admins: "{name} 是运行主控的账户，在其机器上即为管理员：同名者也须为管理员（--admin），否则请换名",
   owner_disabled: "所有者 {name} 已被 {by} 停用：启用后继续等待",
+  owner_expired: "所有者 {name} 已于 {at:moment} 到期：延长期限后继续等待（`muster users edit {name} expires=TIME` 或 `expires=never`）",
   ahead_for_admins: "{what}会使它排到他人任务之前：只有管理员可以（您可以降低其优先级，调整自己任务的次序）",
   ahead_for_mentors: "{what}会使它排到他人任务之前：只有管理员或 {owner} 所在组的导师（{mentors}）可以（您可以降低其优先级，调整自己任务的次序）",
   priority_said: "优先级 {priority} ",

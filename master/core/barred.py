@@ -1,0 +1,78 @@
+"""Keeps the tasks of users who are disabled or have expired from beginning.
+
+Pure. A user expires without any event, so each round of planning asks first: who is barred since the last one, and
+which tasks have come to wait since. They are held, with the reason. What lets them wait again is `owners`.
+"""
+
+from __future__ import annotations
+
+from master.core.book import Book
+from master.core.law import State
+from master.core.owned import OwnTasks
+from master.core.people import People, User
+from master.core.task import Task, TaskState, give_reason
+from wire.message import Message
+
+DISABLED, EXPIRED = "owner_disabled", "owner_expired"
+REASONS = frozenset({DISABLED, EXPIRED})
+"""Why a task is held of which the owner is barred."""
+
+
+def why_barred(user: User, now: float) -> Message | None:
+    """Why no task of this user may begin, if so."""
+    if user.disabled is not None:
+        return Message("owner_disabled", name=user.name, by=user.disabled)
+    if not user.is_enabled(now):
+        return Message("owner_expired", name=user.name, at=user.expires_at or 0.0)
+    return None
+
+
+class BarredOwners:
+    """`next_at`: when the next user expires, in seconds since the epoch; None: nobody will."""
+
+    def __init__(self, book: Book, people: People, own_tasks: OwnTasks) -> None:
+        self.next_at: float | None = None
+        self._book = book
+        self._people = people
+        self._own_tasks = own_tasks
+        self._version = -1
+        self._barred: frozenset[int] = frozenset()
+        self._may_end: list[User] = []
+        self._came: set[int] = set()
+
+    def concerns(self, _before: State, after: State) -> bool:
+        """Those that come to wait."""
+        return after is TaskState.WAITING
+
+    def moved(self, task: Task, _before: State = None, _after: State = None) -> None:
+        """It waits; or it has another owner."""
+        user = self._people.named(task.owner)
+        if user is not None and (user.disabled is not None or user.expires_at is not None):
+            self._came.add(task.id)
+
+    def begin(self, now: float) -> None:
+        """A round of planning begins: hold what must not be in it."""
+        if self._version != self._people.version:
+            self._may_end = [
+                user for user in self._people.users.values() if user.disabled is not None or user.expires_at is not None
+            ]
+        barred = frozenset(user.id for user in self._may_end if not user.is_enabled(now))
+        before, self._barred = self._barred, barred
+        for number in barred - before:
+            for task in self._own_tasks.of(self._people.users[number].name):
+                self._hold(task, now)
+        for number in sorted(self._came & self._book.tasks.keys()):
+            self._hold(self._book.tasks[number], now)
+        self._came.clear()
+        if barred != before:
+            self._people.look_again()  # others ask who may come in, too
+        self._version = self._people.version
+        ends = [user.expires_at for user in self._may_end if user.expires_at is not None and user.id not in barred]
+        self.next_at = min(ends, default=None)
+
+    def _hold(self, task: Task, now: float) -> None:
+        user = self._people.named(task.owner)
+        why = None if user is None else why_barred(user, now)
+        if why is not None and task.state is TaskState.WAITING:
+            self._book.move(task, TaskState.HELD)
+            give_reason(task, why)

@@ -1,0 +1,70 @@
+"""What must not be forgotten of a queue that several people use: pieces of the state that its witness keeps, too.
+
+Pure. With the mark that the queue is shared, users' tasks run as their owners where the agent is root; with that of the
+master's own account, they are kept from its nodes. Where the two copies differ, the one that allows less holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from master.core import own_account
+from master.core.own_account import Fence
+from master.core.people import COUNTER, GROUP, TOKEN, USER, Counter
+
+KEPT = (COUNTER, own_account.PIECE)
+END_ACCESS = "end_access"
+"""The piece of state that asks a start to end all tokens, log-ins and links. `null` once that was done."""
+IDS_SKIPPED = 10_000
+"""More users and groups than can have been in what was lost."""
+
+Pieces = Mapping[str, msgspec.Raw]
+
+
+def tells_of_people(names: Iterable[str]) -> bool:
+    """Is a user, a user's token or a group among these pieces?"""
+    return any(name.startswith((USER, GROUP, TOKEN)) for name in names)
+
+
+def of(state: Pieces) -> dict[str, msgspec.Raw]:
+    """The marks of a state. That there is nothing to tell is said, too: a witness without marks knows nothing."""
+    return {name: state.get(name, msgspec.Raw(b"{}")) for name in KEPT}
+
+
+def merged(state: Pieces, witness: Pieces) -> dict[str, msgspec.Raw]:
+    """The marks that a whole state lacks and its witness has."""
+    mine, fence = _read(state)
+    theirs, its_fence = _read(witness)
+    counter = Counter(max(mine.next_id, theirs.next_id), mine.is_shared or theirs.is_shared)
+    if own_account.PIECE in witness:
+        fence = _stricter(fence, its_fence)
+    return _changed(state, counter, fence)
+
+
+def after_damage(state: Pieces, witness: Pieces, *, people: bool) -> dict[str, msgspec.Raw]:
+    """The marks that a state gets of which a part is lost. `people`: something readable told of a user, a token or a
+    group. What neither that nor the witness can deny is taken for true."""
+    known = {**state, **merged(state, witness)}
+    counter, fence = _read(known)
+    next_id = counter.next_id + (0 if COUNTER in witness else IDS_SKIPPED)
+    is_shared = counter.is_shared or people or COUNTER not in witness
+    closed = fence.closed or own_account.PIECE not in witness
+    return _changed(state, Counter(next_id, is_shared), msgspec.structs.replace(fence, closed=closed))
+
+
+def _read(pieces: Pieces) -> tuple[Counter, Fence]:
+    nothing = msgspec.Raw(b"{}")
+    counter = msgspec.json.decode(pieces.get(COUNTER, nothing), type=Counter)
+    return counter, msgspec.json.decode(pieces.get(own_account.PIECE, nothing), type=Fence)
+
+
+def _stricter(fence: Fence, other: Fence) -> Fence:
+    return Fence(fence.closed or other.closed, fence.first or other.first, fence.opened & other.opened)
+
+
+def _changed(state: Pieces, counter: Counter, fence: Fence) -> dict[str, msgspec.Raw]:
+    found = {COUNTER: counter, own_account.PIECE: fence}
+    before = dict(zip(found, _read(state), strict=True))
+    return {name: msgspec.Raw(msgspec.json.encode(mark)) for name, mark in found.items() if mark != before[name]}
