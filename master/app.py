@@ -412,19 +412,18 @@ def _launch_id(task_id: int, attempt: int) -> str:
 
 
 async def _end_what_was_put_back(engine: Engine, store: Store, task_tokens: TaskTokens) -> None:
-    """A backup holds tokens, log-ins and links that were ended since it was taken, and attempts that are over. Raises
-    StoreUnavailableError."""
-    if not store.is_older_copy:
+    """A backup, and a folder of which records are lost, holds tokens, log-ins and links that were ended since, and
+    attempts that are over. Raises StoreUnavailableError."""
+    if not store.access_is_to_end:
         return
+    what = "was put back from a backup" if store.is_older_copy else "was damaged"
     task_tokens.renew()
-    engine.event(engine.core.people.end_all)
+    engine.event(engine.core.end_access)
     await engine.settled()
-    store.take_as_it_is()
-    log.warning(
-        "%s was put back from a backup: all log-ins, tokens and links have ended, for some may have been revoked "
-        "since; people log in again",
-        store.folder,
-    )
+    if store.is_older_copy:
+        store.take_as_it_is()
+    told = "%s %s: all log-ins, tokens and links have ended, for some may have been revoked since; people log in again"
+    log.warning(told, store.folder, what)
 
 
 def main(config: Config, permit: Permit) -> None:

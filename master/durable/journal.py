@@ -121,7 +121,8 @@ def skip_damaged(data: bytes) -> Reading:
             bad.append(number)
             before = None
             continue
-        if bad and before is None:
+        is_gap = bool(records) and record.seq != records[-1].seq + 1  # whole lines may be missing, too
+        if is_gap or (bad and before is None):
             before = record.seq
         records.append(record)
     return Reading(records, len(data), tuple(bad), before)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from master import failpoint
+from master.core import marks
 from master.core.task import FIRST_FOREIGN_ID, Task, merge_pieces, read_change
 from master.durable import published, salvage, snapshot, upgrade
 from master.durable.disk import Disk, publish
@@ -73,6 +74,9 @@ class Recovery:
         self._superseded: set[int] = set()
         self._published: list[published.Published] = []
         """What compactions that did not come to their end were about to publish, or had in part."""
+        self._is_damaged = False
+        """Were records passed over that cannot be read, or are missing?"""
+        self._tells_of_people = False
         self._journal_is_missing = False
         self._is_as_sealed = True
 
@@ -88,7 +92,7 @@ class Recovery:
         if self.settled.format < snapshot.FORMAT:
             self.notes.append(upgrade.bring_up(self.disk, self.folder, self.settled))
         self._remove_drafts(names)
-        if reading.bad or self._journal_is_missing or not self._reaches(reading):
+        if self._is_damaged or self._journal_is_missing or not self._reaches(reading):
             self._salvage(image, reading, data)
         else:
             self.journal = self._open_journal(image.seq, reading.size, data[reading.size :])
@@ -130,7 +134,9 @@ class Recovery:
                 "runs there is ended"
             )
         self.damage.append(f"{told}, and an empty one was begun. What still ran on the nodes is ended")
-        return {**self.witness.pieces, salvage.START_OVER: msgspec.Raw(b"true")}
+        kept = self.witness.pieces
+        self.damage[-1] += f". {salvage.PEOPLE_LOST}"
+        return {**kept, **salvage.lost_pieces({}, kept, people=False)}
 
     def _make_files(self, names: list[str], pieces: dict[str, msgspec.Raw]) -> snapshot.Settled:
         """Make what is missing; state.json comes last, so that its presence vouches for all others."""
@@ -188,13 +194,17 @@ class Recovery:
         except StoreCorruptError:
             if not self.permit.damage:
                 raise
+            self._is_damaged = True
             return skip_damaged(data)
-        if not self._reaches(reading) and not self.permit.damage:
+        if self._reaches(reading):
+            return reading
+        if not self.permit.damage:
             raise StoreCorruptError(
                 f"{path}: it holds no record, and state.json says that record {self.settled.seq} was in it. Put it "
                 f"back from a backup; or {WAY_OUT}"
             )
-        return reading
+        self._is_damaged = True
+        return skip_damaged(data)  # what looked like a torn tail was more
 
     def _reaches(self, reading: Reading) -> bool:
         """Whether the journal holds the last record that the other files know. One of an earlier version may not: it
@@ -213,6 +223,7 @@ class Recovery:
             self._take_queue(image, queue, self.folder / name)
         for number, record in enumerate(reading.records, 1):
             self._replay(image, record, number)
+        self._tells_of_people = self._tells_of_people or marks.tells_of_people(image.state)
         _bound(image.answered)
         return image
 
@@ -224,6 +235,7 @@ class Recovery:
                 f"{path}: it knows record {newest}, but {JOURNAL} ends with {image.seq}. Put the files of "
                 f"{path.parent} back from a backup, all from the same moment; or {WAY_OUT}"
             )
+        self._is_damaged = self._is_damaged or newest > image.seq
         image.seq = max(image.seq, newest)
 
     def _replay(self, image: Image, record: Record, number: int) -> None:
@@ -236,6 +248,7 @@ class Recovery:
             image.tasks.pop(gone, None)
         self._see(change.gone)
         self._superseded.update(change.gone)
+        self._tells_of_people = self._tells_of_people or marks.tells_of_people(change.state)
         merge_pieces(image.state, change.state)
         if (piece := published.decode(change.state.get(published.PIECE))) is not None:
             self._published.append(piece)
@@ -331,7 +344,7 @@ class Recovery:
         kept = self.keep("journal.damaged", data)
         held = salvage.hold_doubtful(image.tasks.values(), reading)
         self.damage.append(salvage.told(reading, kept, held))
-        image.state[salvage.START_OVER] = msgspec.Raw(b"true")
+        image.state.update(salvage.lost_pieces(image.state, self.witness.pieces, people=self._tells_of_people))
         image.state[published.PIECE] = published.encode(published.Published(self.files, image.seq))
         answers = snapshot.encode_answered(image.answered.items())
         state = snapshot.encode_settled(image.seq, self.highest_id + 1, image.state, answers)

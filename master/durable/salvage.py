@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from master.core import marks
+from master.core.marks import END_ACCESS
 from master.core.task import Change, TaskState
 from master.durable.published import ranges
 
@@ -37,6 +39,23 @@ class Loss(msgspec.Struct, frozen=True):
 _encode_change = msgspec.json.Encoder().encode
 
 
+PEOPLE_LOST = (
+    "Users and groups may be missing, or be as they were before: look with `muster users list`, and add those who "
+    "are missing again. The queue counts as one with several users, unless its witness says otherwise: users' tasks "
+    "do not run as root or as the master's account. All tokens, log-ins and links have ended, as some may have been "
+    "revoked"
+)
+"""What people have to know of it besides."""
+
+
+def lost_pieces(
+    state: Mapping[str, msgspec.Raw], witness: Mapping[str, msgspec.Raw], *, people: bool
+) -> dict[str, msgspec.Raw]:
+    """The pieces of state that a start adds where records are lost. `people`: see `marks.after_damage`."""
+    true = msgspec.Raw(b"true")
+    return {START_OVER: true, END_ACCESS: true, **marks.after_damage(state, witness, people=people)}
+
+
 def hold_doubtful(tasks: Iterable[Task], reading: Reading) -> list[int]:
     """Hold the waiting tasks that may have been started in what is lost; their ids. One whose state was recorded after
     all of that is in no doubt."""
@@ -54,12 +73,13 @@ def told(reading: Reading, kept: str, held: list[int]) -> str:
     text = f"the journal was damaged: {lines} could not be read (kept in {kept})"
     if not held:
         gone = "Tasks of which nothing else tells are gone: look whether the newest are there"
-        return f"{text}. {gone}. No other is in doubt"
+        return f"{text}. {gone}. No other is in doubt. {PEOPLE_LOST}"
     ids = ranges(held)
     release = ids.replace(",", "") if "…" not in ids else "ID…"
     return (
         f"{text}. Waiting tasks that may have been started in what is lost are held: {ids}. Look whether they run or "
-        f"ran, then `muster release {release}` or `muster rm {release}`"
+        f"ran, then `muster release {release}` or `muster rm {release}`. "
+        f"{PEOPLE_LOST}"
     )
 
 

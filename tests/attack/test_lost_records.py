@@ -1,0 +1,296 @@
+"""A lost block of the journal takes users away, and gives nobody more rights: no root, no revoked token."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from master.app import _end_what_was_put_back
+from master.core.core import Core
+from master.core.facts import Facts
+from master.core.outcome import Pending
+from master.core.people import People, Token
+from master.core.run_as import WouldBeRootError, account_on, as_their_owners
+from master.durable.disk import OsDisk
+from master.durable.store import Permit, Store, StoreCorruptError
+from master.durable.witness import Witness
+from master.engine import Engine
+from master.people.task_tokens import TaskTokens
+from master.verbs.access import by_token
+from master.watchers.own_account import OwnAccount
+from tests import landed
+
+USERS, TOKENS = 6, 26
+BLOCK = 4096
+OURS = "muster"
+ROOT = Facts(boot_id="b", state_id="s", cpus=1, memory_mib=1, uid=0, can_run_as=True)
+OLD_ROOT = Facts(boot_id="b", state_id="s", cpus=1, memory_mib=1, uid=0)
+
+
+class Start:
+    """A start on `folder/queue`, which passes over damage."""
+
+    def __init__(self, folder: Path, *, ends_access: bool = True) -> None:
+        self.store = Store(folder / "queue", OsDisk(), permit=Permit(damage=True), witness=folder / "log.queue")
+        image = self.store.open()
+        self.core = Core((), lambda task, attempt: f"{task}.{attempt}")
+        self.core.load(image.tasks, image.answered, image.next_id, image.state)
+        self.engine = Engine(self.core, self.store)
+        self.engine.perform = lambda _effects: None
+        self.store.anchor({}, anew=False)
+        OwnAccount(self.engine, "desktop")
+        self._tokens = TaskTokens.begin(folder)
+        self._ends_access = ends_access
+
+    async def end(self) -> None:
+        """What a start does, then an end in order."""
+        if self._ends_access:
+            await _end_what_was_put_back(self.engine, self.store, self._tokens)
+        await self.engine.settled()
+        await self.engine.close()
+
+    @property
+    def is_apart(self) -> bool:
+        """Do users' tasks run as users where the agent is root, and nowhere as root?"""
+        account = as_their_owners(self.core.people, OURS)("u1")
+        return account_on("a", ROOT, account) == "u1" and account is not None
+
+
+def lived(folder: Path, story: Callable[[Start], None], *, ends_access: bool = True) -> Start:
+    """A start, the story, an end."""
+
+    async def whole() -> Start:
+        start = Start(folder, ends_access=ends_access)
+        story(start)
+        await start.end()
+        return start
+
+    return asyncio.run(whole())
+
+
+def nothing(_start: Start) -> None:
+    """Only the start and the end."""
+
+
+def fill(start: Start) -> None:
+    """Six users with 26 tokens, of which one is revoked, a link, and a user who is removed."""
+    people, change = start.core.people, start.engine.client_change
+    for number in range(USERS):
+        change(lambda number=number: people.add(f"u{number}", role="user" if number else "admin"))  # type: ignore[misc]
+    for number in range(TOKENS):
+        user = people.find(f"u{number % USERS}")
+        change(lambda number=number, user=user: people.add_token(Token(f"t{number}", user.id, "x" * 64)))  # type: ignore[misc]
+    change(lambda: people.edit("u1", link="x", link_until=4e9))
+
+
+def in_records(start: Start, story: Callable[[Start], None]) -> None:
+    """Each change in a record of its own, as the changes of different days are."""
+    engine = start.engine
+    real = engine.client_change
+
+    def change(made: Callable[[], object], **keys: bool) -> object:
+        try:
+            return real(made, **keys)
+        finally:
+            engine._take()
+
+    engine.client_change = change  # type: ignore[method-assign,assignment]
+    story(start)
+
+
+def zero(folder: Path, size: int = BLOCK) -> None:
+    """The disk lost the first block of the journal."""
+    journal = folder / "queue" / "journal.jsonl"
+    with journal.open("r+b") as file:
+        file.write(b"\0" * min(size, journal.stat().st_size))
+
+
+def forget_marks(folder: Path) -> None:
+    """The witness is as the landed version writes it."""
+    witness = Witness(OsDisk(), folder / "log.queue", folder / "queue")
+    witness.load()
+    pieces = {name: piece for name, piece in witness.pieces.items() if name not in ("people", "own_account")}
+    witness.keep(pieces, stood=None)
+
+
+@pytest.mark.parametrize("marks", ["kept", "none"])
+@pytest.mark.parametrize("lost", ["a block", "all of it"])
+def test_a_lab_that_lost_its_users_is_shared_and_its_tokens_and_links_have_ended(
+    tmp_path: Path, lost: str, marks: str
+) -> None:
+    lived(tmp_path, lambda start: in_records(start, fill))
+    zero(tmp_path, BLOCK if lost == "a block" else 1 << 30)
+    if marks == "none":
+        forget_marks(tmp_path)
+    with pytest.raises(StoreCorruptError):
+        Store(tmp_path / "queue", OsDisk(), witness=tmp_path / "log.queue").open()
+    start = lived(tmp_path, nothing)
+    assert len(start.core.people.users) < USERS
+    assert start.core.people.is_shared
+    assert start.is_apart
+    assert start.core.own_account.fence.closed
+    (told,) = start.store.damage
+    assert "Users and groups may be missing" in told.what
+    for again in (start, lived(tmp_path, nothing)):
+        assert not again.core.people.tokens
+        assert not [user for user in again.core.people.users.values() if user.link]
+        assert again.is_apart
+
+
+def test_tokens_end_though_the_start_that_found_the_damage_was_killed(tmp_path: Path) -> None:
+    lived(tmp_path, lambda start: in_records(start, fill))
+    zero(tmp_path, 200)
+    before = lived(tmp_path, nothing, ends_access=False)
+    assert before.core.people.tokens
+    assert not lived(tmp_path, nothing).core.people.tokens
+
+    def make(start: Start) -> None:
+        user = start.engine.client_change(lambda: start.core.people.add("new"))
+        start.engine.client_change(lambda: start.core.people.add_token(Token("fresh", user.id, "x")))
+
+    lived(tmp_path, make)
+    assert set(lived(tmp_path, nothing).core.people.tokens) == {"fresh"}
+
+
+def test_lines_that_were_taken_out_of_the_journal_are_lost_records_too(tmp_path: Path) -> None:
+    lived(tmp_path, lambda start: in_records(start, fill))
+    journal = tmp_path / "queue" / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:2] + lines[12:]))
+    start = lived(tmp_path, nothing)
+    assert start.is_apart
+    assert not start.core.people.tokens
+    assert "Users and groups may be missing" in start.store.damage[0].what
+    lived(tmp_path, nothing)
+
+
+@pytest.mark.parametrize("marks", ["kept", "none"])
+def test_a_folder_that_is_gone_leaves_a_shared_lab(tmp_path: Path, marks: str) -> None:
+    lived(tmp_path, fill)
+    if marks == "none":
+        forget_marks(tmp_path)
+    for path in (tmp_path / "queue").iterdir():
+        path.unlink()
+    start = lived(tmp_path, nothing)
+    assert start.is_apart
+    assert start.core.own_account.fence.closed
+    assert start.core.people.add("new").id > USERS, "no id is given twice"
+
+
+def test_one_persons_queue_stays_theirs_where_the_witness_says_so(tmp_path: Path) -> None:
+    def one(start: Start) -> None:
+        start.engine.client_change(lambda: start.core.tuning.said)
+        start.engine.client_change(lambda: start.core.remember_answer("r", msgspec.Raw(b"1")))
+
+    lived(tmp_path, lambda start: in_records(start, one))
+    zero(tmp_path)
+    start = lived(tmp_path, nothing)
+    assert not start.core.people.is_shared
+    assert not start.core.own_account.fence.closed
+
+
+def test_whoever_runs_the_master_still_submits_and_nobody_else_is_root(tmp_path: Path) -> None:
+    lived(tmp_path, fill)
+    zero(tmp_path, 1 << 30)
+    forget_marks(tmp_path)
+    run_as = as_their_owners(lived(tmp_path, nothing).core.people, OURS)
+    assert run_as(OURS) is None
+    with pytest.raises(WouldBeRootError):
+        account_on("a", OLD_ROOT, run_as("u1"))
+
+
+def pieces(**said: object) -> dict[str, msgspec.Raw]:
+    return {name.replace("__", "/"): msgspec.Raw(msgspec.json.encode(value)) for name, value in said.items()}
+
+
+@pytest.mark.parametrize("said", ["user__1", "token__t"])
+def test_any_record_of_a_user_or_a_users_token_says_that_the_lab_is_shared(said: str) -> None:
+    value = {"id": 1, "name": "ann"} if said == "user__1" else {"id": "t", "user": 7, "sha256": "x"}
+    people = People(Pending())
+    people.load(pieces(**{said: value}))
+    assert people.is_shared
+    assert people.add("new").id > 1, "an id that something names is nobody else's"
+
+
+@pytest.mark.parametrize("said", ["group__2", "user__1"])
+def test_a_readable_record_of_a_group_or_of_a_removed_user_says_so_where_records_are_lost(
+    tmp_path: Path, said: str
+) -> None:
+    def one(start: Start) -> None:
+        start.engine.client_change(lambda: start.core.remember_answer("r", msgspec.Raw(b"1" * BLOCK)))
+        value = b"null" if said == "user__1" else b'{"id":2,"name":"vision"}'
+        start.engine.client_change(lambda: start.core._pending.piece(said.replace("__", "/"), msgspec.Raw(value)))
+
+    lived(tmp_path, lambda start: in_records(start, one))
+    zero(tmp_path)
+    assert lived(tmp_path, nothing).is_apart
+
+
+def test_a_note_of_a_nodes_token_says_nothing_of_people(tmp_path: Path) -> None:
+    def one(start: Start) -> None:
+        start.engine.client_change(lambda: start.core.remember_answer("r", msgspec.Raw(b"1" * BLOCK)))
+        start.engine.client_change(
+            lambda: start.core._pending.piece(
+                "nodes", msgspec.Raw(b'{"a":{"tokens":[{"id":"n","sha256":"x","by":"l","at":1}]}}')
+            )
+        )
+
+    lived(tmp_path, lambda start: in_records(start, one))
+    zero(tmp_path)
+    assert not lived(tmp_path, nothing).core.people.is_shared
+
+
+def test_a_token_or_a_membership_of_a_user_who_is_lost_is_none_and_no_defect() -> None:
+    people = People(Pending())
+    people.load(
+        pieces(
+            user__1={"id": 1, "name": "cy"},
+            group__2={"id": 2, "name": "vision", "members": [5], "mentors": [1]},
+            token__t={"id": "t", "user": 5, "sha256": "x"},
+        )
+    )
+    assert by_token("t", "10.0.0.9")(people, 1.0).user is None
+    assert people.mentored_by(people.find("cy")) == frozenset()
+    assert people.group("vision").members == frozenset()
+
+
+MADE_BY_LANDED = """
+import sys
+from pathlib import Path
+from master.core.outcome import Pending
+from master.core.people import People, Token
+from master.durable.disk import OsDisk
+from master.durable.store import Store
+store = Store(Path(sys.argv[1]), OsDisk(), witness=Path(sys.argv[2]))
+image = store.open()
+pending = Pending()
+people = People(pending)
+people.load(image.state)
+def keep():
+    store.append(pending.take().change)
+    store.commit()
+for number in range(6):
+    people.add(f"u{number}", role="user" if number else "admin")
+    keep()
+for number in range(26):
+    people.add_token(Token(f"t{number}", people.find(f"u{number % 6}").id, "x" * 64))
+    keep()
+store.anchor({}, anew=False)
+store.close()
+"""
+
+
+def test_a_folder_of_the_landed_version_that_lost_a_block_is_shared(tmp_path: Path) -> None:
+    code = landed.unpack("users", tmp_path / "code")
+    landed.run(code, "-c", MADE_BY_LANDED, str(tmp_path / "queue"), str(tmp_path / "log.queue"))
+    os.sync()
+    zero(tmp_path)
+    start = lived(tmp_path, nothing)
+    assert start.is_apart
+    assert start.core.own_account.fence.closed
+    assert not start.core.people.tokens
