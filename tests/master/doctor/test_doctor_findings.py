@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from master.core.inventory import Facts, NodeState
+from master.core.node import Reserved
 from master.doctor import accounts, folders, machine, way
 from master.doctor.finding import CHECKS, Finding, completed, fault, ok, skipped, warning, worst
 from master.doctor.folders import SILENT, Seen
@@ -387,3 +388,12 @@ def test_an_account_of_two_users_is_told() -> None:
     found = accounts.accounts("gpu1", {**ACCOUNTS, "deng": SshAccount("wang", "/keys/deng")}, {})
     assert [one.verdict for one in found] == ["warning", "ok"]
     assert "wang, deng" in found[0].told
+
+
+def test_whose_tasks_have_the_masters_own_account_is_told() -> None:
+    why = Message("own_account_node", account="lab")
+    (closed,) = machine.own_account(Reserved(frozenset({"ann"}), why), is_opened=False)
+    assert (closed.verdict, closed.says) == ("ok", why)
+    (opened,) = machine.own_account(None, is_opened=True)
+    assert (opened.verdict, opened.says.key) == ("warning", "doctor_own_account_open")
+    assert machine.own_account(None, is_opened=False) == []
