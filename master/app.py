@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from master import failpoint, premises
+from master import desktop_names, failpoint, premises
 from master.config import Config
 from master.core.core import Core
 from master.core.launching import LaunchSettings
@@ -60,7 +60,7 @@ from master.ports.hub import Hub
 from master.stalls import LoopTimes, StallWatch
 from master.tls.policy import Tls, listens_outside
 from master.tls.watch import CertificateWatch
-from master.verbs.about import About, TlsInfo
+from master.verbs.about import About, ClosedName, TlsInfo
 from master.visible_secrets import check_not_visible
 from master.watchers.folder_watcher import FolderWatcher
 from master.watchers.idle_watcher import IdleWatcher
@@ -154,6 +154,7 @@ class Master:
             registry_fault=self.fleet.registry_fault,
             tls=TlsInfo.of(self.reports.tls.told(datetime.now(UTC)), self._in_reach),
             console=None if config.web is None else url(config.web, config.bind),
+            desktop_closed=list(map(ClosedName.of, self._closed_names())),
         )
 
     @cached_property
@@ -357,6 +358,12 @@ class Master:
         self.run_as = self.accounts(core)
         core.keep_apart(self.run_as)
         check_not_visible(self.config, nodes, users=self._is_shared())
+        for why in self._closed_names():
+            log.warning("%s", why)
+
+    def _closed_names(self) -> list[Message]:
+        """The names of conf.json as which no desktop client comes in."""
+        return [] if self._core is None else desktop_names.closed(self.config.desktop_client, self._core.people)
 
     def _is_shared(self) -> bool:
         return self._core is not None and self._core.people.is_shared

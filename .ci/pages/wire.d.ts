@@ -133,6 +133,12 @@ export interface Claimed {
   count: number;
 }
 
+export interface ClosedName {
+  key: string;
+  args: Record<string, any>;
+  text: string;
+}
+
 export interface Copied {
   of: string;
   digest: string;
@@ -296,6 +302,7 @@ export interface Info {
   registry_fault: string | null;
   tls: TlsInfo;
   console: string | null;
+  desktop_closed: (ClosedName)[];
   protocol: number;
   user: string;
   privacy: "open" | "own";

@@ -97,6 +97,11 @@ def log_readers(found: Readers) -> Finding:
     return warning(ACCOUNT, Message("doctor_no_log_readers", group=group), Message("do_join_log_group", group=group))
 
 
+def closed_name(why: Message) -> Finding:
+    """A name of conf.json as which no desktop client comes in; `why` says which key to change."""
+    return warning(ACCOUNT, why, Message("do_change_key", key=str(why.args["key"])))
+
+
 def environment(config: NodeConfig, login_fault: str) -> Finding:
     """Whether tasks begin with what a log-in there gives; `login_fault`: why they do not."""
     if not login_fault:

@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from master import log_rights
+from master import desktop_names, log_rights
 from master.config import Config
 from master.core import gpu_models
 from master.core.core import Core
@@ -149,6 +149,7 @@ class Examination:
             self._in_time(GPUS, self._gpus()),
             self._in_time(START, self._start()),
             self._in_time(ACCOUNT, self._log_readers()),
+            self._in_time(ACCOUNT, self._desktop_names()),
         )
         found = [finding for part in parts for finding in part]
         if any(one.check == PYTHON and one.verdict == "fault" for one in found):
@@ -321,6 +322,12 @@ class Examination:
         except (OSError, KeyError, MusterError):
             return []  # that the folder is not there is told by other checks
         return [machine.log_readers(found)]
+
+    async def _desktop_names(self) -> list[Finding]:
+        """Which names of conf.json are closed to desktop clients: told with one node only."""
+        lab = self._this.lab
+        found = desktop_names.closed(lab.config.desktop_client, lab.core.people) if self._number == 0 else []
+        return [machine.closed_name(why) for why in found]
 
     async def _trouble(self, owner: str) -> Message | None:
         """Why nothing can be run over this user's account; None if something can."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from master.desktop.pushes import FIRST_S
 from master.desktop.session import DesktopSession
+from master.desktop_names import is_admins
 from master.peer import Peer
 from master.ports.rpc import Connection
 from master.ports.rpc_frames import refusal
@@ -267,9 +268,9 @@ class Arrival(asyncio.Protocol):
         name = clients.user_at(self.peer.address)
         calls = Calls(self._hub.door, by_desktop_client(self.peer.address, name))
         if calls.caller.user is None:
-            self.cut(
-                f"it would be {name} (conf.json: desktop_client), who is no user that may come in (`muster users list`)"
-            )
+            is_closed = is_admins(name, self._hub.engine.core.people)
+            why = "an admin, whom desktop clients cannot be" if is_closed else "no user that may come in"
+            self.cut(f"it would be {name} (conf.json: desktop_client), who is {why} (`muster users list`)")
             return
         self._hand_over(DesktopSession(self, calls, clients))
 

@@ -38,10 +38,23 @@ class TlsInfo(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class ClosedName(MessageView, frozen=True, gc=False):
+    """A name of conf.json that is closed to desktop clients: `text` is the sentence of `key` and `args` (docs/wire.md,
+    Messages), which says which key to change."""
+
+    text: str
+
+    @classmethod
+    def of(cls, why: Message) -> ClosedName:
+        """The same for clients."""
+        return cls(why.key, why.plain_args(), sentence(why))
+
+
 class About(msgspec.Struct, kw_only=True):
     """Which master this is, and what it was started with. Paths are absolute; `started_at` is in seconds since the
     epoch; `registry_fault` tells why the registry, as it is now, is not followed, or is null; `console` is where
-    browsers find the console, null where conf.json wants none."""
+    browsers find the console, null where conf.json wants none; `desktop_closed`: the names of conf.json as which no
+    desktop client comes in, for they are admins'."""
 
     version: str
     pid: int
@@ -56,6 +69,7 @@ class About(msgspec.Struct, kw_only=True):
     registry_fault: str | None
     tls: TlsInfo
     console: str | None = None
+    desktop_closed: list[ClosedName] = []
 
 
 def on_wall(about: About) -> About:
@@ -70,6 +84,7 @@ def on_wall(about: About) -> About:
         ports={},
         desktop_ports=None,
         console=None,
+        desktop_closed=[],
         registry_fault=None if about.registry_fault is None else HIDDEN,
         tls=msgspec.structs.replace(about.tls, authority=None, problems=[]),
     )

@@ -18,6 +18,7 @@ import msgspec
 from master.config import Privacy
 from master.core.people import Kind, People, Role, Scope, Token, User
 from master.core.task import Task
+from master.desktop_names import is_admins
 from master.files.owners import Who
 from master.netlink import origin
 from master.peer import Peer
@@ -218,13 +219,15 @@ def by_task(launch_id: str, holder: Callable[[str], Task | None], address: str, 
 
 
 def by_desktop_client(address: str, name: str) -> Identify:
-    """Who comes in with the desktop client: never an admin. In the system that it was made for everybody changed
-    everything, and its tables offer it for every row: so until there are users, all tasks are its own."""
+    """Who comes in with the desktop client: never an admin, nor by the name of one. In the system that it was made for
+    everybody changed everything, and its tables offer it for every row: so until there are users, all tasks are its
+    own."""
 
     def identify(people: People, now: float) -> Caller:
         user = people.named(name)
         # Once there are users a name alone is nobody: of who was removed there is nothing left that could be disabled.
-        if people.is_shared if user is None else not user.is_enabled(now):
+        is_nobody = people.is_shared if user is None else not user.is_enabled(now)
+        if is_nobody or is_admins(name, people):
             return Caller(address, counted_as=origin(address))
         return Caller(
             address,

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Meta
 
 from master import config, json_file, replaced_file
+from master.desktop_names import check_names
 from master.file_secrets import masked, unmasked
 from master.inline_secrets import check_conf, check_registry
 from master.nodes import registry_file
@@ -232,6 +233,7 @@ def _check_conf(context: Context, path: Path, before: bytes, after: bytes) -> No
     nodes = tuple(context.master.fleet.configs.values())
     check_conf(made)
     check_company(nodes, made.desktop_client, path)
+    check_names(made.desktop_client, context.core.people, path)
     check_not_visible(made, nodes, users=context.core.people.is_shared)
 
 

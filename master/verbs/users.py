@@ -15,6 +15,7 @@ from master.core.people import Language, Role, User
 from master.core.quota import KEYS, Use
 from master.core.quotas import Key
 from master.core.task import ENDED, TaskState
+from master.desktop_names import check_claim, check_is_not_one
 from master.durable.archive_index import Wanted
 from master.ownership import user_name
 from master.verbs.access import Caller
@@ -148,6 +149,7 @@ def add(context: Context, params: AddUser) -> Awaitable[UserView]:
     master = context.master
     check_not_visible(master.config, tuple(master.fleet.configs.values()), users=True)
     _check_own_account(params.name, params.role)
+    _check_desktop_name(context, params.name, params.role)
     if params.password is not None:
         check_password(params.password, params.name)
     return _added(context, params)
@@ -158,6 +160,12 @@ def _check_own_account(name: str, role: Role) -> None:
     the kernel's word, the other would have by his name."""
     if role != "admin" and name == user_name(os.geteuid()):
         raise BadRequestError(Message("own_account_is_admins", name=name))
+
+
+def _check_desktop_name(context: Context, name: str, role: Role) -> None:
+    """Raise ConflictError for an admin of a name as which desktop clients come in, who show no password."""
+    if role == "admin":
+        check_is_not_one(context.master.config.desktop_client, name)
 
 
 async def _check_former(context: Context, name: str) -> None:
@@ -199,6 +207,7 @@ def edit(context: Context, params: EditUser) -> UserView:
     if len(changes) < len(words):
         changes["quota"] = said.of(context.core.people.find(params.name).quota)
     _check_own_account(params.name, changes.get("role", "admin"))
+    _check_desktop_name(context, params.name, changes.get("role", "user"))
     return user_view(context, context.change(lambda: context.core.edit_user(params.name, context.now, **changes)))
 
 
@@ -284,6 +293,7 @@ def link(context: Context, params: OneUser) -> Link:
 
 def claim(context: Context, params: Claim) -> Claimed:
     """Give the tasks of somebody who owned them before there were users to a user."""
+    check_claim(context.master.config.desktop_client, context.core.people, params.name, params.to)
     return Claimed(len(context.change(lambda: context.core.claim(params.name, params.to), grows=False)))
 
 

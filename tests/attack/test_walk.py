@@ -434,17 +434,15 @@ async def check_request(lab: LabOfMany, peer: DesktopPeer, errors: list[MusterEr
 
 
 @pytest.mark.parametrize("thing", THINGS)
-@pytest.mark.parametrize("who", [*(one.who for one in DESKTOP), "admin"])
+@pytest.mark.parametrize("who", [one.who for one in DESKTOP])
 def test_the_desktop_client_of_each_gets_what_the_rules_give_its_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: Who, thing: Object
 ) -> None:
     async def story() -> None:
         async with lab_of_many(tmp_path, monkeypatch) as lab, desktop_peer(lab, who) as peer:
             errors = refused_to(monkeypatch)
-            # Whoever is an admin is none here: an address is all that says who somebody is.
-            own, caller = Caller("desktop", who), Caller("desktop", "user" if who == "admin" else who)
-            seen = set()
-            for mode, info in asked_by_desktop(lab, own, thing):
+            caller, seen = Caller("desktop", who), set()
+            for mode, info in asked_by_desktop(lab, caller, thing):
                 seen.add(mode)
                 is_in = await check_request(lab, peer, errors, mode, info)
                 allowed = may_use(caller, rules.REQUESTS[mode], thing, DESKTOP_ASKS_MORE.get(mode, ""))

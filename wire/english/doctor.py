@@ -138,6 +138,7 @@ DOCTOR: dict[str, str] = {
     "doctor_no_log_readers": (
         "desktop PCs cannot read logs over SSH: nobody but the master's own account is in the group {group}"
     ),
+    "do_change_key": "change `{key}` in conf.json, and restart the master",
     "do_join_log_group": "`sudo usermod -aG {group:quoted} ACCOUNT`, where ACCOUNT is the one that the PCs use",
     "doctor_environment": "tasks begin with what `bash -l` of that account gives",
     "doctor_environment_of": "over the account {account}: {why}",

@@ -16,6 +16,12 @@ PEOPLE: dict[str, str] = {
     "{names:, } may log in and {names:is|are} not admin. Disable them first (`muster users disable NAME`)",
     "own_account_is_admins": "{name} runs the master and is its admin on its machine: who has this name here is an "
     "admin, too (--admin), or is called otherwise",
+    "desktop_name_is_admins": "{key} names {name}, an admin: desktop clients show no password, so none comes in by "
+    "that name. Name a user who is no admin there (conf.json), and restart the master",
+    "admin_is_desktop_name": "desktop clients come in as {name}, without a password ({key} in conf.json), so {name} "
+    "cannot be an admin: name another user there, restart the master, and try again",
+    "claim_from_desktop_name": "desktop clients come in as {name}, without a password ({key} in conf.json), so the "
+    "tasks of {name} cannot become those of {to}, an admin: claim them for a user who is no admin",
     "owner_disabled": "its owner {name} was disabled by {by}: it waits again when he is enabled",
     "owner_expired": "the user {name}, whose task it is, expired at {at:moment}: it waits again once the user has a "
     "later end (`muster users edit {name} expires=TIME`, or `expires=never`)",

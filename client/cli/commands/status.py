@@ -59,6 +59,8 @@ def run(context: Context) -> int:
         context.say(f"you      {harmless(info['user'])} (`muster whoami`)")
     for line in _certificate(info.get("tls") or {}):
         context.say(f"tls      {line}")
+    for one in info.get("desktop_closed") or ():
+        context.say(f"desktop  {harmless(one['text'])}")
     if info.get("store_fault"):
         context.say(f"disk     no new tasks are taken: {harmless(info['store_fault'])}")
     if info.get("compaction_fault"):

@@ -19,7 +19,10 @@ import msgspec
 
 from master import json_file, json_text
 from master.config import TASK_ENV, DesktopClient
+from master.core.outcome import Pending
+from master.core.people import People
 from master.core.task import Task
+from master.desktop_names import closed
 from master.durable import legacy
 from master.mismatch import nearest
 from master.nodes.same_account import check_company
@@ -257,8 +260,10 @@ def _of_registry(lab: OldLab) -> Iterator[str]:
 
 
 def _of_company(lab: OldLab, conf: dict[str, Any]) -> Iterator[str]:
+    access = msgspec.convert(conf["desktop_client"], DesktopClient)
+    yield from (f"conf.json: {why}" for why in closed(access, People(Pending())))
     try:
-        check_company(lab.registry.nodes, msgspec.convert(conf["desktop_client"], DesktopClient), lab.conf.path)
+        check_company(lab.registry.nodes, access, lab.conf.path)
     except ConfigError as error:
         yield f"Muster will not start like this: {error}"
 

@@ -11,6 +11,7 @@ import msgspec
 
 from master.config import Config
 from master.core.people import People, check_name
+from master.desktop_names import check_is_not_one
 from master.ownership import make_private, user_name
 from master.people.passwords import TODAY, derive, prepared
 from master.setup.people.offline import change_people, has_queue
@@ -39,9 +40,10 @@ def check_first_admin(task_info: Path, name: str, password: str | None) -> None:
 
 
 def add_first_admin(config: Config, name: str, password: str | None) -> FirstAdmin:
-    """Begin the queue with him; without a password he gets a link. Raises what `check_first_admin` does, and
-    ConfigError."""
+    """Begin the queue with him; without a password he gets a link. Raises what `check_first_admin` does, ConfigError,
+    and ConflictError where desktop clients come in by that name."""
     check_first_admin(config.task_info, name, password)
+    check_is_not_one(config.desktop_client, name)
     now, by = time.time(), user_name(os.geteuid())
     if password is None:
         made = FirstAdmin(name, secrets.token_hex(32), now + LINK_S)

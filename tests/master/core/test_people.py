@@ -168,6 +168,8 @@ def test_the_desktop_client_has_all_tasks_until_there_are_users_and_then_its_own
     core.people.add("ann", role="admin")
     assert not desktop(core.people, 1.0).owns_all
     core.people.add("desktop", role="admin")
+    assert desktop(core.people, 1.0).user is None
+    core.people.edit("desktop", role="user")
     caller = desktop(core.people, 1.0)
     assert (caller.role, caller.user_id) == ("user", core.people.find("desktop").id)
     core.people.edit("desktop", disabled="ann")

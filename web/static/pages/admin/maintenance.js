@@ -6,7 +6,7 @@ import { live, store } from "../../core/context.js";
 import { count, quoted, span, wholeMoment } from "../../core/format.js";
 import { harmless } from "../../core/harmless.js";
 import { html, useMemo, useState } from "../../core/html.js";
-import { t } from "../../core/i18n.js";
+import { said, t } from "../../core/i18n.js";
 import { useCluster } from "../../core/store.js";
 import { Command } from "../../parts/command.js";
 import { attempt } from "../../parts/form.js";
@@ -90,7 +90,8 @@ function Master() {
   const info = told.answer;
   if (told.fault) return html`<section class="card"><${Refusal} fault=${told.fault} again=${told.again} /></section>`;
   if (!info) return html`<section class="card"><${Waits} /></section>`;
-  const faults = [info.store_fault, info.compaction_fault, info.registry_fault].filter(Boolean);
+  const closed = (info.desktop_closed ?? []).map((one) => said(one.key, one.args, one.text));
+  const faults = [info.store_fault, info.compaction_fault, info.registry_fault, ...closed].filter(Boolean);
   const facts = [["version", info.version], ["started", `${wholeMoment(info.started_at)} (${span(Date.now() / 1000 - info.started_at)})`], ["conf", info.conf], ["folder", info.task_info]];
   return html`<section class="card stack"><h2>${t("admin.master")}</h2>
     <dl class="facts">${facts.filter(([, value]) => value).map(([name, value]) => html`<div key=${name}><dt>${t(`admin.info.${name}`)}</dt><dd class="mono">${harmless(value)}</dd></div>`)}</dl>

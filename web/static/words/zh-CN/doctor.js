@@ -68,6 +68,7 @@ export const WORDS = {
   do_let_master_act: "请让主控机上 root 的代理连接进来，或以 root 运行主控（docs/run-as.md）",
   doctor_log_readers: "桌面电脑可以用主控自己的账户，或用组 {group} 中的账户（{accounts:or none}）读取日志",
   doctor_no_log_readers: "桌面电脑无法经 SSH 读取日志：组 {group} 中除主控自己的账户外没有别人",
+  do_change_key: "在 conf.json 中修改 `{key}`，并重启主控",
   do_join_log_group: "`sudo usermod -aG {group:quoted} ACCOUNT`，其中 ACCOUNT 是这些电脑所用的账户",
   doctor_environment: "任务从该账户的 `bash -l` 所给的环境开始",
   do_mend_profile: "请修正那里 {user:quoted} 的 .bash_profile 或 .profile：其中不能等待、退出或启动其他 shell；然后 `muster agents restart {name:quoted}`",
