@@ -164,6 +164,7 @@ class Task(TypedDict):
     who wants it to stand still, whether it does by now or not. `is_allocation`: it runs nothing, but holds GPUs for
     others; `within`: the allocation whose GPUs it uses. `elastic`: it may get more GPUs or fewer while it runs, from
     `checkpoint` on; `resizes`: how often that happened, `ran_s`: seconds that it ran before the last time.
+    `by_admin`: it counts as an admin's, for admins with the scope `admin` said all that it runs.
     `last_line`: of one that ended badly, the line of its log that says most of that, for who may read the log.
     `unsaved`: its newest change could not be written yet, and is taken back if the master ends before. `reason` is a
     sentence, `reason_key` and `reason_args` are the same for programs; so for `warning`."""
@@ -238,6 +239,7 @@ class Task(TypedDict):
     resizing: Resizing | None
     resizes: int
     ran_s: float
+    by_admin: bool
 
 
 class Place(TypedDict):

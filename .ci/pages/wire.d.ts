@@ -712,6 +712,7 @@ export interface SparseTask {
   resizing?: Resizing | null;
   resizes?: number;
   ran_s?: number;
+  by_admin?: boolean;
 }
 
 export interface SparseTaskList {
@@ -818,6 +819,7 @@ export interface Task {
   resizing: Resizing | null;
   resizes: number;
   ran_s: number;
+  by_admin: boolean;
   warning: string | null;
   warning_key: string | null;
   warning_args: Record<string, any> | null;
@@ -901,6 +903,7 @@ export interface TaskPage {
   resizing: Resizing | null;
   resizes: number;
   ran_s: number;
+  by_admin: boolean;
   warning: string | null;
   warning_key: string | null;
   warning_args: Record<string, any> | null;

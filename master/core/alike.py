@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from master.core.accounts import OWN, Gate
-from master.core.node import Node
+from master.core.node import Node, Reserved
 from master.core.request import Request
 from master.core.resources import GPUS, FreeNode, is_of_whole_gpus
 
@@ -63,29 +63,28 @@ class Kind:
 
 
 class Access(msgspec.Struct, frozen=True):
-    """Whose tasks a node takes: those of these owners, None for all; those that are to get a token, or not; `gate`:
-    over which accounts, None where all are the node's own agent's."""
+    """Whose tasks a node takes: those that it is `reserved` for, None for all; those that are to get a token, or not;
+    `gate`: over which accounts, None where all are the node's own agent's."""
 
-    owners: frozenset[str] | None
+    reserved: Reserved | None
     gives_tokens: bool
     gate: Gate | None = None
 
     @classmethod
     def to(cls, node: Node) -> Access:
         """As it is now."""
-        reserved = None if node.reserved is None else node.reserved.owners
-        return cls(reserved, node.no_tokens is None, node.accounts.gate(node.boot_id))
+        return cls(node.reserved, node.no_tokens is None, node.accounts.gate(node.boot_id))
 
     @property
     def is_for_all(self) -> bool:
         """Does it take everybody's tasks?"""
-        return self.owners is None and self.gate is None
+        return self.reserved is None and self.gate is None
 
-    def takes(self, owner: str) -> bool:
-        """May tasks of this owner be started there, if any may?"""
+    def takes(self, owner: str, *, by_admin: bool) -> bool:
+        """May tasks of this owner be started there, if any may? `by_admin`: they count as an admin's."""
         login = OWN if self.gate is None else self.gate.of(owner)
         if login == OWN:
-            return self.owners is None or owner in self.owners
+            return self.reserved is None or self.reserved.why_not(owner, by_admin=by_admin) is None
         return login is not None and self.gate is not None and login not in self.gate.closed
 
 

@@ -72,7 +72,7 @@ class Backlog:
             wish = self._wishes[request] = _Wish()
             if request.looks:
                 self._looking.add(request)
-        asker: _Asker = task.owner
+        asker: _Asker = (task.owner, task.by_admin)
         if task.array is not None or task.over_quota or task.project or task.is_allocation:
             asker = self._asker(task)
         group = wish.groups.get(asker)
@@ -87,8 +87,8 @@ class Backlog:
         array = task.array.id if task.array is not None and task.array.id in self.arrays else 0
         project = task.project if task.project in self.projects else ""
         if not (array or task.over_quota or project or task.is_allocation):
-            return task.owner
-        return task.owner, project, task.over_quota, array, task.is_allocation
+            return task.owner, task.by_admin
+        return task.owner, task.by_admin, project, task.over_quota, array, task.is_allocation
 
     def discard(self, task_id: int) -> None:
         """Take a task out; harmless if it is not here."""
@@ -207,15 +207,16 @@ class Backlog:
         return entry is not None and entry[1] is order
 
 
-_Asker: TypeAlias = "str | tuple[str, str, bool, int, bool]"
-"""Who asks: the owner, mostly; else owner, project, whether no quota holds, of which array, and whether to hold it
-under a name."""
+_Asker: TypeAlias = "tuple[str, bool] | tuple[str, bool, str, bool, int, bool]"
+"""Who asks: mostly the owner, and whether it counts as an admin's; else also the project, whether no quota holds, of
+which array, and whether to hold it under a name."""
 
 
 def _asker_of(demand: Demand) -> _Asker:
     if demand.project or demand.over_quota or demand.array or demand.is_allocation:
-        return demand.owner, demand.project, demand.over_quota, demand.array, demand.is_allocation
-    return demand.owner
+        more = demand.project, demand.over_quota, demand.array, demand.is_allocation
+        return demand.owner, demand.by_admin, *more
+    return demand.owner, demand.by_admin
 
 
 class _Wish:

@@ -122,6 +122,7 @@ class ClientEvents:
         asks_otherwise = request_of(edited) != request_of(task)
         # Where an admin passed the quotas, he meant what it asked for then.
         over_quota = edited.over_quota = task.over_quota and not asks_otherwise
+        by_admin = edited.by_admin = task.by_admin and edited.by_admin  # what once came from another stays so
         if again or asks_otherwise or edited.project != task.project:
             self._check_possible(edited)
         elif edited.is_allocation and edited.name != task.name:
@@ -132,7 +133,7 @@ class ClientEvents:
         begin_changed = edited.begin_at != task.begin_at
         for name in Wish.__struct_fields__:
             setattr(task, name, getattr(edited, name))
-        task.over_quota = over_quota
+        task.over_quota, task.by_admin = over_quota, by_admin
         if after_changed:
             self._dependencies.begin(task)
         if begin_changed:
@@ -156,11 +157,12 @@ class ClientEvents:
         self._dispatch.kill(task, AskedEnd("cancel", by))
         return False
 
-    def retry(self, task_id: int, *, last: bool = False) -> Task:
+    def retry(self, task_id: int, *, last: bool = False, by_admin: bool = False) -> Task:
         """Queue an ended task again: a new attempt of the same task. It has the place that it had, or, `last`, that of
-        one that is new."""
+        one that is new. `by_admin`: an admin with the scope `admin` wants that."""
         task = self._book.admit(Event.RETRY, task_id)
         self._check_possible(task)
+        task.by_admin = task.by_admin and by_admin
         self._learned.fill_in(task)
         self._queue_again(task, last=last)
         return task

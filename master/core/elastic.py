@@ -185,10 +185,14 @@ def waits_for_room(lab: Lab, demand: Demand) -> bool:
     return lab.ledger.allows(demand)
 
 
+def _is_open(node: Node, demand: Demand) -> bool:
+    return node.is_open_to(demand.owner, by_admin=demand.by_admin)
+
+
 def could_take(node: Node, demand: Demand) -> bool:
     """Could this node take one part of it, were there room?"""
     request = demand.request
-    if not node.takes_tasks or not node.is_open_to(demand.owner) or node.name in request.avoid:
+    if not node.takes_tasks or not _is_open(node, demand) or node.name in request.avoid:
         return False
     if request.token and node.no_tokens is not None:
         return False
@@ -218,9 +222,9 @@ def more_gpus(lab: Lab, task: Task, part: Part, most: int | None, *, counted: in
     for others. `counted`: so many of it are in use by the ledger's word, all unless said."""
     node = lab.inventory.nodes.get(part.node)
     place = None if node is None else place_of(node, task)
-    if node is None or place is None or not node.takes_tasks or not node.is_open_to(task.owner):
-        return []
     demand, has = demand_of(task), len(part.gpus)
+    if node is None or place is None or not node.takes_tasks or not _is_open(node, demand):
+        return []
     room = lab.ledger.gpus_for(demand, has if counted is None else counted)
     hold = lab.holds.get(part.node)
     without = {*part.gpus, *(hold.gpus if hold is not None and hold.task != task.id else ())}

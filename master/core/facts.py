@@ -36,6 +36,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     can_run_as: bool = False
 
     @property
+    def is_root(self) -> bool:
+        """Would what it runs as itself run as root?"""
+        return self.can_run_as or self.uid == 0
+
+    @property
     def identity(self) -> str:
         """Which of the machines of one boot id it is: by its own id, else by its name, for containers share their
         kernel's boot id and often have no machine id."""

@@ -18,7 +18,7 @@ from master.core.alike import Access, Candidates, Kind, Taken
 from master.core.cards import Cards
 from master.core.inventory import Inventory
 from master.core.placement import DEFAULT, POLICIES
-from master.core.request import KEPT, Request
+from master.core.request import KEPT, Demand, Request
 from master.core.resources import GPUS, FreeNode, Kept, Need, Scope, rows_of
 
 SPARE_KINDS = 1000
@@ -148,19 +148,17 @@ class FreeNodes:
         live = self._live_for(candidates)
         return bool(live) and bool(candidates.look(live, self._by_bit))
 
-    def best(
-        self, request: Request, owner: str, without: Collection[int], among: Collection[int] | None
-    ) -> list[tuple[Any, int]]:
-        """The best places for so many parts as the request has, or as there are, with their ratings; of equals the
+    def best(self, demand: Demand, without: Collection[int], among: Collection[int] | None) -> list[tuple[Any, int]]:
+        """The best places for so many parts as its request has, or as there are, with their ratings; of equals the
         first in the registry."""
-        candidates, count = self._candidates_for(request), request.nodes
+        candidates, count = self._candidates_for(demand.request), demand.request.nodes
         found: list[tuple[Any, int]] = []
         if not candidates.look(self._live_for(candidates), self._by_bit):
             return found
         for rating, _, kind in candidates.the_best_first:
             if len(found) >= count and rating != found[-1][0]:
                 break
-            if kind.places and kind.takes(owner):
+            if kind.places and kind.takes(demand.owner, by_admin=demand.by_admin):
                 found += [(rating, place) for place in kind.first(count, without, among)]
         found.sort()
         return found[:count]

@@ -43,10 +43,18 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reserved(msgspec.Struct, frozen=True):
-    """That a node takes the tasks of some owners only, and why, to be said to others."""
+    """That a node takes the tasks of some owners only, and why, to be said to others. `as_admin`: and of these only
+    tasks that count as an admin's."""
 
     owners: frozenset[str]
     why: Message
+    as_admin: bool = True
+
+    def why_not(self, owner: str, *, by_admin: bool) -> Message | None:
+        """Why it does not take a task of this owner; None if it does. `by_admin`: the task counts as an admin's."""
+        if owner not in self.owners:
+            return self.why
+        return Message("needs_word_of_admin") if self.as_admin and not by_admin else None
 
 
 class Node:
@@ -134,26 +142,27 @@ class Node:
         """May tasks be started there, if any may, whosever they are?"""
         return self.reserved is None and not self.accounts.are_used
 
-    def why_not_open_to(self, owner: str) -> Message | None:
-        """Why no task of this owner may be started there, though others may; None if his may."""
-        closed = self.why_closed_to(owner)
+    def why_not_open_to(self, owner: str, *, by_admin: bool) -> Message | None:
+        """Why no task of this owner may be started there, though others may; None if his may. `by_admin`: it counts as
+        an admin's."""
+        closed = self.why_closed_to(owner, by_admin=by_admin)
         if closed is not None:
             return closed
         return self.accounts.why_not(owner, self.boot_id) if self.accounts.are_used else None
 
-    def why_closed_to(self, owner: str) -> Message | None:
+    def why_closed_to(self, owner: str, *, by_admin: bool) -> Message | None:
         """Likewise, but for what passes by itself: whose account is the agent's own may be kept away from it, and who
         has no account there has nothing to run as."""
         login = self.accounts.of(owner)
         if login is None:
             return Message("no_account_there", owner=owner)
-        if self.reserved is not None and owner not in self.reserved.owners and login == OWN:
-            return self.reserved.why
+        if self.reserved is not None and login == OWN:
+            return self.reserved.why_not(owner, by_admin=by_admin)
         return None
 
-    def is_open_to(self, owner: str) -> bool:
-        """May tasks of this owner be started there, if any may?"""
-        return self.is_open_to_all or self.why_not_open_to(owner) is None
+    def is_open_to(self, owner: str, *, by_admin: bool) -> bool:
+        """May tasks of this owner be started there, if any may? `by_admin`: they count as an admin's."""
+        return self.is_open_to_all or self.why_not_open_to(owner, by_admin=by_admin) is None
 
     @property
     def boot_id(self) -> str:

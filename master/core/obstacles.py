@@ -130,7 +130,7 @@ def obstacles_within(
     held, free, rest, found = inventory.leases(number), room.within(number), room.free.by_name(), []
     for name, lease in held.items():
         node = inventory.nodes[name]
-        if name not in free or obstacle(node, request) is not None or not node.is_open_to(demand.owner):
+        if name not in free or obstacle(node, request) is not None or not _is_open(node, demand):
             found.append(_obstacle(node, demand, tasks))
             continue
         lack = rest[name].lack(request.but_gpus.needs)
@@ -173,13 +173,19 @@ def _line(alike: list[Obstacle]) -> Message:
     return Message("obstacle", nodes=where, what=what)
 
 
+def _is_open(node: Node, demand: Demand) -> bool:
+    return node.is_open_to(demand.owner, by_admin=demand.by_admin)
+
+
 def _obstacle(node: Node, demand: Demand, tasks: Mapping[int, Task], free: FreeNode | None = None) -> Obstacle:
     """`free`: what is free there, where somebody keeps that."""
     request = demand.request
     if not node.takes_tasks:
         return _state(node)
-    if not node.is_open_to_all and (closed := node.why_not_open_to(demand.owner)) is not None:
-        return Obstacle(node.name, closed)
+    if not node.is_open_to_all:
+        closed = node.why_not_open_to(demand.owner, by_admin=demand.by_admin)
+        if closed is not None:
+            return Obstacle(node.name, closed)
     if request.token and node.no_tokens is not None:
         return Obstacle(node.name, node.no_tokens)
     if node.name in request.avoid:

@@ -66,14 +66,16 @@ class Owners:
             self._give(task, after.name)
         return [task.id for task in claimed]
 
-    def give(self, task_id: int, name: str) -> Task:
-        """A task is this user's from now on, and submits nothing in his name before he says so. Raises
-        NotFoundError, and ConflictError for one that belongs to an allocation, as that does to its owner."""
+    def give(self, task_id: int, name: str, *, by_admin: bool = False) -> Task:
+        """A task is this user's from now on, and submits nothing in his name before he says so. `by_admin`: an admin
+        with the scope `admin` wants that. Raises NotFoundError, and ConflictError for one that belongs to an
+        allocation, as that does to its owner."""
         task = self._book.find(task_id)
         if task.state not in ENDED and (task.is_allocation or task.within is not None):
             raise ConflictError(Message("allocation_keeps_owner", id=task_id))
         owner, said_by = self._people.find(name).name, task.said_by or task.owner
         task.token, task.said_by = "", "" if said_by == owner else said_by
+        task.by_admin = task.by_admin and by_admin
         self._give(task, owner)
         return task
 

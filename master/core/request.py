@@ -101,7 +101,7 @@ def _each_told(needs: Iterable[Need]) -> tuple[Message, ...]:
 class Demand(msgspec.Struct, frozen=True, cache_hash=True):
     """What somebody asks for: a group of tasks that are alike to the planner. `project`: for whose quota they count,
     besides the owner's; `over_quota`: no quota holds for them; `array`: that of which they are; `is_allocation`: they
-    hold GPUs under a name."""
+    hold GPUs under a name; `by_admin`: they count as an admin's."""
 
     owner: str
     request: Request
@@ -109,6 +109,7 @@ class Demand(msgspec.Struct, frozen=True, cache_hash=True):
     over_quota: bool = False
     array: int = 0
     is_allocation: bool = False
+    by_admin: bool = False
 
 
 def demand_of(task: Task, projects: Container[str] | None = None, arrays: Container[int] | None = None) -> Demand:
@@ -116,7 +117,7 @@ def demand_of(task: Task, projects: Container[str] | None = None, arrays: Contai
     said."""
     project = task.project if projects is None or task.project in projects else ""
     array = 0 if task.array is None or (arrays is not None and task.array.id not in arrays) else task.array.id
-    return Demand(task.owner, request_of(task), project, task.over_quota, array, task.is_allocation)
+    return Demand(task.owner, request_of(task), project, task.over_quota, array, task.is_allocation, task.by_admin)
 
 
 def capped(request: Request, gpus: int) -> Request:

@@ -168,7 +168,8 @@ class ElasticTasks:
         was looked at."""
         if node.state not in (NodeState.ONLINE, NodeState.CONNECTING) or node.cordons or not node.spec.schedulable:
             return False
-        if node.facts_of(before.login) is None or not node.is_open_to(task.owner):
+        is_open = node.is_open_to(task.owner, by_admin=task.by_admin)
+        if node.facts_of(before.login) is None or not is_open:
             return False
         request, cluster = request_of(task), self._inventory.cluster
         has_rest = FreeNode(node).fits(request.but_gpus.needs)

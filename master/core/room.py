@@ -190,7 +190,8 @@ class Room:
             if name in exclude or place_of(name) is None:
                 continue
             node = nodes[name]
-            if (takes_all or node.is_open_to(demand.owner)) and not (request.token and node.no_tokens is not None):
+            is_open = takes_all or node.is_open_to(demand.owner, by_admin=demand.by_admin)
+            if is_open and not (request.token and node.no_tokens is not None):
                 yield node
 
     def _may_take(self, demand: Demand, place: int) -> bool:
@@ -200,7 +201,7 @@ class Room:
             return any(node.name == name for node in self.open_to(demand))
         if name in request.exclude or (request.only and name not in request.only):
             return False
-        return kind.takes(demand.owner) and (kind.access.gives_tokens or not request.token)
+        return kind.takes(demand.owner, by_admin=demand.by_admin) and (kind.access.gives_tokens or not request.token)
 
     def _any_may_take(self, demand: Demand, pile: _Pile) -> bool:
         return any(self._may_take(demand, place) for place in pile.places)
@@ -212,7 +213,7 @@ class Room:
             return self._best_of_named(demand, task_id)
         among = free.places_of(node.name for node in self.open_to(demand)) if request.avoid else None
         without = {*self._beside, *free.places_of(request.exclude)} if request.exclude else self._beside
-        found = free.best(request, demand.owner, without, among)
+        found = free.best(demand, without, among)
         worst = found[-1] if len(found) >= request.nodes else None  # what is no better is not looked at more closely
         for rating, pile in self._held_for(request):
             if (worst is None or (rating, pile.places[0]) < worst) and self._fits_beside(pile, request, task_id):

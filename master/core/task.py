@@ -300,6 +300,7 @@ class TaskFields(Wish, kw_only=True, omit_defaults=True, gc=False):
     resizing: Resizing | None = None
     resizes: int = 0
     ran_s: float = 0.0
+    by_admin: bool = False
 
 
 @_in_order(omit_defaults=True)
@@ -320,7 +321,9 @@ class Task(TaskFields, kw_only=True, omit_defaults=True, gc=False):
     those that were submitted with it; `sweep`: the values that were put into its command, by name. `is_allocation`: it
     has no command, and holds its GPUs for the tasks that are to run `within` it (see `allocations`). `resizing`: its
     attempt is to end, and the next one to have another number of GPUs; `resizes`: how often that has happened, `ran_s`:
-    for how many seconds the attempts ran that were ended so, which its time limit counts, too.
+    for how many seconds the attempts ran that were ended so, which its time limit counts, too. `by_admin`: all that it
+    runs was submitted, edited and queued again by admins with the scope `admin`; what an earlier version wrote does not
+    say so.
 
     Of the attempt that is under way, or was the last thing that happened, `attempt` is the number, `allocation` the
     parts, `asked_end` who wanted its end, `pause_asked` who wants it to stand still; the times, the exit code and, once
@@ -405,7 +408,8 @@ class TaskView(TaskFields, kw_only=True, omit_defaults=False, gc=False):
     put into its command, by name. `is_allocation`: it runs nothing itself, but holds GPUs for others; `within`: the
     allocation whose GPUs it uses, by its id. `resizing`: it is being ended, to go on with so many GPUs, for the task
     `waiter` or, with null, because nobody waits for them; `resizes`: how often that has happened; `ran_s`: seconds that
-    the attempts ran which were ended so. `warning`: what looks wrong with it while it runs, likewise. `unsaved`: its
+    the attempts ran which were ended so. `by_admin`: it counts as an admin's, for admins with the scope `admin` said
+    all that it runs. `warning`: what looks wrong with it while it runs, likewise. `unsaved`: its
     newest change could not be written yet, and is taken back if the master ends before."""
 
     command: list[str] | str = ""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from master.core.attempt import Part, part_on
 from master.core.effects import Ack, Effect, Kill, Pause, Rest, Resume, SeekCheckpoint, Start
 from master.core.exits import NODE, Exit
+from master.core.facts import Facts
 from master.core.inventory import hosts_of
 from master.core.launching import LaunchSettings, WayBack, launch_message
 from master.core.run_as import RunAs, WouldBeRootError, account_on, as_the_agent
@@ -19,7 +20,8 @@ from master.core.task import ACTIVE, TaskState
 from master.engine import Engine
 from master.executors.checkpoints import Ask, Checkpoints
 from wire import agent as wire
-from wire.errors import ConfigError
+from wire.errors import ConfigError, ForbiddenError
+from wire.message import Message
 
 GiveBack = Callable[[str, str], WayBack]
 """What an attempt that submits others gets, of the node's name and the launch id. Raises ConfigError."""
@@ -86,11 +88,11 @@ class Agents:
         names = node.watch.names() if node is not None else {}
         facts = node.facts if node is not None else None
         try:
-            account = None if part.login else account_on(effect.node, facts, self._run_as(effect.task.owner))
+            account = None if part.login else self._account(effect, facts)
             back = self._give_back(effect.node, part.launch_id) if effect.task.token else None
         except WouldBeRootError as error:
             self._refuse(effect.node, part, error, NODE)
-        except ConfigError as error:  # the same everywhere: no node is at fault
+        except (ConfigError, ForbiddenError) as error:  # no node is at fault
             self._refuse(effect.node, part, error, "")
         else:
             hosts = hosts_of(self._engine.core.inventory, effect.task)
@@ -101,6 +103,16 @@ class Agents:
                 effect.task, part, settings, names, run_as=account, back=back, hosts=hosts, array=array
             )
             self._send(effect.node, message, part.login)
+
+    def _account(self, effect: Start, facts: Facts | None) -> str | None:
+        """As whom the node's own agent is told to run the task. Raises WouldBeRootError, and ForbiddenError for what
+        would run as root since its owner runs the master, although not all of it was said with an admin's rights."""
+        task = effect.task
+        account = self._run_as(task.owner)
+        is_kept_apart = account is not None or not self._engine.core.people.is_shared
+        if not is_kept_apart and not task.by_admin and facts is not None and facts.is_root:
+            raise ForbiddenError(Message("needs_word_of_admin_as_root", node=effect.node, owner=task.owner))
+        return account_on(effect.node, facts, account)
 
     def _refuse(self, node: str, part: Part, error: Exception, fault: str) -> None:
         """As if the node had said so: nothing is sent there."""

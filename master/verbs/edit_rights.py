@@ -21,6 +21,11 @@ OWNER = "owner"
 TOKEN = "token"  # noqa: S105  (the name of a field)
 
 
+def leaves_what_it_runs(task: Task, changes: Mapping[str, Any]) -> bool:
+    """Does such an edit only say where a task stands in the queue, and does not queue it again?"""
+    return task.state in QUEUED and changes.keys() <= set(OF_MENTORS)
+
+
 def runs_as_owner(context: Context, owner: str) -> bool:
     """Do tasks of this owner run, on the nodes, with the rights of an account of his?"""
     return context.master.run_as(owner) is not None

@@ -164,7 +164,11 @@ def _node(context: Context, draft: Task, *, as_owner: bool) -> str | None:
         asked = [nodes[named]] if named in nodes else []
     else:
         asked = [node for node in nodes.values() if as_owner and node.facts is not None and node.facts.can_run_as]
-    online = (node for node in asked if node.state is NodeState.ONLINE and node.is_open_to(draft.owner))
+    online = (
+        node
+        for node in asked
+        if node.state is NodeState.ONLINE and node.is_open_to(draft.owner, by_admin=draft.by_admin)
+    )
     return next((node.name for node in online), None)
 
 

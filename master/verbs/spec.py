@@ -161,7 +161,14 @@ def _drafted(spec: Spec, command: list[str] | str, context: Context) -> Task:
     cwd = _beneath(context.master.root, spec.cwd)
     state = HELD if spec.hold else WAITING
     return Task(
-        id=0, owner=context.caller.user or "", state=state, command=command, cwd=cwd, time_limit_s=limit, **terms
+        id=0,
+        owner=context.caller.user or "",
+        state=state,
+        command=command,
+        cwd=cwd,
+        time_limit_s=limit,
+        by_admin=context.caller.speaks_as_admin,
+        **terms,
     )
 
 

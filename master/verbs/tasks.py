@@ -14,7 +14,7 @@ from master.core.task import ACTIVE, QUEUED, After, Task, TaskPage, TaskState, T
 from master.verbs.access import check_owner
 from master.verbs.allocation_spec import check_allocation_edit, check_holds_something
 from master.verbs.base import Context
-from master.verbs.edit_rights import OWNER, check_edit, check_new_owner, check_said
+from master.verbs.edit_rights import OWNER, check_edit, check_new_owner, check_said, leaves_what_it_runs
 from master.verbs.projects import check_project
 from master.verbs.spec import edited_copy
 from master.verbs.whose_turn import check_ahead, check_wish, may_put_ahead, who_may_be_passed
@@ -210,7 +210,9 @@ def edit(context: Context, params: Edit) -> TaskView:
     changes.pop(OWNER, None)
     said_by = "" if task.owner == context.user else task.said_by  # who asks for it again has said it, too
     edited = edited_copy(task, changes, context) if changes or not params.changes else None
+    by_admin = context.caller.speaks_as_admin
     if edited is not None:
+        edited.by_admin = by_admin or leaves_what_it_runs(task, changes)
         check_holds_something(edited)
         check_wish(context, edited, task)
         if edited.project != task.project:
@@ -220,7 +222,7 @@ def edit(context: Context, params: Edit) -> TaskView:
         if edited is not None:
             task.said_by = said_by
             core.edit(edited, context.past, last=not may_put_ahead(context, task.owner))
-        return task if owner == task.owner else core.give_to(task.id, owner)
+        return task if owner == task.owner else core.give_to(task.id, owner, by_admin=by_admin)
 
     return context.view(context.change(change))
 
@@ -270,7 +272,8 @@ def retry(context: Context, params: OneTask) -> TaskView:
     def change() -> Task:
         if task.owner == context.user:
             task.said_by = ""  # he has said it, too
-        return context.core.retry(task.id, last=not may_put_ahead(context, task.owner))
+        last = not may_put_ahead(context, task.owner)
+        return context.core.retry(task.id, last=last, by_admin=context.caller.speaks_as_admin)
 
     return context.view(context.change(change))
 

@@ -14,6 +14,12 @@ PEOPLE: dict[str, str] = {
     "own_account_alone": "own_account: leave `gpus` out, which are returned by another call",
     "own_account_users": "node {node} stays closed to other users' tasks, which would run as the master's own account: "
     "{names:, } may log in and {names:is|are} not admin. Disable them first (`muster users disable NAME`)",
+    "needs_word_of_admin": "tasks there run as the master's own account: what runs there must come from an admin with "
+    "the scope `admin`. This came, all or in part, with a token without that scope, from the desktop client, or from "
+    "an earlier version. Submit it anew after `muster login`, or name another node",
+    "needs_word_of_admin_as_root": "on node {node} the tasks of {owner} run as root: what runs there must come from "
+    "an admin with the scope `admin`. This came, all or in part, with a token without that scope, from the desktop "
+    "client, or from an earlier version. Submit it anew after `muster login`, or name another node",
     "own_account_is_admins": "{name} runs the master and is its admin on its machine: who has this name here is an "
     "admin, too (--admin), or is called otherwise",
     "desktop_name_is_admins": "{key} names {name}, an admin: desktop clients show no password, so none comes in by "

@@ -133,7 +133,7 @@ class PlainRoom:
         nodes = [
             free
             for free in named
-            if free.node.is_open_to(demand.owner)
+            if free.node.is_open_to(demand.owner, by_admin=demand.by_admin)
             and free.node.name not in request.exclude
             and not (request.token and free.node.no_tokens is not None)
         ]

@@ -73,7 +73,12 @@ class PlainResizes:
             node = self._snapshot.inventory.nodes[part.node]
             for_gpus = [one for one in waiting if any(need.resource == "gpus" for need in one.request.needs)]
             others = [one for one in for_gpus if one.request.within == task.within and self._could(node, one)]
-            if part.node in busy or others or not node.takes_tasks or not node.is_open_to(task.owner):
+            if (
+                part.node in busy
+                or others
+                or not node.takes_tasks
+                or not node.is_open_to(task.owner, by_admin=task.by_admin)
+            ):
                 continue
             gpus = self._most(task, node)
             if gpus > len(part.gpus):
@@ -99,7 +104,7 @@ class PlainResizes:
         request = demand.request
         return (
             node.takes_tasks
-            and node.is_open_to(demand.owner)
+            and node.is_open_to(demand.owner, by_admin=demand.by_admin)
             and node.name not in request.avoid
             and not (request.token and node.no_tokens is not None)
             and (request.within is None or _lease(node, request.within) is not None)

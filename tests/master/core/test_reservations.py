@@ -247,7 +247,7 @@ def test_a_place_on_a_node_that_is_for_other_owners_now_is_given_up() -> None:
     core.force(large.id)
     core.plan(2.0)
     (before,) = core.reservations[0].places
-    core.reserve(before.node, Reserved(frozenset({"bob"}), Message("leaving")))
+    core.reserve(before.node, Reserved(frozenset({"bob"}), Message("leaving"), as_admin=False))
     core.plan(3.0)
     (after,) = core.reservations[0].places
     assert {before.node, after.node} == {"a", "b"}

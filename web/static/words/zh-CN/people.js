@@ -7,6 +7,8 @@ export const WORDS = {
   own_account_not_closed: "节点 {node} 并未对其他用户的任务关闭：无需重新开放",
   own_account_alone: "own_account：请去掉 `gpus`，放回 GPU 需另行请求",
   own_account_users: "节点 {node} 仍对其他用户的任务关闭，因为这些任务会以主控自己的账户运行：{names:, } 可以登录，且不是管理员。请先停用（`muster users disable NAME`）",
+  needs_word_of_admin: "那里的任务以主控自己的账户运行：在那里运行的内容必须来自具有 `admin` 权限范围的管理员。此内容全部或部分来自没有该权限范围的令牌、桌面客户端或早先的版本。请在 `muster login` 之后重新提交，或指定其他节点",
+  needs_word_of_admin_as_root: "在节点 {node} 上，{owner} 的任务以 root 运行：在那里运行的内容必须来自具有 `admin` 权限范围的管理员。此内容全部或部分来自没有该权限范围的令牌、桌面客户端或早先的版本。请在 `muster login` 之后重新提交，或指定其他节点",
   own_account_is_admins: "{name} 是运行主控的账户，在其机器上即为管理员：同名者也须为管理员（--admin），否则请换名",
   desktop_name_is_admins: "{key} 写的是管理员 {name}：桌面客户端不出示密码，因此不能以该名称进入。请在 conf.json 中改为非管理员的用户，并重启主控",
   admin_is_desktop_name: "桌面客户端以 {name} 的名称进入，不出示密码（conf.json 的 {key}），因此 {name} 不能是管理员：请在那里改为其他用户，重启主控后再试",
