@@ -54,7 +54,7 @@ class About(msgspec.Struct, kw_only=True):
     """Which master this is, and what it was started with. Paths are absolute; `started_at` is in seconds since the
     epoch; `registry_fault` tells why the registry, as it is now, is not followed, or is null; `console` is where
     browsers find the console, null where conf.json wants none; `desktop_closed`: the names of conf.json as which no
-    desktop client comes in, for they are admins'."""
+    desktop client comes in, for they are admins'; told to admins."""
 
     version: str
     pid: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from master.config import Privacy
 from master.core.inventory import NodeState
@@ -46,6 +46,8 @@ def info(context: Context, _params: Nothing) -> Info:
         store.probe()  # who asks how it goes wants to know how it goes now
     is_wall = context.sight.is_wall
     about = context.master.about()
+    if not _looks_after(context):
+        about = replace(about, desktop_closed=[])  # names of admins, and addresses of people's PCs
     return Info(
         **asdict(on_wall(about) if is_wall else about),
         protocol=PROTOCOL_VERSION,

@@ -20,13 +20,16 @@ from master.desktop.clients import DesktopClients
 from master.desktop_names import closed
 from master.ownership import user_name
 from master.setup.people.first_admin import add_first_admin
+from master.verbs.about import ClosedName
 from tests.attack.lab_of_many import ADDRESSES, OWNER, LabOfMany, desktop_peer, lab_of_many
+from tests.attack.rules import Caller
 from tests.cases import each_case
 from tests.desktop.client import form
 from tests.master.in_process import run
 from tests.system.lab import Lab
 from tests.waiting import until
 from wire.errors import ConflictError
+from wire.message import Message
 
 PC = "10.9.8.7"
 """An address in `desktop_client.users` from which nobody comes in these tests."""
@@ -77,9 +80,11 @@ def test_the_name_of_an_admin_is_closed_also_while_they_are_disabled_and_one_who
             assert told.args["name"] == "amy"
             async with desktop_peer(lab, "user") as peer:
                 assert (await peer.ask("add_task", form("true")))[0] == "ret_add_task"
+                [task] = [one for one in lab.master.core.tasks.values() if one.owner == "ann"]
                 # By another way than the verbs: a version before, or the journal of a backup.
                 lab.master.engine.event(lambda: lab.master.core.people.edit("ann", role="admin"))
                 await peer.ended()
+            assert not task.by_admin
             await check_not_let_in(lab, "user")
 
     run(story())
@@ -182,3 +187,17 @@ def test_a_master_with_such_a_conf_json_starts_and_status_log_and_doctor_name_th
     status = old_lab.muster("status")
     assert f"desktop  {told['text']}" in status.stdout
     assert told["text"] in old_lab.server_log()
+
+
+def test_only_admins_are_told_which_names_are_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story() -> None:
+        async with lab_of_many(tmp_path, monkeypatch) as lab:
+            about = lab.master.place.about()
+            why = Message("desktop_name_is_admins", key="desktop_client.user", name="amy")
+            told = msgspec.structs.replace(about, desktop_closed=[ClosedName.of(why)])
+            monkeypatch.setattr(lab.master.place, "about", lambda: told)
+            for who, count in (("admin", 1), ("user", 0), ("viewer", 0)):
+                peer = await lab.come_in(Caller("password", who))  # type: ignore[arg-type]
+                assert len((await peer.call("server.info"))["desktop_closed"]) == count
+
+    run(story())
