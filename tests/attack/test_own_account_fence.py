@@ -19,6 +19,7 @@ from master.core.core import Core
 from master.core.facts import NodeState
 from master.core.inventory import NodeSpec
 from master.core.task import TaskState
+from master.durable import upgrade
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 from master.engine import Engine
@@ -183,7 +184,7 @@ def test_a_folder_of_the_landed_version_with_a_user_who_is_expired_and_disabled_
         with pytest.raises(CalledProcessError) as refusal:
             landed.run(code, "-c", OPENED_BY_LANDED, str(folder / "queue"))
         assert "a later version of Muster wrote this folder" in refusal.value.stderr
-        kept = json.loads((folder / "queue" / "before-3" / "state.json").read_text("utf-8"))
+        kept = json.loads((folder / "queue" / upgrade.KEPT / "state.json").read_text("utf-8"))
         assert kept["format"] == 2
 
 

@@ -194,8 +194,27 @@ def test_the_version_that_writes_format_2_is_kept_a_copy_and_refuses_the_folder_
     assert here == {"refused": "store_corrupt"}
     with pytest.raises(subprocess.CalledProcessError) as refusal:
         landed.run(users, "-c", _WRITE_WITH_USERS, str(ours))
-    assert "a later version of Muster wrote this folder (format 3; this one knows 2)" in refusal.value.stderr
-    assert "before-3" in refusal.value.stderr
+    assert (
+        f"a later version of Muster wrote this folder (format {snapshot.FORMAT}; this one knows 2)"
+        in refusal.value.stderr
+    )
+    assert upgrade.KEPT in refusal.value.stderr
+
+
+def test_a_folder_of_format_3_is_kept_a_copy_and_brought_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "task_info"
+    with monkeypatch.context() as version:
+        version.setattr(snapshot, "FORMAT", 3)
+        store = Store(folder, OsDisk())
+        store.open()
+        store.close()
+    before = (folder / snapshot.STATE).read_bytes()
+    assert format_of(before) == 3
+    store = Store(folder, OsDisk())
+    store.open()
+    store.close()
+    assert format_of((folder / snapshot.STATE).read_bytes()) == snapshot.FORMAT == 4
+    assert (folder / "before-4" / snapshot.STATE).read_bytes() == before
 
 
 def test_nobody_else_may_read_the_copy(written: dict[str, bytes], tmp_path: Path) -> None:
@@ -237,10 +256,11 @@ def test_a_folder_of_a_later_version_is_refused_in_one_line_that_says_so(tmp_pat
     store.close()
     state = tmp_path / snapshot.STATE
     text = state.read_text("utf-8")
-    assert '"format": 3,' in text
-    state.write_text(text.replace('"format": 3,', f'"format": 4, {more}'), "utf-8")
+    ours = f'"format": {snapshot.FORMAT},'
+    assert ours in text
+    state.write_text(text.replace(ours, f'"format": {snapshot.FORMAT + 1}, {more}'), "utf-8")
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"}
-    with pytest.raises(StoreCorruptError, match=r"a later version of Muster wrote this folder \(format 4;") as refusal:
+    with pytest.raises(StoreCorruptError, match="a later version of Muster wrote this folder") as refusal:
         Store(tmp_path, OsDisk()).open()
     assert "\n" not in str(refusal.value)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.name != "lock"} == before
