@@ -384,8 +384,7 @@ class Examination:
 
     async def _start(self) -> list[Finding]:
         config = self._this.lab.config
-        name = self._this.nonces.name_there(self._number) + "-log"
-        argv = ["/bin/bash", "-c", scripts.START, "bash", str(config.train_logs), name]
+        argv = ["/bin/bash", "-c", scripts.START, "bash", str(config.train_logs)]
         env = {**config.task_env, "CUDA_VISIBLE_DEVICES": "", "MUSTER_NODE": self._node.name}
         probed = await self._ask(argv, START_S, cwd=str(config.root), env=env)
         return [machine.start(str(config.root), str(config.train_logs), self._config.user_name, probed)]

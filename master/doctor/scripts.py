@@ -67,7 +67,9 @@ def read():
         os.close(os.open(folder, os.O_RDONLY | os.O_DIRECTORY))  # NFS asks its server what is new
     except OSError:
         pass
-    with open(os.path.join(folder, theirs), encoding="ascii") as file:
+    # What lies there under the name may be a link to a secret, or a pipe.
+    fd = os.open(os.path.join(folder, theirs), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with open(fd, encoding="ascii") as file:
         return file.read(200)
 
 def patiently():
@@ -109,13 +111,13 @@ REMOVE = ["/bin/sh", "-c", 'rm -f -- "$@"', "sh"]
 """The paths to remove are its further words."""
 
 START = """
-d=$1 f=$1/$2
-[ -d "$d" ] || { echo "muster-doctor no-folder"; exit 0; }
-( : > "$f" ) 2>/dev/null || { echo "muster-doctor no-file"; exit 0; }
+[ -d "$1" ] || { echo "muster-doctor no-folder"; exit 0; }
+f=$(mktemp "$1/muster-doctor.XXXXXXXXXX" 2>/dev/null) || { echo "muster-doctor no-file"; exit 0; }
 rm -f -- "$f"
 echo "muster-doctor started in $PWD"
 """
-"""$1: the folder of the logs, $2: the name of a file to make there."""
+"""$1: the folder of the logs. Others may write there, and this may run as root: a name that nobody can guess, and never
+through a link."""
 
 
 def python_question(python: str, script: str, words: dict[str, Any]) -> tuple[list[str], str]:
