@@ -12,7 +12,13 @@ import pytest
 
 from monitor.agent.attempt.blame import StartError
 from monitor.agent.attempt.log_open import open_log
+from tests.agent.attempt.test_run_as import make_node, node
+from tests.agent.people import BOB as BOB_THERE
+from tests.agent.people import CAROL, PeopleNode
 from tests.rights import need_users
+
+__all__ = ["make_node", "node"]
+"""Fixtures of another file that this one uses, too."""
 
 ANN, BOB = 4301, 4302
 SECRET = b"what ann's task says"
@@ -113,3 +119,31 @@ def test_what_is_ones_own_or_the_folders_owners_is_gone_on_with(logs: Path) -> N
     (logs / "52.log").touch()
     (logs / "52.log").chmod(0o666)
     assert ann_writes(logs / "52.log", new=False) == ""
+
+
+@pytest.mark.parametrize("kind", ["link", "second name", "pipe", "file"])
+def test_who_has_the_log_folder_has_nothing_written_into_what_is_its_own_or_the_task_owners(
+    node: PeopleNode, kind: str
+) -> None:
+    """The folder is a shared account's. It has put something in the place of bob's folder, and of his next log."""
+    os.chown(node.logs, CAROL.uid, CAROL.uid)
+    profile, log = node.homes["bob"] / ".bashrc", node.log("t1")
+    profile.write_bytes(b"mine\n")
+    os.chown(profile, BOB_THERE.uid, BOB_THERE.uid)
+    (node.logs / "bob").symlink_to("away")
+    if kind == "link":
+        log.symlink_to(profile)
+    elif kind == "second name":
+        os.link(profile, log)
+    elif kind == "pipe":
+        os.mkfifo(log, 0o666)
+        log.chmod(0o666)
+    else:
+        log.write_bytes(b"")
+        log.chmod(0o666)
+    if kind != "second name":
+        os.lchown(log, CAROL.uid, CAROL.uid)
+    end = node.run_as(node.up(), BOB_THERE, "t1", "echo bobs", log_new=False)
+    assert (end["cause"], end["fault"]) == ("not_started", "task")
+    assert profile.read_bytes() == b"mine\n"
+    assert kind != "file" or log.read_bytes() == b""

@@ -22,14 +22,15 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY
 
 
-def open_log(path: str, roots: List[str], *, new: bool = False, said: str = "") -> int:
+def open_log(path: str, roots: List[str], *, new: bool = False, said: str = "", own: bool = False) -> int:
     """The log, open. `new`: nothing of this task can lie there yet; the launch was claimed, so this happens once.
-    `said`: what else stands in it first. Raises StartError."""
+    `said`: what else stands in it first. `own`: only a file of this account, and through no link: another account has
+    the folder, and can lay there what it wants. Raises StartError."""
     blame.check_root(path, roots)
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         said += _move_aside(path) if new else ""
-        log = _opened(path)
+        log = _opened_own(path) if own else _opened(path)
     except OSError as error:
         raise _cannot(path, error, roots) from None
     if new:
@@ -67,6 +68,21 @@ def _opened(path: str) -> int:
             raise
     os.rename(path, free_name(path))
     return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE)
+
+
+def _opened_own(path: str) -> int:
+    with suppress(FileExistsError):
+        return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE)
+    if _is_owners_link(path):
+        os.rename(path, free_name(path))
+        return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE)
+    log = os.open(path, _FLAGS | os.O_NOFOLLOW | os.O_NONBLOCK)
+    found = os.fstat(log)
+    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1:
+        return log
+    os.close(log)
+    where = f"where the log {path} should be on {socket.gethostname()}"
+    raise StartError(f"{where}, there is no file of the task's owner (but of uid {found.st_uid}): remove it")
 
 
 def _check_not_planted(path: str) -> None:
