@@ -136,7 +136,7 @@ class People:
         """Take over what was written down. A piece that says `null` is of one who is gone."""
         if raw := pieces.get(COUNTER):
             self._counter = msgspec.json.decode(raw, type=Counter)
-        for user in _decoded(pieces, USER, User):
+        for user in sorted(_decoded(pieces, USER, User), key=lambda one: one.id):
             self.users[user.id] = user
             self._names[user.name] = user.id
         for group in _decoded(pieces, GROUP, Group):
@@ -147,13 +147,17 @@ class People:
 
     def _be_consistent(self) -> None:
         """Records may be lost. A user or a token that is there says that the queue is shared, and an id that anything
-        names is never given again. A token, or a membership, of a user who is not there is none."""
+        names is never given again. Of two users of one name the older was removed, and only that is lost. A token, or a
+        membership, of a user who is not there is none."""
         named = {token.user for token in self.tokens.values()}
         in_groups = {number for group in self.groups.values() for number in group.members | group.mentors}
         highest = max((*self.users, *self.groups, *named, *in_groups), default=0)
         counter = Counter(
             max(self._counter.next_id, highest + 1), self._counter.is_shared or bool(self.users) or bool(named)
         )
+        former = [user for user in self.users.values() if self._names[user.name] != user.id]
+        for user in former:
+            del self.users[user.id]
         self.lost = frozenset(named - self.users.keys())
         self._orphans = [token.id for token in self.tokens.values() if token.user in self.lost]
         for token_id in self._orphans:
@@ -166,6 +170,8 @@ class People:
         if counter != self._counter:
             self._counter = counter
             self._keep_counter()
+        for user in former:
+            self._gone(f"{USER}{user.id}")
 
     # -- looking ----------------------------------------------------------------------------------------------
 

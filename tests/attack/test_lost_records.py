@@ -16,6 +16,7 @@ from master.core.facts import Facts
 from master.core.outcome import Pending
 from master.core.people import People, Token
 from master.core.run_as import WouldBeRootError, account_on, as_their_owners
+from master.core.task import merge_pieces
 from master.durable.disk import OsDisk
 from master.durable.store import Permit, Store, StoreCorruptError
 from master.durable.witness import Witness
@@ -257,6 +258,26 @@ def test_a_token_or_a_membership_of_a_user_who_is_lost_is_none_and_no_defect() -
     assert by_token("t", "10.0.0.9")(people, 1.0).user is None
     assert people.mentored_by(people.find("cy")) == frozenset()
     assert people.group("vision").members == frozenset()
+
+
+@pytest.mark.parametrize("first", [9, 10])
+def test_a_user_whose_removal_is_lost_does_not_come_back_behind_the_one_who_got_the_name(first: int) -> None:
+    pending, state = Pending(), dict[str, msgspec.Raw]()
+    for number in (first, 19 - first):
+        state |= {f"user/{number}": msgspec.Raw(msgspec.json.encode({"id": number, "name": "bob"}))}
+    state |= pieces(token__t={"id": "t", "user": 9, "sha256": "x"}, group__2={"id": 2, "name": "g", "members": [9, 10]})
+    people = People(pending)
+    people.load(state)
+    assert people.find("bob").id == 10
+    assert people.group("g").members == {10}
+    assert by_token("t", "10.0.0.9")(people, 1.0).user is None
+    people.remove("bob")
+    outcome = pending.take()
+    assert outcome is not None
+    merge_pieces(state, outcome.change.state)
+    again = People(Pending())
+    again.load(state)
+    assert again.named("bob") is None
 
 
 MADE_BY_LANDED = """
