@@ -268,6 +268,7 @@ class Core:
         """The registry says this now. Nodes come, change, or leave: at once when idle, else after their last task."""
         self._nodes.set(specs)
         self._notes.show()
+        self.own_account.forget_all_but(spec.name for spec in specs)
 
     def forget_damage(self) -> None:
         """Somebody has seen what the store had to tell of what was lost."""

@@ -7,7 +7,7 @@ of the state of its own, and nothing but `open` takes it back, for one node. Whi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -86,9 +86,9 @@ class OwnAccountNodes:
             raise ConflictError(Message("own_account_users", node=node, names=tuple(names)))
         self._keep(msgspec.structs.replace(self.fence, opened=self.fence.opened | {node}))
 
-    def forget(self, node: str) -> None:
-        """A node was removed: another one of this name is closed."""
-        self._keep(msgspec.structs.replace(self.fence, opened=self.fence.opened - {node}))
+    def forget_all_but(self, nodes: Iterable[str]) -> None:
+        """The registry has these nodes now: another one by the name of one that was removed is closed."""
+        self._keep(msgspec.structs.replace(self.fence, opened=self.fence.opened & frozenset(nodes)))
 
     def _counted(self) -> list[User]:
         users = self._people.users.values()

@@ -153,12 +153,7 @@ async def edit(context: Context, params: Edit) -> NodeEdited:
 async def remove(context: Context, params: OneNode) -> NodeRemoved:
     """Take a node out of the registry; a busy one goes when its last task has ended."""
     await _change(context, registry_file.remove, params.name)
-
-    def forget() -> None:
-        context.core.forget_note(params.name)
-        context.core.own_account.forget(params.name)
-
-    context.change(forget, grows=False)
+    context.change(lambda: context.core.forget_note(params.name), grows=False)
     node = context.core.inventory.nodes.get(params.name)
     return NodeRemoved(params.name, leaving=node is not None, tasks=sorted(node.active) if node else [])
 

@@ -34,6 +34,7 @@ from tests.master.verbs.test_people import Lab, People, lab
 __all__ = ["lab"]
 
 NODE = NodeConfig(name="a", driver="local", gpu_count=8)
+SPEC = NodeSpec(name="a", gpu_models=("GPU",) * 8)
 END = time.time() + 3600.0
 OURS = user_name(os.geteuid())
 
@@ -50,15 +51,19 @@ class Start:
     def __init__(self, folder: Path) -> None:
         self.store = Store(folder / "queue", OsDisk(), witness=folder / "log.queue")
         image = self.store.open()
-        self.core = Core((NodeSpec(name="a", gpu_models=("GPU",) * 8),), lambda task, attempt: f"{task}.{attempt}")
+        self.core = Core((SPEC,), lambda task, attempt: f"{task}.{attempt}")
         self.core.load(image.tasks, image.answered, image.next_id, image.state)
         self.engine = Engine(self.core, self.store)
         self.engine.perform = lambda _effects: None
         self.store.anchor({}, anew=False)
-        watcher = OwnAccount(self.engine, "desktop")
-        watcher.link_made(Up(), NODE)  # type: ignore[arg-type]
+        self._watcher = OwnAccount(self.engine, "desktop")
+        self.node_up()
+
+    def node_up(self) -> None:
+        """The local node gets a link, and its agent says who it is."""
+        self._watcher.link_made(Up(), NODE)  # type: ignore[arg-type]
         self.engine.event(lambda: self.core.node_state("a", NodeState.ONLINE, None, FACTS))
-        watcher.link_up(Up(), NODE)  # type: ignore[arg-type]
+        self._watcher.link_up(Up(), NODE)  # type: ignore[arg-type]
 
     @property
     def owners(self) -> set[str] | None:
@@ -143,6 +148,33 @@ def test_a_first_admin_who_is_none_any_more_closes_it(tmp_path: Path) -> None:
         start.change(lambda: start.core.people.edit("ann", role="user"))
 
     assert started(tmp_path, story) == {OURS}
+
+
+@pytest.mark.parametrize("when", ["while it runs", "while it is down"])
+def test_an_opened_node_that_left_the_registry_and_came_back_is_closed(tmp_path: Path, when: str) -> None:
+    def opened(start: Start) -> None:
+        add_two(start)
+        start.change(lambda: start.core.people.edit("bob", disabled="ann"))
+        start.change(lambda: start.core.own_account.open("a", time.time()))
+        start.change(start.core.people.look_again)
+        assert start.owners is None
+
+    def gone(start: Start) -> None:
+        start.change(lambda: start.core.set_nodes(()))
+        start.change(lambda: start.core.set_nodes((SPEC,)))
+        start.node_up()
+
+    def both(start: Start) -> None:
+        opened(start)
+        gone(start)
+
+    if when == "while it runs":
+        assert started(tmp_path, both) == {"ann", OURS}
+    else:
+        assert started(tmp_path, opened) is None
+        assert started(tmp_path, lambda start: start.change(lambda: start.core.set_nodes((SPEC,)))) is None
+        assert started(tmp_path, gone) == {"ann", OURS}
+    assert started(tmp_path, nothing) == {"ann", OURS}
 
 
 MADE_BY_LANDED = """
