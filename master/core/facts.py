@@ -37,8 +37,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_root(self) -> bool:
-        """Would what it runs as itself run as root?"""
-        return self.can_run_as or self.uid == 0
+        """Would what it runs as itself run as root? One that does not say who it is may be root."""
+        return self.can_run_as or self.uid in (0, None)
 
     @property
     def identity(self) -> str:

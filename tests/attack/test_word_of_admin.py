@@ -160,7 +160,9 @@ def test_no_environment_is_activated_there_for_a_token_with_fewer_scopes(
 
 
 @pytest.mark.parametrize(
-    "root", [{"uid": 0, "can_run_as": True}, {"uid": 0}, {"can_run_as": True}], ids=["both", "root", "as owners"]
+    "root",
+    [{"uid": 0, "can_run_as": True}, {"uid": 0}, {"can_run_as": True}, {"uid": None, "protocol": 1}],
+    ids=["both", "root", "as owners", "an agent that does not say"],
 )
 def test_nothing_of_who_runs_the_master_is_root_on_a_node_that_was_not_said_in_full_by_them(
     lab: Lab, root: dict[str, Any]

@@ -57,7 +57,7 @@ from wire import agent as wire
 DATA = "data_port"
 SETTINGS = LaunchSettings(conda="/conda", task_env={}, grace_s=1.0)
 DEADLINE_S = 2 * PATIENCE_S
-FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000, protocol=wire.PROTOCOL)
+FACTS = Facts(boot_id="boot", state_id="state", cpus=4, memory_mib=1000, protocol=wire.PROTOCOL, uid=65534)
 LIMITS = PortLimits(
     frame=4 << 20, frame_unidentified=64 << 10, outbox=64 << 10, handshake_s=PATIENCE_S, places=PlaceLimits(most=4096)
 )
