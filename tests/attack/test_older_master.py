@@ -17,6 +17,7 @@ from master.durable.disk import OsDisk
 from master.durable.store import Store
 from tests import landed
 from tests.cases import each_case
+from wire.errors import StoreCorruptError
 
 OPEN = """
 import itertools, json, sys
@@ -100,3 +101,21 @@ def test_it_refuses_also_where_the_file_that_says_the_format_is_damaged(
     before = files(folder)
     assert [one for one in told(code, folder) if not isinstance(one, str)] == []
     assert files(folder) == before
+
+
+def test_a_version_that_does_not_know_of_the_own_account_fence_refuses_and_keeps_its_own_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions of format 3 ignore `own_account` and `by_admin`, and would run what waits as the master's account."""
+    folder = tmp_path / "task_info"
+    with monkeypatch.context() as before:
+        before.setattr(snapshot, "FORMAT", 3)
+        ours(folder)
+        written = files(folder)
+    store = Store(folder, OsDisk())
+    store.open()
+    store.close()
+    assert (folder / "before-4" / snapshot.STATE).read_bytes() == written[snapshot.STATE]
+    monkeypatch.setattr(snapshot, "FORMAT", 3)
+    with pytest.raises(StoreCorruptError, match="a later version of Muster wrote this folder"):
+        Store(folder, OsDisk()).open()
