@@ -33,7 +33,9 @@ class OwnAccount:
         self._is_allowed = is_allowed
         self._fence.exempt, self._fence.desktop = frozenset({desktop_user, self._account}), desktop_user
         engine.core.people.listeners.append(self.look_again)
-        engine.event(self.look_again)
+        # Written down with the first event of the start: one of its own now, before the fleet is there, would let nodes
+        # go that have left the registry and still have tasks.
+        self._fence.look(time.time())
 
     def link_made(self, link: Link, config: NodeConfig) -> None:
         """As `LinkWatcher`: an agent that the master starts itself has its account."""
