@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from master import failpoint
-from master.durable import upgrade
+from master.core import marks
+from master.durable import salvage, upgrade
 from tests import landed
 from tests.landed_load import outcome
 from tests.system.lab import ROOT, Lab
@@ -242,7 +243,22 @@ def in_new_words(found: dict[str, Any]) -> dict[str, Any]:
     if "refused" in found:
         return found
     tasks = {number: landed.as_now(task) for number, task in found["tasks"].items()}
-    return {**found, "tasks": tasks, "files": sorted([*found["files"], upgrade.KEPT])}
+    state = with_users_in_doubt(found["state"])
+    return {**found, "tasks": tasks, "state": state, "files": sorted([*found["files"], upgrade.KEPT])}
+
+
+def with_users_in_doubt(state: dict[str, Any]) -> dict[str, Any]:
+    """Where a part of the journal is lost, users may have been in it, and no witness of that version says otherwise."""
+    told = state.get("damage") or [""]
+    if not told[0].startswith("the journal was damaged"):
+        return state
+    lost, semicolon, ids = told[0].rpartition("; ")
+    known = {
+        "people": {"next_id": 1 + marks.IDS_SKIPPED, "is_shared": True},
+        "own_account": {"closed": True},
+        "end_access": True,
+    }
+    return {**state, **known, "damage": [f"{lost}. {salvage.PEOPLE_LOST}{semicolon}{ids}"]}
 
 
 def without_news(before: dict[str, Any], now: dict[str, Any]) -> None:
