@@ -64,26 +64,29 @@ class Kind:
 
 class Access(msgspec.Struct, frozen=True):
     """Whose tasks a node takes: those that it is `reserved` for, None for all; those that are to get a token, or not;
-    `gate`: over which accounts, None where all are the node's own agent's."""
+    `gate`: over which accounts, None where all are the node's own agent's; `root_owner`: see `Node`."""
 
     reserved: Reserved | None
     gives_tokens: bool
     gate: Gate | None = None
+    root_owner: str | None = None
 
     @classmethod
     def to(cls, node: Node) -> Access:
         """As it is now."""
-        return cls(node.reserved, node.no_tokens is None, node.accounts.gate(node.boot_id))
+        return cls(node.reserved, node.no_tokens is None, node.accounts.gate(node.boot_id), node.root_owner)
 
     @property
     def is_for_all(self) -> bool:
-        """Does it take everybody's tasks?"""
+        """Does it take everybody's tasks, but of the root owner's only an admin's?"""
         return self.reserved is None and self.gate is None
 
     def takes(self, owner: str, *, by_admin: bool) -> bool:
         """May tasks of this owner be started there, if any may? `by_admin`: they count as an admin's."""
         login = OWN if self.gate is None else self.gate.of(owner)
         if login == OWN:
+            if owner == self.root_owner and not by_admin:
+                return False
             return self.reserved is None or self.reserved.why_not(owner, by_admin=by_admin) is None
         return login is not None and self.gate is not None and login not in self.gate.closed
 

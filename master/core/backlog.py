@@ -149,6 +149,11 @@ class Backlog:
             elif wish is not None:
                 del wish.groups[asker]
 
+    def has_weak(self, request: Request, owners: Container[str]) -> bool:
+        """Does one of these owners ask for this with a task that does not count as an admin's?"""
+        wish = self._wishes.get(request)
+        return bool(owners) and wish is not None and any(one[0] in owners and not one[1] for one in wish.groups)
+
     def groups(self) -> Iterator[tuple[Order, Demand]]:
         """The first task of each group that has one."""
         for request in list(self._wishes):

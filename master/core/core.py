@@ -207,7 +207,7 @@ class Core:
         self.same_machine, self.stranger, self.tokens_told = machines.same, machines.stranger, nodes.tokens_told
         self.adoptable, self.adopted = machines.adoptable, machines.adopted
         self.account_state, self.forget_account = nodes.account_changed, nodes.forget_account
-        self.keep_apart = nodes.keep_apart
+        self.keep_apart, self.keep_from_root = nodes.keep_apart, nodes.keep_from_root
         self.want_account, self.account_elsewhere = nodes.want_account, machines.elsewhere
         self.gpus_seen, self.gpus_expected, self.gpus_unseen = gpus.seen, gpus.expected, gpus.unseen
 

@@ -82,8 +82,15 @@ class FreeNodes:
 
     @property
     def is_open_to_all(self) -> bool:
-        """Does each node take everybody's tasks?"""
+        """Does each node take everybody's tasks, but for those of the `root_owners` that are no admin's?"""
         return not any(kind.places and not kind.access.is_for_all for kind in self._kinds.values())
+
+    @property
+    def root_owners(self) -> frozenset[str]:
+        """Whose tasks run as root on some node."""
+        return frozenset(
+            owner for kind in self._kinds.values() if kind.places and (owner := kind.access.root_owner) is not None
+        )
 
     def by_name(self) -> Mapping[str, FreeNode]:
         """What is free on each node that takes tasks. It is to be looked at, and says nothing of which node it is."""

@@ -62,10 +62,11 @@ def hosts_of(inventory: Inventory, task: Task) -> list[str]:
 
 class Inventory:
     """All nodes, by name, in the registry's order; `has`: how much the cluster has of what is counted for all of
-    them together."""
+    them together. `root_owner`: whose tasks run as root where an agent is root; None for nobody's."""
 
     def __init__(self, specs: tuple[NodeSpec, ...] = (), has: Mapping[str, int] = MappingProxyType({})) -> None:
         self.rules = UNSAID
+        self.root_owner: str | None = None
         self._run_as: RunAs = as_the_agent
         self.nodes: dict[str, Node] = {spec.name: Node(spec) for spec in specs}
         self.cluster = Cluster(has)
@@ -88,6 +89,10 @@ class Inventory:
         self._run_as = run_as
         for node in self.nodes.values():
             node.accounts.run_as = run_as
+
+    def note_root(self, node: Node) -> None:
+        """Note whose tasks run as root on a node, by what its agent said last."""
+        node.root_owner = self.root_owner if node.facts is not None and node.facts.is_root else None
 
     def node_for_ledger(self, name: str) -> Node:
         """The node of an allocation. One that left the registry while it was busy is kept, without taking tasks."""

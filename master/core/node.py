@@ -61,7 +61,8 @@ class Node:
     """One node: its spec, what is known of it, and what is held on it. `held`: how much, of each resource that has no
     numbers. `rules`: what the lab says of all nodes. `gpu_holders`: of each GPU that is held the tasks, and how many
     MiB each may use; None for all of it. `leases`: the GPUs that allocations hold, by allocation. `no_tokens`:
-    why tasks there get no token to submit others with; None: they get one."""
+    why tasks there get no token to submit others with; None: they get one. `root_owner`: whose tasks run as root there,
+    so that only those of them are taken that count as an admin's; None for nobody's."""
 
     __slots__ = (
         "accounts",
@@ -83,6 +84,7 @@ class Node:
         "remnants",
         "reserved",
         "rests",
+        "root_owner",
         "rules",
         "spec",
         "state",
@@ -105,6 +107,7 @@ class Node:
         self.remnants: dict[str, str] = {}
         """What is alive there and nobody's, by launch id, and the account whose agent said so."""
         self.reserved: Reserved | None = None
+        self.root_owner: str | None = None
         self.no_tokens: Message | None = None
         self.load: list[float] | None = None
         self.clock_offset: float | None = None
@@ -137,10 +140,10 @@ class Node:
         """May something be started there now?"""
         return self.state is NodeState.ONLINE and not self.cordons and self.spec.schedulable
 
-    @property
-    def is_open_to_all(self) -> bool:
-        """May tasks be started there, if any may, whosever they are?"""
-        return self.reserved is None and not self.accounts.are_used
+    def is_open_as_to_all(self, owner: str, *, by_admin: bool) -> bool:
+        """May tasks of this owner be started there, if any may, and is it the same for all others but the one whose
+        tasks run as root there? `by_admin`: they count as an admin's."""
+        return self.reserved is None and not self.accounts.are_used and (by_admin or owner != self.root_owner)
 
     def why_not_open_to(self, owner: str, *, by_admin: bool) -> Message | None:
         """Why no task of this owner may be started there, though others may; None if his may. `by_admin`: it counts as
@@ -156,13 +159,17 @@ class Node:
         login = self.accounts.of(owner)
         if login is None:
             return Message("no_account_there", owner=owner)
-        if self.reserved is not None and login == OWN:
-            return self.reserved.why_not(owner, by_admin=by_admin)
-        return None
+        if login != OWN:
+            return None
+        if owner == self.root_owner and not by_admin:
+            return Message("needs_word_of_admin_as_root", node=self.name, owner=owner)
+        return None if self.reserved is None else self.reserved.why_not(owner, by_admin=by_admin)
 
     def is_open_to(self, owner: str, *, by_admin: bool) -> bool:
         """May tasks of this owner be started there, if any may? `by_admin`: they count as an admin's."""
-        return self.is_open_to_all or self.why_not_open_to(owner, by_admin=by_admin) is None
+        if self.is_open_as_to_all(owner, by_admin=by_admin):
+            return True
+        return self.why_not_open_to(owner, by_admin=by_admin) is None
 
     @property
     def boot_id(self) -> str:

@@ -130,6 +130,7 @@ class Nodes:
         if node is not None and ((node.state, node.reason) != (state, reason) or facts is not None):
             node.state, node.reason, node.link_says = state, reason, why
             node.facts = facts or node.facts
+            self.inventory.note_root(node)
             self._pending.node_for_plan(name)
 
     def account_changed(
@@ -198,6 +199,15 @@ class Nodes:
         if node is not None and node.reserved != reserved:
             node.reserved = reserved
             self._pending.node_for_plan(name)
+
+    def keep_from_root(self, owner: str | None) -> None:
+        """This owner's tasks run as root where an agent is root, None for nobody's: only an admin's are taken there."""
+        self.inventory.root_owner = owner
+        for name, node in self.inventory.nodes.items():
+            before = node.root_owner
+            self.inventory.note_root(node)
+            if node.root_owner != before:
+                self._pending.node_for_plan(name)
 
     def tokens_told(self, name: str, why_not: Message | None) -> None:
         """Whether tasks on the node can get tokens, and why not if they cannot."""

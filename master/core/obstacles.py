@@ -104,13 +104,14 @@ def _on_nodes_as_kept(
     """The same, but a node is looked at only where it is not as it was when this request was asked for before. What is
     met on one that is not open to all is met by one owner, and not kept."""
     request, nodes = demand.request, inventory.nodes
-    met: dict[str, Obstacle | None] = free.answers_to(request)
+    kept: dict[str, Obstacle | None] = free.answers_to(request)
+    met = kept if demand.by_admin or demand.owner not in free.root_owners else {}
     for_him = []
     for name in nodes.keys() - met.keys():
         node = nodes[name]
         able = obstacle(node, request) is None
         met[name] = _obstacle(node, demand, tasks, free.free_on(name)) if able else None
-        if not node.is_open_to_all:
+        if not node.is_open_as_to_all(demand.owner, by_admin=demand.by_admin):
             for_him.append(name)
     found = [one for name in nodes if (one := met[name]) is not None]
     for name in for_him:
@@ -182,7 +183,7 @@ def _obstacle(node: Node, demand: Demand, tasks: Mapping[int, Task], free: FreeN
     request = demand.request
     if not node.takes_tasks:
         return _state(node)
-    if not node.is_open_to_all:
+    if not node.is_open_as_to_all(demand.owner, by_admin=demand.by_admin):
         closed = node.why_not_open_to(demand.owner, by_admin=demand.by_admin)
         if closed is not None:
             return Obstacle(node.name, closed)

@@ -35,6 +35,7 @@ class Room:
         self.free = FreeNodes(inventory) if free is None else free
         self.cluster = Free(inventory.cluster, rows_of_cluster(inventory.cluster))
         self.is_open_to_all = self.free.is_open_to_all
+        self.root_owners = self.free.root_owners
         self.passes: Passes = only_its_own
         self._inventory = inventory
         self._within: dict[int, dict[str, Free]] = {}
@@ -84,6 +85,10 @@ class Room:
             return None
         self._take_licences(request, task_id)
         return [self._take(place, request, task_id) for place in chosen]
+
+    def is_open_as_to_all(self, demand: Demand) -> bool:
+        """May its owner's tasks go to each node, as nearly all others' may (see `Node`)?"""
+        return self.is_open_to_all and (demand.by_admin or demand.owner not in self.root_owners)
 
     def fits_nowhere(self, request: Request) -> bool:
         """Is there no node where it would fit, were nothing kept for others? That is found in a moment, where nothing
@@ -185,7 +190,7 @@ class Room:
             names = [name for name in request.only or held if name in held]
         if among is not None:
             names = [name for name in among if name in names]
-        takes_all, place_of, exclude = self.is_open_to_all, self.free.place_of, request.exclude
+        takes_all, place_of, exclude = self.is_open_as_to_all(demand), self.free.place_of, request.exclude
         for name in names:
             if name in exclude or place_of(name) is None:
                 continue
@@ -236,7 +241,7 @@ class Room:
 
     def _same(self, demand: Demand) -> object:
         """Of those with the same the same is to be said, but of whom a node may be kept for."""
-        return demand.request if self.is_open_to_all else demand
+        return demand.request if self.is_open_as_to_all(demand) else demand
 
     def _changed(self) -> None:
         self._refused.clear()

@@ -216,11 +216,13 @@ class _Round:
         demands = self._snapshot.demands
         group_of = demands.group_of
         firsts = [(order, demand) for order in wishes if (demand := group_of(order.id)) is not None]
-        if self._room.is_open_to_all:
-            lines = [Line(demands, first, number) for number, first in enumerate(firsts)]
-        else:
-            each = [one for _, demand in firsts for one in demands.groups_of(demand.request)]
-            lines = [Line(demands, first, number, is_alone=True) for number, first in enumerate(each)]
+        lines: list[Line] = []
+        for first in firsts:
+            if self._room.is_open_to_all and not demands.has_weak(first[1].request, self._room.root_owners):
+                lines.append(Line(demands, first, len(lines)))
+            else:
+                for one in demands.groups_of(first[1].request):
+                    lines.append(Line(demands, one, len(lines), is_alone=True))
         return [(line.first, line.number, line) for line in lines if line.first is not None]
 
     def _reserved(self) -> Iterator[Placement]:

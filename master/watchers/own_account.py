@@ -2,7 +2,7 @@
 
 A task with that account can read the keys of the queue and command it. While the queue is one person's nothing is wrong
 with that. That there was a second user is a fact of the core's (`core/own_account`); which nodes it concerns is seen
-here.
+here. Likewise, where an agent is root, the tasks of that account run as root: only an admin's are taken there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class OwnAccount:
         engine.core.people.listeners.append(self.look_again)
         # Written down with the first event of the start: one of its own now, before the fleet is there, would let nodes
         # go that have left the registry and still have tasks.
-        self._fence.look(time.time())
+        self._look()
 
     def link_made(self, link: Link, config: NodeConfig) -> None:
         """As `LinkWatcher`: an agent that the master starts itself has its account."""
@@ -53,9 +53,13 @@ class OwnAccount:
 
     def look_again(self) -> None:
         """Something changed of the users: in the same change nodes close to whom they should."""
-        self._fence.look(time.time())
+        self._look()
         for node in self._fence.nodes:
             self._reserve(node)
+
+    def _look(self) -> None:
+        self._fence.look(time.time())
+        self._engine.core.keep_from_root(self._account if self._engine.core.people.is_shared else None)
 
     def _note(self, node: str, *, ours: bool) -> None:
         if ours:

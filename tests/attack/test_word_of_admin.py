@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.inventory import NodeState
+from master.core.inventory import NodeSpec, NodeState
 from master.core.launching import LaunchSettings
 from master.core.run_as import as_their_owners
 from master.core.task import TaskState
@@ -169,23 +169,46 @@ def test_nothing_of_who_runs_the_master_is_root_on_a_node_that_was_not_said_in_f
 ) -> None:
     async def story(here: People) -> None:
         core, engine, sent = here.master.core, here.master.engine, list[Any]()
+        OwnAccount(engine, "desktop")
+        before = (await here.owner.call("task.submit", command="id", hold=True))["id"]
+        core.find(before).by_admin = False  # as an earlier version wrote it down
         await here.user("amy", "admin")
         await here.owner.call("user.add", name=OWNER, role="admin")
-        less = await token_of(here, OWNER, "read", "submit")
         settings = LaunchSettings(conda="/conda", task_env={}, grace_s=1.0)
         run_as = as_their_owners(core.people, OWNER)
         agents = executor(here, lambda: settings, lambda *what: sent.append(what), run_as)
         engine.perform = agents.perform
         engine.event(lambda: core.node_state("a", NodeState.ONLINE, None, msgspec.structs.replace(FACTS, **root)))
-        weak = (await less.call("task.submit", command="id"))["id"]
-        await settled(lambda: core.find(weak).state is TaskState.FAILED)
-        assert "an admin with the scope `admin`" in str(core.find(weak).reason)
-        assert not [one for one in sent if one[1]["op"] == "launch"]
-        assert core.node("a").cordons == {}
+        await here.owner.call("task.release", id=before)
+        weak = (await (await token_of(here, OWNER, "submit")).call("task.submit", command="id"))["id"]
         strong = (await here.owner.call("task.submit", command="id"))["id"]
         await settled(lambda: [one for one in sent if one[1]["op"] == "launch"])
         assert core.find(strong).state is TaskState.STARTING
+        for task in map(core.find, (before, weak)):  # nothing is lost: another node may take it
+            assert task.state is TaskState.WAITING
+            assert "an admin with the scope `admin`" in str(core.reason(task))
+        assert len([one for one in sent if one[1]["op"] == "launch"]) == 1
+        assert core.node("a").cordons == {}
         agents.close()
+
+    lab(story)
+
+
+def test_what_may_not_be_root_begins_where_it_is_not(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        core, engine = here.master.core, here.master.engine
+        OwnAccount(engine, "desktop")
+        await here.owner.call("user.add", name=OWNER, role="admin")
+        engine.event(lambda: core.set_nodes((core.node("a").spec, NodeSpec(name="b"))))
+        root = msgspec.structs.replace(FACTS, uid=0)
+        engine.event(lambda: core.node_state("a", NodeState.ONLINE, None, root))
+        less = await token_of(here, OWNER, "read", "submit")
+        weak = (await less.call("task.submit", command="id"))["id"]
+        await here.master.engine.settled()
+        assert core.find(weak).state is TaskState.WAITING
+        engine.event(lambda: core.node_state("b", NodeState.ONLINE, None, msgspec.structs.replace(FACTS, uid=1000)))
+        await begins(here, weak)
+        assert [part.node for part in core.find(weak).allocation] == ["b"]
 
     lab(story)
 

@@ -8,7 +8,7 @@ its own. What is written twice is the search.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from master.core.attempt import Allocation
@@ -91,6 +91,7 @@ class PlainRoom:
         self.nodes = {name: FreeNode(node) for name, node in inventory.nodes.items() if node.takes_tasks}
         self.cluster = Free(inventory.cluster, rows_of_cluster(inventory.cluster))
         self.is_open_to_all = all(free.node.reserved is None for free in self.nodes.values())
+        self.root_owners = {free.node.root_owner for free in self.nodes.values()} - {None}
         self.holds: Mapping[str, Hold] = NO_HOLDS
         self.passes: Passes = only_its_own
         self._inventory = inventory
@@ -196,7 +197,11 @@ class _Round:
         heapq.heapify(heads)
         behind: dict[Demand, Iterator[Order]] = {}
         # Whoever asks for the same, there is no room for it; unless somebody may go where others may not.
-        same: Callable[[Demand], object] = _request_of if room.is_open_to_all else _itself
+        apart = {demand.request for _, demand in heads if demand.owner in room.root_owners and not demand.by_admin}
+
+        def same(demand: Demand) -> object:
+            return demand.request if room.is_open_to_all and demand.request not in apart else demand
+
         left = {same(demand) for _, demand in heads}
         while heads and left:
             order, demand = heads[0]
@@ -276,11 +281,3 @@ class _Round:
             return False
         self._looks -= 1
         return True
-
-
-def _request_of(demand: Demand) -> object:
-    return demand.request
-
-
-def _itself(demand: Demand) -> object:
-    return demand

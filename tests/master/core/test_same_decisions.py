@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -114,10 +114,12 @@ WISHES: tuple[dict[str, Any], ...] = (
 
 
 class Crowd:
-    """A core with six nodes of four GPUs, and many who wait. What happens is read off a text of bytes."""
+    """A core with six nodes of four GPUs, and many who wait. What happens is read off a text of bytes. `roots`: on
+    these nodes the first owner's tasks are root; `by_admin`: of each batch in turn whether it counts as an admin's."""
 
-    def __init__(self, text: bytes) -> None:
+    def __init__(self, text: bytes, roots: Collection[int] = (), by_admin: Sequence[bool] = ()) -> None:
         self._text = iter(text)
+        self._by_admin = iter(by_admin)
         self.now = 10 * DAY_S
         numbers = itertools.count(1)
         self.core = Core(
@@ -131,8 +133,10 @@ class Crowd:
         )
         for name in OWNERS:
             self.core.people.add(name)
-        facts = Facts(boot_id="b", state_id="s", cpus=8, memory_mib=16_000, protocol=PROTOCOL)
-        for name in self.core.inventory.nodes:
+        self.core.keep_from_root(OWNERS[0])
+        for at, name in enumerate(self.core.inventory.nodes):
+            uid = 0 if at in roots else 1000
+            facts = Facts(boot_id="b", state_id="s", cpus=8, memory_mib=16_000, protocol=PROTOCOL, uid=uid)
             self.core.node_state(name, NodeState.ONLINE, None, facts)
 
     def go(self, look: Callable[[Core], None] | None = None) -> None:
@@ -153,6 +157,7 @@ class Crowd:
     def submit(self) -> None:
         count, wish = self.some(1, 2, 3, 9), self.some(*WISHES)
         besides = self.some({}, {}, {"time_limit_s": 60.0}, {"time_limit_s": DAY_S}, {"priority": 1}, {"project": "p"})
+        besides = {**besides, "by_admin": next(self._by_admin, False)}
         drafts = [Task(id=0, command=["x"], owner=self.some(*OWNERS), **wish, **besides) for _ in range(count)]
         self.core.submit(drafts, self.now - self.some(0.0, 0.0, DAY_S))
 
@@ -258,10 +263,30 @@ def test_in_a_lab_where_many_wait_for_the_same_they_decide_so_too(text: bytes) -
     Crowd(text).go()
 
 
+@pytest.mark.usefixtures("_compared")
+@settings(max_examples=CASES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.binary(min_size=40, max_size=160),
+    st.sets(st.integers(0, 5), min_size=1),
+    st.lists(st.booleans(), min_size=5, max_size=40),
+)
+def test_where_an_owners_tasks_would_be_root_they_decide_so_too_and_none_begins_there_but_an_admins(
+    text: bytes, roots: set[int], by_admin: list[bool]
+) -> None:
+    def look(core: Core) -> None:
+        there = {f"n{at}" for at in roots}
+        for task in core.active():
+            assert task.by_admin or task.owner != OWNERS[0] or not there & {part.node for part in task.allocation}
+
+    Crowd(text, roots, by_admin).go(look)
+
+
 @settings(max_examples=CASES // 4)
-@given(st.binary(min_size=40, max_size=160))
-def test_why_a_task_waits_is_what_looking_at_all_nodes_anew_would_tell(text: bytes) -> None:
-    Crowd(text).go(reasons_hold)
+@given(st.binary(min_size=40, max_size=160), st.sets(st.integers(0, 5)), st.lists(st.booleans(), max_size=20))
+def test_why_a_task_waits_is_what_looking_at_all_nodes_anew_would_tell(
+    text: bytes, roots: set[int], by_admin: list[bool]
+) -> None:
+    Crowd(text, roots, by_admin).go(reasons_hold)
 
 
 def reasons_hold(core: Core) -> None:
