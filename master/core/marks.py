@@ -48,9 +48,11 @@ def after_damage(state: Pieces, witness: Pieces, *, people: bool) -> dict[str, m
     group. What neither that nor the witness can deny is taken for true."""
     known = {**state, **merged(state, witness)}
     counter, fence = _read(known)
-    next_id = counter.next_id + (0 if COUNTER in witness else IDS_SKIPPED)
+    # One that denies people of whom something tells could not be written since, and denies nothing.
+    is_of_the_time = _read(witness)[0].is_shared or not people
+    next_id = counter.next_id + (0 if COUNTER in witness and is_of_the_time else IDS_SKIPPED)
     is_shared = counter.is_shared or people or COUNTER not in witness
-    closed = fence.closed or own_account.PIECE not in witness
+    closed = fence.closed or own_account.PIECE not in witness or not is_of_the_time
     return _changed(state, Counter(next_id, is_shared), msgspec.structs.replace(fence, closed=closed))
 
 

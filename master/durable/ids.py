@@ -38,7 +38,8 @@ TIMES, MOST_AHEAD = 4, 5000
 
 
 class Promised:
-    """The file `ids` of one folder. `given`: the last id that is known to have been given. `last`: none beyond was."""
+    """The file `ids` of one folder: `load` it, then `go_on`. `given`: the last id that is known to have been given.
+    `last`: none beyond was. `machine_went_on`: it has not gone down since, so nothing that was written was lost."""
 
     def __init__(self, disk: Disk, folder: Path, witness: Witness) -> None:
         self._disk = disk
@@ -47,26 +48,12 @@ class Promised:
         self._fd: int | None = None
         self._is_of_an_earlier_version = False
         self._elsewhere = 0
+        self.machine_went_on = False
         self.given = 0
         self.last = 0
 
-    def go_on(self, highest: int, damage: list[str], *, is_new: bool) -> int:
-        """Read it; the id after which numbers go on, `highest` being the last one that the other files know. `damage`
-        are sentences about what was lost; one is added where only this file shows it. `is_new`: nothing was recorded in
-        this folder, so no id was given in it. Raises SyncFailedError."""
-        self._load()
-        if self.given > highest and not damage:
-            damage.append(
-                f"the journal lost its end: ids up to {self.given} had been given, and it knows of none after "
-                f"{highest}. Was it cut, or put back from a backup? Look whether the newest tasks are there"
-            )
-        counts = damage or not (is_new or self._is_of_an_earlier_version)
-        last = max(highest, self._elsewhere, self.last if counts else 0)
-        self.given = self.last = last + 1 if damage else last
-        self._promise(self.given)
-        return self.given
-
-    def _load(self) -> None:
+    def load(self) -> None:
+        """Read it. A file that is missing or damaged says nothing."""
         lines: list[str] = []
         with suppress(OSError, ValueError, IndexError):
             *lines, _unfinished = self._disk.read(self._folder / FILE).decode("ascii").split("\n")
@@ -75,8 +62,29 @@ class Promised:
             self._elsewhere = self._witness.ids
         boot = lines[1] if len(lines) > 1 else ""
         self._is_of_an_earlier_version = not boot
-        if boot == ENDED or (boot and boot == self._disk.boot()):
+        self.machine_went_on = boot == ENDED or (boot != "" and boot == self._disk.boot())
+        if self.machine_went_on:
             self.given = self.last = _last_number(lines[2:])
+
+    def lost_end(self, highest: int) -> str:
+        """Whether the journal lost its end, where only this file shows it: as a sentence, or "". `highest`: the last id
+        that the other files know."""
+        if self.given <= highest:
+            return ""
+        return (
+            f"the journal lost its end: ids up to {self.given} had been given, and it knows of none after {highest}. "
+            "Was it cut, or put back from a backup? Look whether the newest tasks are there"
+        )
+
+    def go_on(self, highest: int, *, is_damaged: bool, is_new: bool) -> int:
+        """The id after which numbers go on, `highest` being the last one that the other files know. `is_damaged`:
+        something was lost; `is_new`: nothing was recorded in this folder, so no id was given in it. Raises
+        SyncFailedError."""
+        counts = is_damaged or not (is_new or self._is_of_an_earlier_version)
+        last = max(highest, self._elsewhere, self.last if counts else 0)
+        self.given = self.last = last + 1 if is_damaged else last
+        self._promise(self.given)
+        return self.given
 
     def cover(self, highest: int) -> None:
         """Promise ids well beyond `highest`, which is about to be given, if they are not. Raises SyncFailedError."""

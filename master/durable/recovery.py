@@ -52,13 +52,14 @@ class Image(msgspec.Struct):
 class Recovery:
     """One reading of a folder. `run` it; then the other attributes tell what was found.
 
-    `vouched`: whether state.json says what the queue files were. `damage` are sentences about what was lost, or may
-    have been, for people to see; `notes` are for the log.
+    `is_whole`: the machine did not go down since the last record was written. `vouched`: whether state.json says what
+    the queue files were. `damage` are sentences about what was lost, or may have been, for people to see; `notes` are
+    for the log.
     """
 
     journal: Journal
 
-    def __init__(self, folder: Path, disk: Disk, permit: Permit, witness: Witness) -> None:
+    def __init__(self, folder: Path, disk: Disk, permit: Permit, witness: Witness, *, is_whole: bool) -> None:
         self.folder = folder
         self.disk = disk
         self.permit = permit
@@ -76,9 +77,11 @@ class Recovery:
         """What compactions that did not come to their end were about to publish, or had in part."""
         self._is_damaged = False
         """Were records passed over that cannot be read, or are missing?"""
-        self._tells_of_people = False
+        self.tells_of_people = False
+        """Did a record that can be read tell of a user, a token or a group?"""
         self._journal_is_missing = False
         self._is_as_sealed = True
+        self._is_whole = is_whole
 
     def run(self) -> Image:
         """Load, and cut what a power cut left at the journal's end. Raises StoreCorruptError (nothing was changed)."""
@@ -95,7 +98,7 @@ class Recovery:
         if self._is_damaged or self._journal_is_missing or not self._reaches(reading):
             self._salvage(image, reading, data)
         else:
-            self.journal = self._open_journal(image.seq, reading.size, data[reading.size :])
+            self.journal = self._open_journal(image, data[: reading.size], data[reading.size :])
         image.next_id = self.highest_id + 1
         return image
 
@@ -223,7 +226,7 @@ class Recovery:
             self._take_queue(image, queue, self.folder / name)
         for number, record in enumerate(reading.records, 1):
             self._replay(image, record, number)
-        self._tells_of_people = self._tells_of_people or marks.tells_of_people(image.state)
+        self.tells_of_people = self.tells_of_people or marks.tells_of_people(image.state)
         _bound(image.answered)
         return image
 
@@ -248,7 +251,7 @@ class Recovery:
             image.tasks.pop(gone, None)
         self._see(change.gone)
         self._superseded.update(change.gone)
-        self._tells_of_people = self._tells_of_people or marks.tells_of_people(change.state)
+        self.tells_of_people = self.tells_of_people or marks.tells_of_people(change.state)
         merge_pieces(image.state, change.state)
         if (piece := published.decode(change.state.get(published.PIECE))) is not None:
             self._published.append(piece)
@@ -324,27 +327,44 @@ class Recovery:
             if name.endswith(".tmp"):
                 self.disk.remove(self.folder / name)
 
-    def _open_journal(self, seq: int, size: int, torn: bytes) -> Journal:
-        if torn:
-            kept = self.keep(TORN, torn)
-            failpoint.reach("start.torn_kept")
-            self.notes.append(f"{len(torn)} bytes of unfinished records were cut off {JOURNAL} and kept in {kept}")
-            self.damage.append(
-                f"{len(torn)} bytes at the end of {JOURNAL} could not be read and were cut off (kept in {kept}). A "
-                "power cut does that to what nobody was answered for, a failing disk to more: look at its health, and "
-                f"whether the newest tasks are there. The last record that is known is {seq}"
-            )
-        journal = Journal(self.disk, self.folder / JOURNAL, seq=seq, size=size)
+    def _open_journal(self, image: Image, whole: bytes, torn: bytes) -> Journal:
+        path, last = self.folder / JOURNAL, image.seq
+        pieces = self._cut_off(image, torn) if torn else {}
+        if pieces:
+            record = encode_record(last + 1, last, salvage.said(pieces))
+            publish(self.disk, path, whole + record)  # both at once: a start after the cut sees nothing torn
+            self.disk.sync_folder(self.folder)
+            merge_pieces(image.state, pieces)
+            image.seq = last + 1
+            return Journal(self.disk, path, seq=image.seq, size=len(whole) + len(record))
+        journal = Journal(self.disk, path, seq=last, size=len(whole))
         if torn:
             journal.cut_tail()
         return journal
+
+    def _cut_off(self, image: Image, torn: bytes) -> dict[str, msgspec.Raw]:
+        """Keep and tell what is cut off; the pieces of state that are to be added for what may have been in it. Where
+        the machine went on, nobody was answered for it only if the master was killed in the middle of a write."""
+        kept = self.keep(TORN, torn)
+        failpoint.reach("start.torn_kept")
+        self.notes.append(f"{len(torn)} bytes of unfinished records were cut off {JOURNAL} and kept in {kept}")
+        text = (
+            f"{len(torn)} bytes at the end of {JOURNAL} could not be read and were cut off (kept in {kept}). A "
+            "power cut does that to what nobody was answered for, a failing disk to more: look at its health, and "
+            f"whether the newest tasks are there. The last record that is known is {image.seq}"
+        )
+        if not (self._is_whole or self.permit.damage):
+            self.damage.append(text)
+            return {}
+        self.damage.append(f"{text}. {salvage.PEOPLE_LOST}")
+        return salvage.lost_of_people(image.state, self.witness.pieces, people=self.tells_of_people)
 
     def _salvage(self, image: Image, reading: Reading, data: bytes) -> None:
         """Make of what could be read a state.json and a journal that are whole. Done again, it comes to the same."""
         kept = self.keep("journal.damaged", data)
         held = salvage.hold_doubtful(image.tasks.values(), reading)
         self.damage.append(salvage.told(reading, kept, held))
-        image.state.update(salvage.lost_pieces(image.state, self.witness.pieces, people=self._tells_of_people))
+        image.state.update(salvage.lost_pieces(image.state, self.witness.pieces, people=self.tells_of_people))
         image.state[published.PIECE] = published.encode(published.Published(self.files, image.seq))
         answers = snapshot.encode_answered(image.answered.items())
         state = snapshot.encode_settled(image.seq, self.highest_id + 1, image.state, answers)

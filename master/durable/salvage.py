@@ -52,8 +52,14 @@ def lost_pieces(
     state: Mapping[str, msgspec.Raw], witness: Mapping[str, msgspec.Raw], *, people: bool
 ) -> dict[str, msgspec.Raw]:
     """The pieces of state that a start adds where records are lost. `people`: see `marks.after_damage`."""
-    true = msgspec.Raw(b"true")
-    return {START_OVER: true, END_ACCESS: true, **marks.after_damage(state, witness, people=people)}
+    return {START_OVER: msgspec.Raw(b"true"), **lost_of_people(state, witness, people=people)}
+
+
+def lost_of_people(
+    state: Mapping[str, msgspec.Raw], witness: Mapping[str, msgspec.Raw], *, people: bool
+) -> dict[str, msgspec.Raw]:
+    """The same where only the last records may be lost: agents know no later start of the master."""
+    return {END_ACCESS: msgspec.Raw(b"true"), **marks.after_damage(state, witness, people=people)}
 
 
 def hold_doubtful(tasks: Iterable[Task], reading: Reading) -> list[int]:
@@ -93,6 +99,11 @@ def summary(tasks: Mapping[int, Task], changed: Iterable[int], seq: int) -> byte
         else:
             change.gone.append(number)
     return _encode_change(change)
+
+
+def said(pieces: dict[str, msgspec.Raw]) -> bytes:
+    """The JSON of a record that adds these pieces of state."""
+    return _encode_change(Change(state=pieces))
 
 
 def losses(piece: msgspec.Raw | None) -> list[Loss]:

@@ -185,8 +185,7 @@ class Store:
         self._look(journal)
         if self._marks_changed:
             # First here: with a mark too many the next start is strict, with one too few it is not.
-            self._witness.mark(marks.of(self._state))
-            self._marks_changed = False
+            self._marks_changed = not self._witness.mark(marks.of(self._state))
         try:
             journal.commit()
         except StoreUnavailableError as error:
@@ -330,7 +329,10 @@ class Store:
 
     def _load(self) -> Image:
         self._witness.load()
-        recovery = Recovery(self.folder, self.disk, self._permit, self._witness)
+        self._promised.load()
+        recovery = Recovery(
+            self.folder, self.disk, self._permit, self._witness, is_whole=self._promised.machine_went_on
+        )
         image = recovery.run()
         self.notes = recovery.notes
         self._journal = recovery.journal
@@ -338,7 +340,11 @@ class Store:
         self._state = dict(image.state)
         self._settled = recovery.settled
         self._plan_compaction(recovery.snapshot_bytes)
-        self._highest_id = self._promised.go_on(recovery.highest_id, recovery.damage, is_new=image.seq == 0)
+        if (lost := self._promised.lost_end(recovery.highest_id)) and not recovery.damage:
+            self._end_was_lost(lost, recovery)
+        self._highest_id = self._promised.go_on(
+            recovery.highest_id, is_damaged=bool(recovery.damage), is_new=image.seq == 0
+        )
         if not recovery.vouched:
             self._vouch(recovery)
             self._settled = recovery.settled
@@ -351,6 +357,15 @@ class Store:
             self._tell(recovery.damage)
         image.state = dict(self._state)
         return image
+
+    def _end_was_lost(self, lost: str, recovery: Recovery) -> None:
+        """Nothing but the promised ids shows that the last records are gone. First the journal says what follows from
+        that: once more ids are promised, nothing shows it any more."""
+        recovery.damage.append(f"{lost}. {salvage.PEOPLE_LOST}")
+        pieces = salvage.lost_of_people(self._state, self._witness.pieces, people=recovery.tells_of_people)
+        self.append(Change(state=pieces))
+        with suppress(StoreUnavailableError):  # it goes with the next commit
+            self.journal.commit()
 
     def _vouch(self, recovery: Recovery) -> None:
         def record(piece: msgspec.Raw) -> None:

@@ -73,10 +73,10 @@ class Witness:
             self._told.seq = stood
         self._write()
 
-    def mark(self, pieces: Mapping[str, msgspec.Raw]) -> None:
-        """Keep these pieces of state, beside the others."""
+    def mark(self, pieces: Mapping[str, msgspec.Raw]) -> bool:
+        """Keep these pieces of state, beside the others. Could they be written?"""
         self._told.pieces.update(pieces)
-        self._write()
+        return self._write()
 
     def stood(self, seq: int) -> None:
         """Keep that the folder is written up to this record."""
@@ -88,13 +88,16 @@ class Witness:
         self._told.ids = ids
         self._write()
 
-    def _write(self) -> None:
+    def _write(self) -> bool:
         if self.path is None:
-            return
+            return True
         # It may lie on another disk, of which nothing is promised to anybody.
-        with suppress(OSError, SyncFailedError):
+        try:
             publish(self._disk, self.path, msgspec.json.encode(self._told) + b"\n")
             self._disk.sync_folder(self.path.parent)
+        except (OSError, SyncFailedError):
+            return False
+        return True
 
 
 def witness_path(server_log: Path) -> Path:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,31 +16,35 @@ import pytest
 from master.app import _end_what_was_put_back
 from master.core.core import Core
 from master.core.facts import Facts
+from master.core.inventory import NodeSpec
+from master.core.marks import after_damage, of
 from master.core.outcome import Pending
 from master.core.people import People, Token
 from master.core.run_as import WouldBeRootError, account_on, as_their_owners
 from master.core.task import merge_pieces
 from master.durable.disk import OsDisk
 from master.durable.store import Permit, Store, StoreCorruptError
-from master.durable.witness import Witness
+from master.durable.witness import Told, Witness
 from master.engine import Engine
 from master.people.task_tokens import TaskTokens
 from master.verbs.access import by_token
 from master.watchers.own_account import OwnAccount
 from tests import landed
+from tests.master.core.small_core import submit
 
 USERS, TOKENS = 6, 26
 BLOCK = 4096
+KILLED = 9
 OURS = "muster"
 ROOT = Facts(boot_id="b", state_id="s", cpus=1, memory_mib=1, uid=0, can_run_as=True)
 OLD_ROOT = Facts(boot_id="b", state_id="s", cpus=1, memory_mib=1, uid=0)
 
 
 class Start:
-    """A start on `folder/queue`, which passes over damage."""
+    """A start on `folder/queue`, which passes over damage if it may."""
 
-    def __init__(self, folder: Path, *, ends_access: bool = True) -> None:
-        self.store = Store(folder / "queue", OsDisk(), permit=Permit(damage=True), witness=folder / "log.queue")
+    def __init__(self, folder: Path, *, ends_access: bool = True, damage: bool = True) -> None:
+        self.store = Store(folder / "queue", OsDisk(), permit=Permit(damage=damage), witness=folder / "log.queue")
         image = self.store.open()
         self.core = Core((), lambda task, attempt: f"{task}.{attempt}")
         self.core.load(image.tasks, image.answered, image.next_id, image.state)
@@ -62,11 +69,11 @@ class Start:
         return account_on("a", ROOT, account) == "u1" and account is not None
 
 
-def lived(folder: Path, story: Callable[[Start], None], *, ends_access: bool = True) -> Start:
+def lived(folder: Path, story: Callable[[Start], None], *, ends_access: bool = True, damage: bool = True) -> Start:
     """A start, the story, an end."""
 
     async def whole() -> Start:
-        start = Start(folder, ends_access=ends_access)
+        start = Start(folder, ends_access=ends_access, damage=damage)
         story(start)
         await start.end()
         return start
@@ -278,6 +285,131 @@ def test_a_user_whose_removal_is_lost_does_not_come_back_behind_the_one_who_got_
     again = People(Pending())
     again.load(state)
     assert again.named("bob") is None
+
+
+# -- the end of the journal ----------------------------------------------------------------------------------------
+
+
+def killed(folder: Path, story: Callable[[Start], None]) -> None:
+    """A start and the story; then the files are as a kill of the master leaves them."""
+
+    def whole(start: Start) -> None:
+        story(start)
+        start.store.commit()
+        for path in (folder / "queue", folder / "log.queue"):
+            copy = path.with_name(f"{path.name}.then")
+            shutil.copytree(path, copy) if path.is_dir() else shutil.copy(path, copy)
+
+    lived(folder, whole)
+    shutil.rmtree(folder / "queue")
+    (folder / "queue.then").rename(folder / "queue")
+    (folder / "log.queue.then").rename(folder / "log.queue")
+
+
+def revoke(start: Start) -> None:
+    """A token is revoked, and a user removed, each in a record of its own."""
+
+    def changes(start: Start) -> None:
+        start.engine.client_change(lambda: start.core.people.end_token("t3"))
+        start.engine.client_change(lambda: start.core.remove_user("u2"))
+
+    in_records(start, changes)
+
+
+def lose_lines(folder: Path, count: int, *, torn: int) -> None:
+    """The last lines are lost, but for some bytes of them."""
+    journal = folder / "queue" / "journal.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(lines[:-count]) + b"".join(lines[-count:])[:torn])
+
+
+def power_cut(folder: Path) -> None:
+    """The machine went down since: it runs under another boot id."""
+    ids = folder / "queue" / "ids"
+    lines = ids.read_text().splitlines(keepends=True)
+    ids.write_text("".join([lines[0], "another-boot\n", *lines[2:]]))
+
+
+@pytest.mark.parametrize("torn", [1, 30, BLOCK])
+def test_where_the_machine_went_on_a_cut_end_of_the_journal_ends_all_access(tmp_path: Path, torn: int) -> None:
+    lived(tmp_path, lambda start: in_records(start, fill))
+    killed(tmp_path, revoke)
+    whole = (tmp_path / "queue" / "journal.jsonl").read_bytes()
+    lose_lines(tmp_path, 2, torn=min(torn, len(whole.splitlines(keepends=True)[-1]) - 1))
+    start = lived(tmp_path, nothing, damage=False)
+    assert not start.core.people.tokens
+    assert "All tokens, log-ins and links have ended" in start.store.damage[0].what
+
+
+def test_a_cut_end_ends_access_also_where_the_start_that_cut_it_was_killed(tmp_path: Path) -> None:
+    lived(tmp_path, lambda start: in_records(start, fill))
+    killed(tmp_path, revoke)
+    lose_lines(tmp_path, 2, torn=20)
+    end = "import os, sys; from pathlib import Path; from master.durable.disk import OsDisk; "
+    end += "from master.durable.store import Store; Store.commit = lambda self: os._exit(9); "
+    end += "folder = Path(sys.argv[1]); Store(folder / 'queue', OsDisk(), witness=folder / 'log.queue').open()"
+    assert subprocess.run([sys.executable, "-c", end, str(tmp_path)], check=False, timeout=60).returncode == KILLED
+    assert not lived(tmp_path, nothing, damage=False).core.people.tokens
+
+
+def test_the_end_of_a_commit_that_a_power_cut_tore_ends_nobodys_access(tmp_path: Path) -> None:
+    lived(tmp_path, lambda start: in_records(start, fill))
+    killed(tmp_path, revoke)
+    lose_lines(tmp_path, 1, torn=20)
+    power_cut(tmp_path)
+    start = lived(tmp_path, nothing, damage=False)
+    assert start.core.people.tokens
+    assert "t3" not in start.core.people.tokens
+
+
+def test_who_lets_a_start_pass_over_damage_has_all_access_end_where_the_end_is_cut(tmp_path: Path) -> None:
+    lived(tmp_path, lambda start: in_records(start, fill))
+    killed(tmp_path, revoke)
+    lose_lines(tmp_path, 1, torn=20)
+    power_cut(tmp_path)
+    assert not lived(tmp_path, nothing).core.people.tokens
+
+
+def test_ids_that_were_given_and_are_not_known_show_a_lost_end_and_end_all_access(tmp_path: Path) -> None:
+    lived(tmp_path, lambda start: in_records(start, fill))
+
+    def more(start: Start) -> None:
+        revoke(start)
+        start.core.set_nodes((NodeSpec(name="a", cpus=1),))
+        start.engine.client_change(lambda: submit(start.core, node="a"))
+
+    killed(tmp_path, lambda start: in_records(start, more))
+    lose_lines(tmp_path, 3, torn=0)
+    start = lived(tmp_path, nothing, damage=False)
+    assert not start.core.people.tokens
+    assert "All tokens, log-ins and links have ended" in start.store.damage[0].what
+
+
+def test_a_mark_that_could_not_be_written_is_written_with_a_later_record(tmp_path: Path) -> None:
+    witness = tmp_path / "logs"
+    witness.mkdir()
+
+    def story(start: Start) -> None:
+        start.store._witness.path = witness / "gone" / "log.queue"
+        start.engine.client_change(lambda: start.core.people.add("ann", role="admin"))
+        start.engine._take()
+        start.store.commit()
+        start.store._witness.path = witness / "log.queue"
+        start.engine.client_change(lambda: start.core.remember_answer("r", msgspec.Raw(b"1")))
+        start.engine._take()
+        start.store.commit()
+        told = msgspec.json.decode((witness / "log.queue").read_bytes(), type=Told)
+        assert msgspec.json.decode(told.pieces["people"])["is_shared"]
+
+    lived(tmp_path, story)
+
+
+def test_a_witness_that_denies_people_of_whom_something_tells_denies_nothing() -> None:
+    stale = of({})
+    known = after_damage({}, stale, people=True)
+    assert msgspec.json.decode(known["own_account"])["closed"]
+    assert msgspec.json.decode(known["people"])["next_id"] > 1000
+    assert after_damage({}, stale, people=False) == {}
 
 
 MADE_BY_LANDED = """
