@@ -1,7 +1,7 @@
-"""The names as which desktop clients come in. None may be an admin's, for an address is all that such a client shows.
+"""The names by which desktop clients come in. No name may be an admin's, because such a client only shows an address.
 
-An admin is whoever has that role, the account that runs the master, and root. Owns that one rule and where it is asked:
-conf.json and users that would break it are refused, and where it is broken already, that name is closed.
+Admins are users with that role, the account that runs the master, and root. This module owns that rule and the places
+where it is checked: conf.json and users that would break it are refused. If it is broken already, that name is closed.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ def named(access: DesktopClient) -> Iterator[tuple[str, str]]:
     yield from ((f"desktop_client.users.{address}", name) for address, name in access.users.items())
 
 
-_account = cache(user_name)  # a directory that knows the accounts may take its time, and each connection asks
+_account = cache(user_name)  # each connection asks, and a directory of accounts may answer slowly
 
 
 def is_masters(name: str) -> bool:
-    """Does the kernel take the account of this name for an admin?"""
+    """Is it the name of the account that runs the master, or of root?"""
     return name in (_account(os.geteuid()), _account(0))
 
 
 def is_admins(name: str, people: People) -> bool:
-    """Is it the name of an admin? One who is disabled or has expired counts: they may come back."""
+    """Is it the name of an admin? An admin who is disabled or has expired counts: they may come back."""
     user = people.named(name)
     return is_masters(name) or (user is not None and user.role == "admin")
 
 
 def closed(access: DesktopClient, people: People) -> list[Message]:
-    """Which names are closed to desktop clients, each with the key to change."""
+    """The names that are closed to desktop clients, each with the key to change."""
     return [
         Message("desktop_name_is_admins", key=key, name=name) for key, name in named(access) if is_admins(name, people)
     ]
@@ -52,7 +52,7 @@ def check_names(access: DesktopClient, people: People, conf: Path) -> None:
 
 
 def check_is_not_one(access: DesktopClient, name: str) -> None:
-    """Raise ConflictError where desktop clients come in as this name, which is to be an admin's."""
+    """Raise ConflictError if desktop clients come in by this name, which is to become an admin's."""
     for key, one in named(access):
         if one == name:
             raise ConflictError(Message("admin_is_desktop_name", key=key, name=name))

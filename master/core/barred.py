@@ -1,7 +1,7 @@
 """Keeps the tasks of users who are disabled or have expired from beginning.
 
-Pure. A user expires without any event, so each round of planning asks first: who is barred since the last one, and
-which tasks have come to wait since. They are held, with the reason. What lets them wait again is `owners`.
+Pure. A user expires without any event. So each round of planning first finds the users who are barred since the last
+round, and the tasks that have come to wait since. Those tasks are held, with the reason. `owners` lets them wait again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wire.message import Message
 
 DISABLED, EXPIRED = "owner_disabled", "owner_expired"
 REASONS = frozenset({DISABLED, EXPIRED})
-"""Why a task is held of which the owner is barred."""
+"""The reasons with which a task is held because its owner is barred."""
 
 
 def why_barred(user: User, now: float) -> Message | None:
@@ -28,7 +28,7 @@ def why_barred(user: User, now: float) -> Message | None:
 
 
 class BarredOwners:
-    """`next_at`: when the next user expires, in seconds since the epoch; None: nobody will."""
+    """`next_at`: when the next user expires, in seconds since the epoch; None: no user will."""
 
     def __init__(self, book: Book, people: People, own_tasks: OwnTasks) -> None:
         self.next_at: float | None = None
@@ -41,17 +41,17 @@ class BarredOwners:
         self._came: set[int] = set()
 
     def concerns(self, _before: State, after: State) -> bool:
-        """Those that come to wait."""
+        """Tasks that come to wait."""
         return after is TaskState.WAITING
 
     def moved(self, task: Task, _before: State = None, _after: State = None) -> None:
-        """It waits; or it has another owner."""
+        """The task waits, or it has another owner."""
         user = self._people.named(task.owner)
         if user is not None and (user.disabled is not None or user.expires_at is not None):
             self._came.add(task.id)
 
     def begin(self, now: float) -> None:
-        """A round of planning begins: hold what must not be in it."""
+        """A round of planning begins: hold the tasks that must not take part."""
         if self._version != self._people.version:
             self._may_end = [
                 user for user in self._people.users.values() if user.disabled is not None or user.expires_at is not None
@@ -65,7 +65,7 @@ class BarredOwners:
             self._hold(self._book.tasks[number], now)
         self._came.clear()
         if barred != before:
-            self._people.look_again()  # others ask who may come in, too
+            self._people.look_again()  # others also ask who may come in
         self._version = self._people.version
         ends = [user.expires_at for user in self._may_end if user.expires_at is not None and user.id not in barred]
         self.next_at = min(ends, default=None)

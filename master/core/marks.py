@@ -1,7 +1,7 @@
-"""What must not be forgotten of a queue that several people use: pieces of the state that its witness keeps, too.
+"""The marks of a queue that several people use: pieces of the state that the witness also keeps.
 
-Pure. With the mark that the queue is shared, users' tasks run as their owners where the agent is root; with that of the
-master's own account, they are kept from its nodes. Where the two copies differ, the one that allows less holds.
+Pure. One mark says that the queue is shared: users' tasks then run as their owners where the agent is root. The other
+keeps users' tasks away from nodes with the master's own account. If the two copies differ, the stricter one holds.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from master.core.people import COUNTER, GROUP, TOKEN, USER, Counter
 
 KEPT = (COUNTER, own_account.PIECE)
 END_ACCESS = "end_access"
-"""The piece of state that asks a start to end all tokens, log-ins and links. `null` once that was done."""
+"""The piece of state that makes a start end all tokens, log-ins and links. `null` after that was done."""
 IDS_SKIPPED = 10_000
-"""More users and groups than can have been in what was lost."""
+"""More than the number of users and groups that the lost records can have held."""
 
 Pieces = Mapping[str, msgspec.Raw]
 
@@ -29,12 +29,12 @@ def tells_of_people(names: Iterable[str]) -> bool:
 
 
 def of(state: Pieces) -> dict[str, msgspec.Raw]:
-    """The marks of a state. That there is nothing to tell is said, too: a witness without marks knows nothing."""
+    """The marks of a state, also where they are empty: a witness without marks knows nothing."""
     return {name: state.get(name, msgspec.Raw(b"{}")) for name in KEPT}
 
 
 def merged(state: Pieces, witness: Pieces) -> dict[str, msgspec.Raw]:
-    """The marks that a whole state lacks and its witness has."""
+    """The marks that its witness has and that a whole state lacks."""
     mine, fence = _read(state)
     theirs, its_fence = _read(witness)
     counter = Counter(max(mine.next_id, theirs.next_id), mine.is_shared or theirs.is_shared)
@@ -44,15 +44,15 @@ def merged(state: Pieces, witness: Pieces) -> dict[str, msgspec.Raw]:
 
 
 def after_damage(state: Pieces, witness: Pieces, *, people: bool) -> dict[str, msgspec.Raw]:
-    """The marks that a state gets of which a part is lost. `people`: something readable told of a user, a token or a
-    group. What neither that nor the witness can deny is taken for true."""
+    """The marks that a state gets if a part of it is lost. `people`: a readable record told of a user, a token or a
+    group. A mark counts as set unless the witness denies it."""
     known = {**state, **merged(state, witness)}
     counter, fence = _read(known)
-    # One that denies people of whom something tells could not be written since, and denies nothing.
-    is_of_the_time = _read(witness)[0].is_shared or not people
-    next_id = counter.next_id + (0 if COUNTER in witness and is_of_the_time else IDS_SKIPPED)
+    # A witness that denies users of whom a record tells is out of date, so it denies nothing.
+    is_up_to_date = _read(witness)[0].is_shared or not people
+    next_id = counter.next_id + (0 if COUNTER in witness and is_up_to_date else IDS_SKIPPED)
     is_shared = counter.is_shared or people or COUNTER not in witness
-    closed = fence.closed or own_account.PIECE not in witness or not is_of_the_time
+    closed = fence.closed or own_account.PIECE not in witness or not is_up_to_date
     return _changed(state, Counter(next_id, is_shared), msgspec.structs.replace(fence, closed=closed))
 
 

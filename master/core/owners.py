@@ -1,4 +1,4 @@
-"""What becomes of tasks when something becomes of their owners. Pure."""
+"""What happens to tasks when their owners change. Pure."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Owners:
         return {task.owner for task in self._book.tasks.values()}
 
     def disable(self, name: str, by: str) -> list[Task]:
-        """He may not come in, and nothing of his begins; what runs runs on. Gives his tasks that are not over."""
+        """Bar a user: they cannot come in, none of their tasks begins, and running ones go on. Gives their tasks that
+        are not over."""
         self._people.edit(name, disabled=by, link="", link_until=0.0)
         self._people.end_tokens(self._people.find(name))
         for task in self._of(name, TaskState.WAITING):
@@ -36,13 +37,13 @@ class Owners:
         return self._of(name, TaskState.HELD, TaskState.STARTING, TaskState.RUNNING, TaskState.PAUSED)
 
     def enable(self, name: str) -> User:
-        """He may come in again, and what was held for that waits again."""
+        """Let a user come in again; the tasks that were held for that wait again."""
         user = self._people.edit(name, disabled=None)
         self._let_wait(name, DISABLED)
         return user
 
     def edit(self, name: str, now: float, **fields: Any) -> User:
-        """Change these fields of a user. Where the end was lifted, what was held for it waits again. Raises
+        """Change these fields of a user. If the end was lifted, the tasks that were held for it wait again. Raises
         NotFoundError."""
         user = self._people.edit(name, **fields)
         if user.expires_at is None or now < user.expires_at:
@@ -50,13 +51,13 @@ class Owners:
         return user
 
     def _let_wait(self, name: str, why: str) -> None:
-        """Those that must not begin for another reason are held again before the next round of planning."""
+        """Tasks that must not begin for another reason are held again before the next round of planning."""
         for task in self._of(name, TaskState.HELD):
             if task.reason_key == why:
                 self._book.move(task, TaskState.WAITING)
 
     def claim(self, old: str, new: str) -> list[int]:
-        """The tasks of one who only owned some are another's from now on; which. Raises NotFoundError,
+        """Give the tasks of a user who only owned some to another user; their ids. Raises NotFoundError,
         ConflictError."""
         before, after = self._people.find(old), self._people.find(new)
         if not before.is_owner_only:
@@ -67,8 +68,8 @@ class Owners:
         return [task.id for task in claimed]
 
     def give(self, task_id: int, name: str, *, by_admin: bool = False) -> Task:
-        """A task is this user's from now on, and submits nothing in his name before he says so. `by_admin`: an admin
-        with the scope `admin` wants that. Raises NotFoundError, and ConflictError for one that belongs to an
+        """Give a task to this user; it submits nothing in their name before they say so. `by_admin`: an admin with the
+        scope `admin` wants that. Raises NotFoundError, and ConflictError for one that belongs to an
         allocation, as that does to its owner."""
         task = self._book.find(task_id)
         if task.state not in ENDED and (task.is_allocation or task.within is not None):
@@ -85,11 +86,11 @@ class Owners:
             self._own_tasks.moved(task)
             self._barred.moved(task)
         if task.state is TaskState.HELD and task.reason_key in REASONS:
-            self._book.move(task, TaskState.WAITING)  # the reason was the owner before
+            self._book.move(task, TaskState.WAITING)  # the reason was the previous owner
         self._book.changed(task)
 
     def remove(self, name: str) -> User:
-        """He is no more. Raises NotFoundError, ConflictError while tasks of his are not over."""
+        """Remove a user. Raises NotFoundError, ConflictError while some of their tasks are not over."""
         live = self._of(
             name, TaskState.WAITING, TaskState.HELD, TaskState.STARTING, TaskState.RUNNING, TaskState.PAUSED
         )

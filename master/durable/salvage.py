@@ -40,25 +40,24 @@ _encode_change = msgspec.json.Encoder().encode
 
 
 PEOPLE_LOST = (
-    "Users and groups may be missing, or be as they were before: look with `muster users list`, and add those who "
-    "are missing again. The queue counts as one with several users, unless its witness says otherwise: users' tasks "
-    "do not run as root or as the master's account. All tokens, log-ins and links have ended, as some may have been "
-    "revoked"
+    "Users and groups may be missing, or be as they were before: look with `muster users list`, and add missing ones "
+    "again. The queue counts as one with several users unless its witness says otherwise: users' tasks do not run as "
+    "root or as the master's account. All tokens, log-ins and links have ended, because some may have been revoked"
 )
-"""What people have to know of it besides."""
+"""What it means for users, which people have to know, too."""
 
 
 def lost_pieces(
     state: Mapping[str, msgspec.Raw], witness: Mapping[str, msgspec.Raw], *, people: bool
 ) -> dict[str, msgspec.Raw]:
-    """The pieces of state that a start adds where records are lost. `people`: see `marks.after_damage`."""
+    """The pieces of state that a start adds if records are lost. `people`: see `marks.after_damage`."""
     return {START_OVER: msgspec.Raw(b"true"), **lost_of_people(state, witness, people=people)}
 
 
 def lost_of_people(
     state: Mapping[str, msgspec.Raw], witness: Mapping[str, msgspec.Raw], *, people: bool
 ) -> dict[str, msgspec.Raw]:
-    """The same where only the last records may be lost: agents know no later start of the master."""
+    """The same if only the last records may be lost: then agents know no later start of the master."""
     return {END_ACCESS: msgspec.Raw(b"true"), **marks.after_damage(state, witness, people=people)}
 
 

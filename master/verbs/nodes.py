@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict
 
+from master.core.facts import NodeState
 from master.core.gpu_watch import BY_HAND
 from master.core.notes import Note
 from master.inline_secrets import check_registry
@@ -221,7 +222,8 @@ def _open(context: Context, params: Resume) -> NodeView:
             Message("needs_scope", verb="node.resume", scope="admin", user=context.caller.user, scopes=scopes)
         )
     core, name = context.core, params.name
-    core.node(name)
+    if core.node(name).state is not NodeState.ONLINE:  # its agent may turn out to be root
+        raise ConflictError(Message("own_account_not_online", node=name))
 
     def change() -> None:
         core.own_account.open(name, context.now)

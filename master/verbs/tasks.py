@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from master.core.barred import why_barred
 from master.core.core import Core
 from master.core.scheduler import Wait
 from master.core.task import ACTIVE, QUEUED, After, Task, TaskPage, TaskState, TaskView
@@ -234,6 +235,7 @@ def hold(context: Context, params: OneTask) -> TaskView:
 
 def release(context: Context, params: OneTask) -> TaskView:
     """Let a held task wait again."""
+    _check_may_begin(context, context.core.find(params.id))
     return context.view(context.change(lambda: context.core.release(params.id)))
 
 
@@ -258,9 +260,19 @@ def move(context: Context, params: Move) -> TaskView:
 def start(context: Context, params: OneTask) -> TaskView:
     """Start a waiting task as soon as it fits, before all others; no predecessor, hold or time keeps it, and for an
     admin no quota."""
-    check_ahead(context, context.core.find(params.id).owner, Message("start_said"))
+    task = context.core.find(params.id)
+    check_ahead(context, task.owner, Message("start_said"))
+    _check_may_begin(context, task)
     over_quota = context.caller.owns_all
     return context.view(context.change(lambda: context.core.force(params.id, over_quota=over_quota)))
+
+
+def _check_may_begin(context: Context, task: Task) -> None:
+    """Raises ConflictError for a task of which the owner is disabled or has expired: it would be held at once."""
+    owner = context.core.people.named(task.owner)
+    why = None if owner is None else why_barred(owner, context.now)
+    if why is not None:
+        raise ConflictError(why)
 
 
 def retry(context: Context, params: OneTask) -> TaskView:
@@ -268,6 +280,7 @@ def retry(context: Context, params: OneTask) -> TaskView:
     task = context.core.find(params.id)
     check_said(context, task)
     check_wish(context, task, task)
+    _check_may_begin(context, task)
 
     def change() -> Task:
         if task.owner == context.user:

@@ -27,6 +27,7 @@ from master.nodes.registry import NodeConfig
 from master.ownership import user_name
 from master.watchers.own_account import OwnAccount
 from tests import landed
+from tests.cases import each_case
 from tests.master.core.small_core import core_with, submit
 from tests.master.in_process import FACTS
 from tests.master.verbs.test_people import Lab, People, lab
@@ -274,10 +275,53 @@ def test_nothing_of_a_barred_user_begins_however_it_comes_to_wait(barred: str, w
     assert task.state is TaskState.STARTING, "it was their end, not the task's"
 
 
-def fenced(here: People) -> Core:
+@pytest.mark.parametrize("barred", ["owner_disabled", "owner_expired"])
+def test_nobody_is_told_that_a_task_of_a_barred_user_may_begin(lab: Lab, barred: str) -> None:
+    async def story(here: People) -> None:
+        core, owner = here.master.core, here.owner
+        bob = await here.user("bob")
+        held = (await bob.call("task.submit", command="id", hold=True))["id"]
+        ended = (await bob.call("task.submit", command="id", hold=True))["id"]
+        await bob.call("task.cancel", ids=[ended])
+        if barred == "owner_disabled":
+            await owner.call("user.disable", name="bob")
+        else:
+            here.master.engine.client_change(lambda: core.edit_user("bob", time.time(), expires_at=time.time() - 1.0))
+        with each_case() as cases:
+            for verb, task_id in (("task.release", held), ("task.start", held), ("task.retry", ended)):
+                with cases.case(verb):
+                    before = core.find(task_id).state
+                    code, why = (await owner.refusal(verb, id=task_id))[:2]
+                    assert (code, "bob" in why) == ("conflict", True)
+                    assert core.find(task_id).state is before
+                    assert not core.find(task_id).forced
+
+    lab(story)
+
+
+def fenced(here: People, *, is_online: bool = True) -> Core:
     """A watcher with a local node is in this lab; the core."""
-    OwnAccount(here.master.engine, "desktop").link_made(Up(), NODE)  # type: ignore[arg-type]
-    return here.master.core
+    core, watcher = here.master.core, OwnAccount(here.master.engine, "desktop")
+    watcher.link_made(Up(), NODE)  # type: ignore[arg-type]
+    if is_online:
+        here.master.engine.event(lambda: core.node_state("a", NodeState.ONLINE, None, FACTS))
+        watcher.link_up(Up(), NODE)  # type: ignore[arg-type]
+    return core
+
+
+@pytest.mark.parametrize("state", [NodeState.CONNECTING, NodeState.UNREACHABLE])
+def test_a_node_of_which_nobody_knows_yet_as_whom_it_runs_tasks_is_not_opened(lab: Lab, state: NodeState) -> None:
+    async def story(here: People) -> None:
+        core = fenced(here, is_online=state is not NodeState.CONNECTING)
+        here.master.engine.event(lambda: core.node_state("a", state, None))
+        await here.user("ann", "admin")
+        await here.user("bob")
+        await here.owner.call("user.disable", name="bob")
+        code, why = (await here.owner.refusal("node.resume", name="a", own_account=True))[:2]
+        assert (code, "online" in why) == ("conflict", True)
+        assert not core.own_account.is_opened("a")
+
+    lab(story)
 
 
 def test_the_way_back_is_an_admins_and_refused_while_a_user_may_come_in(lab: Lab) -> None:

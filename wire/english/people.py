@@ -5,32 +5,34 @@ from __future__ import annotations
 PEOPLE: dict[str, str] = {
     "log_in_first": "nobody knows who you are: `muster login` with a password, or give a token (MUSTER_TOKEN, --token)",
     "own_account_node": (
-        "tasks there run as {account}, the account of the master itself, which commands the queue: since a second user "
-        'was added only admins\' tasks may. Let its tasks run as another account (in the registry `"driver": "ssh", '
-        '"ip": "127.0.0.1", "user_name": OTHER`), or as their owners (an agent that is root, '
-        "docs/run-as.md). Where all other users have left, `muster node resume NAME --own-account` opens it again"
+        "tasks there run as {account}, the account of the master itself, which commands the queue. Since a second user "
+        "was added, the node takes only admins' tasks. Let its tasks run as another account (in the registry "
+        '`"driver": "ssh", "ip": "127.0.0.1", "user_name": OTHER`), or as their owners (an agent that is root, '
+        "docs/run-as.md). If all other users have left, `muster node resume NAME --own-account` opens it again"
     ),
-    "own_account_not_closed": "node {node} is not closed to other users' tasks: nothing is to be opened",
-    "own_account_alone": "own_account: leave `gpus` out, which are returned by another call",
+    "own_account_not_closed": "node {node} is not closed to other users' tasks: there is nothing to open",
+    "own_account_not_online": "node {node} is not online, so it is not known as whom it runs tasks. Try again when it "
+    "is online (`muster node show {node}`)",
+    "own_account_alone": "own_account: leave out `gpus`; another call returns GPUs",
     "own_account_users": "node {node} stays closed to other users' tasks, which would run as the master's own account: "
     "{names:, } may log in and {names:is|are} not admin. Disable them first (`muster users disable NAME`)",
-    "needs_word_of_admin": "tasks there run as the master's own account: what runs there must come from an admin with "
-    "the scope `admin`. This came, all or in part, with a token without that scope, from the desktop client, or from "
-    "an earlier version. Submit it anew after `muster login`, or name another node",
-    "needs_word_of_admin_as_root": "on node {node} the tasks of {owner} run as root: what runs there must come from "
-    "an admin with the scope `admin`. This came, all or in part, with a token without that scope, from the desktop "
-    "client, or from an earlier version. Submit it anew after `muster login`, or name another node",
-    "own_account_is_admins": "{name} runs the master and is its admin on its machine: who has this name here is an "
-    "admin, too (--admin), or is called otherwise",
-    "desktop_name_is_admins": "{key} names {name}, an admin: desktop clients show no password, so none comes in by "
-    "that name. Name a user who is no admin there (conf.json), and restart the master",
-    "admin_is_desktop_name": "desktop clients come in as {name}, without a password ({key} in conf.json), so {name} "
-    "cannot be an admin: name another user there, restart the master, and try again",
-    "claim_from_desktop_name": "desktop clients come in as {name}, without a password ({key} in conf.json), so the "
-    "tasks of {name} cannot become those of {to}, an admin: claim them for a user who is no admin",
-    "owner_disabled": "its owner {name} was disabled by {by}: it waits again when he is enabled",
-    "owner_expired": "the user {name}, whose task it is, expired at {at:moment}: it waits again once the user has a "
-    "later end (`muster users edit {name} expires=TIME`, or `expires=never`)",
+    "needs_word_of_admin": "tasks there run as the master's own account, so all that runs there must come from an "
+    "admin with the scope `admin`. This task, or a part of it, came with a token without that scope, from the desktop "
+    "client, or from an earlier version. Submit it again after `muster login`, or name another node",
+    "needs_word_of_admin_as_root": "on node {node} the tasks of {owner} run as root, so all that runs there must come "
+    "from an admin with the scope `admin`. This task, or a part of it, came with a token without that scope, from the "
+    "desktop client, or from an earlier version. Submit it again after `muster login`, or name another node",
+    "own_account_is_admins": "{name} is the account that runs the master, which is an admin: add this user with "
+    "--admin, or choose another name",
+    "desktop_name_is_admins": "{key} names {name}, an admin. Desktop clients give no password, so none can come in by "
+    "that name. Name a user there who is not an admin (conf.json), and restart the master",
+    "admin_is_desktop_name": "desktop clients come in as {name} without a password ({key} in conf.json), so {name} "
+    "cannot be an admin. Name another user there, restart the master, and try again",
+    "claim_from_desktop_name": "desktop clients come in as {name} without a password ({key} in conf.json), so the "
+    "tasks of {name} cannot become those of {to}, an admin. Claim them for a user who is not an admin",
+    "owner_disabled": "its owner {name} was disabled by {by}: it waits again once {name} is enabled",
+    "owner_expired": "its owner {name} expired at {at:moment}: it waits again once {name} has a later end "
+    "(`muster users edit {name} expires=TIME`, or `expires=never`)",
     "ahead_for_admins": "{what} would put it before the tasks of others: only an admin can do that (you may lower its "
     "priority, and reorder what is yours)",
     "ahead_for_mentors": "{what} would put it before the tasks of others: only an admin can do that, or who looks "

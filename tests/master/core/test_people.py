@@ -98,7 +98,7 @@ def test_who_is_disabled_comes_in_no_more_and_his_waiting_tasks_are_held_until_h
     waiting, held = submit(core, owner="bob", gpus=8, cpus=3), submit(core, owner="bob", state=TaskState.HELD)
     assert core.disable_user("bob", "ann") == [running, waiting, held]
     assert (waiting.state, waiting.reason_key, running.state) == (TaskState.HELD, "owner_disabled", TaskState.RUNNING)
-    assert str(core.why_it_waits(waiting)).endswith("it waits again when he is enabled"), "and is not to be released"
+    assert str(core.why_it_waits(waiting)).endswith("it waits again once bob is enabled"), "and is not to be released"
     assert not core.people.tokens
     core.enable_user("bob")
     assert (waiting.state, waiting.reason_key, held.state) == (TaskState.WAITING, None, TaskState.HELD)

@@ -5,6 +5,7 @@ export const WORDS = {
   log_in_first: "尚未登录：请用密码 `muster login`，或给出令牌（MUSTER_TOKEN，--token）",
   own_account_node: "那里的任务以主控自己的账户 {account} 运行，而它管理着队列：添加过第二个用户之后，只有管理员的任务可以在那里运行。请让任务以其他账户运行（登记表中 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`），或以所有者的身份运行（root 的代理，docs/run-as.md）。其他用户都已离开时，用 `muster node resume NAME --own-account` 重新开放",
   own_account_not_closed: "节点 {node} 并未对其他用户的任务关闭：无需重新开放",
+  own_account_not_online: "节点 {node} 不在线，因此还不知道它以谁的身份运行任务。等它上线后再试（`muster node show {node}`）",
   own_account_alone: "own_account：请去掉 `gpus`，放回 GPU 需另行请求",
   own_account_users: "节点 {node} 仍对其他用户的任务关闭，因为这些任务会以主控自己的账户运行：{names:, } 可以登录，且不是管理员。请先停用（`muster users disable NAME`）",
   needs_word_of_admin: "那里的任务以主控自己的账户运行：在那里运行的内容必须来自具有 `admin` 权限范围的管理员。此内容全部或部分来自没有该权限范围的令牌、桌面客户端或早先的版本。请在 `muster login` 之后重新提交，或指定其他节点",
