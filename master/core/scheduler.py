@@ -317,6 +317,8 @@ def explain(
     if has_room:
         return Wait(Message("over_quota", obstacles=()), stops) if stops else Wait(Message("next"), [])
     told = Message("needs", request=request.describe(), obstacles=())
+    if next(room.open_to(demand), None) is None:  # whatever becomes free
+        told = Message("no_node_open", obstacles=())
     if request.within is not None:
         if not inventory.leases(request.within):
             return Wait(Message("waits_for_allocation", id=request.within), stops)

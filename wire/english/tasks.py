@@ -14,6 +14,7 @@ WAITS: dict[str, str] = {
     "never": "can never start: {why}",
     "waits_for_allocation": "waits for allocation {id} to be granted",
     "no_node_ready": "no node is ready{obstacles:colon}",
+    "no_node_open": "no node that is ready may take it{obstacles:colon}",
     "next": "next: the planner is about to start it",
     "needs": "needs {request}{obstacles:colon}",
     "over_quota": "waits for a quota{obstacles:colon}",

@@ -209,6 +209,7 @@ def test_a_node_that_is_reserved_takes_the_tasks_of_those_only_and_others_wait_f
     core.plan(0.0)
     assert (anns.state, bobs.state) == (TaskState.STARTING, TaskState.WAITING)
     assert "the account of the master itself" in str(core.reason(bobs))
+    assert core.wait(bobs).brief.key == "no_node_open", "it is no room that lacks"
     core.reserve("a", None)
     core.plan(0.0)
     assert bobs.state is TaskState.STARTING

@@ -11,6 +11,7 @@ export const WORDS = {
   goes_on_at: "最早于 {at:moment} 继续（第 {no} 次：{why}）",
   never: "无法启动：{why}",
   no_node_ready: "没有可用的节点{obstacles:colon}",
+  no_node_open: "可用的节点都不接受它{obstacles:colon}",
   next: "即将启动",
   needs: "需要 {request}{obstacles:colon}",
   over_quota: "等待配额{obstacles:colon}",
