@@ -112,12 +112,18 @@ REMOVE = ["/bin/sh", "-c", 'rm -f -- "$@"', "sh"]
 
 START = """
 [ -d "$1" ] || { echo "muster-doctor no-folder"; exit 0; }
-f=$(mktemp "$1/muster-doctor.XXXXXXXXXX" 2>/dev/null) || { echo "muster-doctor no-file"; exit 0; }
+make() {
+  mktemp "$1/muster-doctor.XXXXXXXXXX" 2>/dev/null && return
+  [ -z "$(command -v mktemp)" ] || return
+  f=$1/muster-doctor.$RANDOM$RANDOM$RANDOM
+  (set -C; : > "$f") 2>/dev/null && echo "$f"
+}
+f=$(make "$1") || { echo "muster-doctor no-file"; exit 0; }
 rm -f -- "$f"
 echo "muster-doctor started in $PWD"
 """
 """$1: the folder of the logs. Others may write there, and this may run as root: a name that nobody can guess, and never
-through a link."""
+through a link. Without `mktemp`, bash makes the file (`set -C` is O_EXCL)."""
 
 
 def python_question(python: str, script: str, words: dict[str, Any]) -> tuple[list[str], str]:

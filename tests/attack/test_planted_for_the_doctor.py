@@ -38,6 +38,23 @@ def test_a_folder_of_logs_that_cannot_be_written_is_told(tmp_path: Path) -> None
     assert done.stdout == "muster-doctor no-folder\n"
 
 
+def test_a_node_without_mktemp_makes_the_file_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/rm").symlink_to("/bin/rm")
+    argv = ["/bin/bash", "-c", scripts.START, "bash", str(tmp_path / "logs")]
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=True, timeout=60, env={"PATH": str(tmp_path / "bin")}
+    )
+    assert done.stdout.startswith("muster-doctor started in ")
+    assert list((tmp_path / "logs").iterdir()) == []
+    argv[-1] = "/proc/self"
+    done = subprocess.run(
+        argv, capture_output=True, text=True, check=True, timeout=60, env={"PATH": str(tmp_path / "bin")}
+    )
+    assert done.stdout == "muster-doctor no-file\n"
+
+
 @pytest.mark.parametrize("kind", ["link", "pipe"])
 def test_what_lies_in_the_place_of_the_masters_file_is_not_followed_nor_waited_for(tmp_path: Path, kind: str) -> None:
     if kind == "link":
