@@ -171,6 +171,14 @@ class Node:
             return True
         return self.why_not_open_to(owner, by_admin=by_admin) is None
 
+    def runs_as_admin(self, owner: str, account: str | None) -> bool:
+        """Has what its own agent runs for this owner the rights of root there, or of the account that runs the master?
+        `account`: the one that the owner has, None if the agent's is to do."""
+        if self.accounts.of(owner) != OWN:
+            return False
+        is_root = account is None and self.facts is not None and self.facts.is_root
+        return is_root or self.reserved is not None
+
     @property
     def boot_id(self) -> str:
         """The run of the machine in which its own agent is; "" while that has not said so."""

@@ -211,6 +211,11 @@ def no_conda_as_root() -> Finding:
     return skipped(CONDA, Message("doctor_no_conda_as_root"))
 
 
+def no_conda_as_admin() -> Finding:
+    """Likewise, where the agent has the rights of root, or of the account that runs the master, and no other."""
+    return skipped(CONDA, Message("doctor_no_conda_as_admin"))
+
+
 def no_conda(prefix: str) -> Finding:
     """The lab has none."""
     return skipped(CONDA, Message("doctor_no_conda", prefix=prefix))

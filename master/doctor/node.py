@@ -351,6 +351,8 @@ class Examination:
         account = self._this.lab.account if facts is not None and facts.can_run_as else None
         if account is None and facts is not None and facts.can_run_as:
             return [machine.no_conda_as_root()]
+        if self._this.lab.core.people.is_shared and self._would_be_admin():
+            return [machine.no_conda_as_admin()]
         argv = environments.question(environments.BASE, "python", prefix)
         probed = await self._ask(argv, CONDA_S, env=self._this.lab.config.task_env, run_as=account)
         try:
@@ -358,6 +360,12 @@ class Examination:
         except (NotFoundError, ConflictError, NodeUnreachableError) as error:
             return [machine.no_base(self._node.name, prefix, heard(error))]
         return [machine.conda(prefix, told.version)]
+
+    def _would_be_admin(self) -> bool:
+        """Would what the agent runs as itself be root, although it can become nobody else, or who runs the master?"""
+        facts = self._node.facts
+        is_root = facts is not None and facts.is_root and not facts.can_run_as
+        return is_root or self._node.reserved is not None
 
     async def _gpus(self) -> list[Finding]:
         node = self._node

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from master import own_session
-from master.core.inventory import NodeState
+from master.core.inventory import Node, NodeState
 from master.nodes import environments
 from master.nodes.environments import Env, Framework, Packages, Python, Told
 from master.verbs.access import who
@@ -164,12 +164,21 @@ def _node(context: Context, asked: str | None, *, gpus: bool = False) -> str:
         raise NodeUnreachableError(Message("no_node_online"))
     by_admin = context.caller.speaks_as_admin
     online = [node for node in online if node.is_open_to(context.user, by_admin=by_admin)] or online
+    online = [node for node in online if not _is_as_admin(context, node)] or online
     with_gpus = [node for node in online if node.spec.gpu_models] if gpus else []
     return (with_gpus or online)[0].name
 
 
 def _check_open(context: Context, node: str) -> None:
-    """Raise ForbiddenError where the caller may run nothing: to activate an environment is to run what is in it."""
+    """Raise ForbiddenError where the caller may run nothing: to activate an environment is to run what is in it. Nor is
+    that done as root, or as the account that runs the master, once somebody else may have written it."""
     found = context.core.inventory.nodes[node]
     if (why := found.why_closed_to(context.user, by_admin=context.caller.speaks_as_admin)) is not None:
         raise ForbiddenError(why)
+    if _is_as_admin(context, found):
+        raise ForbiddenError(Message("env_as_admin", node=node))
+
+
+def _is_as_admin(context: Context, node: Node) -> bool:
+    account = context.master.run_as(context.user)
+    return context.core.people.is_shared and node.runs_as_admin(context.user, account)

@@ -176,6 +176,7 @@ DOCTOR: dict[str, str] = {
         "look at {prefix} on {name:quoted}: is it whole, is its disk up? Tasks with an `env` would fail there"
     ),
     "doctor_only_venvs": "{prefix} holds no conda of its own; what lies in {prefix}/envs is used without one",
+    "doctor_no_conda_as_admin": "what runs there is root, or who runs the master, as which none is activated",
     "doctor_no_conda_as_root": "its agent is root, and you have no account there as which to activate it",
     "doctor_no_conda": "the lab has no conda in {prefix} (conf.json's `conda`)",
     "doctor_needs_folder": "it needs {folder}, see {check}",

@@ -99,6 +99,9 @@ ERRORS: dict[str, str] = {
     "audit_unreadable": "the audit log in {folder} cannot be read: {why}",
     "defect": "the master met a defect; its log has the details",
     "no_verb": "there is no verb {verb!r}; this master knows {known:, }",
+    "env_as_admin": "on node {node} this would run what lies in the environment as root, or as the account that runs "
+    "the master, and others may have written it: name another node, or, where the agent is root, ask as a user with an "
+    "account there. A task of yours may use it all the same",
     "env_of_another": (
         "{env} on {node}: {executable} runs in it, which is not its own Python; was it moved or copied? Then make it "
         "anew in its place"

@@ -93,6 +93,7 @@ export const WORDS = {
   doctor_conda: "{prefix} 的 base 可以激活：Python {version}",
   do_look_at_conda: "请检查 {name:quoted} 上的 {prefix}：是否完整，磁盘是否正常？指定 `env` 的任务在那里会失败",
   doctor_only_venvs: "{prefix} 没有自己的 conda；{prefix}/envs 中的环境不经 conda 使用",
+  doctor_no_conda_as_admin: "在那里运行的内容是 root 或运行主控的账户，不以这样的身份激活",
   doctor_no_conda_as_root: "代理是 root，而您在那里没有可用于激活的账户",
   doctor_no_conda: "实验室在 {prefix} 没有 conda（conf.json 的 `conda`）",
   doctor_needs_folder: "需要 {folder}，见 {check}",

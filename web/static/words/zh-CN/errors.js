@@ -61,6 +61,7 @@ export const WORDS = {
   audit_unreadable: "无法读取 {folder} 中的审计日志：{why}",
   defect: "主控遇到缺陷；详情见其日志",
   no_verb: "没有动词 {verb!r}；此主控有 {known:, }",
+  env_as_admin: "在节点 {node} 上，这会以 root 或运行主控的账户运行环境中的内容，而它可能是他人写的：请指定其他节点；若代理为 root，也可以用在那里有账户的用户来查询。您的任务仍可使用它",
   env_of_another: "{node} 上的 {env}：其中运行的是 {executable}，不是它自己的 Python；是否被移动或复制过？请在原处重新创建",
   master_did_not_answer: "主控所在机器在 {seconds:.0f} 秒内没有应答",
   no_node_online: "没有节点在线，无法查询环境；原因见 `muster nodes`",
