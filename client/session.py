@@ -205,7 +205,12 @@ class Session:
 
     def _exchange(self, method: str, params: dict[str, Any], deadline: float) -> Any:
         self._last_id += 1
-        frame = encode({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
+        try:
+            frame = encode({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})
+        except UnicodeEncodeError:
+            from client.not_text import refusal
+
+            raise refusal(params) from None
         if len(frame) > REQUEST_LIMIT:
             raise _too_big(len(frame))
         if self._socket is None:

@@ -26,8 +26,10 @@ _INDENTED_ROWS = 100
 class Context:
     """One run of one command."""
 
-    def __init__(self, options: Namespace) -> None:
+    def __init__(self, options: Namespace, done: list[str] | None = None) -> None:
         self.options = options
+        self.done: list[str] = [] if done is None else done
+        """What was done, as sentences, to be told where the answer itself cannot be written."""
         self.json: bool = options.json
         self._client: Client | None = None
 

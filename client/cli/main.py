@@ -1,18 +1,18 @@
 """`muster`: finds the command, reads that command's options and no other's, runs it, turns errors into exit codes.
 
-Exit 0 done, 1 refused or failed, 2 wrong usage, 3 the master cannot be reached, 130 after Ctrl-C.
+Exit 0 done, 1 refused or failed, 2 wrong usage, 3 the master cannot be reached, 4 done but the answer could not be
+written, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import sys
 
 from client.cli.commands import COMMANDS, GROUPS
 from client.cli.quick import Quick
 from client.cli.shared import declare
-from client.cli.terminal import note
+from client.cli.terminal import begin, note, unwritable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,29 +50,42 @@ def main(argv: list[str] | None = None) -> int:
     """Run a command line (without the program's name) and give its exit code."""
     # The process lives for one answer: collecting costs more than the garbage.
     gc.disable()
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    begin()
+    done: list[str] = []
     try:
-        code = _dispatch(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
+        code = _dispatch(list(sys.argv[1:] if argv is None else argv), done)
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
-    except BrokenPipeError:
-        # Nobody reads any more; keep the interpreter's last flush from complaining about it.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        code = end.code if isinstance(end.code, int) else 0
+    except BrokenPipeError as error:
+        unwritable()
+        return _unwritten(error, done)
     except Exception as error:  # noqa: BLE001  (what is not ours is raised again, in _failed)
-        return _failed(error)
-    return code
+        why = unwritable()
+        if why is None:
+            return _failed(error)
+        return _unwritten(why, done)
+    why = unwritable()
+    return code if why is None else _unwritten(why, done)
 
 
-def _dispatch(argv: list[str]) -> int:
+def _unwritten(why: OSError, done: list[str]) -> int:
+    """Nobody gets the answer. Whoever only stopped reading knows; what was done all the same is told."""
+    if done:
+        note(f"error: io: {done[-1]}, but this could not be written to stdout: {why.strerror}")
+        return 4
+    if isinstance(why, BrokenPipeError):
+        return 141
+    note(f"error: io: the answer could not be written to stdout: {why.strerror}")
+    return 1
+
+
+def _dispatch(argv: list[str], done: list[str]) -> int:
     before, name, rest = _split(argv)
     if name is None:
         return _without_command(before)
     if name not in COMMANDS:
         if name == "help":
-            return _dispatch([*rest[:1], "--help"])
+            return _dispatch([*rest[:1], "--help"], done)
         sys.stderr.write(f"error: usage: there is no command {name!r}{_similar(name)}\n")
         return 2
     module: Any = __import__(f"client.cli.commands.{name}", fromlist=("run",))  # importlib loads more than the command
@@ -81,7 +94,7 @@ def _dispatch(argv: list[str]) -> int:
     options = module.parse(parser, argv) if hasattr(module, "parse") else parser.parse_args(argv)
     from client.cli.context import Context
 
-    context = Context(options)
+    context = Context(options, done)
     try:
         code: int = module.run(context)
     finally:
@@ -153,4 +166,9 @@ def _failed(error: Exception) -> int:
     if isinstance(error, OSError):
         note(f"error: io: {harmless(str(error))}")
         return 1
+    if isinstance(error, UnicodeEncodeError):
+        from client.not_text import shown
+
+        note(f"error: usage: {shown(error.object)} is not UTF-8: write it as UTF-8, or rename what has this name")
+        return 2
     raise error

@@ -1,6 +1,7 @@
-"""The bash lines that activate a task's environment: a conda one, or a virtual environment. Pure.
+"""The bash lines before a task's command: they activate its environment, and are its setup. Pure.
 
-What a task gets and what `env.check` tries are the same lines.
+A task gets the same lines for its environment as `env.check` tries. The command is reached only from their end: where
+they fail, or end the shell, the exit code says which it was, so that nothing that did not run counts as a success.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ ENV_NAME = Pattern(r"[\w.+-]+")
 CANNOT_START = 121
 """The exit code of a task whose environment could not be activated: one that neither bash nor the tools around it use,
 so that its owner is told which it was."""
+SETUP_FAILED = 122
+"""Likewise, where its setup failed."""
+_MARK = "muster: "
+"""What the complaints begin with, by which a trap of ours is known from one that the lines set."""
 
 
 def is_env_name(text: str) -> bool:
@@ -36,5 +41,29 @@ def activation(env: str, conda: str) -> str:
             f"if [ ! -e {own}/conda-meta ] && [ -f {own}/bin/activate ]; then source {own}/bin/activate; "
             f"else source {shlex.quote(conda)}/bin/activate {shlex.quote(env)}; fi"
         )
-    complaint = shlex.quote(f"muster: the environment {env} could not be activated")
-    return f"{{ {source}; }} || {{ echo {complaint} >&2; exit {CANNOT_START}; }}\n"
+    place = shlex.quote(env if env.startswith("/") else f"{conda}/envs/{env}")
+    lines = f"{{ {source}; }} || {_fail(f'the environment {env} could not be activated', CANNOT_START)}\n"
+    # One of conda's need not have a Python, but where it is gone another one must not run in its place.
+    has_python = f"[ -e {place}/pyvenv.cfg ] || compgen -G {place}'/conda-meta/python-[0-9]*' > /dev/null"
+    gone = _fail(f"the environment {env} has no Python that runs (bin/python)", CANNOT_START)
+    lines += f"if {has_python}; then [ -x {place}/bin/python ] || {gone}; fi\n"
+    return _to_the_end(lines, f"the environment {env} ended the shell", CANNOT_START)
+
+
+def setup_lines(setup: str) -> str:
+    """Lines to go before the command, behind those that activate: they must end with status 0, as a script would."""
+    if not setup.strip():
+        return ""
+    return _to_the_end(f"{setup}\n[ $? -eq 0 ] || exit\n", "the setup failed", SETUP_FAILED)
+
+
+def _fail(complaint: str, code: int) -> str:
+    return f"{{ echo {shlex.quote(_MARK + complaint)} >&2; exit {code}; }}"
+
+
+def _to_the_end(lines: str, complaint: str, code: int) -> str:
+    """The lines; where the shell ends in them, with whatever status, that is this failure."""
+    said = shlex.quote(_MARK + complaint)
+    trap = f"[ $? -eq {code} ] || echo {said} >&2; exit {code}"
+    # A trap that the lines have set is theirs, and stays.
+    return f"trap {shlex.quote(trap)} EXIT\n{lines}case $(trap -p EXIT) in *{shlex.quote(_MARK)}*) trap - EXIT;; esac\n"

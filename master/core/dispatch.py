@@ -383,6 +383,7 @@ class Dispatch:
             state, reason = verdict(
                 exit_,
                 task.env,
+                has_setup=bool(task.setup),
                 cancelled=task.cancel_requested,
                 has_gpus=has_gpus,
                 card=card,

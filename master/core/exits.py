@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from master.core.activation import CANNOT_START
+from master.core.activation import CANNOT_START, SETUP_FAILED
 from master.core.exhaustion import CardUse, ran_out
 from master.core.task import TaskState
 from wire.message import Message
@@ -75,17 +75,20 @@ def verdict(
     exit_: Exit,
     env: str = "",
     *,
+    has_setup: bool = False,
     cancelled: bool = False,
     has_gpus: bool = False,
     card: CardUse | None = None,
     beyond: Message | None = None,
 ) -> tuple[TaskState, Message | None]:
-    """The state that a task ends in, and what there is to say of it beyond that. `env`: the environment asked for.
-    `cancelled`: somebody has asked for the end, which outranks whatever else would have ended it; an exit of its own
-    that came before the kill stays what it is. `has_gpus`: the attempt had some; `card`: what of the fullest of them is
-    known. `beyond`: which limit it was killed for."""
+    """The state that a task ends in, and what there is to say of it beyond that. `env`: the environment asked for;
+    `has_setup`: there were lines to run before the command. `cancelled`: somebody has asked for the end, which outranks
+    whatever else would have ended it; an exit of its own that came before the kill stays what it is. `has_gpus`: the
+    attempt had some; `card`: what of the fullest of them is known. `beyond`: which limit it was killed for."""
     if exit_.cause == "exited" and exit_.code == CANNOT_START and env:
         return TaskState.FAILED, Message("env_failed", code=CANNOT_START, env=env)
+    if exit_.cause == "exited" and exit_.code == SETUP_FAILED and has_setup:
+        return TaskState.FAILED, Message("setup_failed", code=SETUP_FAILED)
     if exit_.cause == "exited":
         if exit_.code == 0:
             return TaskState.SUCCEEDED, None

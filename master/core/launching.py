@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from master.core.activation import activation
+from master.core.activation import activation, setup_lines
 from master.core.arrays import Array
 from master.core.attempt import Part
 from master.core.run_as import log_of, placed_log
@@ -118,7 +118,7 @@ def _is_first(task: Task) -> bool:
 def argv(task: Task, conda: str, gpus: str = "") -> list[str]:
     """The command, in its environment, as bash's arguments. `gpus`: the list of its GPUs, for where a word says
     `GPU_LIST`."""
-    prelude = activation(task.env, conda) + (task.setup + "\n" if task.setup else "")
+    prelude = activation(task.env, conda) + setup_lines(task.setup)
     if isinstance(task.command, str):
         return ["/bin/bash", "-c", prelude + task.command]
     if prelude:

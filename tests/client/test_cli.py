@@ -84,6 +84,48 @@ def test_a_batch_is_one_submit_of_bash_lines(master: FakeMaster) -> None:
     assert master.asked("task.submit_batch")[0]["commands"] == ["echo 'a' | cat", "echo b"]
 
 
+def test_a_line_of_a_batch_goes_on_behind_a_backslash_as_in_a_script(master: FakeMaster) -> None:
+    master.verbs["task.submit_batch"] = lambda params: {"first": 5, "count": len(params["commands"])}
+    assert muster("submit", "--batch", "-", stdin="a \\\n  --b \\\r\n --c\n# x \\\nd\\\\\ne\n").stdout == "5-7\n"
+    assert master.asked("task.submit_batch")[0]["commands"] == ["a --b --c", "d\\\\", "e"]
+    done = muster("submit", "--batch", "-", stdin="a\nb \\\nc \\\n")
+    assert (done.returncode, "line 2 goes on" in done.stderr) == (1, True)
+    assert len(master.asked("task.submit_batch")) == 1
+
+
+def test_a_script_with_the_line_ends_of_windows_is_queued_with_our_own_and_that_is_told(
+    master: FakeMaster, tmp_path: Path
+) -> None:
+    master.verbs["task.submit"] = lambda _: {"id": 1}
+    script = tmp_path / "train.sh"
+    script.write_bytes(b"\xef\xbb\xbf#!/bin/bash\r\n#MUSTER --gpus 2\r\necho a > b\r\n")
+    done = muster("submit", "--script", str(script))
+    assert (done.returncode, done.stdout, "as on Windows" in done.stderr) == (0, "1\n", True)
+    (asked,) = master.asked("task.submit")
+    assert (asked["command"], asked["gpus"]) == ("#!/bin/bash\n#MUSTER --gpus 2\necho a > b\n", 2)
+
+
+def test_a_range_as_a_batch_prints_it_is_taken_wherever_ids_are(master: FakeMaster) -> None:
+    master.verbs["task.submit"] = lambda _: {"id": 9}
+    master.verbs["task.edit"] = lambda params: task(params["id"])
+    master.verbs["task.why"] = lambda params: {
+        "id": params["id"],
+        "state": "waiting",
+        "reason": "next",
+        "brief": "next",
+    }
+    assert muster("submit", "--after", "3-4:any,6,12/", "--", "true").returncode == 0
+    (asked,) = master.asked("task.submit")
+    assert asked["after"] == [
+        {"id": 3, "on": "any"}, {"id": 4, "on": "any"}, {"id": 6, "on": "ok"}, {"id": 12, "on": "ok", "array": True}
+    ]  # fmt: skip
+    assert muster("edit", "3-4,7", "priority=1").stdout == "tasks 3-4, 7: changed priority\n"
+    assert [asked["id"] for asked in master.asked("task.edit")] == [3, 4, 7]
+    done = muster("why", "3-4")
+    assert (done.returncode, done.stdout.count("task ")) == (0, 2)
+    assert [one["id"] for one in json.loads(muster("why", "3-4", "--json").stdout)] == [3, 4]
+
+
 def test_a_script_brings_its_options_and_the_command_line_wins(master: FakeMaster, tmp_path: Path) -> None:
     master.verbs["task.submit"] = lambda _: {"id": 1}
     script = tmp_path / "训练.sh"

@@ -115,7 +115,7 @@ NOT_PLAIN = [
     "queue 7",
     "why",
     "why x",
-    "why 7 8",
+    "logs 7 8",
     "cancel 1 --json 2",
     "cancel -- 1",
     "submit --gpus=",

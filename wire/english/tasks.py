@@ -183,6 +183,10 @@ ENDS: dict[str, str] = {
         "exit code {code}: the environment {env} does not exist there, or cannot be activated (unless the command "
         "itself ended so): its log says why"
     ),
+    "setup_failed": (
+        "exit code {code}: its setup failed, so its command did not run (unless the command itself ended so): its log "
+        "says why. A setup must end with status 0 (`|| true` where a failure does not matter)"
+    ),
     "time_limit": "its time limit ended it",
     "time_limit_unheeded": (
         "its time limit ended it; the signal before it was sent to nobody, for none of its processes heeds it"

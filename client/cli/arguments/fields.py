@@ -160,17 +160,20 @@ def words(text: str) -> list[str]:
 
 
 def after(text: str) -> list[dict[str, Any]]:
-    """`7`, `7:any`, `7:ok,9:fail` as predecessors; without a word it means ok. `12/` is all of an array.
+    """`7`, `7:any`, `7:ok,9:fail`, `3-4:any` as predecessors; without a word it means ok. `12/` is all of an array.
     Raises ArgumentTypeError."""
-    found = []
+    from client.cli.arguments import ids
+
+    found: list[dict[str, Any]] = []
     for part in text.split(","):
-        number, _, word = part.strip().partition(":")
+        numbers, _, word = part.strip().partition(":")
         on = word or "ok"
-        whole = number.endswith("/")
-        number = number.removesuffix("/")
-        if not (number.isascii() and number.isdigit()) or on not in ("any", "ok", "fail"):
-            raise wrong(f"{part!r} is not ID, ID:any, ID:ok or ID:fail (12/: an array)")
-        found.append({"id": int(number), "on": on, **({"array": True} if whole else {})})
+        if not ids.is_said(numbers) or on not in ("any", "ok", "fail"):
+            raise wrong(f"{part!r} is not ID, ID:any, ID:ok or ID:fail (3-4: several tasks; 12/: an array)")
+        found += [
+            {"id": int(one), "on": on, **({"array": True} if isinstance(one, ids.Whole) else {})}
+            for one in ids.several(numbers)
+        ]
     return found
 
 
@@ -309,7 +312,12 @@ VALUES: dict[str, tuple[str, Callable[[str], Any], str, str]] = {
     ),
     "exclude": ("exclude", nodes, "NAME[,NAME]", "on none of these nodes; gpu[01-20] are twenty"),
     "in": ("within", str, "NAME", "on GPUs of this allocation (see `muster alloc`)"),
-    "after": ("after", after, "ID[:any|ok|fail],…", "start after these tasks ended (ok: well; this is the default)"),
+    "after": (
+        "after",
+        after,
+        "ID[:any|ok|fail],…",
+        "start after these tasks ended (ok: well; this is the default); 3-4 are two",
+    ),
     "priority": ("priority", number, "N", "higher starts first (default: 0)"),
     "time-limit": ("time_limit_s", seconds, "TIME", f"end it after this long: {_TIME_HELP}"),
     "on-timeout": (

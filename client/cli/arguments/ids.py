@@ -48,6 +48,12 @@ def several(text: str) -> list[int]:
     return found
 
 
+def is_said(text: str) -> bool:
+    """Is it an id, a range, or an array, as it is written?"""
+    low, _, high = text.removesuffix("/").partition("-")
+    return low.isascii() and low.isdigit() and (not high or (high.isascii() and high.isdigit()))
+
+
 def add(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
     """Add the positional argument `ids`; read it with `flat`."""
     parser.add_argument(

@@ -111,14 +111,20 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
             "give one of: a command after `--`, --script FILE" + (", --batch FILE" if hasattr(options, "batch") else "")
         )
     options.command, options.unheeded = words, ""
+    options.converted = False
     if options.script is None:
         return options
     text = read_text(options.script)
+    if "\r\n" in text:
+        text, converted = text.replace("\r\n", "\n"), True
+    else:
+        converted = False
     _refuse_other_languages(parser, text)
     directives = _directives(parser, text)
     if directives:
         options = parser.parse_args([*directives, *argv])
         _tell_tokens_apart(options)
+    options.converted = converted
     options.unheeded = "" if directives else _of_others(text)
     options.command = text
     options.name = options.name or os.path.basename(options.script)
@@ -139,6 +145,8 @@ def complete_spec(context: Context) -> dict[str, Any]:
             f"note: the {context.options.unheeded} lines of the script are not heeded; `#MUSTER --gpus 2` is how it is "
             "said here"
         )
+    if context.options.converted:
+        context.note("note: the lines of the script end as on Windows (CR LF); it is queued with line ends as on Linux")
     spec = fields.spec(context.options)
     if context.options.task_token is not None:
         spec["token"] = context.options.task_token
@@ -192,6 +200,28 @@ def tell_faults(context: Context, spec: dict[str, Any], commands: list[list[str]
     for one in notes:
         context.note(f"note: {harmless(one['text'])}")
     return notes
+
+
+def batch_commands(path: str) -> list[str]:
+    """The commands of a file with one on each line; a backslash at the end of a line goes on with the next one, as in a
+    script. Raises BadRequestError."""
+    from wire.errors import BadRequestError
+
+    commands: list[str] = []
+    head, began = "", 0
+    for number, raw in enumerate(read_text(path).splitlines(), 1):
+        line = head + raw.strip()
+        if not head and (not line or line.startswith("#")):
+            continue
+        began = began or number
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            head = line[:-1]
+            continue
+        commands.append(line)
+        head, began = "", 0
+    if head:
+        raise BadRequestError(f"{path}: line {began} goes on with a backslash, and the file ends")
+    return commands
 
 
 def read_text(path: str) -> str:

@@ -22,6 +22,7 @@ EXAMPLES = f"""keys: {", ".join(fields.VALUES)},
 
 examples:
   muster edit 7 gpus=2 priority=5
+  muster edit 3-4,9 priority=5      (several tasks)
   muster edit 7 node= after=        (on any node, after nothing)
   muster edit 12/ cap=4             (of the array of which 12 is the first at most 4 run at once)
   muster edit 7 command='python3 train.py --lr 0.01' urgent=yes"""
@@ -33,7 +34,7 @@ _EMPTY: dict[str, object] = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    parser.add_argument("id", type=ids.one_or_whole, metavar="ID", help="the task's id; 12/: an array")
+    parser.add_argument("id", type=ids.several, metavar="ID", help="the task's id; 3-4,9: several; 12/: an array")
     parser.add_argument("changes", nargs="+", type=change, metavar="KEY=VALUE", help="see the keys below")
 
 
@@ -95,19 +96,38 @@ def run(context: Context) -> int:
             changes |= fields.place(value)
         else:
             changes[field] = {**changes.get(field, {}), **value} if field == "variables" else value
-    if isinstance(context.options.id, ids.Whole):
-        return _edit_array(context, context.options.id, changes)
+    first, *others = context.options.id
+    if isinstance(first, ids.Whole) and not others:
+        return _edit_array(context, first, changes)
     if not _OF_ARRAYS.isdisjoint(changes):
         from wire.errors import BadRequestError
 
-        raise BadRequestError(f"cap and max-fails are an array's: `muster edit {context.options.id}/ …`")
-    task = context.client.edit(context.options.id, **changes)
+        raise BadRequestError(f"cap and max-fails are an array's: `muster edit {first}/ …`")
+    if others:
+        return _edit_several(context, changes)
+    task = context.client.edit(first, **changes)
     if context.json:
         context.print_json(task)
-    context.say(f"task {context.options.id}: changed {', '.join(changes)}")
+    context.say(f"task {first}: changed {', '.join(changes)}")
     if not _NAMES_SOMETHING.isdisjoint(changes):
         _tell_faults(context, task)
     return 0
+
+
+def _edit_several(context: Context, changes: dict[str, Any]) -> int:
+    wanted: list[int] = []
+    for said in context.options.id:
+        wanted += ids.of_array(context, said, ids.QUEUED) if isinstance(said, ids.Whole) else [said]
+    tasks: list[Task] = []
+
+    def edit(task_id: int) -> Task:
+        tasks.append(context.client.edit(task_id, **changes))
+        return tasks[-1]
+
+    code = each.task(context, edit, f"changed {', '.join(changes)}", wanted=dict.fromkeys(wanted))
+    if tasks and not _NAMES_SOMETHING.isdisjoint(changes):
+        _tell_faults(context, tasks[0])
+    return code
 
 
 def _tell_faults(context: Context, task: Task) -> None:

@@ -59,6 +59,7 @@ def run(context: Context) -> int:
     if options.dry_run:
         return _dry_run(context, spec, noted)
     task_id = context.client.submit(options.command, **spec)
+    context.done.append(f"task {task_id} was queued")
     if context.json:
         context.print_json({"id": task_id, **noted})
     context.say(str(task_id))
@@ -69,8 +70,7 @@ def _batch(context: Context, spec: dict[str, object]) -> int:
     from wire.errors import BadRequestError
 
     path = context.options.batch
-    lines = [line.strip() for line in submitting.read_text(path).splitlines()]
-    commands = [line for line in lines if line and not line.startswith("#")]
+    commands = submitting.batch_commands(path)
     if not commands:
         raise BadRequestError(f"{path}: no line holds a command")
     if context.options.dry_run:
@@ -80,9 +80,11 @@ def _batch(context: Context, spec: dict[str, object]) -> int:
 
 
 def _tell(context: Context, ids: list[int]) -> int:
+    told = str(ids[0]) if len(ids) == 1 else f"{ids[0]}-{ids[-1]}"
+    context.done.append(f"{'task' if len(ids) == 1 else 'tasks'} {told} {'was' if len(ids) == 1 else 'were'} queued")
     if context.json:
         context.print_json([{"id": task_id} for task_id in ids])
-    context.say(str(ids[0]) if len(ids) == 1 else f"{ids[0]}-{ids[-1]}")
+    context.say(told)
     return 0
 
 

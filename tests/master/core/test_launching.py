@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from master.core.activation import CANNOT_START
+from master.core.activation import CANNOT_START, SETUP_FAILED
 from master.core.attempt import Part
 from master.core.launching import LaunchSettings, argv, environment, launch_message
 from master.core.task import EarlySignal, Snapshot, Task
@@ -82,6 +83,74 @@ def test_an_environment_that_is_not_there_keeps_the_command_from_running() -> No
 
 def test_a_set_up_command_may_span_lines_and_goes_before_the_command() -> None:
     assert bash("echo $A$B", setup="A=1\nB='2 3'")[:2] == (0, "12 3\n")
+
+
+@pytest.mark.parametrize("command", ["echo ran", ["echo", "ran"]])
+@pytest.mark.parametrize(
+    "setup",
+    ["false", "exit 0", "exit 3", "true\nfalse", "set -e\nfalse\ntrue", "cd /nowhere", "no-such-程序",
+     "return 5 2>/dev/null", "f() { exit 0; }\nf", "set -u; : $NOT_THERE", "fi"],
+)  # fmt: skip
+def test_behind_a_set_up_that_fails_or_ends_the_shell_no_command_runs(command: list[str] | str, setup: str) -> None:
+    code, out, err = bash(command, setup=setup)
+    assert (code, out) == (SETUP_FAILED, "")
+    assert "muster: the setup failed" in err
+
+
+@pytest.mark.parametrize(
+    "setup",
+    ["false || true", "# nothing", " ", "(exit 3) || :", "set -eu", "x=$(exit 4; echo 1) || x=2", "true &\nwait",
+     "cat > /dev/null <<EOF\na\nEOF"],
+)  # fmt: skip
+def test_a_set_up_that_ends_well_leaves_the_command_as_it_is(setup: str) -> None:
+    assert bash("echo ran; exit 7", setup=setup)[:2] == (7, "ran\n")
+    assert bash(["sh", "-c", "echo ran; exit 7"], setup=setup)[:2] == (7, "ran\n")
+
+
+def test_a_trap_that_a_set_up_sets_for_the_end_is_run_behind_the_command() -> None:
+    assert bash("echo ran; exit 7", setup="trap 'echo tidy' EXIT")[:2] == (7, "ran\ntidy\n")
+
+
+@pytest.mark.parametrize("kind", ["venv", "conda"])
+def test_an_environment_whose_python_is_gone_keeps_another_one_from_running(tmp_path: Path, kind: str) -> None:
+    prefix = Path(_conda(tmp_path))
+    place = prefix / "envs" / "e"
+    (place / "bin").mkdir(parents=True)
+    if kind == "venv":
+        (place / "pyvenv.cfg").touch()
+        (place / "bin" / "activate").touch()
+    else:
+        (place / "conda-meta").mkdir()
+        (place / "conda-meta" / "python-3.11.2-h955ad1f_0.json").touch()
+    named = [{"conda": str(prefix), "env": "e"}] + ([{"env": str(place)}] if kind == "venv" else [])
+    for asked in named:
+        (place / "bin" / "python").unlink(missing_ok=True)
+        (place / "bin" / "python").symlink_to("gone")
+        code, out, err = bash(["echo", "ran"], **asked)
+        assert (code, out) == (CANNOT_START, "")
+        assert err.count("muster: ") == 1
+        assert "has no Python that runs" in err
+        (place / "bin" / "python").unlink()
+        (place / "bin" / "python").symlink_to(sys.executable)
+        assert bash(["echo", "ran"], **asked)[:2] == (0, "ran\n")
+
+
+def test_an_environment_of_condas_without_a_python_of_its_own_is_activated(tmp_path: Path) -> None:
+    prefix = Path(_conda(tmp_path))
+    (prefix / "envs/r/conda-meta").mkdir(parents=True)
+    (prefix / "envs/r/conda-meta/r-base-4.3.1-0.json").touch()
+    assert bash('echo "$ENV_NAME"', conda=str(prefix), env="r")[:2] == (0, "r\n")
+
+
+@pytest.mark.parametrize("said", ["exit 0", "exit 1", "return 1", "false"])
+def test_an_activate_script_that_ends_the_shell_or_fails_keeps_the_command_from_running(
+    tmp_path: Path, said: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "activate").write_text(f"{said}\n", encoding="utf-8")
+    code, out, err = bash(["echo", "ran"], env=str(tmp_path))
+    assert (code, out) == (CANNOT_START, "")
+    assert err.count("muster: ") == 1
 
 
 def test_a_command_that_does_not_exist_has_the_code_that_bash_gives_it() -> None:

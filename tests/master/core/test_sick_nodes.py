@@ -304,13 +304,15 @@ def test_what_was_under_way_when_a_node_failed_does_not_forgive_it() -> None:
 
 
 def test_an_environment_that_is_not_there_is_named_and_a_code_of_the_tasks_own_is_not_explained_away() -> None:
-    for env, code, told in (
-        ("vision", 121, "the environment vision"),
-        ("", 121, "exit code 121"),
-        ("vision", 126, "126"),
+    for asked, code, told in (
+        ({"env": "vision"}, 121, "the environment vision"),
+        ({}, 121, "exit code 121"),
+        ({"env": "vision"}, 126, "126"),
+        ({"setup": "module load cuda"}, 122, "its setup failed"),
+        ({}, 122, "exit code 122"),
     ):
         core = core_with(ONE)
-        task = submit(core, env=env)
+        task = submit(core, **asked)
         core.plan(0.0)
         core.started("a", launch_of(task), 2.0, 2.0)
         core.exited("a", Exit(launch_of(task), "exited", 3.0, code), 3.0)

@@ -127,6 +127,7 @@ export const WORDS = {
   oom_host: "退出码 {code}：内存不足（不是显存）：请减少 worker；`--mem` 可要求内存更大的节点",
   shm_full: "退出码 {code}：共享内存（/dev/shm）已满：请减少 DataLoader 的 worker；管理员可扩大（`mount -o remount,size=… /dev/shm`）",
   disk_was_full: "退出码 {code}：磁盘已满或配额用尽：位置见日志；参见 `df -h` 和 `quota`",
+  setup_failed: "退出码 {code}：准备命令（--setup）失败，因此命令没有运行（除非命令自身如此退出）：原因见日志。准备命令必须以状态 0 结束（失败无妨时加 `|| true`）",
   env_failed: "退出码 {code}：环境 {env} 在该节点不存在或无法激活（除非命令自身如此退出）：原因见日志",
   time_limit: "达到限时，已被终止",
   time_limit_unheeded: "达到限时，已被终止；没有进程处理提前信号，故未发送",

@@ -1,0 +1,42 @@
+"""What is no text in a request: bytes of a file name, a word or a variable that are not UTF-8, as Python keeps them."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from wire.errors import BadRequestError
+
+
+def refusal(params: Any) -> BadRequestError:
+    """The error for a request that cannot be sent, which names the place in it and the byte."""
+    from wire.errors import BadRequestError
+
+    place, text = _first(params, "") or ("the request", "")
+    return BadRequestError(f"{place}: {shown(text)} is not UTF-8: write it as UTF-8, or rename what has this name")
+
+
+def shown(text: str) -> str:
+    """The text for people, with the bytes that are not UTF-8 as escapes."""
+    return f"'{text.encode(errors='surrogateescape').decode(errors='backslashreplace')}'"
+
+
+def _first(value: Any, place: str) -> tuple[str, str] | None:
+    """Where the first such text is, and the text."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            return place or "the request", value
+        return None
+    if isinstance(value, dict):
+        parts = [(key, f"a name in {place}" if place else "a name") for key in value]
+        parts += [(one, f"{place}.{key}" if place else key) for key, one in value.items()]
+    elif isinstance(value, (list, tuple)):
+        parts = [
+            (one, f"{place}, word {at}" if place == "command" else f"{place}[{at}]") for at, one in enumerate(value, 1)
+        ]
+    else:
+        return None
+    return next((found for one, where in parts if (found := _first(one, where)) is not None), None)
