@@ -6,6 +6,8 @@ from __future__ import annotations
 import json
 import os
 
+from wire.regular_file import read_regular
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from client.logins import Login, Logins
@@ -289,14 +291,15 @@ def console_authority(path: str) -> str:
 def load(path: str) -> dict[str, object]:
     """A conf.json as it lies. Raises ConfigError when it cannot be read or is not an object."""
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            conf = json.load(file)
+        conf = json.loads(read_regular(path).decode("utf-8-sig"))
     except FileNotFoundError:
         raise _config_error(f"{path}: there is no such file; `muster init` makes one") from None
     except OSError as error:
         raise _config_error(f"{path}: {error.strerror}") from None
     except ValueError as error:
         raise _config_error(f"{path}: not JSON: {error}") from None
+    except RecursionError:
+        raise _config_error(f"{path}: not JSON that anybody writes: it is nested too deeply") from None
     if not isinstance(conf, dict):
         raise _config_error(f"{path}: an object is expected")
     return conf

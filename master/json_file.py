@@ -15,6 +15,7 @@ from master.mismatch import describe, shown
 from wire.errors import ConfigError
 from wire.framing import FrameError, strict_loads
 from wire.pattern import Pattern
+from wire.regular_file import read_regular
 
 T = TypeVar("T")
 
@@ -34,7 +35,7 @@ def read(path: Path, *, cure: str) -> Any:
 def read_bytes(path: Path, *, cure: str) -> bytes:
     """The file as it lies. Raises ConfigError; `cure` says what to do where there is no such file."""
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such file; {cure}") from None
     except OSError as error:

@@ -144,6 +144,7 @@ def environment(
     return {
         **(SHARING if task.share or part.gpu_mib is not None else {}),
         **task_env,
+        "PWD": task.cwd,  # the path that was said, with its links: bash keeps it if it leads there
         **task.variables,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": visible(part, names),

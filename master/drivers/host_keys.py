@@ -22,6 +22,7 @@ import msgspec
 
 from master.nodes.driver import OfferedKey
 from wire.errors import ConfigError
+from wire.regular_file import read_regular
 
 DEFAULT_PORT = 22
 _TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "ssh-rsa")
@@ -171,7 +172,7 @@ def _name(host: str, port: int) -> str:
 
 def _read(path: Path) -> Iterator[str]:
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_regular(path).decode("utf-8", "replace")
     except FileNotFoundError:
         return iter(())
     except OSError as error:

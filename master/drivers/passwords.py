@@ -17,6 +17,7 @@ import msgspec
 
 from master.nodes.registry import NodeConfig
 from wire.errors import ConfigError
+from wire.regular_file import read_regular
 
 EVERYBODY = "*"
 _BOM = "\ufeff"
@@ -58,7 +59,7 @@ def load(path: Path) -> PasswordTable:
 def read(path: Path) -> PasswordTable:
     """Read the file, whoever else may. Raises ConfigError with the cure, never with a password."""
     try:
-        text = path.read_bytes().decode("utf-8").removeprefix(_BOM)
+        text = read_regular(path).decode("utf-8").removeprefix(_BOM)
     except FileNotFoundError:
         return PasswordTable()
     except OSError as error:

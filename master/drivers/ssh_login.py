@@ -21,6 +21,7 @@ from master.nodes.driver import CannotConnectError, OfferedKey, UnknownHostKeyEr
 from master.nodes.registry import NodeConfig
 from wire.errors import ConfigError
 from wire.message import Message
+from wire.regular_file import read_regular
 
 BANNER_S = 10.0
 EXCHANGE_S = 15.0
@@ -174,7 +175,7 @@ def load_key(name: str) -> paramiko.PKey:
         raise CannotConnectError(Message("key_file_relative", path=name), "long")
     try:
         mode = path.stat().st_mode
-        text = path.read_bytes()
+        text = read_regular(path)
     except OSError as error:
         raise CannotConnectError(Message("key_file_unreadable", path=str(path), said=error.strerror), "long") from None
     if b"PRIVATE KEY" not in text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,17 @@ def test_a_broken_conf_is_told_with_its_name(tmp_path: Path, text: str) -> None:
     path = tmp_path / "conf.json"
     path.write_text(text)
     with pytest.raises(ConfigError, match=r"conf\.json"):
+        read_conf(str(path))
+
+
+def test_a_conf_that_is_a_pipe_or_nested_without_end_is_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "conf.json"
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match="not a regular file"):
+        read_conf(str(path))
+    path.unlink()
+    path.write_text("[" * 100_000)
+    with pytest.raises(ConfigError, match="nested too deeply"):
         read_conf(str(path))
 
 

@@ -118,6 +118,11 @@ def test_a_missing_file_is_told_with_its_cure(tmp_path: Path) -> None:
     assert said == "there is no such file; `muster init` writes one that works on this machine"
 
 
+def test_a_pipe_in_place_of_the_file_is_told_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "conf.json")
+    assert refusal(tmp_path / "conf.json") == "cannot be read: not a regular file"
+
+
 def test_a_folder_in_place_of_the_file_is_told(tmp_path: Path) -> None:
     (tmp_path / "conf.json").mkdir()
     assert refusal(tmp_path / "conf.json") == "cannot be read: Is a directory"

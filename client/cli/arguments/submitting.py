@@ -6,6 +6,7 @@ import os
 import sys
 
 from client.cli.arguments import fields
+from client.here import here, within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def _snapshot(context: Context, cwd: str | None) -> dict[str, Any]:
         from wire.errors import BadRequestError
 
         raise BadRequestError(
-            f"--snapshot: the master does not see {os.getcwd()}, so no task could run there: submit from a folder that "
+            f"--snapshot: the master does not see {here()[0]}, so no task could run there: submit from a folder that "
             "it sees (`visible_folders` in its conf.json), or leave --snapshot out"
         )
     taken = snapshot(cwd)
@@ -244,13 +245,15 @@ def read_text(path: str) -> str:
 
 
 def _folder(context: Context, asked: str | None) -> str | None:
-    if context.address.same_machine:
-        return os.path.abspath(asked) if asked is not None else os.getcwd()
-    if asked is not None:
-        return asked
-    here = os.getcwd()
-    shared = context.client.info().get("visible_folders", [])
-    return here if any(here == top or here.startswith(top.rstrip("/") + "/") for top in shared) else None
+    if asked is not None and (asked.startswith("/") or not context.address.same_machine):
+        return os.path.normpath(asked) if context.address.same_machine else asked
+    found = here()
+    if not context.address.same_machine:
+        return within(found, context.client.info().get("visible_folders", []))
+    folder = found[-1]
+    if len(found) > 1:  # nodes know the paths under the root: the link on the way there may be on this machine alone
+        folder = within(found, [context.client.info().get("root") or "/"]) or folder
+    return folder if asked is None else os.path.normpath(os.path.join(folder, asked))
 
 
 def _refuse_stray(parser: argparse.ArgumentParser, stray: list[str], argv: list[str]) -> None:

@@ -21,6 +21,7 @@ from master.drivers import passwords
 from master.durable import legacy, snapshot
 from master.nodes.registry import COMMENT, NodeConfig, entries_of, parse_registry
 from wire.errors import ConfigError
+from wire.regular_file import read_regular
 
 ASIDE = "_old"
 """The key of a registry entry under which keys are kept that Muster does not know."""
@@ -226,7 +227,7 @@ def read_queues(conf: OldConf) -> OldQueues:
 
 def _read_queue(path: Path) -> list[Task]:
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except FileNotFoundError:
         return []
     except OSError as error:

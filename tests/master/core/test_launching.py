@@ -153,6 +153,17 @@ def test_an_activate_script_that_ends_the_shell_or_fails_keeps_the_command_from_
     assert err.count("muster: ") == 1
 
 
+def test_a_task_sees_its_folder_by_the_path_that_was_said(tmp_path: Path) -> None:
+    (tmp_path / "mnt").mkdir()
+    (tmp_path / "share").symlink_to("mnt")
+    for said, due in (("share", "share"), ("gone", "mnt")):
+        task = Task(id=1, command='echo "$PWD"; pwd', cwd=f"{tmp_path}/{said}", allocation=[Part("a", [], "1.1.a")])
+        variables = environment(task, task.allocation[0], {})
+        here = tmp_path / "mnt"
+        done = subprocess.run(argv(task, "/c"), cwd=here, env=variables, capture_output=True, text=True, check=True)
+        assert done.stdout == f"{tmp_path}/{due}\n" * 2
+
+
 def test_a_command_that_does_not_exist_has_the_code_that_bash_gives_it() -> None:
     code, _, err = bash(["no-such-程序"])
     assert code == 127

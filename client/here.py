@@ -1,0 +1,36 @@
+"""The current folder, by the paths that lead to it."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def here() -> list[str]:
+    """The current folder: by the path on which the shell came to it, if that still leads here, and without links.
+    Raises BadRequestError if it was deleted."""
+    said = os.environ.get("PWD", "")
+    try:
+        physical = os.getcwd()
+    except FileNotFoundError:
+        from wire.errors import BadRequestError
+
+        name = said if said.startswith("/") else "the current folder"
+        raise BadRequestError(f"{name}: this folder was deleted: change to one that exists, or name one") from None
+    is_plain = said.startswith("/") and not {"", ".", ".."} & set(said[1:].split("/"))
+    if said == physical or not is_plain:
+        return [physical]
+    try:
+        is_same = os.path.samestat(os.stat(said), os.stat("."))
+    except OSError:
+        is_same = False
+    return [said, physical] if is_same else [physical]
+
+
+def within(paths: Iterable[str], folders: Iterable[str]) -> str | None:
+    """The first of the paths that lies in one of the folders, or is one."""
+    tops = [top.rstrip("/") for top in folders]
+    return next((path for path in paths for top in tops if path == top or path.startswith(f"{top}/")), None)

@@ -1,0 +1,29 @@
+"""Reading a file that people name or write by hand, and that may turn out to be none: a pipe would never end.
+
+Used by the master and the clients. It travels to the nodes with this package: standard library only, Python 3.8 syntax.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+NOT_REGULAR = "not a regular file"
+
+
+def read_regular(path: str | os.PathLike[str]) -> bytes:
+    """What a regular file holds. Raises OSError, for anything else with `NOT_REGULAR`, and waits for nobody."""
+    with os.fdopen(_opened(path), "rb") as file:
+        return file.read()
+
+
+def _opened(path: str | os.PathLike[str]) -> int:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise OSError(errno.EINVAL, NOT_REGULAR)
