@@ -168,10 +168,12 @@ def _above() -> str | None:
 def _check_ours(path: str) -> None:
     """Raise ConfigError unless the file, and the folders in which it and its link lie, are the user's or root's and
     writable by nobody else: `muster up` runs what a conf.json says, as whoever typed it."""
+    from client.foreign import whose, why_foreign
+
     real = os.path.realpath(path)
     for one in dict.fromkeys((os.path.dirname(os.path.abspath(path)), path, os.path.dirname(real), real)):
         try:
-            why = _why_foreign(one) or (_whose(os.lstat(one)) if one == path else "")
+            why = why_foreign(one) or (whose(os.lstat(one)) if one == path else "")
         except OSError as error:
             raise _config_error(f"{one}: {error.strerror}") from None
         if why:
@@ -179,48 +181,6 @@ def _check_ours(path: str) -> None:
             raise _config_error(
                 f"{which} {why}, so what it says is not obeyed unasked: --conf {os.path.abspath(path)} obeys it"
             )
-
-
-def _why_foreign(path: str) -> str:
-    """What makes it somebody else's; "" if nothing does."""
-    state = os.stat(path)
-    mode = state.st_mode
-    if whose := _whose(state):
-        return whose
-    if mode & 0o1000 and os.path.isdir(path):
-        return ""  # as /tmp: what lies there is changed by its owner only
-    if mode & 0o002:
-        return f"can be written by everybody (`chmod o-w` it, mode {mode & 0o777:o})"
-    if mode & 0o020 and not _is_private(state.st_gid):
-        return f"can be written by a group (`chmod g-w` it, mode {mode & 0o777:o})"
-    return ""
-
-
-def _whose(state: os.stat_result) -> str:
-    return "" if state.st_uid in (0, os.geteuid()) else f"belongs to {_name_of(state.st_uid)}"
-
-
-def _is_private(group: int) -> bool:
-    """Is it root's, or the one of the user's own name in which nobody else is?"""
-    if group == 0:
-        return True
-    import grp
-    import pwd
-
-    try:
-        me, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
-    except KeyError:
-        return False
-    return (found.gr_gid, found.gr_name) == (me.pw_gid, me.pw_name) and set(found.gr_mem) <= {me.pw_name}
-
-
-def _name_of(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return f"uid {uid}"
 
 
 def parse(text: str) -> Address:

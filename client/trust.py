@@ -67,7 +67,7 @@ class Trust:
         from wire.pinning import pinned
 
         # It is read each time: a lab replaces its certificate while we are connected.
-        shown = _read(self._shown_at) if self._is_brought and not self.wanted else ""
+        shown = self._kept(self._shown_at) if self._is_brought and not self.wanted else ""
         if shown:
             return pinned(shown, is_shown=True)
         self._pem = self._pem or self.known() or self._learn(dial, host)
@@ -77,13 +77,13 @@ class Trust:
         """Whom to believe that was not started anew since `tls` was edited: it is to be stopped, say."""
         from wire.pinning import pinned
 
-        pem = "" if self.wanted else _read(self._lies_at if self._is_brought else self._shown_at)
+        pem = "" if self.wanted else self._kept(self._lies_at if self._is_brought else self._shown_at)
         return pinned(pem, is_shown=not self._is_brought) if pem else None
 
     def known(self) -> str:
         """The certificate of the authority that is trusted already, PEM; empty if there is none."""
         for path in (self._lies_at, self._path()):
-            pem = _read(path)
+            pem = self._kept(path)
             if pem and (not self.wanted or fingerprint(pem) == self._wanted()):
                 return pem
         return ""
@@ -121,6 +121,33 @@ class Trust:
 
         home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
         return os.path.join(home, "muster", "authorities", quote(self.name, safe="") + ".pem")
+
+    def _kept(self, path: str | None) -> str:
+        """The certificate in this file, PEM; empty if there is none. Raises ConfigError where others could have written
+        it, or put another one in its place: one that was remembered must be the user's own, or root's, too. A given
+        fingerprint is proof enough."""
+        pem = _read(path)
+        if not pem or path is None or self.wanted:
+            return pem
+        from client.foreign import first_foreign, first_open
+
+        real = os.path.realpath(path)
+        folder = os.path.dirname(path)
+        places = [path, folder, real, os.path.dirname(real)]
+        if path == self._path():
+            above = os.path.dirname(folder)
+            why = first_foreign([*places, above, os.path.dirname(above)])
+        else:
+            why = first_open(places)
+        if why:
+            from wire.errors import ConfigError
+
+            raise ConfigError(
+                f"{why}, so the authority in {path} is not believed: somebody may have put another there. Close it to "
+                "others, compare its fingerprint with what `muster status` tells on the master's machine, and say that "
+                "one once (--ca-fingerprint)"
+            )
+        return pem
 
     def _keep(self, pem: str) -> None:
         path = self._path()

@@ -104,13 +104,15 @@ class Settings:
     def _load(self) -> None:
         try:
             with open(self.path, encoding="utf-8") as file:
-                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                state = os.fstat(file.fileno())
                 known: Dict[str, Any] = dict(json.load(file))
         except FileNotFoundError:
             return
         except (OSError, ValueError, TypeError) as error:
             raise SettingsError(f"{self.path} cannot be read ({error}); remove it and give the token again") from None
-        if mode & 0o077:
+        if state.st_uid not in (0, os.geteuid()):
+            raise SettingsError(f"{self.path} belongs to uid {state.st_uid}, who may have put it there: remove it")
+        if state.st_mode & 0o077:
             raise SettingsError(f"{self.path} holds a secret and others may read it: chmod 600 {self.path}")
         for key in _KEPT:
             setattr(self, key, str(known.get(key, "")))
