@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from client.people import People
     from client.session import Session
     from client.settings import Settings
-    from client.shapes import Array, AuditPage, Cancelled, Diff, Note, Task, TaskPage, Why
+    from client.shapes import Array, AuditPage, Cancelled, ClockAccepted, Diff, Note, Task, TaskPage, Why
 
     OnWarning = Callable[[str | None], object]
 
@@ -218,6 +218,12 @@ class Client(NodeVerbs):
     def seen(self) -> None:
         """What `info()["damage"]` tells was seen: it is told no more."""
         self.call("server.seen", {})
+
+    def accept_clock(self) -> ClockAccepted:
+        """Say that the master's clock is right, whatever it showed before: rights end by it from now on. For the
+        account that runs the master and for root, on its machine. Raises ForbiddenError."""
+        accepted: ClockAccepted = self.call("clock.accept", {}, repeatable=False)
+        return accepted
 
     def stop_master(self) -> None:
         """End the master; tasks run on."""

@@ -444,6 +444,18 @@ class AuditPage(TypedDict):
     unreadable: int
 
 
+class ClockAccepted(TypedDict):
+    """The answer to `accept_clock`. `now`: what the clock shows; `was`: the latest time that was seen before (seconds
+    since the epoch); `ended`: how many log-ins, tokens and links had ended by that time, and stay so; `users`: the
+    names of those who had, and come back; `tasks`: the ids of theirs that wait again."""
+
+    was: float
+    now: float
+    ended: int
+    users: list[str]
+    tasks: list[int]
+
+
 class Why(TypedDict):
     """The answer to `why`. `brief`: the reason without what `details` tell; of a task in the history there is none."""
 

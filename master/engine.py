@@ -34,6 +34,8 @@ T = TypeVar("T")
 RETRY_S = 1.0
 WATCH_S = 10.0
 """So often, at least, it is seen whether the journal is still where it was, and the clock."""
+SOON_S = 0.5
+"""No sooner, though many rights may end at about the same time."""
 STEP_S = 0.5
 """A clock that goes on by so much more or less than time passes was set, or the machine slept."""
 COMPACT_RETRY_S, COMPACT_RETRY_LONGEST_S = 60.0, 3600.0
@@ -283,14 +285,28 @@ class Engine:
     def watch(self) -> None:
         """From now on look after the journal also while nothing happens: a commit does. And after the clock: what is to
         begin at a time begins when it shows that, though our timers know nothing of it."""
-        clock_from = time.time() - time.monotonic()
+        now = time.time()
+        clock_from = now - time.monotonic()
         if abs(clock_from - self._clock_from) > STEP_S:
             self._clock_from = clock_from
             self.event(self.core.woken)
+        self.end_rights(now)
+        self.event(self.core.clock.note_if_due)
         loop = asyncio.get_running_loop()
         if self._commit_at is None:
             self._commit_at = loop.call_soon(self._commit)
-        self._watch = loop.call_later(WATCH_S, self.watch)
+        self._watch = loop.call_later(self._watch_in(now), self.watch)
+
+    def end_rights(self, now: float) -> None:
+        """End log-ins, tokens and links whose time is over, in the journal too: a clock that is set back revives
+        none."""
+        leap = self.event(lambda: self.core.end_rights(now))
+        if leap is not None:
+            log.warning("%s", leap.told())
+
+    def _watch_in(self, now: float) -> float:
+        """Sooner where a right ends before: that is written down when it does."""
+        return min(WATCH_S, max(SOON_S, self.core.clock.next_end - now))
 
     def _stall(self, error: StoreUnavailableError) -> None:
         if not self.stalled:

@@ -133,6 +133,20 @@ export interface Claimed {
   count: number;
 }
 
+export interface ClockAccepted {
+  was: number;
+  now: number;
+  ended: number;
+  users: (string)[];
+  tasks: (number)[];
+}
+
+export interface ClockTrouble {
+  key: string;
+  args: Record<string, any>;
+  text: string;
+}
+
 export interface ClosedName {
   key: string;
   args: Record<string, any>;
@@ -313,6 +327,7 @@ export interface Info {
   tasks: Record<string, number>;
   warned: (number)[];
   nodes: Record<string, number>;
+  clock: (ClockTrouble)[];
   loop?: LoopTimes;
 }
 

@@ -7,6 +7,7 @@ round, and the tasks that have come to wait since. Those tasks are held, with th
 from __future__ import annotations
 
 from master.core.book import Book
+from master.core.clock import RightsTime
 from master.core.law import State
 from master.core.owned import OwnTasks
 from master.core.people import People, User
@@ -18,7 +19,7 @@ REASONS = frozenset({DISABLED, EXPIRED})
 """The reasons with which a task is held because its owner is barred."""
 
 
-def why_barred(user: User, now: float) -> Message | None:
+def why_barred(user: User, now: RightsTime) -> Message | None:
     """Why no task of this user may begin, if so."""
     if user.disabled is not None:
         return Message("owner_disabled", name=user.name, by=user.disabled)
@@ -56,13 +57,17 @@ class BarredOwners:
             self._may_end = [
                 user for user in self._people.users.values() if user.disabled is not None or user.expires_at is not None
             ]
-        barred = frozenset(user.id for user in self._may_end if not user.is_enabled(now))
+        clock = self._people.clock
+        at = clock.rights(now)
+        barred = frozenset(user.id for user in self._may_end if not user.is_enabled(at))
         before, self._barred = self._barred, barred
         for number in barred - before:
-            for task in self._own_tasks.of(self._people.users[number].name):
-                self._hold(task, now)
+            user = self._people.users[number]
+            clock.note_end(user.expires_at, now)  # in the same record
+            for task in self._own_tasks.of(user.name):
+                self._hold(task, at)
         for number in sorted(self._came & self._book.tasks.keys()):
-            self._hold(self._book.tasks[number], now)
+            self._hold(self._book.tasks[number], at)
         self._came.clear()
         if barred != before:
             self._people.look_again()  # others also ask who may come in
@@ -70,7 +75,7 @@ class BarredOwners:
         ends = [user.expires_at for user in self._may_end if user.expires_at is not None and user.id not in barred]
         self.next_at = min(ends, default=None)
 
-    def _hold(self, task: Task, now: float) -> None:
+    def _hold(self, task: Task, now: RightsTime) -> None:
         user = self._people.named(task.owner)
         why = None if user is None else why_barred(user, now)
         if why is not None and task.state is TaskState.WAITING:

@@ -47,6 +47,7 @@ from master.core.reconcile import Reconciliation
 from master.core.refusals import Refusals
 from master.core.remnants import Remnants
 from master.core.reservations import Hold, Reservation
+from master.core.rights_end import RightsEnd
 from master.core.task import Task
 from master.core.task_access import TaskAccess
 from master.core.telling import Telling
@@ -88,7 +89,7 @@ class Core:
         self.dependencies = dependencies = Dependencies(book, arrays)
         self.quotas = quotas = Quotas(book, waiting, people, projects, arrays, tuning=tuning, pending=pending)
         self._nodes = nodes = Nodes(specs, book, pending, licences)
-        self._notes = notes = Notes(nodes, pending)
+        self._notes = notes = Notes(nodes, pending, people.clock)
         self._refusals = refusals = Refusals(book)
         health, barred = Health(refusals, nodes, notes, pending), BarredOwners(book, people, own_tasks)
         machines, remnants = Machines(book, nodes), Remnants(nodes, pending)
@@ -161,7 +162,9 @@ class Core:
         self.hold, self.release, self.force, self.move = clients.hold, clients.release, clients.force, clients.move
         self.pause, self.resume_task, self.cancel = pausing.pause, pausing.resume, clients.cancel
         self.retry, self.remove, self.release_allocation = clients.retry, clients.remove, allocations.release
-        self._hand_on_sizes(AllocationSize(book, allocations, pending, dispatch.look_around))
+        self._hand_on(
+            AllocationSize(book, allocations, pending, dispatch.look_around), RightsEnd(people, owners, notes, pending)
+        )
 
         # What becomes of tasks with their owners and projects.
         self.owners, self.disable_user, self.enable_user = owners.names, owners.disable, owners.enable
@@ -184,8 +187,9 @@ class Core:
             giving_up=GivingUp(book, nodes, dispatch, allocations, remnants),
         )
 
-    def _hand_on_sizes(self, sizes: AllocationSize) -> None:
+    def _hand_on(self, sizes: AllocationSize, ends: RightsEnd) -> None:
         self.grow_allocation, self.shrink_allocation = sizes.grow, sizes.shrink
+        self.clock, self.end_rights, self.accept_clock = self.people.clock, ends.look, ends.accept
 
     def _hand_on_nodes(
         self, nodes: Nodes, notes: Notes, *, health: Health, gpus: Gpus, machines: Machines, giving_up: GivingUp

@@ -151,7 +151,7 @@ class Endings:
         """Of one who may not come in nothing begins, neither what had begun before; nor of an array of which too many
         failed."""
         owner = self._people.named(task.owner)
-        barred = None if owner is None else why_barred(owner, now)
+        barred = None if owner is None else why_barred(owner, self._people.clock.rights(now))
         if barred is not None:
             self._book.move(task, TaskState.HELD)
             give_reason(task, barred)

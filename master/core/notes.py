@@ -6,10 +6,12 @@ comes back as it was.
 """
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any, Literal
 
 import msgspec
 
+from master.core.clock import Clock
 from master.core.nodes import Nodes
 from master.core.outcome import Pending
 from wire.message import Message
@@ -51,8 +53,9 @@ class Note(msgspec.Struct, frozen=True, omit_defaults=True):
 class Notes:
     """`of`: the notes by the name of the node; of a node of which there is nothing to say there is none."""
 
-    def __init__(self, nodes: Nodes, pending: Pending) -> None:
+    def __init__(self, nodes: Nodes, pending: Pending, clock: Clock) -> None:
         self.of: dict[str, Note] = {}
+        self._clock = clock
         self._nodes = nodes
         self._pending = pending
 
@@ -99,6 +102,21 @@ class Notes:
     def set_tokens(self, name: str, tokens: tuple[Token, ...]) -> None:
         """With these, and no others, the node's agent may dial in from now on."""
         self.change(name, tokens=tokens)
+        for token in tokens:
+            self._clock.ends(token.until)
+
+    def end_tokens(self, now: float) -> float:
+        """Forget the tokens that open nothing any more since their time is over; when the next one ends (seconds since
+        the epoch), infinite: none does."""
+        ends = {one.until for note in self.of.values() for one in note.tokens if one.until is not None}
+        if ends and min(ends) <= now:
+            for name, note in list(self.of.items()):
+                left = tuple(one for one in note.tokens if one.until is None or now < one.until)
+                self.of[name] = msgspec.structs.replace(note, tokens=left)
+                if self.of[name] == Note():
+                    del self.of[name]
+            self._keep()
+        return min((end for end in ends if end > now), default=inf)
 
     def set_as_owners(self, name: str, where: Literal["", "there", "here"]) -> None:
         """Remember whether tasks run as their owners there."""

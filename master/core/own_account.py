@@ -70,11 +70,11 @@ class OwnAccountNodes:
 
     def in_the_way(self, now: float) -> list[str]:
         """The names of the users for whom no node may be opened: they are enabled, not expired, and no admins."""
-        users = self._people.users.values()
+        users, at = self._people.users.values(), self._people.clock.rights(now)
         return sorted(
             user.name
             for user in users
-            if user.role != "admin" and user.is_enabled(now) and not user.is_owner_only and user.name != self.desktop
+            if user.role != "admin" and user.is_enabled(at) and not user.is_owner_only and user.name != self.desktop
         )
 
     def open(self, node: str, now: float) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from master.core.barred import DISABLED, EXPIRED, REASONS, BarredOwners
 from master.core.book import Book
+from master.core.clock import RightsTime
 from master.core.owned import OwnTasks
 from master.core.people import People, User
 from master.core.task import ENDED, Task, TaskState, give_reason
@@ -45,16 +46,24 @@ class Owners:
     def edit(self, name: str, now: float, **fields: Any) -> User:
         """Change these fields of a user. If the end was lifted, the tasks that were held for it wait again. Raises
         NotFoundError."""
-        user = self._people.edit(name, **fields)
-        if user.expires_at is None or now < user.expires_at:
+        user, clock = self._people.edit(name, **fields), self._people.clock
+        if user.expires_at is None or clock.rights(now) < user.expires_at:
             self._let_wait(name, EXPIRED)
+        clock.note_end(user.expires_at, now)
         return user
 
-    def _let_wait(self, name: str, why: str) -> None:
-        """Tasks that must not begin for another reason are held again before the next round of planning."""
-        for task in self._of(name, TaskState.HELD):
-            if task.reason_key == why:
-                self._book.move(task, TaskState.WAITING)
+    def unexpired(self, now: RightsTime) -> list[int]:
+        """A clock was accepted: what was held for the end of users whose time is not over waits again; which tasks."""
+        users = [one for one in self._people.users.values() if one.expires_at is not None and now < one.expires_at]
+        return [number for user in users for number in self._let_wait(user.name, EXPIRED)]
+
+    def _let_wait(self, name: str, why: str) -> list[int]:
+        """Which tasks wait again. Those that must not begin for another reason are held before the next round of
+        planning."""
+        held = [task for task in self._of(name, TaskState.HELD) if task.reason_key == why]
+        for task in held:
+            self._book.move(task, TaskState.WAITING)
+        return [task.id for task in held]
 
     def claim(self, old: str, new: str) -> list[int]:
         """Give the tasks of a user who only owned some to another user; their ids. Raises NotFoundError,

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from master.core.clock import Clock, RightsTime
 from master.core.outcome import Pending
 from master.core.quota import NO_QUOTA, Quota
 from wire.errors import BadRequestError, ConflictError, NotFoundError
@@ -37,6 +38,15 @@ NAME = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 SESSIONS_KEPT = 20
 """So many log-ins of one user; the oldest beyond them ends."""
 TOKENS_KEPT = 100
+DAY_S = 86400.0
+SESSION_S = 30 * DAY_S
+"""For so long a log-in lasts."""
+SCREEN_S = 400 * DAY_S
+"""That of a screen on a wall: no browser keeps a cookie for longer."""
+LINK_S = 3 * DAY_S
+"""For so long a link works that lets somebody choose his password."""
+WALL_SCOPES: frozenset[Scope] = frozenset({"wall"})
+"""Of a screen that hangs where anybody passes: no part of what anybody may, and it goes with nothing else."""
 
 
 class User(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,7 +70,7 @@ class User(msgspec.Struct, frozen=True, omit_defaults=True):
     link: str = ""
     link_until: float = 0.0
 
-    def is_enabled(self, now: float) -> bool:
+    def is_enabled(self, now: RightsTime) -> bool:
         """May he come in?"""
         return self.disabled is None and (self.expires_at is None or now < self.expires_at)
 
@@ -103,7 +113,7 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
         idle = inf if self.idle_s is None else max(self.at, self.seen_at) + self.idle_s
         return min(idle, inf if self.expires_at is None else self.expires_at)
 
-    def opens(self, now: float) -> bool:
+    def opens(self, now: RightsTime) -> bool:
         """Has it not expired?"""
         return now < self.ends_at
 
@@ -118,9 +128,10 @@ class Counter(msgspec.Struct, omit_defaults=True):
 class People:
     """`users`, `groups` by id, `tokens` by id. Whoever changes them has asked whether he may. `version` grows with
     every change that may matter to who may do what, and the `listeners` are called then. `lost`: the ids of users of
-    whom tokens tell, and no other record does."""
+    whom tokens tell, and no other record does. `clock`: by which their rights end."""
 
     def __init__(self, pending: Pending) -> None:
+        self.clock = Clock(pending)
         self.users: dict[int, User] = {}
         self.groups: dict[int, Group] = {}
         self.tokens: dict[str, Token] = {}
@@ -134,6 +145,7 @@ class People:
 
     def load(self, pieces: Mapping[str, msgspec.Raw]) -> None:
         """Take over what was written down. A piece that says `null` is of one who is gone."""
+        self.clock.load(pieces)
         if raw := pieces.get(COUNTER):
             self._counter = msgspec.json.decode(raw, type=Counter)
         for user in sorted(_decoded(pieces, USER, User), key=lambda one: one.id):
@@ -282,13 +294,14 @@ class People:
         """From now on this one opens the door. Of a user's log-ins the oldest ends where they become too many. Raises
         ConflictError for too many tokens."""
         user = self.users[token.user]
-        self.end_expired(token.at)  # no list shows them, so nobody could make room by ending them
+        self.end_expired(self.clock.rights(token.at))  # no list shows them, so nobody could make room by ending them
         alike = [one for one in self.tokens_of(user) if one.kind == token.kind]
         if token.kind == "token" and len(alike) >= TOKENS_KEPT:
             raise ConflictError(Message("too_many_tokens", name=user.name, most=TOKENS_KEPT))
         for old in alike[: max(0, len(alike) - SESSIONS_KEPT + 1)] if token.kind == "session" else ():
             self.end_token(old.id)
         self.tokens[token.id] = token
+        self.clock.ends(token.ends_at)
         # Nobody who is there already may do less for it, or more: `version` stays.
         self._pending.piece(f"{TOKEN}{token.id}", msgspec.Raw(msgspec.json.encode(token)))
 
@@ -296,8 +309,7 @@ class People:
         """It was used that day (days since the epoch), and if it ends when it is not, then."""
         seen_at = token.seen_at if seen_at is None or token.idle_s is None else seen_at
         if (token.used_on, token.seen_at) != (day, seen_at):
-            self.tokens[token.id] = used = msgspec.structs.replace(token, used_on=day, seen_at=seen_at)
-            self._pending.piece(f"{TOKEN}{token.id}", msgspec.Raw(msgspec.json.encode(used)))
+            self._keep_token(msgspec.structs.replace(token, used_on=day, seen_at=seen_at))
 
     def end_token(self, token_id: str) -> Token | None:
         """It opens nothing any more, nor does what was made of it; the token, if there was one."""
@@ -315,12 +327,52 @@ class People:
             self.end_token(token_id)
         return len(doomed)
 
-    def end_expired(self, now: float) -> int:
-        """Forget what opens nothing any more since its time is over; how many there were."""
+    def end_expired(self, now: RightsTime) -> int:
+        """Forget tokens, log-ins and links that open nothing any more since their time is over; how many there were. So
+        no clock that is set back, or accepted, revives them."""
+        if now < self.clock.next_end:
+            return 0
         doomed = [one.id for one in self.tokens.values() if not one.opens(now)]
         for token_id in doomed:
             self.end_token(token_id)
-        return len(doomed)
+        links = [user.name for user in self.users.values() if user.link and user.link_until <= now]
+        for name in links:
+            self.edit(name, link="", link_until=0.0)
+        return len(doomed) + len(links)
+
+    def end_of_expired_users(self, now: RightsTime) -> int:
+        """Forget also those of users whose own time is over; how many there were."""
+        expired = [user for user in self.users.values() if user.expires_at is not None and user.expires_at <= now]
+        count = sum(self.end_tokens(user) for user in expired)
+        for user in expired:
+            if user.link:
+                self.edit(user.name, link="", link_until=0.0)
+                count += 1
+        return count
+
+    def ends_after(self, now: RightsTime) -> float:
+        """When the next token, link or user ends (seconds since the epoch); infinite: none does."""
+        users = self.users.values()
+        ends = (
+            min((one.ends_at for one in self.tokens.values()), default=inf),
+            min((user.link_until for user in users if user.link), default=inf),
+            min((end for user in users if (end := user.expires_at) is not None and end > now), default=inf),
+        )
+        return min(ends)
+
+    def made_no_later(self, now: float) -> None:
+        """The clock was ahead and is right now: log-ins and links that were made meanwhile last no longer than if they
+        were made now. Other tokens end when somebody said."""
+        for token in list(self.tokens.values()):
+            end = token.expires_at
+            if token.kind == "session" and end is not None:
+                end = min(end, now + (SCREEN_S if token.scopes == WALL_SCOPES else SESSION_S))
+            day = min(token.used_on, int(now // DAY_S))
+            fields = {"at": min(token.at, now), "seen_at": min(token.seen_at, now), "expires_at": end, "used_on": day}
+            self._keep_token(msgspec.structs.replace(token, **fields))
+        for user in list(self.users.values()):
+            if user.link_until > now + LINK_S:
+                self.edit(user.name, link_until=now + LINK_S)
 
     def end_all(self) -> None:
         """Nothing opens the door any more but passwords: what was ended may be there again, from a backup."""
@@ -346,6 +398,11 @@ class People:
         self._keep_counter()
         return number
 
+    def _keep_token(self, token: Token) -> None:
+        if token != self.tokens[token.id]:
+            self.tokens[token.id] = token
+            self._pending.piece(f"{TOKEN}{token.id}", msgspec.Raw(msgspec.json.encode(token)))
+
     def _keep_counter(self) -> None:
         self._keep(COUNTER, self._counter)
 
@@ -356,6 +413,8 @@ class People:
         ends = (None, None) if before is None else (before.expires_at, before.disabled)
         if ends != (user.expires_at, user.disabled):
             self._pending.plan_needed = True  # their tasks may begin, or not
+        self.clock.ends(user.expires_at)
+        self.clock.ends(user.link_until if user.link else None)
         self.users[user.id] = user
         self._names[user.name] = user.id
         self._keep(f"{USER}{user.id}", user)

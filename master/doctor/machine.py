@@ -129,6 +129,11 @@ def clock(asked_at: float, told: float, answered_at: float) -> Finding:
     return warning(CLOCK, says, Message("do_set_clock")) if abs(offset) - doubt > CLOCK_S else ok(CLOCK, says)
 
 
+def masters_clock(why: Message) -> Finding:
+    """The master's own clock is behind, or has leapt; `why` says what to do, too."""
+    return warning(CLOCK, why, Message("do_set_masters_clock"))
+
+
 def takes_tasks(name: str, cordons: Mapping[str, Message], *, schedulable: bool) -> list[Finding]:
     """Why it is given no tasks, by who said so; `schedulable`: the registry's word."""
     # Of the shared folders there is a finding of its own.

@@ -150,6 +150,7 @@ class Examination:
             self._in_time(START, self._start()),
             self._in_time(ACCOUNT, self._log_readers()),
             self._in_time(ACCOUNT, self._desktop_names()),
+            self._in_time(CLOCK, self._masters_clock()),
         )
         found = [finding for part in parts for finding in part]
         if any(one.check == PYTHON and one.verdict == "fault" for one in found):
@@ -328,6 +329,11 @@ class Examination:
         lab = self._this.lab
         found = desktop_names.closed(lab.config.desktop_client, lab.core.people) if self._number == 0 else []
         return [machine.closed_name(why) for why in found]
+
+    async def _masters_clock(self) -> list[Finding]:
+        """What is the matter with the master's own clock: told with one node only."""
+        found = self._this.lab.core.clock.troubles(time.time()) if self._number == 0 else []
+        return [machine.masters_clock(why) for why in found]
 
     async def _trouble(self, owner: str) -> Message | None:
         """Why nothing can be run over this user's account; None if something can."""

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from master.core.attempt import part_on
+from master.core.clock import RightsTime
 from master.core.core import Core
 from master.core.inventory import TOLD, NodeState
 from master.core.notes import Note, Token
@@ -189,7 +190,7 @@ class ReportDriver:
             if call is None or call.transport.is_closing():
                 continue
             token = tokens.get(call.token_id)
-            left = None if token is None or token.until is None else token.until - time.time()
+            left = None if token is None or token.until is None else token.until - self._server.rights_now()
             if token is None or (left is not None and left <= 0):
                 log.warning("node %s: its agent's token opens nothing any more: it is put out", self._node)
                 call.put_out(f"its agent's token opens nothing any more; `muster node token {self._node}` makes one")
@@ -227,6 +228,10 @@ class ReportServer:
         """Those that were made for the node, of now or of before."""
         return self._core.notes.get(node, Note()).tokens
 
+    def rights_now(self) -> RightsTime:
+        """The time by which tokens end."""
+        return self._core.clock.saw(time.time())
+
     def receive(self, transport: asyncio.Transport, line: bytes, address: str, *, is_plain: bool) -> None:
         """Answer the first line of a connection. Nothing may follow it before the answer."""
         transport.set_protocol(asyncio.Protocol())  # whatever else is said is not heard
@@ -261,7 +266,7 @@ class ReportServer:
         transport.write(self.archive)
 
     def _report(self, transport: asyncio.Transport, report: Report, address: str) -> None:
-        token = find(self.tokens(report.node), report.token, time.time())
+        token = find(self.tokens(report.node), report.token, self.rights_now())
         driver = self.drivers.get(report.node)
         if token is None:
             log.warning("an agent at %s was refused: its token is not one of node %.80r", address, report.node)

@@ -9,7 +9,7 @@ change means; it numbers changes, keeps them, and gives back the newest of every
     journal.jsonl                                  records since those were written
     journal.torn journal.damaged                   what starts cut off the journal's end, or could not read
     queues.sums ids                                what the queue files were; which ids were given, and promised
-    before-3/                                      what the folder was in the format before this one
+    before-5/                                      what the folder was in the format before this one
     history/YYYY-MM.jsonl                          tasks that were moved out, by the month in which they ended (UTC)
     reserve, lock                                  space to free when the disk is full; the holder's pid
 """
@@ -185,7 +185,7 @@ class Store:
         self._look(journal)
         if self._marks_changed:
             # First here: with a mark too many the next start is strict, with one too few it is not.
-            self._marks_changed = not self._witness.mark(marks.of(self._state))
+            self._marks_changed = not self._witness.mark(marks.of_before(self._state, self._witness.pieces))
         try:
             journal.commit()
         except StoreUnavailableError as error:
@@ -194,6 +194,10 @@ class Store:
                 raise
             self._commit_on_reserve()
         self._promised.note(highest)
+        if self._marks_changed:
+            self._marks_changed = False
+            if (kept := marks.of(self._state)) != {name: self._witness.pieces.get(name) for name in kept}:
+                self._witness.mark(kept)
 
     def _look(self, journal: Journal) -> None:
         try:

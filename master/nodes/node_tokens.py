@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from master.core.clock import RightsTime
 from master.core.notes import Token
 
 GRACE_S = 600.0
@@ -26,12 +27,12 @@ def make(by: str, now: float) -> tuple[str, Token]:
     return f"{name}.{secret}", Token(id=name, sha256=_digest(secret), by=by, at=now)
 
 
-def valid(tokens: Iterable[Token], now: float) -> tuple[Token, ...]:
+def valid(tokens: Iterable[Token], now: RightsTime) -> tuple[Token, ...]:
     """Those that open at this moment."""
     return tuple(token for token in tokens if token.until is None or now < token.until)
 
 
-def find(tokens: Iterable[Token], text: str, now: float) -> Token | None:
+def find(tokens: Iterable[Token], text: str, now: RightsTime) -> Token | None:
     """The one that this text is; None if it opens nothing. Takes as long for a wrong secret as for a right one."""
     name, _, secret = text.partition(".")
     known = {token.id: token for token in valid(tokens, now)}
@@ -40,7 +41,7 @@ def find(tokens: Iterable[Token], text: str, now: float) -> Token | None:
     return token if is_it else None
 
 
-def rotated(tokens: Iterable[Token], fresh: Token, now: float) -> tuple[Token, ...]:
+def rotated(tokens: Iterable[Token], fresh: Token, now: RightsTime) -> tuple[Token, ...]:
     """The fresh one, and the one before it for GRACE_S more."""
     old = [token for token in valid(tokens, now) if token.until is None]
     return (*(msgspec.structs.replace(token, until=now + GRACE_S) for token in old), fresh)

@@ -36,6 +36,8 @@ TOLD_APART = 20
 """So many addresses are told each with what was left out of it."""
 TARGET = 200
 """Characters."""
+OLDER = 20_000
+"""So many older lines in a row end a search by time: a clock that was set back leaves some among newer ones."""
 _LINE = 150
 _MOST_RUNS = 1000
 """Of a line that grows."""
@@ -217,7 +219,7 @@ class AuditLog:
 
 def _read(folder: Path, wanted: Wanted, limit: int) -> Found:
     found: list[AuditEntry] = []
-    unreadable = 0
+    unreadable = older = 0
     for lines in lines_backwards(folder):
         for line in lines:
             try:
@@ -226,7 +228,11 @@ def _read(folder: Path, wanted: Wanted, limit: int) -> Found:
                 unreadable += 1
                 continue
             if wanted.since is not None and entry.at < wanted.since:
-                return Found(found, unreadable)
+                older += 1
+                if older > OLDER:
+                    return Found(found, unreadable)
+                continue
+            older = 0
             if wanted.holds(entry):
                 found.append(entry)
                 if len(found) >= limit:

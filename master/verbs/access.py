@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from master.config import Privacy
-from master.core.people import Kind, People, Role, Scope, Token, User
+from master.core.people import WALL_SCOPES, Kind, People, Role, Scope, Token, User
 from master.core.task import Task
 from master.desktop_names import is_admins
 from master.files.owners import Who
@@ -53,8 +53,6 @@ SERVICE_NOUNS = {"metrics": frozenset({"task", "server", "subscribe"}), "web": f
 """The console tells live sessions what all see, and whatever else it asks for it asks for in somebody's name."""
 TASK_SCOPES: frozenset[Scope] = frozenset({"read", "submit"})
 """Of the token that a task gets."""
-WALL_SCOPES: frozenset[Scope] = frozenset({"wall"})
-"""Of a screen that hangs where anybody passes: no part of what anybody may, and it goes with nothing else."""
 _VIA: dict[Kind, Via] = {"token": "token", "session": "session"}
 
 
@@ -158,7 +156,7 @@ def by_kernel(peer: Peer, *, local_users: bool = False, local_admin: Literal["ow
                 is_root=peer.uid == 0 and geteuid() != 0,
             )
         user = people.named(account) if account else None
-        if user is None or not user.is_enabled(now) or user.is_owner_only:
+        if user is None or not user.is_enabled(people.clock.rights(now)) or user.is_owner_only:
             return nobody
         return _as_user(people, user, peer.address, "local", whence=whence)
 
@@ -177,9 +175,9 @@ def by_token(token_id: str, address: str, whence: str = "", *, is_relayed: bool 
     """Who showed a token, which was looked at then: as long as it is there he is its user."""
 
     def identify(people: People, now: float) -> Caller:
-        token = people.tokens.get(token_id)
+        token, at = people.tokens.get(token_id), people.clock.rights(now)
         user = None if token is None else people.users.get(token.user)
-        if token is None or user is None or not token.opens(now) or not user.is_enabled(now):
+        if token is None or user is None or not token.opens(at) or not user.is_enabled(at):
             return Caller(address, counted_as=whence or origin(address), whence=whence)
         return _as_user(people, user, address, _VIA[token.kind], token, whence=whence, is_relayed=is_relayed)
 
@@ -205,7 +203,7 @@ def by_task(launch_id: str, holder: Callable[[str], Task | None], address: str, 
     def identify(people: People, now: float) -> Caller:
         task = holder(launch_id)
         user = None if task is None else people.named(task.owner)
-        if task is None or (user is not None and not user.is_enabled(now)):
+        if task is None or (user is not None and not user.is_enabled(people.clock.rights(now))):
             return Caller(address, counted_as=whence or origin(address), whence=whence)
         return Caller(
             address,
@@ -232,7 +230,7 @@ def by_desktop_client(address: str, name: str) -> Identify:
     def identify(people: People, now: float) -> Caller:
         user = people.named(name)
         # Once there are users a name alone is nobody: of who was removed there is nothing left that could be disabled.
-        is_nobody = people.is_shared if user is None else not user.is_enabled(now)
+        is_nobody = people.is_shared if user is None else not user.is_enabled(people.clock.rights(now))
         if is_nobody or is_admins(name, people):
             return Caller(address, counted_as=origin(address))
         return Caller(

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 from master.people.audit import AuditLog
 from master.verbs.access import Caller
+from master.verbs.clock import ClockAccepted
 from master.verbs.settings import SettingView
 from master.verbs.submit import Batch, Submitted
 from master.verbs.tasks import Cancelled
@@ -74,6 +76,8 @@ def about(verb: str, params: dict[str, Any], result: Any, knows: Callable[[str],
         return f"{result.user} {result.id}"
     if isinstance(result, Revoked):
         return names_in_short(result.ids[:_MOST_TOLD])
+    if isinstance(result, ClockAccepted):
+        return f"{_moment(result.was)} -> {_moment(result.now)}"
     if isinstance(result, SettingView):
         return f"{result.name} = {'none' if result.value is None else result.value}"
     return _named(verb, params, knows)
@@ -100,6 +104,13 @@ def _named(verb: str, params: dict[str, Any], knows: Callable[[str], object]) ->
             told = [one for one in value[:_MOST_TOLD] if isinstance(one, str) and (key != "tokens" or len(one) <= _ID)]
             return names_in_short(told)
     return ""
+
+
+def _moment(at: float) -> str:
+    try:
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{at:.0f}"  # no calendar goes so far
 
 
 def _note_cancelled(audit: AuditLog, caller: Caller, name: str, result: Cancelled) -> None:

@@ -14,26 +14,19 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master.core.people import Role, Scope, Token, User
+from master.core.people import DAY_S, SCREEN_S, SESSION_S, WALL_SCOPES, Role, Scope, Token, User
 from master.people import tokens
 from master.people.passwords import weakness
-from master.verbs.access import WALL_SCOPES, Caller, Via, by_relay, by_service, by_task, by_token
+from master.verbs.access import Caller, Via, by_relay, by_service, by_task, by_token
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.quotas import AccountView, account_view
 from wire.errors import BadRequestError, ConflictError, ForbiddenError, UnauthenticatedError
 from wire.message import Message
 
-SESSION_S = 30 * 86400.0
-"""For so long a log-in lasts."""
-SCREEN_S = 400 * 86400.0
-"""That of a screen on a wall: no browser keeps a cookie for longer."""
 IDLE_S = 12 * 3600.0
 """A browser's ends after so long without use."""
 NOTED_S = 3600.0
 """That it is used is noted so often."""
-DAY_S = 86400.0
-LINK_S = 3 * 86400.0
-"""For so long a link works that lets somebody choose his password."""
 
 UserName = Annotated[str, Meta(max_length=64, examples=["wang"])]
 Secret = Annotated[str, Meta(max_length=4096, examples=["correct horse battery"])]
@@ -114,7 +107,7 @@ async def confirm_password(context: Context, name: str, password: str, user: Use
     has no password here is looked for in the lab's directory, if there is one; names that nobody has are, too."""
     people, guesses, address = context.core.people, context.master.guesses, _whence(context)
     guesses.check(name, address, time.monotonic())
-    kept = user.password if user is not None and user.is_enabled(context.now) else ""
+    kept = user.password if user is not None and user.is_enabled(context.rights_now) else ""
     try:
         checked = await context.master.passwords.check(password, kept or None)
         is_right = checked.ok
@@ -126,7 +119,8 @@ async def confirm_password(context: Context, name: str, password: str, user: Use
         raise
     now = people.named(name)
     is_same = now is not None and user is not None and now.id == user.id and now.password == user.password
-    if not is_right or not is_same or now is None or now.is_owner_only or not now.is_enabled(time.time()):
+    at = people.clock.rights(time.time())
+    if not is_right or not is_same or now is None or now.is_owner_only or not now.is_enabled(at):
         guesses.failed(name, address, time.monotonic())
         raise UnauthenticatedError(Message("wrong_password"))
     guesses.came_in(name, address, time.monotonic())
@@ -155,10 +149,11 @@ def token(context: Context, params: Shown) -> Who:
         guesses.failed(name, whence, now)
         raise UnauthenticatedError(Message("no_such_token"))
     caller = _become(context, found)
-    day = int(context.now // DAY_S)
-    is_noted = found.idle_s is None or context.now - found.seen_at < NOTED_S
+    now = context.rights_now
+    day = int(now // DAY_S)
+    is_noted = found.idle_s is None or now - found.seen_at < NOTED_S
     if found.used_on != day or not is_noted:
-        context.change(lambda: people.use_token(found, day, context.now), grows=False)
+        context.change(lambda: people.use_token(found, day, now), grows=False)
     return who(context, caller)
 
 
@@ -264,10 +259,11 @@ def sha256(text: str) -> str:
 def _begin_session(context: Context, user: User, label: str, shown: Token | None = None) -> LoggedIn:
     """`shown`: the token that it is made of, which it outlives in nothing."""
     is_screen = shown is not None and shown.scopes == WALL_SCOPES
-    until = time.time() + (SCREEN_S if is_screen else SESSION_S)
+    now = context.core.clock.rights(time.time())  # where the clock is behind, a log-in would be over before it began
+    until = now + (SCREEN_S if is_screen else SESSION_S)
     fields: dict[str, Any] = {}
     if context.caller.is_relayed and not is_screen:  # nobody touches a screen
-        fields = {"idle_s": IDLE_S, "seen_at": context.now}
+        fields = {"idle_s": IDLE_S, "seen_at": now}
     if shown is not None:
         until = min(until, shown.ends_at)
         fields |= {"parent": shown.id, "scopes": shown.scopes}
@@ -281,7 +277,7 @@ def _become(context: Context, kept: Token) -> Caller:
     if context.become is None:
         raise RuntimeError("a call without a connection shows nobody who he is")
     user = context.core.people.users[kept.user]
-    if not kept.opens(context.now) or not user.is_enabled(context.now):
+    if not kept.opens(context.rights_now) or not user.is_enabled(context.rights_now):
         raise UnauthenticatedError(Message("no_such_token"))
     caller = context.caller
     return context.become(by_token(kept.id, caller.address, caller.whence, is_relayed=caller.is_relayed))
@@ -304,8 +300,8 @@ def _whence(context: Context) -> str:
 def _of_link(context: Context, link: str) -> User:
     kept = sha256(link)
     for user in context.core.people.users.values():
-        if user.link and hmac.compare_digest(user.link, kept) and context.now < user.link_until:
-            if not user.is_enabled(context.now):
+        if user.link and hmac.compare_digest(user.link, kept) and context.rights_now < user.link_until:
+            if not user.is_enabled(context.rights_now):
                 break
             return user
     name, whence, now = "\0link", _whence(context), time.monotonic()  # a name that no user can have

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
+from master.core.clock import RightsTime
 from master.core.core import Core
 from master.core.people import Scope
 from master.core.task import Task, TaskState, TaskView
@@ -93,6 +94,11 @@ class Context(msgspec.Struct, frozen=True):
         if self.still is None or self.seen == self.core.people.version:
             return self.caller
         return self.still()
+
+    @property
+    def rights_now(self) -> RightsTime:
+        """The time by which rights end: of the call, unless the clock was set back."""
+        return self.core.clock.rights(self.now)
 
     @property
     def user(self) -> str:

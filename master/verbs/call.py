@@ -129,7 +129,7 @@ class Calls:
         if self.caller.user is None and not self.caller.is_relayed:
             self._over = loop.call_soon(on_over)
         elif self.caller.until != inf:
-            self._over = loop.call_later(max(0.0, self.caller.until - time.time()), on_over)
+            self._over = loop.call_later(max(0.0, self.caller.until - self._people.clock.rights(time.time())), on_over)
 
     def close(self) -> None:
         """His connection is gone."""
@@ -266,7 +266,10 @@ class Calls:
     def _begun(self, name: str, params: dict[str, Any], is_wanted: Callable[[], bool] | None = None) -> Any:
         """What the verb gives: the result, or what makes it."""
         now = time.time()
-        if self._people_seen != self._people.version or now >= self.caller.until:
+        seen = self._people.clock.saw(now)
+        if seen >= self._people.clock.next_end:
+            self._door.engine.end_rights(now)
+        if self._people_seen != self._people.version or seen >= self.caller.until:
             self.look_again()
         verb, still = self._admitted.get(name) or self._admit(name)
         if verb.scope == "read" and is_wanted is not None and not is_wanted():
@@ -310,7 +313,9 @@ class Calls:
     def _is_nobody(self, asked: _Asked) -> bool:
         """Is whoever began the call nobody by now, though it is not for anyone?"""
         now = time.time()
-        if (asked.seen == self._people.version and now < asked.until) or VERBS[asked.name].role == "anyone":
+        if (asked.seen == self._people.version and self._people.clock.rights(now) < asked.until) or VERBS[
+            asked.name
+        ].role == "anyone":
             return False
         return asked.identify(self._people, now).user is None
 

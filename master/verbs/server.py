@@ -14,6 +14,7 @@ from master.durable.salvage import Loss
 from master.stalls import LoopTimes
 from master.verbs.about import About, on_wall
 from master.verbs.base import Context, Done, Nothing
+from master.verbs.clock import ClockTrouble
 from master.views.sight import HIDDEN
 from wire.client import PROTOCOL_VERSION
 
@@ -23,8 +24,8 @@ class Info(About, kw_only=True):
     since the epoch. A `registry_fault`, `store_fault` or `compaction_fault` tells what is wrong, or is null.
     `damage`: what was lost, or may have been, since `server.seen`; `unsaved`: ids of tasks whose newest change is not
     written yet; `warned`: ids of tasks that do nothing. `tasks` and `nodes` are numbers by state; `user` is who asks;
-    `privacy`: what people see of others' tasks. `loop`: how long others wait for their turn, for admins and the
-    programs around the master."""
+    `privacy`: what people see of others' tasks. `clock`: what is the matter with the master's clock. `loop`: how long
+    others wait for their turn, for admins and the programs around the master."""
 
     protocol: int
     user: str
@@ -36,6 +37,7 @@ class Info(About, kw_only=True):
     tasks: dict[TaskState, int]
     warned: list[int]
     nodes: dict[NodeState, int]
+    clock: list[ClockTrouble]
     loop: LoopTimes | UnsetType = UNSET
 
 
@@ -60,6 +62,7 @@ def info(context: Context, _params: Nothing) -> Info:
         tasks={state: core.counts[state] for state in TaskState},
         warned=_known(context, core.warned()),
         nodes=Counter(node.state for node in core.inventory.nodes.values()),
+        clock=[] if is_wall else list(map(ClockTrouble.of, core.clock.troubles(context.now))),
         loop=(context.master.loop_times() or UNSET) if _looks_after(context) else UNSET,
     )
 

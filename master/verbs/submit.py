@@ -130,7 +130,7 @@ def owner_of(context: Context, name: str | None) -> str:
     if not caller.is_root:
         raise ForbiddenError(Message("name_for_root"))
     user = everybody.find(name)
-    if not user.is_enabled(context.now):
+    if not user.is_enabled(context.rights_now):
         raise ConflictError(Message("user_is_disabled", name=name))
     return user.name
 

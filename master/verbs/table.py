@@ -18,6 +18,7 @@ from master.verbs.base import Verb
 NOUNS = (
     "subscribe",
     "server",
+    "clock",
     "task",
     "alloc",
     "auth",

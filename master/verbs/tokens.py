@@ -65,7 +65,7 @@ def token(context: Context, params: NodeToken) -> TokenTold:
     if not reports.tls.is_on and params.action != "revoke":
         raise BadRequestError(Message("token_without_tls", path=str(context.master.config.path)))
     fingerprint = reports.tls.fingerprint() if reports.tls.is_on else None
-    tokens = node_tokens.valid(reports.tokens(params.name), context.now)
+    tokens = node_tokens.valid(reports.tokens(params.name), context.rights_now)
     text, after = _after(context, params, tokens)
     context.change(lambda: core.set_tokens(params.name, after), grows=params.action == "make")
     context.engine.reply(lambda _error: context.master.fleet.tokens_changed(params.name))
@@ -91,7 +91,7 @@ def _after(context: Context, params: NodeToken, tokens: tuple[Token, ...]) -> tu
     if params.action == "make" and newest is not None:
         raise ConflictError(Message("token_is_there", node=params.name, by=newest.by or "somebody"))
     text, fresh = node_tokens.make(context.user, context.now)
-    return text, node_tokens.rotated(tokens, fresh, context.now)
+    return text, node_tokens.rotated(tokens, fresh, context.rights_now)
 
 
 def archive(context: Context, _params: Nothing) -> Archive:

@@ -7,9 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from master.core.people import Kind, Scope, Token, User
-from master.verbs.access import WALL_SCOPES
-from master.verbs.auth import DAY_S, Label, UserName, new_token
+from master.core.people import DAY_S, WALL_SCOPES, Kind, Scope, Token, User
+from master.verbs.auth import Label, UserName, new_token
 from master.verbs.base import Context
 from wire.errors import BadRequestError, ForbiddenError, NotFoundError
 from wire.message import Message
@@ -82,7 +81,9 @@ def list_tokens(context: Context, params: ListTokens) -> list[TokenView]:
         users = sorted(people.users.values(), key=lambda user: user.name)
     else:
         users = [_user(context, params.name)]
-    return [_view(context, user, one) for user in users for one in people.tokens_of(user) if one.opens(context.now)]
+    return [
+        _view(context, user, one) for user in users for one in people.tokens_of(user) if one.opens(context.rights_now)
+    ]
 
 
 def new(context: Context, params: NewToken) -> TokenMade:
@@ -92,7 +93,7 @@ def new(context: Context, params: NewToken) -> TokenMade:
     scopes = None if params.scopes is None else frozenset(params.scopes)
     if scopes is not None and scopes > WALL_SCOPES:
         raise BadRequestError(Message("wall_stands_alone"))
-    if params.expires_at is not None and params.expires_at <= context.now:
+    if params.expires_at is not None and params.expires_at <= context.rights_now:
         raise BadRequestError(Message("token_would_be_over"))
     text, kept = new_token(context, user, scopes=scopes, expires_at=params.expires_at, label=params.label)
     told = None if scopes is None else sorted(scopes)
@@ -130,7 +131,7 @@ def _check_may_make(context: Context, user: User) -> None:
     caller = context.caller
     if caller.via == "task" or not caller.is_kept:
         raise ForbiddenError(Message("token_makes_no_token"))
-    if not user.is_enabled(context.now):
+    if not user.is_enabled(context.rights_now):
         raise BadRequestError(Message("user_is_disabled", name=user.name))
 
 

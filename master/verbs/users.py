@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master.core.people import Language, Role, User
+from master.core.people import LINK_S, Language, Role, User
 from master.core.quota import KEYS, Use
 from master.core.quotas import Key
 from master.core.task import ENDED, TaskState
@@ -19,7 +19,7 @@ from master.desktop_names import check_claim, check_is_not_one
 from master.durable.archive_index import Wanted
 from master.ownership import user_name
 from master.verbs.access import Caller
-from master.verbs.auth import LINK_S, Secret, UserName, check_password, confirm_password, sha256
+from master.verbs.auth import Secret, UserName, check_password, confirm_password, sha256
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.quotas import QuotaChanges, QuotaView, UseView, quota_view, use_view
 from master.visible_secrets import check_not_visible
@@ -286,7 +286,7 @@ async def _password_set(context: Context, params: SetPassword, user: User, *, is
 def link(context: Context, params: OneUser) -> Link:
     """Make a link with which a user chooses his password; the one before it works no more."""
     user = context.core.people.find(params.name)
-    text, until = secrets.token_hex(32), context.now + LINK_S  # no sign that an option begins with
+    text, until = secrets.token_hex(32), context.rights_now + LINK_S  # no sign that an option begins with
     context.change(lambda: context.core.people.edit(user.name, link=sha256(text), link_until=until))
     return Link(user.name, text, until)
 
@@ -301,7 +301,7 @@ def user_view(context: Context, user: User, uses: Mapping[Key, Use] | None = Non
     """What admins see of a user. `uses`: what is in use, for who looks at many."""
     people = context.core.people
     uses = context.core.quotas.uses() if uses is None else uses
-    kinds = [token.kind for token in people.tokens_of(user) if token.opens(context.now)]
+    kinds = [token.kind for token in people.tokens_of(user) if token.opens(context.rights_now)]
     return UserView(
         id=user.id,
         name=user.name,

@@ -67,7 +67,7 @@ def _refusal(context: Context, owner: str, what: Message) -> Message:
 
 def _mentors(people: People, name: str, now: float) -> list[str]:
     """Who looks after a group of this user's, and may come in."""
-    user = people.named(name)
+    user, at = people.named(name), people.clock.rights(now)
     groups = [] if user is None else [one for one in people.groups.values() if user.id in one.members]
     found = {people.users[number] for group in groups for number in group.mentors if number in people.users}
-    return sorted(one.name for one in found if one.is_enabled(now) and one.name != name)
+    return sorted(one.name for one in found if one.is_enabled(at) and one.name != name)

@@ -25,8 +25,10 @@ nothing to do with him."""
 #                  where one is a mentor
 #        account   what opens the door: one's own
 #        secret    likewise, and only for who came in with what is confined to nothing and that no task has
+#        master    the master's own: for the account that runs it, and root, by the kernel's word
 #        files     files: one's own, and those of one's groups, as `files` of conf.json says
-#        An admin may use each on everybody's; with a token only if that has the scope `admin` where it is an account.
+#        An admin may use each on everybody's, but for `master`; with a token only if that has the scope `admin` where
+#        it is an account.
 RULES = """
 verb                role    scope    whose
 
@@ -34,6 +36,7 @@ subscribe           viewer  read,wall  all
 server.info         viewer  read,wall  -
 server.seen         admin   admin    -
 server.stop         admin   admin    -
+clock.accept        admin   admin    master
 
 task.submit         user    submit   -
 task.submit_batch   user    submit   -
@@ -344,6 +347,8 @@ def may_use(caller: Caller, verb: str, thing: Object, whose: str = "") -> bool:
     whose = whose or VERBS[verb].whose
     if not may_call(caller, verb):
         return False
+    if whose == "master":
+        return caller.kind == "kernel"
     if whose == "secret" and (caller.kind == "task" or caller.scopes is not None):
         return False
     who = acting_as(caller)

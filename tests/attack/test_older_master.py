@@ -12,7 +12,7 @@ import pytest
 from master.core.outcome import Pending
 from master.core.people import People
 from master.core.task import Change, Task
-from master.durable import snapshot
+from master.durable import snapshot, upgrade
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 from tests import landed
@@ -115,7 +115,7 @@ def test_a_version_that_does_not_know_of_the_own_account_fence_refuses_and_keeps
     store = Store(folder, OsDisk())
     store.open()
     store.close()
-    assert (folder / "before-4" / snapshot.STATE).read_bytes() == written[snapshot.STATE]
+    assert (folder / upgrade.KEPT / snapshot.STATE).read_bytes() == written[snapshot.STATE]
     monkeypatch.setattr(snapshot, "FORMAT", 3)
     with pytest.raises(StoreCorruptError, match="a later version of Muster wrote this folder"):
         Store(folder, OsDisk()).open()

@@ -82,6 +82,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
             found[answer.verb] = answer.answered
     for one in found["setting.list"]:
         one["name"] = one["meaning"] = next(iter(WORDS))  # the master's own words, and nobody else's
+    found["clock.accept"] |= {"ended": 1, "users": ["ann"], "tasks": [1]}
     return {**found, "task.submit": {"id": 3}}
 
 
@@ -128,12 +129,13 @@ INFO = {
     "bind": "::", "ports": {}, "desktop_ports": None, "registry_fault": "no node a", "protocol": 1, "user": "ann",
     "tls": {"mode": "own", "authority": "sha256:1", "ends": None, "problems": [{"text": "old", "level": "bad"}]},
     "store_fault": "it is full", "compaction_fault": "no room", "unsaved": [1], "warned": [1], "tasks": {"waiting": 1},
-    "damage": [{"at": 0.0, "what": "a line is lost"}],
+    "damage": [{"at": 0.0, "what": "a line is lost"}], "clock": [{"text": "it is behind"}],
 }  # fmt: skip
 OVERWRITTEN = "\r\x1b[K"
 """What clears a line that said how far something is."""
 TYPED: dict[str, list[tuple[str, ...]]] = {
     "status": [("status",)],
+    "clock": [("clock", "accept")],
     "submit": [("submit", "--hold", "--", "true")],
     "queue": [("queue", "--all")],
     "show": [("show", "1"), ("show", "1", "2")],

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from master.verbs.auth import SCREEN_S, SESSION_S
+from master.core.people import SCREEN_S, SESSION_S
 from tests.system.lab import Lab
 from tests.waiting import until
 from tests.web.console import PASSWORD, Browser, Console, talk

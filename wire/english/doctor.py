@@ -152,6 +152,7 @@ DOCTOR: dict[str, str] = {
     ),
     "doctor_clock_ahead": "{seconds:.1f} s ahead of the master's (to within {doubt:.1f} s)",
     "doctor_clock_behind": "{seconds:.1f} s behind the master's (to within {doubt:.1f} s)",
+    "do_set_masters_clock": "set the clock of the master's machine; if it is right: `muster clock accept` there",
     "do_set_clock": (
         "let both follow a time server: `timedatectl set-ntp true`, then `timedatectl` shows whether they do"
     ),

@@ -33,6 +33,14 @@ PEOPLE: dict[str, str] = {
     "owner_disabled": "its owner {name} was disabled by {by}: it waits again once {name} is enabled",
     "owner_expired": "its owner {name} expired at {at:moment}: it waits again once {name} has a later end "
     "(`muster users edit {name} expires=TIME`, or `expires=never`)",
+    "clock_behind": "the master's clock shows {now:moment}, but the master has seen {latest:moment}: log-ins, tokens, "
+    "links and users end by the later time. Set the clock; if it is right, run `muster clock accept` on the master's "
+    "machine, as the account that runs the master or as root",
+    "clock_leapt": "the master's clock went from {since:moment} to {until:moment} at once, and with that {tokens} "
+    "log-ins, tokens and links and {users} users ended. If the clock is wrong, set it, then run `muster clock accept` "
+    "on the master's machine: the users and their waiting tasks come back, no log-in, token or link does. If it is "
+    "right, the same command ends this message",
+    "clock_for_owner": "only the account that runs the master, or root, on the master's machine can accept its clock",
     "ahead_for_admins": "{what} would put it before the tasks of others: only an admin can do that (you may lower its "
     "priority, and reorder what is yours)",
     "ahead_for_mentors": "{what} would put it before the tasks of others: only an admin can do that, or who looks "

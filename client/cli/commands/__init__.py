@@ -12,6 +12,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "up": "start the master",
         "down": "stop the master; tasks run on",
         "status": "the whole at a glance",
+        "clock": "the master's clock: accept it, after it was wrong",
         "top": "the whole live: GPUs, who has them, the queue",
         "web": "run the console; `up` does where conf.json has `web`",
         "deploy": "write units, NFS, Samba and InfluxDB set-ups for this lab",

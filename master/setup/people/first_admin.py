@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 
 from master.config import Config
-from master.core.people import People, check_name
+from master.core.people import LINK_S, People, check_name
 from master.desktop_names import check_is_not_one
 from master.ownership import make_private, user_name
 from master.people.passwords import TODAY, derive, prepared
 from master.setup.people.offline import change_people, has_queue
-from master.verbs.auth import LINK_S, check_password, sha256
+from master.verbs.auth import check_password, sha256
 from wire.errors import ConfigError, ConflictError
 
 

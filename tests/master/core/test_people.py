@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import pytest
 
+from master.core.clock import RightsTime
 from master.core.core import Core
 from master.core.people import SESSIONS_KEPT, TOKENS_KEPT, Group, Token
 from master.core.task import TaskState, merge_pieces
@@ -130,7 +131,7 @@ def test_a_token_opens_what_it_is_confined_to_until_it_ends() -> None:
     caller = ann(core.people, 9.0)
     assert (caller.user, caller.role, caller.scopes, caller.until) == ("ann", "admin", {"read", "nodes"}, 10.0)
     assert ann(core.people, 10.0).user is None
-    core.people.end_expired(10.0)
+    core.people.end_expired(RightsTime(10.0))
     assert not core.people.tokens
     token(core, "bob", 2, scopes=ALL_SCOPES)
     bob = by_token("t2", "127.0.0.1")

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
+from master.core.clock import RightsTime
 from master.core.inventory import NodeState
 from master.drivers.report import ReportDriver
 from master.nodes import node_tokens
@@ -75,7 +76,7 @@ class Reporting:
     def new_token(self, *, rotate: bool = False) -> str:
         before = self.reports.tokens("a")
         text, fresh = node_tokens.make("ann", time.time())
-        after = node_tokens.rotated(before, fresh, time.time()) if rotate else (fresh,)
+        after = node_tokens.rotated(before, fresh, RightsTime(time.time())) if rotate else (fresh,)
         self.master.engine.event(lambda: self.core.set_tokens("a", after))
         self.driver.look_at_token()
         return text

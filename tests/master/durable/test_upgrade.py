@@ -201,20 +201,23 @@ def test_the_version_that_writes_format_2_is_kept_a_copy_and_refuses_the_folder_
     assert upgrade.KEPT in refusal.value.stderr
 
 
-def test_a_folder_of_format_3_is_kept_a_copy_and_brought_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("earlier", [3, 4])
+def test_a_folder_of_an_earlier_format_is_kept_a_copy_and_brought_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, earlier: int
+) -> None:
     folder = tmp_path / "task_info"
     with monkeypatch.context() as version:
-        version.setattr(snapshot, "FORMAT", 3)
+        version.setattr(snapshot, "FORMAT", earlier)
         store = Store(folder, OsDisk())
         store.open()
         store.close()
     before = (folder / snapshot.STATE).read_bytes()
-    assert format_of(before) == 3
+    assert format_of(before) == earlier
     store = Store(folder, OsDisk())
     store.open()
     store.close()
-    assert format_of((folder / snapshot.STATE).read_bytes()) == snapshot.FORMAT == 4
-    assert (folder / "before-4" / snapshot.STATE).read_bytes() == before
+    assert format_of((folder / snapshot.STATE).read_bytes()) == snapshot.FORMAT == 5
+    assert (folder / "before-5" / snapshot.STATE).read_bytes() == before
 
 
 def test_nobody_else_may_read_the_copy(written: dict[str, bytes], tmp_path: Path) -> None:

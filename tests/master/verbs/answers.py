@@ -34,7 +34,7 @@ VARIES = frozenset({
     "pid", "started_at", "submitted_at", "ended_at", "mtime", "mtime_ns", "at", "version", "sha256", "size", "upload",
     "token", "old_until", "authority", "master", "drained_at", "told", "cure", "verdict", "monitor_port", "data_port",
     "train_state_port", "content", "agent_version", "link", "until", "made_at", "used_on", "added_at", "eligible_at",
-    "expires_at", "since", "told_message", "cure_message", "seq", "kept",
+    "was", "now", "expires_at", "since", "told_message", "cure_message", "seq", "kept",
 })  # fmt: skip
 """Keys whose values are told by their type only, where they are not the same each time."""
 KEEPS = {
@@ -133,6 +133,7 @@ async def every_answer(folder: Path) -> list[Answer]:
         await _arrays(ask)
         await _allocations(ask)
         await ask("server.seen")
+        await ask("clock.accept")
         await _conf(ask)
         await ask("audit.read", limit=2)
         await ask("audit.read", user="nobody", since=1.5, verb="task")

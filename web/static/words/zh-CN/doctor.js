@@ -75,6 +75,7 @@ export const WORDS = {
   do_mend_profile_of_account: "请修正那里该账户的 .bash_profile 或 .profile：其中不能等待、退出或启动其他 shell；然后 `muster agents restart {name:quoted}`",
   doctor_clock_ahead: "比主控的时钟快 {seconds:.1f} 秒（误差 {doubt:.1f} 秒以内）",
   doctor_clock_behind: "比主控的时钟慢 {seconds:.1f} 秒（误差 {doubt:.1f} 秒以内）",
+  do_set_masters_clock: "校准主控机器的时钟；如果它是对的：在那里执行 `muster clock accept`",
   do_set_clock: "请让两者都与时间服务器同步：`timedatectl set-ntp true`，再用 `timedatectl` 查看",
   doctor_not_schedulable: "登记表中 `schedulable` 为 false",
   doctor_takes_tasks: "可以接受任务",
