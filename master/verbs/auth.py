@@ -3,11 +3,13 @@ link that works once. What he may do is decided at the door, for whoever he turn
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
 import secrets
 import time
+from asyncio import sleep
 from collections.abc import Awaitable
 from typing import Annotated, Any
 
@@ -20,11 +22,13 @@ from master.people.passwords import weakness
 from master.verbs.access import Caller, Via, by_relay, by_service, by_task, by_token
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.quotas import AccountView, account_view
-from wire.errors import BadRequestError, ConflictError, ForbiddenError, UnauthenticatedError
+from wire.errors import BadRequestError, ConflictError, DirectoryError, ForbiddenError, UnauthenticatedError
 from wire.message import Message
 
 IDLE_S = 12 * 3600.0
 """A browser's ends after so long without use."""
+REFUSED_S = 0.5
+"""With a directory, a log-in is refused after a multiple of this, from the question on."""
 NOTED_S = 3600.0
 """That it is used is noted so often."""
 
@@ -104,7 +108,20 @@ async def login(context: Context, params: LogIn) -> LoggedIn:
 
 async def confirm_password(context: Context, name: str, password: str, user: User | None) -> None:
     """Raises UnauthenticatedError, and LimitError for who guesses; keeps a dearer hash where the one kept is cheap. Who
-    has no password here is looked for in the lab's directory, if there is one; names that nobody has are, too."""
+    has no password here is looked for in the lab's directory, if there is one; names that nobody has are, too. Where
+    there is one, a refusal comes at one of few moments: a directory takes its time for whom it has, and none for
+    others."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    try:
+        await _confirm(context, name, password, user)
+    except (UnauthenticatedError, DirectoryError):
+        if context.master.directory is not None:
+            await sleep(REFUSED_S - (loop.time() - began) % REFUSED_S)
+        raise
+
+
+async def _confirm(context: Context, name: str, password: str, user: User | None) -> None:
     people, guesses, address = context.core.people, context.master.guesses, _whence(context)
     guesses.check(name, address, time.monotonic())
     kept = user.password if user is not None and user.is_enabled(context.rights_now) else ""
@@ -114,6 +131,10 @@ async def confirm_password(context: Context, name: str, password: str, user: Use
         if not is_right and (directory := context.master.directory) is not None:
             # Not believed of who has a password here, but asked: else its time, or its silence, would tell who has one.
             is_right = await directory.check(name, password) and not kept
+    except DirectoryError:
+        # Counted: else nothing would bound the guesses at passwords that are kept here, and are looked at all the same.
+        guesses.failed(name, address, time.monotonic())
+        raise
     except BaseException:
         guesses.let_go(name, address, time.monotonic())
         raise
