@@ -105,7 +105,8 @@ class Certificates:
         ours, signer = x509.load_pem_x509_certificates(shown.read_bytes())
         names = ours.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         is_signed = signer == x509.load_pem_x509_certificate(root.read_bytes())
-        is_young = ours.not_valid_after_utc - now > timedelta(days=RENEW_DAYS)
+        # It does not hold yet where it was made by a clock that was ahead.
+        is_young = ours.not_valid_before_utc <= now < ours.not_valid_after_utc - timedelta(days=RENEW_DAYS)
         return is_signed and is_young and names == _alternatives(self._names)
 
     def _make_root(self, root: Path, key_file: Path, now: datetime) -> None:

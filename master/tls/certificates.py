@@ -77,7 +77,9 @@ class OwnCertificates:
         if signer != x509.load_pem_x509_certificate(self.authority.read_bytes()):
             return False
         value = shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        return value == _alternatives(self._names) and shown.not_valid_after_utc - now > timedelta(days=RENEW_DAYS)
+        # It does not hold yet where it was made by a clock that was ahead.
+        is_young = shown.not_valid_before_utc <= now < shown.not_valid_after_utc - timedelta(days=RENEW_DAYS)
+        return value == _alternatives(self._names) and is_young
 
     def _make_authority(self, now: datetime) -> None:
         from cryptography import x509  # noqa: PLC0415

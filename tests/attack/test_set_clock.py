@@ -7,12 +7,15 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
+from cryptography import x509
 
 from client.api import Client
 from client.caller import Caller
@@ -27,11 +30,13 @@ from master.durable.store import Permit, Store
 from master.engine import Engine
 from master.nodes import node_tokens
 from master.people.audit import AuditLog, Wanted
+from master.tls.certificates import OwnCertificates
 from master.verbs.access import by_token
 from master.verbs.auth import sha256
 from tests.master.core.small_core import EIGHT, core_with, submit
 from tests.system.test_clock import DAY, JumpingLab, jumping_lab
 from tests.waiting import until
+from web.certificates import Certificates
 from wire.errors import ForbiddenError, UnauthenticatedError
 
 __all__ = ["jumping_lab"]
@@ -486,3 +491,40 @@ def test_a_clock_that_was_set_back_for_a_day_hides_no_line_of_the_audit_log(tmp_
         now = at
 
     assert asyncio.run(story()) == ["after", "before"]
+
+
+# -- certificates that were made meanwhile ----------------------------------------------------------------------------
+
+RIGHT = datetime(2026, 11, 28, tzinfo=UTC)
+AHEAD = RIGHT + timedelta(days=1500)
+
+
+def holds(path: Path, at: datetime) -> bool:
+    """Does the first certificate in the file hold at this time?"""
+    shown = x509.load_pem_x509_certificates(path.read_bytes())[0]
+    return shown.not_valid_before_utc <= at < shown.not_valid_after_utc
+
+
+def test_a_certificate_of_a_clock_that_was_ahead_is_made_anew(tmp_path: Path) -> None:
+    own = OwnCertificates(tmp_path / "tls", ["queue"])
+    own.ensure(RIGHT)
+    authority = own.authority.read_bytes()
+    own.ensure(AHEAD)
+    assert not holds(own.shown, RIGHT)
+    own.ensure(RIGHT)
+    assert holds(own.shown, RIGHT)
+    assert own.authority.read_bytes() == authority, "which people have pinned"
+
+
+def test_so_is_that_of_the_console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    web = SimpleNamespace(tls="own", names=[])
+    settings = SimpleNamespace(web=web, conf=tmp_path / "conf.json", folder=tmp_path / "web", hosts=["queue.lab"])
+    console = Certificates(settings)  # type: ignore[arg-type]  # what it reads of them
+    assert console.root is not None
+    found = []
+    for at in (RIGHT, AHEAD, RIGHT):
+        monkeypatch.setattr("web.certificates.datetime", SimpleNamespace(now=lambda _zone, at=at: at))
+        console.context()
+        found.append((holds(tmp_path / "web" / "server.pem", at), console.root.read_bytes()))
+    assert [is_good for is_good, _ in found] == [True] * 3
+    assert len({root for _, root in found}) == 1, "people have installed it"
