@@ -183,9 +183,10 @@ class Store:
         highest, journal = self._highest_id, self.journal
         self._promised.cover(highest)
         self._look(journal)
+        is_kept = True
         if self._marks_changed:
             # First here: with a mark too many the next start is strict, with one too few it is not.
-            self._marks_changed = not self._witness.mark(marks.of_before(self._state, self._witness.pieces))
+            is_kept = self._witness.mark(marks.of_before(self._state, self._witness.pieces))
         try:
             journal.commit()
         except StoreUnavailableError as error:
@@ -195,9 +196,9 @@ class Store:
             self._commit_on_reserve()
         self._promised.note(highest)
         if self._marks_changed:
-            self._marks_changed = False
             if (kept := marks.of(self._state)) != {name: self._witness.pieces.get(name) for name in kept}:
-                self._witness.mark(kept)
+                is_kept = self._witness.mark(kept)
+            self._marks_changed = not is_kept  # one that could not be written is tried again
 
     def _look(self, journal: Journal) -> None:
         try:

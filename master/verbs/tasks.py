@@ -270,7 +270,7 @@ def start(context: Context, params: OneTask) -> TaskView:
 def _check_may_begin(context: Context, task: Task) -> None:
     """Raises ConflictError for a task of which the owner is disabled or has expired: it would be held at once."""
     owner = context.core.people.named(task.owner)
-    why = None if owner is None else why_barred(owner, context.now)
+    why = None if owner is None else why_barred(owner, context.core.people.clock.rights(context.now))
     if why is not None:
         raise ConflictError(why)
 
