@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 def here() -> list[str]:
     """The current folder: by the path on which the shell came to it, if that still leads here, and without links.
     Raises BadRequestError if it was deleted."""
-    said = os.environ.get("PWD", "")
+    said = _text(os.environb.get(b"PWD", b""))
     try:
-        physical = os.getcwd()
+        physical = _text(os.getcwdb())
     except FileNotFoundError:
         from wire.errors import BadRequestError
 
@@ -24,10 +24,15 @@ def here() -> list[str]:
     if said == physical or not is_plain:
         return [physical]
     try:
-        is_same = os.path.samestat(os.stat(said), os.stat("."))
+        is_same = os.path.samestat(os.stat(said.encode(errors="surrogateescape")), os.stat("."))
     except OSError:
         is_same = False
     return [said, physical] if is_same else [physical]
+
+
+def _text(path: bytes) -> str:
+    """Names of files are UTF-8 to the master and the nodes, whatever the locale here."""
+    return path.decode(errors="surrogateescape")
 
 
 def within(paths: Iterable[str], folders: Iterable[str]) -> str | None:

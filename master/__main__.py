@@ -3,10 +3,13 @@ Ctrl-C meanwhile ends it at once, without a traceback."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 
 if __name__ == "__main__":
+    if sys.getfilesystemencoding() != "utf-8":  # names of files are UTF-8, whatever the locale of who starts us
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # whoever started us may want it ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from master.command_line import main

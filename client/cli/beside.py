@@ -42,7 +42,7 @@ class Program:
 
     def command(self, conf: str) -> list[str]:
         """The command line that runs it."""
-        return [sys.executable, "-m", self._module, "--conf", os.path.abspath(conf)]
+        return [sys.executable, "-X", "utf8", "-m", self._module, "--conf", os.path.abspath(conf)]
 
     def start(self, conf: str) -> subprocess.Popen[bytes]:
         """Start one in a session of its own, in the place of one that a dead master left. It logs beside the master."""

@@ -21,6 +21,7 @@ USAGE = "usage: agent (serve | attach) --state DIR | agent report --node NAME â€
 
 def main(words: List[str]) -> int:
     """Run a command; gives the exit status."""
+    _be_utf8(words)
     if words[:1] == ["report"]:
         from .report import command  # noqa: PLC0415  (it brings OpenSSL with it, which no other agent needs)
 
@@ -38,6 +39,12 @@ def main(words: List[str]) -> int:
     except FolderError as error:
         return _fail(str(error))
     return _serve(folder) if words[0] == "serve" else _attach(folder)
+
+
+def _be_utf8(words: List[str]) -> None:
+    """Begin anew where the locale is of another encoding: names of files are UTF-8, here as on the master's machine."""
+    if sys.getfilesystemencoding() != "utf-8" and not sys.argv[0].endswith(".py"):
+        os.execv(sys.executable, [sys.executable, "-I", "-X", "utf8", sys.argv[0], *words])  # noqa: S606
 
 
 def version(archive: str) -> str:

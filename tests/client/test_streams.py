@@ -123,6 +123,7 @@ def test_a_folder_whose_name_is_not_utf_8_is_named(
     folder = os.fsdecode(os.fsencode(tmp_path) + b"/dir" + ODD)
     Path(folder).mkdir()
     monkeypatch.chdir(folder)
+    monkeypatch.delenv("PWD", raising=False)
     assert main(["submit", "--", "true"]) == 1
     told = capsys.readouterr().err
     assert f"cwd: '{tmp_path}/dir\\xff' is not UTF-8" in told
