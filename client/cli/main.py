@@ -160,6 +160,13 @@ def _failed(error: Exception) -> int:
     from wire.errors import MusterError, UnreachableError
     from wire.harmless import harmless
 
+    if isinstance(error, FileNotFoundError) and error.filename is None:
+        from client.here import here
+
+        try:
+            here()
+        except MusterError as gone:  # what was not there is this folder
+            error = gone
     if isinstance(error, MusterError):
         note(f"error: {error.code}: {harmless(str(error))}")
         return 3 if isinstance(error, UnreachableError) else 1

@@ -65,6 +65,7 @@ def test_a_folder_that_was_deleted_is_named(
     shutil.rmtree(share / "mnt")
     with FakeMaster({"task.submit": lambda _: {"id": 1}}) as master:
         monkeypatch.setenv("MUSTER_CONF", master.conf(share))
-        assert main(["submit", "--", "true"]) == 1
-        told = f"error: bad_request: {share}/mnt/work: this folder was deleted"
-        assert told in capsys.readouterr().err
+        for words in (["submit", "--", "true"], ["init"], ["deploy", "d"]):
+            assert main(words) == 1
+            told = f"error: bad_request: {share}/mnt/work: this folder was deleted"
+            assert told in capsys.readouterr().err
