@@ -216,11 +216,12 @@ def _snapshot(said: Snapshot) -> Snapshot:
 
 
 def log_path_of(asked: str | None, task_id: int, context: Context) -> str:
-    """Where the task's output goes: what was asked for (beneath root if relative), else the log folder."""
+    """Where the task's output goes: what was asked for (beneath root if relative; `{id}` is the task's), else the log
+    folder."""
     if asked:
         if "\0" in asked:
             raise BadRequestError(Message("field_with_nul", field="log"))
-        return _beneath(context.master.root, asked)
+        return _beneath(context.master.root, asked.replace("{id}", str(task_id)))
     return f"{context.master.log_folder}/{task_id}.log"
 
 

@@ -138,19 +138,34 @@ def test_a_script_brings_its_options_and_the_command_line_wins(master: FakeMaste
     assert asked["command"] == script.read_text()
 
 
-def test_options_of_another_queue_in_a_script_are_told_unless_it_has_some_for_us(
+def test_what_is_understood_of_slurms_lines_in_a_script_counts_unless_it_has_some_for_us(
     master: FakeMaster, tmp_path: Path
 ) -> None:
     master.verbs["task.submit"] = lambda _: {"id": 1}
     script = tmp_path / "train.sh"
-    script.write_text("#!/bin/bash\n#SBATCH --gres=gpu:2\nmake\n")
+    script.write_text("#!/bin/bash\n#SBATCH --gres=gpu:2 -J bert -o logs/%j.log\n#SBATCH -p gpu\nmake\n")
+    done = muster("submit", "--script", str(script), "--name", "mine")
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    (asked,) = master.asked("task.submit")
+    assert (asked["gpus"], asked["name"], asked["log"]) == (2, "mine", f"{ROOT}/logs/{{id}}.log")
+    (told,) = [line for line in done.stderr.splitlines() if "SBATCH" in line]
+    assert told.startswith("note: of the #SBATCH lines --gres=gpu:2 is --gpus 2, --job-name=bert is --name bert, ")
+    assert told.endswith("; not heeded: --partition=gpu")
+    done = muster("submit", "--script", str(script), "--strict-directives")
+    assert (done.returncode, "not understood: --partition=gpu" in done.stderr) == (2, True)
+    script.write_text("#!/bin/bash\n#SBATCH --gres=gpu:2\n#MUSTER --gpus 1\nmake\n")
+    assert "SBATCH" not in muster("submit", "--script", str(script)).stderr
+    assert master.asked("task.submit")[-1]["gpus"] == 1
+
+
+@pytest.mark.parametrize("line", ["#PBS -l walltime=1:00", "#BSUB -W 10", "#$ -pe smp 4"])
+def test_options_of_another_queue_in_a_script_are_told(master: FakeMaster, tmp_path: Path, line: str) -> None:
+    master.verbs["task.submit"] = lambda _: {"id": 1}
+    script = tmp_path / "train.sh"
+    script.write_text(f"#!/bin/bash\n{line}\nmake\n")
     done = muster("submit", "--script", str(script))
     assert (done.returncode, done.stdout) == (0, "1\n")
-    assert "the #SBATCH lines of the script are not heeded" in done.stderr
-    script.write_text("#!/bin/bash\n#SBATCH --gres=gpu:2\n#MUSTER --gpus 2\nmake\n")
-    assert "SBATCH" not in muster("submit", "--script", str(script)).stderr
-    script.write_text("#!/bin/bash\nmake\n#SBATCH --later\n")
-    assert "SBATCH" not in muster("submit", "--script", str(script)).stderr
+    assert f"the {line.split(maxsplit=1)[0]} lines of the script are not heeded" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,18 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 200
 """So many lines of a batch are shown to whoever looks what is missing."""
-_NOT_IN_SCRIPTS = ("conf", "master", "token", "proxy", "ca_fingerprint", "script", "batch", "request_id", "as")
+_NOT_IN_SCRIPTS = (
+    "strict_directives",
+    "conf",
+    "master",
+    "token",
+    "proxy",
+    "ca_fingerprint",
+    "script",
+    "batch",
+    "request_id",
+    "as",
+)
 FOR_TASKS = ("submit",)
 """What a task's token may be for: as the value of `--token`, which else says who one is."""
 
@@ -42,7 +53,12 @@ def arguments(parser: argparse.ArgumentParser, *, batch: bool) -> None:
             "--batch", metavar="FILE", help="one bash line a task (`-`: stdin), `#` comments; all or none"
         )
     parser.add_argument(
-        "--script", metavar="FILE", help="a bash script; `#MUSTER --gpus 2` lines at its head are options"
+        "--script",
+        metavar="FILE",
+        help="a bash script; `#MUSTER --gpus 2` lines at its head are options, or else #SBATCH lines",
+    )
+    parser.add_argument(
+        "--strict-directives", action="store_true", help="refuse a script with #SBATCH lines that are not understood"
     )
     parser.add_argument(
         "--request-id", metavar="ID", help="submits with the same id are one submit, however often sent"
@@ -111,8 +127,8 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
         parser.error(
             "give one of: a command after `--`, --script FILE" + (", --batch FILE" if hasattr(options, "batch") else "")
         )
-    options.command, options.unheeded = words, ""
-    options.converted = False
+    options.command, options.unheeded, options.of_slurm = words, "", ""
+    options.converted = options.log_beside = False
     if options.script is None:
         return options
     text = read_text(options.script)
@@ -121,12 +137,22 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
     else:
         converted = False
     _refuse_other_languages(parser, text)
-    directives = _directives(parser, text)
+    directives, told = _directives(parser, text), ""
+    if not directives and "#SBATCH" in text:
+        directives, told = _of_slurm(parser, text, is_strict=options.strict_directives)
     if directives:
         options = parser.parse_args([*directives, *argv])
         _tell_tokens_apart(options)
-    options.converted = converted
-    options.unheeded = "" if directives else _of_others(text)
+    options.converted, options.of_slurm = converted, told
+    # What sbatch writes relative to is the folder of the job.
+    options.log_beside = (
+        bool(told) and "--log" in directives and options.log == directives[directives.index("--log") + 1]
+    )
+    options.unheeded = "" if directives or told else _of_others(text)
+    if options.unheeded and options.strict_directives:
+        parser.error(
+            f"the {options.unheeded} lines of the script are not understood; say `#MUSTER --gpus 2` (see --help)"
+        )
     options.command = text
     options.name = options.name or os.path.basename(options.script)
     return options
@@ -146,6 +172,8 @@ def complete_spec(context: Context) -> dict[str, Any]:
             f"note: the {context.options.unheeded} lines of the script are not heeded; `#MUSTER --gpus 2` is how it is "
             "said here"
         )
+    if context.options.of_slurm:
+        context.note(f"note: {context.options.of_slurm}")
     if context.options.converted:
         context.note("note: the lines of the script end as on Windows (CR LF); it is queued with line ends as on Linux")
     spec = fields.spec(context.options)
@@ -154,6 +182,8 @@ def complete_spec(context: Context) -> dict[str, Any]:
     cwd = _folder(context, spec.pop("cwd", None))
     if cwd:
         spec["cwd"] = cwd
+        if context.options.log_beside:
+            spec["log"] = os.path.join(cwd, spec["log"])
     if context.options.snapshot:
         spec |= _snapshot(context, cwd)
     if context.options.request_id:
@@ -278,15 +308,30 @@ def _refuse_other_languages(parser: argparse.ArgumentParser, text: str) -> None:
         parser.error(f"the script is for {shebang}, not for bash; submit it as: {parser.prog} -- {shebang} FILE")
 
 
+def _of_slurm(parser: argparse.ArgumentParser, text: str, *, is_strict: bool) -> tuple[list[str], str]:
+    """The options that the `#SBATCH` lines of a script say, and what is told of them."""
+    from client.cli.arguments.sbatch import MARK, read
+
+    try:
+        found = read(text)
+    except ValueError as error:
+        parser.error(f"a {MARK} line of the script: {error}")
+    if found.left and is_strict:
+        parser.error(f"{MARK} lines of the script that are not understood: {', '.join(found.left)}")
+    told = [", ".join(found.taken)] if found.taken else []
+    told += [f"not heeded: {', '.join(found.left)}"] if found.left else []
+    return found.words, f"of the {MARK} lines {'; '.join(told)}" if told else ""
+
+
 def _of_others(text: str) -> str:
     """How lines at the script's head begin that are options for another queue; "" where there are none."""
     for raw in text.splitlines():
         line = raw.strip()
         if line and not line.startswith("#"):
             break
-        for mark in ("#SBATCH", "#PBS", "#BSUB"):
+        for mark in ("#PBS", "#BSUB", "#$ -"):
             if line.startswith(mark):
-                return mark
+                return mark.removesuffix(" -")
     return ""
 
 

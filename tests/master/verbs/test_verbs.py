@@ -285,6 +285,18 @@ def test_lists_are_paged_filtered_and_counted(tmp_path: Path) -> None:
 # -- logs -----------------------------------------------------------------------------------------------------------
 
 
+def test_a_log_may_be_named_by_the_id_of_the_task(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            await peer.call("task.submit", command="true", log="out-{id}.log", hold=True)
+            assert master.core.find(1).log_path == str(tmp_path / "out-1.log")
+            await peer.call("task.edit", id=1, changes={"log": "{id}/{id}"})
+            assert master.core.find(1).log_path == str(tmp_path / "1/1")
+
+    run(story())
+
+
 def test_a_log_is_read_in_ranges_from_either_end(tmp_path: Path) -> None:
     async def story() -> None:
         async with InProcess(tmp_path) as master:
