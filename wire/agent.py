@@ -19,13 +19,16 @@ Rules both sides rely on:
 
 from typing import Any, Dict, List, Mapping, Optional, TypedDict
 
-PROTOCOL = 5
+PROTOCOL = 6
 RUNS_AS = 3
 """Since this protocol an agent knows `run_as`; one before would run the command as itself."""
 PAUSES = 4
 """Since this protocol an agent knows `pause` and `resume`; one before would not hear them."""
 GIVES_TOKENS = 5
 """Since this protocol an agent knows `token`; one before would start the command without."""
+TELLS_PLACED = 6
+"""Since this protocol an agent knows `placed_instead_of`; one before takes each log in a folder of the lab for one that
+nobody placed."""
 MAX_FRAME = 16 * 1024 * 1024
 HEARTBEAT_S = 5.0
 """The master pings this often; whoever hears nothing for three of these takes the other side for gone."""
@@ -164,7 +167,15 @@ TOKEN_FILE = "MUSTER_TOKEN_FILE"  # noqa: S105  (the name of a variable)
 HOST_FILE = "MUSTER_HOSTFILE"
 
 
-class Launch(Together):
+class Placed(Together, total=False):
+    """Of a launch whose log somebody placed. `placed_instead_of`: the folder where it would lie otherwise. Where the
+    log cannot be opened, that is the fault of whoever chose it, unless that folder takes nothing either. Since protocol
+    6."""
+
+    placed_instead_of: str
+
+
+class Launch(Placed):
     """master -> agent. `argv` is executed as it is, in `cwd`, with `env` laid over what a log-in of the account gives
     there (the master cannot know a node's HOME and PATH). `log_path` is created, with its folder, and appended to;
     `log_new`: what lies there with something in it is of an earlier life, and is moved aside first. `time_limit_s` is

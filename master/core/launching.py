@@ -16,7 +16,7 @@ from master.core.arrays import Array
 from master.core.attempt import Part
 from master.core.run_as import log_of, placed_log
 from master.core.task import Task
-from wire.agent import EarlySignal, Launch
+from wire.agent import PROTOCOL, TELLS_PLACED, EarlySignal, Launch
 
 SHARING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 """What keeps JAX and TensorFlow from taking a whole GPU's memory at once: also one that would share and runs alone, for
@@ -64,10 +64,11 @@ def launch_message(
     back: WayBack | None = None,
     hosts: Sequence[str] = (),
     array: Array | None = None,
+    protocol: int = PROTOCOL,
 ) -> Launch:
     """The message for this part of the task's present attempt. `names`: see `environment`; `run_as`: the account that
     an agent which is root shall become; `back`: of a task that submits others; `hosts`: under which name or address the
-    machine of each part is reached; `array`: what is known of that of which it is."""
+    machine of each part is reached; `array`: what is known of that of which it is; `protocol`: the agent's."""
     placed = placed_log(task) if task.earlier else task.log_path
     is_in_folder = placed == f"{settings.log_folder}/{task.id}.log"
     log_path = log_of(placed, task.allocation.index(part))
@@ -89,6 +90,8 @@ def launch_message(
         message["signal"] = EarlySignal(name=early.name, before_s=before_s, main_only=early.main_only)
     if hosts_of_parts := hostfile(task, hosts):
         message["hosts"] = hosts_of_parts
+    if not is_in_folder and settings.log_folder and protocol >= TELLS_PLACED:
+        message["placed_instead_of"] = settings.log_folder
     if run_as is not None:
         message["run_as"] = run_as
         message["run_as_allowed"] = list(settings.run_as_allowed)

@@ -99,8 +99,17 @@ class Agents:
             settings = self._settings()
             place, known = effect.task.array, self._engine.core.arrays.known
             array = None if place is None else known.get(place.id)
+            its = node.facts_of(part.login) if node is not None else None
             message = launch_message(
-                effect.task, part, settings, names, run_as=account, back=back, hosts=hosts, array=array
+                effect.task,
+                part,
+                settings,
+                names,
+                run_as=account,
+                back=back,
+                hosts=hosts,
+                array=array,
+                protocol=its.protocol if its is not None else 1,
             )
             self._send(effect.node, message, part.login)
 

@@ -39,7 +39,8 @@ def take_on(launch: Dict[str, Any], roots: List[str], orders: socket.socket) -> 
     else:
         is_in_reach = is_labs and os.access(launch["log_folder"], os.X_OK)
         is_new = launch["log_new"] and is_labs
-        log_open.take(log_open.open_log(path, roots if is_in_reach else [], new=is_new, said=said, own=is_labs))
+        roots, instead_of = roots if is_in_reach else [], launch["placed_instead_of"]
+        log_open.take(log_open.open_log(path, roots, new=is_new, said=said, own=is_labs, instead_of=instead_of))
     _tell(orders, {"run_as": owner.name, "uid": owner.uid, "log_path": path})
     return {**owner.variables(), **launch["login"]["variables"]}
 

@@ -16,6 +16,8 @@ NODE, TASK = "node", "task"
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 FULL_DISK = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 DENIED = (errno.EACCES, errno.EPERM)
+MISNAMED = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
+"""What a path is refused for that is wrong on every machine."""
 
 
 class StartError(Exception):
@@ -34,7 +36,8 @@ def not_run(program: str, error: Exception) -> StartError:
             return StartError(f"{program} cannot be run on {host}: its interpreter does not exist")
         return StartError(f"the program {program} does not exist on {host}")
     if isinstance(error, OSError):
-        return StartError(f"{program} cannot be run on {host}: {error.strerror}", of(error, program, []))
+        fault = NODE if error.errno in EXHAUSTED else TASK
+        return StartError(f"{program} cannot be run on {host}: {error.strerror}", fault)
     return StartError(f"{program} cannot be run on {host}: {error}")
 
 
@@ -44,18 +47,29 @@ def unforeseen(error: BaseException) -> StartError:
     return StartError(f"{str(error) or type(error).__name__} on {socket.gethostname()}", NODE if exhausted else TASK)
 
 
-def of(error: OSError, path: str, roots: Sequence[str]) -> str:
-    """`node` or `task`, for a path that could not be used."""
-    if error.errno in EXHAUSTED:
+def of_log(error: OSError, path: str, roots: Sequence[str], instead_of: str = "") -> str:
+    """`node` or `task`, for a log that could not be opened. `instead_of`: the lab's folder of logs, where somebody has
+    placed this one elsewhere."""
+    if instead_of:
+        fault = of_chosen(error, path, roots)
+        is_disks = fault == NODE and error.errno in FULL_DISK and os.path.isdir(instead_of)
+        return fault if not is_disks or _takes_nothing(instead_of) else TASK
+    if error.errno in EXHAUSTED or of_chosen(error, path, roots) == NODE:
         return NODE
-    root = outermost(path, roots)
-    if root is None:
-        return TASK  # a place of the task's own choice
-    if not _is_there(root) or (error.errno in FULL_DISK and _on_one_disk(path, root)):
-        return NODE  # not what somebody has mounted beneath it, and left to die
     # Nobody chose the name of a log that lies in a folder of the lab itself: that it cannot be made is not the task's.
     unmade = error.errno in DENIED and os.path.dirname(path) in roots and not os.path.lexists(path)
     return NODE if unmade else TASK
+
+
+def of_chosen(error: OSError, path: str, roots: Sequence[str]) -> str:
+    """`node` or `task`, for a path that somebody chose and that could not be used."""
+    if error.errno in EXHAUSTED:  # a file system of a user's own can say that, too, as often as it likes
+        return NODE if _is_used_up() else TASK
+    root = outermost(path, roots)
+    if root is None or error.errno in MISNAMED:
+        return TASK
+    # Not what somebody has mounted beneath it, and left to die.
+    return NODE if not _is_there(root) or (error.errno in FULL_DISK and _on_one_disk(path, root)) else TASK
 
 
 def missing_root(path: str, roots: Sequence[str]) -> Optional[str]:
@@ -78,10 +92,36 @@ def outermost(path: str, roots: Sequence[str]) -> Optional[str]:
     return min(above, key=len, default=None)
 
 
+def _is_used_up() -> bool:
+    """Can this process open nothing at all?"""
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError:
+        return True
+    return False
+
+
+def _takes_nothing(folder: str) -> bool:
+    """Can no file be made in it because of its disk?"""
+    path = os.path.join(folder, f".muster-{os.urandom(8).hex()}")
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+        os.unlink(path)
+    except OSError as error:
+        return error.errno in FULL_DISK
+    return False
+
+
 def _on_one_disk(path: str, root: str) -> bool:
-    """Does `path`, or what there is of it, lie on the root's own file system?"""
-    while not os.path.lexists(path) and path != root:
-        path = os.path.dirname(path)
+    """Does `path`, or what there is of it, lie on the root's own file system? Not where that cannot be seen."""
+    while path != root:
+        try:
+            os.lstat(path)
+            break
+        except (FileNotFoundError, NotADirectoryError):
+            path = os.path.dirname(path)
+        except OSError:
+            return False
     try:
         return os.stat(path).st_dev == os.stat(root).st_dev
     except OSError:
@@ -92,5 +132,7 @@ def _is_there(root: str) -> bool:
     """Is it a folder that somebody may enter, and not just the empty place where a file system is to be mounted?"""
     try:
         return os.access(root, os.X_OK) and bool(os.listdir(root))
+    except PermissionError:
+        return True  # one that may be entered, and not read
     except OSError:
         return False

@@ -423,8 +423,9 @@ def _wrong(message: Message) -> Optional[str]:
     message.setdefault("time_limit_s", None)
     message.pop("login", None)  # ours to say, and by it the shim knows that it is somebody's
     message["log_new"] = message.get("log_new") is True
-    if not isinstance(message.setdefault("log_folder", ""), str):
-        return "log_folder is not text"
+    for key in ("log_folder", "placed_instead_of"):
+        if not isinstance(message.setdefault(key, ""), str):
+            return f"{key} is not text"
     if not isinstance(message["grace_s"], (int, float)):
         return "grace_s is not a number"
     if not isinstance(message["time_limit_s"], (int, float, type(None))):

@@ -22,17 +22,19 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY
 
 
-def open_log(path: str, roots: List[str], *, new: bool = False, said: str = "", own: bool = False) -> int:
+def open_log(
+    path: str, roots: List[str], *, new: bool = False, said: str = "", own: bool = False, instead_of: str = ""
+) -> int:
     """The log, open. `new`: nothing of this task can lie there yet; the launch was claimed, so this happens once.
     `said`: what else stands in it first. `own`: only a file of this account, and through no link: another account has
-    the folder, and can lay there what it wants. Raises StartError."""
+    the folder, and can lay there what it wants. `instead_of`: see `blame.of_log`. Raises StartError."""
     blame.check_root(path, roots)
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         said += _move_aside(path) if new else ""
         log = _opened_own(path) if own else _opened(path)
     except OSError as error:
-        raise _cannot(path, error, roots) from None
+        raise _cannot(path, error, roots, instead_of) from None
     if new:
         with suppress(OSError):  # a file system without rights
             os.fchmod(log, MODE)  # whatever the umask, which is meant for what the task makes
@@ -76,7 +78,10 @@ def _opened_own(path: str) -> int:
     if _is_owners_link(path):
         os.rename(path, free_name(path))
         return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE)
-    log = os.open(path, _FLAGS | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        log = os.open(path, _FLAGS | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except BlockingIOError:  # no lack of anything
+        raise StartError(f"somebody has a lease on the log {path} on {socket.gethostname()}: remove it") from None
     found = os.fstat(log)
     if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1:
         return log
@@ -108,9 +113,9 @@ def _is_owners_link(path: str) -> bool:
     return bool(folder) and "/" not in folder and name == os.path.basename(path)
 
 
-def _cannot(path: str, error: OSError, roots: List[str]) -> StartError:
+def _cannot(path: str, error: OSError, roots: List[str], instead_of: str = "") -> StartError:
     text = f"the log {path} cannot be opened on {socket.gethostname()}: {error.strerror}"
-    return StartError(text, blame.of(error, path, roots))
+    return StartError(text, blame.of_log(error, path, roots, instead_of))
 
 
 def take(log: int) -> None:

@@ -57,6 +57,7 @@ def prepare(launch: Dict[str, Any]) -> int:
     """Enter the folder, write the files; gives the log, open. Raises StartError."""
     roots = launch.get("roots", [])
     enter(launch["cwd"], roots)  # before the log, which may be made where a file system should be mounted
-    log = open_log(launch["log_path"], roots, new=launch.get("log_new", False))
+    new, instead_of = launch.get("log_new", False), launch.get("placed_instead_of", "")
+    log = open_log(launch["log_path"], roots, new=new, instead_of=instead_of)
     given_files.leave(launch)
     return log

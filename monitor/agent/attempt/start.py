@@ -38,7 +38,8 @@ def become(launch: Dict[str, Any], orders: socket.socket, errors: int, env: Dict
             has_own_log = True
         else:
             enter(launch["cwd"], roots)  # before the log, which may be made where a file system should be mounted
-            take(open_log(launch["log_path"], roots, new=launch.get("log_new", False)))
+            new, instead_of = launch.get("log_new", False), launch.get("placed_instead_of", "")
+            take(open_log(launch["log_path"], roots, new=new, instead_of=instead_of))
             given_files.leave(launch)
         check_processes()
         _exec(launch["argv"], variables(launch, env))

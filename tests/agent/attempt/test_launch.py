@@ -147,14 +147,14 @@ def test_a_disk_that_a_user_mounted_beneath_a_root_and_that_is_full_is_not_the_n
     root, mine = tmp_path / "lab", tmp_path / "lab/mine"
     mine.mkdir(parents=True)
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    assert blame.of(full, str(mine / "1.log"), [str(root)]) == "node"
-    assert blame.of(full, "/dev/shm/1.log", [str(root)]) == "task"  # noqa: S108  (a disk of its own, and no root)
-    assert blame.of(full, "/proc/1.log", ["/"]) == "task"
+    assert blame.of_log(full, str(mine / "1.log"), [str(root)]) == "node"
+    assert blame.of_log(full, "/dev/shm/1.log", [str(root)]) == "task"  # noqa: S108  (a disk of its own, and no root)
+    assert blame.of_log(full, "/proc/1.log", ["/"]) == "task"
     for number in (errno.EROFS, errno.EDQUOT, errno.EIO):
-        assert blame.of(OSError(number, os.strerror(number)), str(mine / "1.log"), [str(root)]) == "node"
+        assert blame.of_log(OSError(number, os.strerror(number)), str(mine / "1.log"), [str(root)]) == "node"
     dead = OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
-    assert blame.of(dead, str(mine / "dead"), [str(root)]) == "task"
-    assert blame.of(dead, str(tmp_path / "gone/x"), [str(tmp_path / "gone")]) == "node"
+    assert blame.of_log(dead, str(mine / "dead"), [str(root)]) == "task"
+    assert blame.of_log(dead, str(tmp_path / "gone/x"), [str(tmp_path / "gone")]) == "node"
 
 
 def test_a_script_whose_interpreter_is_missing_says_so(node: Node, tmp_path: Path) -> None:
