@@ -14,8 +14,10 @@ from monitor.agent.attempt.blame import StartError
 from monitor.agent.attempt.log_open import open_log
 from tests.agent.attempt.test_run_as import make_node, node
 from tests.agent.people import BOB as BOB_THERE
-from tests.agent.people import CAROL, PeopleNode
+from tests.agent.people import CAROL, PeopleNode, Person
+from tests.agent.test_pythons import PYPY
 from tests.rights import need_users
+from tests.waiting import until
 
 __all__ = ["make_node", "node"]
 """Fixtures of another file that this one uses, too."""
@@ -121,6 +123,17 @@ def test_what_is_ones_own_or_the_folders_owners_is_gone_on_with(logs: Path) -> N
     assert ann_writes(logs / "52.log", new=False) == ""
 
 
+def test_the_folders_owner_has_nothing_written_into_anothers_own_file_by_a_link(logs: Path, tmp_path: Path) -> None:
+    """It may be the account that everybody's tasks have on other nodes."""
+    os.chown(logs, BOB, BOB)
+    profile, log = tmp_path / "profile", logs / "50.log"
+    profile.write_bytes(b"mine\n")
+    os.chown(profile, ANN, ANN)
+    assert as_account(BOB, lambda: log.symlink_to(profile)) == ""
+    assert ann_writes(log, new=False).startswith(StartError.__name__)
+    assert profile.read_bytes() == b"mine\n"
+
+
 @pytest.mark.parametrize("kind", ["link", "second name", "pipe", "file"])
 def test_who_has_the_log_folder_has_nothing_written_into_what_is_its_own_or_the_task_owners(
     node: PeopleNode, kind: str
@@ -147,3 +160,68 @@ def test_who_has_the_log_folder_has_nothing_written_into_what_is_its_own_or_the_
     assert (end["cause"], end["fault"]) == ("not_started", "task")
     assert profile.read_bytes() == b"mine\n"
     assert kind != "file" or log.read_bytes() == b""
+
+
+@pytest.mark.parametrize("kind", ["link", "second name", "pipe", "folder's link"])
+def test_what_runs_as_root_writes_only_into_its_own_log_in_anothers_folder(node: PeopleNode, kind: str) -> None:
+    """Tasks of who runs the master are root's where the agent is; the folder of logs is a shared account's."""
+    log, secret = node.log("t1"), node.folder / "secret"
+    secret.write_bytes(SECRET)
+    os.chown(node.logs, CAROL.uid, CAROL.uid)
+    if kind == "link":
+        log.symlink_to(secret)
+    elif kind == "second name":
+        os.link(secret, log)
+    elif kind == "pipe":
+        os.mkfifo(log, 0o666)
+    else:
+        (node.folder / "roots").mkdir()
+        os.chown(node.folder / "roots", CAROL.uid, CAROL.uid)
+        node.logs.rename(node.folder / "away")
+        node.logs.symlink_to("roots")
+        os.lchown(node.logs, BOB_THERE.uid, BOB_THERE.uid)
+    end = node.run(node.up(), "t1", "echo roots", cwd="/", roots=[str(node.folder), str(node.logs)])
+    assert (end["cause"], end["fault"]) == ("not_started", "task"), end
+    assert secret.read_bytes() == SECRET
+    assert not list((node.folder / "roots").iterdir() if kind == "folder's link" else [])
+
+
+def test_what_runs_as_root_goes_on_in_logs_of_its_own_and_of_the_folders_owner(node: PeopleNode) -> None:
+    os.chown(node.logs, CAROL.uid, CAROL.uid)
+    node.log("t2").write_bytes(b"before\n")
+    os.chown(node.log("t2"), CAROL.uid, CAROL.uid)
+    node.log("t3").symlink_to("bob/t3.log")  # of an attempt that ran as its owner
+    node.log("t6").touch(0o666)
+    os.chown(node.log("t6"), BOB_THERE.uid, BOB_THERE.uid)
+    link = node.up()
+    for name in ("t1", "t2", "t3", "t6"):
+        assert node.run(link, name, "echo roots", cwd="/")["code"] == 0
+    assert node.run(link, "t4", "echo roots", cwd="/", log_path=str(node.log("t1")))["code"] == 0
+    assert node.text("t1").count("roots\n") == 2
+    assert node.text("t2").startswith("before\nroots\n")
+    assert node.text("t3").startswith("roots\n")
+    assert node.text("t6").startswith("roots\n")
+    assert (node.log("t6").stat().st_uid, (node.logs / "t6.log.earlier").read_bytes()) == (0, b"")
+    assert node.run(link, "t5", "echo roots", cwd="/", log_path="/dev/null")["code"] == 0
+
+
+@pytest.mark.parametrize("account", [None, CAROL])
+@pytest.mark.parametrize("spawns", [True, False])
+def test_what_is_laid_in_a_logs_place_while_its_task_runs_is_neither_read_nor_written(
+    make_node: Callable[..., PeopleNode], account: Person | None, *, spawns: bool
+) -> None:
+    node = make_node(account, *([] if spawns else [PYPY]))
+    log, secret, gate = node.log("t1"), node.folder / "secret", node.folder / "gate"
+    secret.write_bytes(SECRET + b"\n")
+    secret.chmod(0o666)
+    os.chown(node.logs, CAROL.uid, CAROL.uid)
+    link = node.up()
+    node.launch(link, "t1", f"echo mine; until [ -e {gate} ]; do sleep 0.05; done; exit 3", cwd="/")
+    until("the task speaks", lambda: log.exists() and log.read_bytes() == b"mine\n")
+    moved = log.rename(node.logs / "moved")
+    log.symlink_to(secret)
+    gate.touch()
+    end = link.wait_for("exit", "t1")
+    assert (end["code"], end["last_line"]) == (3, "mine")
+    assert secret.read_bytes() == SECRET + b"\n"
+    assert moved.read_bytes() == b"mine\n\nProgram Exit With Code 3\n"

@@ -18,6 +18,8 @@ from wire import account
 
 from . import blame, cwd, given_files, log_open, log_place
 
+_NO_SIGNAL = getattr(socket, "MSG_NOSIGNAL", 0x4000)  # PyPy does not name it
+
 
 def take_on(launch: Dict[str, Any], roots: List[str], orders: socket.socket) -> Dict[str, str]:
     """Become the owner, in its folder, with its log open; gives the variables to begin with. Raises StartError."""
@@ -41,7 +43,7 @@ def take_on(launch: Dict[str, Any], roots: List[str], orders: socket.socket) -> 
         is_new = launch["log_new"] and is_labs
         roots, instead_of = roots if is_in_reach else [], launch["placed_instead_of"]
         log_open.take(log_open.open_log(path, roots, new=is_new, said=said, own=is_labs, instead_of=instead_of))
-    _tell(orders, {"run_as": owner.name, "uid": owner.uid, "log_path": path})
+    tell(orders, {"run_as": owner.name, "uid": owner.uid, "log_path": path})
     return {**owner.variables(), **launch["login"]["variables"]}
 
 
@@ -61,13 +63,15 @@ def hear(orders: socket.socket) -> Dict[str, Any]:
     return {**json.loads(data), "log": handed[0], "read": handed[1] if len(handed) > 1 else -1}
 
 
-def _tell(orders: socket.socket, told: Dict[str, Any]) -> None:
+def tell(orders: socket.socket, told: Dict[str, Any]) -> None:
+    """In the process that becomes the command, once its log is open: whose it is, and the log. Raises OSError where
+    the shim is gone."""
     handed = [1]
     with suppress(OSError):  # it may be one that nobody can read
         if stat.S_ISREG(os.fstat(1).st_mode):
             handed.append(os.open("/proc/self/fd/1", os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC))
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack(f"{len(handed)}i", *handed))]
-    orders.sendmsg([json.dumps(told).encode("ascii")], rights)
+    orders.sendmsg([json.dumps(told).encode("ascii")], rights, _NO_SIGNAL)
 
 
 def _owner(launch: Dict[str, Any]) -> account.Account:

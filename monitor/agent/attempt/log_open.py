@@ -12,7 +12,7 @@ from typing import List, Optional
 
 from . import blame
 from .blame import StartError
-from .log_place import free_name
+from .log_place import LOOK, UnsafeError, free_name, open_folder
 
 MODE = 0o640
 """Its group is the folder's, where the master has set that up."""
@@ -32,7 +32,10 @@ def open_log(
     try:
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         said += _move_aside(path) if new else ""
-        log = _opened_own(path) if own else _opened(path)
+        if own:
+            log = _opened_own(path, os.geteuid())
+        else:
+            log = _opened_as_root(path) if _is_roots_in_anothers(path) else _opened(path)
     except OSError as error:
         raise _cannot(path, error, roots, instead_of) from None
     if new:
@@ -62,9 +65,10 @@ def open_log_in(folder: int, path: str, roots: List[str], *, new: bool, said: st
 def _opened(path: str) -> int:
     with suppress(FileExistsError):
         return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE)
-    _check_not_planted(path)
+    folder = os.stat(os.path.dirname(path) or ".")
+    may_all_lay = folder.st_mode & stat.S_ISVTX and folder.st_mode & _OTHERS_WRITE
     try:
-        return os.open(path, _FLAGS | os.O_CREAT, MODE)
+        return _opened_unless_planted(path, folder.st_uid) if may_all_lay else os.open(path, _FLAGS | os.O_CREAT, MODE)
     except PermissionError:
         if not _is_owners_link(path):
             raise
@@ -72,45 +76,79 @@ def _opened(path: str) -> int:
     return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE)
 
 
-def _opened_own(path: str) -> int:
-    with suppress(FileExistsError):
-        return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE)
-    if _is_owners_link(path):
-        os.rename(path, free_name(path))
-        return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE)
+def _opened_unless_planted(path: str, folders: int) -> int:
+    """Raises StartError for what another account has laid there, in a folder where all may write: it would read the log
+    in its file, or have us write into what its link leads to. What the folder's owner (`folders`) makes there counts,
+    but no link: it may be an account that everybody's tasks have elsewhere."""
+    look = os.open(path, LOOK | os.O_NOFOLLOW)
     try:
-        log = os.open(path, _FLAGS | os.O_NOFOLLOW | os.O_NONBLOCK)
+        found = os.fstat(look)
+        is_link = stat.S_ISLNK(found.st_mode)
+        if found.st_uid not in (0, os.geteuid()) and (is_link or found.st_uid != folders):
+            what = f"uid {found.st_uid} has laid something of its own on {socket.gethostname()}: remove it"
+            raise StartError(f"where the log {path} should be, {what}")
+        if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+            raise StartError(f"the log {path} is a file by another name, too, on {socket.gethostname()}: remove it")
+        if not is_link:
+            return os.open(f"/proc/self/fd/{look}", _FLAGS)  # what was looked at, whatever lies there by now
+        leads = os.path.join(os.path.dirname(path), os.readlink("", dir_fd=look))
+        return os.open(leads, _FLAGS | os.O_CREAT, MODE)
+    finally:
+        os.close(look)
+
+
+def _is_roots_in_anothers(path: str) -> bool:
+    """Are we root, in a folder where others change whatever they like? What lies there leads root nowhere."""
+    if os.geteuid() != 0:
+        return False
+    folder = os.stat(f"{os.path.dirname(path)}/.")  # what is mounted at its first use is there from now on
+    return folder.st_uid != 0 or bool(folder.st_mode & _OTHERS_WRITE and not folder.st_mode & stat.S_ISVTX)
+
+
+def _opened_as_root(path: str) -> int:
+    """In a folder of another account's: its own files and ours are gone on with, a third one's are moved aside."""
+    try:
+        folder = open_folder(os.path.dirname(path))
+    except UnsafeError as error:
+        raise StartError(f"the log {path} cannot be opened on {socket.gethostname()}: {error}") from None
+    try:
+        owners, name = (os.fstat(folder).st_uid, 0), os.path.basename(path)
+        with suppress(FileNotFoundError):
+            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISREG(found.st_mode) and found.st_uid not in owners:
+                os.rename(name, free_name(name, folder), src_dir_fd=folder, dst_dir_fd=folder)
+        return _opened_own(path, *owners, folder=folder)
+    finally:
+        os.close(folder)
+
+
+def _opened_own(path: str, *owners: int, folder: Optional[int] = None) -> int:
+    """`folder`: the log's, where that is open."""
+    name = path if folder is None else os.path.basename(path)
+    with suppress(FileExistsError):
+        return os.open(name, _FLAGS | os.O_CREAT | os.O_EXCL, MODE, dir_fd=folder)
+    if _is_owners_link(name, folder):
+        os.rename(name, free_name(name, folder), src_dir_fd=folder, dst_dir_fd=folder)
+        return os.open(name, _FLAGS | os.O_CREAT | os.O_EXCL, MODE, dir_fd=folder)
+    try:
+        log = os.open(name, _FLAGS | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
     except BlockingIOError:  # no lack of anything
         raise StartError(f"somebody has a lease on the log {path} on {socket.gethostname()}: remove it") from None
     found = os.fstat(log)
-    if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_nlink == 1:
+    if stat.S_ISREG(found.st_mode) and found.st_uid in owners and found.st_nlink == 1:
         return log
     os.close(log)
     where = f"where the log {path} should be on {socket.gethostname()}"
     raise StartError(f"{where}, there is no file of the task's owner (but of uid {found.st_uid}): remove it")
 
 
-def _check_not_planted(path: str) -> None:
-    """Raise StartError for what another account has laid there, in a folder where all may write: he would read the log
-    in his file, or have us write into what his link leads to. Whose it is stays so: there nobody moves what is
-    another's (the kernel forbids the same, where `fs.protected_regular` and `fs.protected_symlinks` are set)."""
-    folder = os.stat(os.path.dirname(path) or ".")
-    if not (folder.st_mode & stat.S_ISVTX and folder.st_mode & _OTHERS_WRITE):
-        return
-    found = os.lstat(path)
-    if found.st_uid not in (0, os.geteuid(), folder.st_uid):
-        raise StartError(
-            f"where the log {path} should be, uid {found.st_uid} has laid something of his on {socket.gethostname()}: "
-            "remove it"
-        )
-    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
-        raise StartError(f"the log {path} is a file by another name, too, on {socket.gethostname()}: remove it")
-
-
-def _is_owners_link(path: str) -> bool:
+def _is_owners_link(path: str, folder: Optional[int] = None) -> bool:
     """Is it what an earlier attempt left that ran as the task's owner, and leads to a folder that is not ours?"""
-    folder, name = os.path.split(os.readlink(path)) if os.path.islink(path) else ("", "")
-    return bool(folder) and "/" not in folder and name == os.path.basename(path)
+    try:
+        above, name = os.path.split(os.readlink(path, dir_fd=folder))
+    except OSError:
+        return False  # no link
+    return bool(above) and "/" not in above and name == os.path.basename(path)
 
 
 def _cannot(path: str, error: OSError, roots: List[str], instead_of: str = "") -> StartError:

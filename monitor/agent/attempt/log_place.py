@@ -18,7 +18,8 @@ from wire.account import Account
 MOST_LINKS = 40
 MODE = 0o2750
 """Of a user's folder: he writes, the group of the lab's log folder reads, and the logs get that group, too."""
-_LOOK = getattr(os, "O_PATH", 0o10000000) | os.O_CLOEXEC  # PyPy does not name it
+LOOK = getattr(os, "O_PATH", 0o10000000) | os.O_CLOEXEC  # PyPy does not name it
+"""Looks at what lies there, and opens nothing."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -38,7 +39,7 @@ def prepare(path: str, owner: Account) -> Place:
     folder, name = os.path.split(path)
     try:
         os.stat(f"{folder}/.")  # what is mounted at its first use is there from now on
-        top = _open_folder(folder)
+        top = open_folder(folder)
     except UnsafeError as error:
         return Place(None, _instead(owner, error))
     except OSError:
@@ -146,15 +147,15 @@ def _is_there(name: str, folder: Optional[int]) -> bool:
     return True
 
 
-def _open_folder(path: str) -> int:
+def open_folder(path: str) -> int:
     """The folder at an absolute path, by O_PATH. Links on the way count if they are root's, or of who owns the folder
     that is found in the end. Raises OSError, UnsafeError."""
     steps = [step for step in reversed(path.split("/")) if step]
-    here = os.open("/", _LOOK | os.O_DIRECTORY)
+    here = os.open("/", LOOK | os.O_DIRECTORY)
     owners: List[int] = []
     while steps:
         step = steps.pop()
-        found = os.open(step, _LOOK | os.O_NOFOLLOW, dir_fd=here)
+        found = os.open(step, LOOK | os.O_NOFOLLOW, dir_fd=here)
         info = os.fstat(found)
         if stat.S_ISLNK(info.st_mode):
             owners.append(info.st_uid)
@@ -162,7 +163,7 @@ def _open_folder(path: str) -> int:
             steps += [step for step in reversed(target.split("/")) if step]
             os.close(found)
             if target.startswith("/"):
-                found = os.open("/", _LOOK | os.O_DIRECTORY)
+                found = os.open("/", LOOK | os.O_DIRECTORY)
             else:
                 continue
         os.close(here)

@@ -10,7 +10,6 @@ import _thread
 import os
 import time
 from contextlib import suppress
-from typing import Union
 
 LOOK_S = 2.0
 WARN_AT = 0.8
@@ -18,13 +17,13 @@ NEAR, BEYOND = b"n", b"b"
 
 
 class LogWatch:
-    """Of the log at `path`, or what that is open as. `fd` tells NEAR once from 80 % of `limit` bytes on, and BEYOND
-    once; `size` is the last."""
+    """Of the log that is open as `log`. `fd` tells NEAR once from 80 % of `limit` bytes on, and BEYOND once; `size` is
+    the last."""
 
-    def __init__(self, path: Union[str, int], limit: int) -> None:
+    def __init__(self, log: int, limit: int) -> None:
         self.size = 0
         self.limit = limit
-        self._path = path
+        self._open = log
         self.fd, self._write = os.pipe()
         _thread.start_new_thread(self._run, ())
 
@@ -32,7 +31,7 @@ class LogWatch:
         is_near = False
         while True:
             with suppress(OSError):  # somebody removed it, or its disk is away
-                self.size = os.stat(self._path).st_size
+                self.size = os.fstat(self._open).st_size
             if self.size > self.limit:
                 os.write(self._write, BEYOND)
                 return

@@ -71,11 +71,11 @@ class Shim:
         self._poller = select.poll()
         self._errors = -1
         self._orders: Optional[socket.socket] = None
-        """By which a command that runs as its owner tells of itself."""
+        """By which a command's own process tells of itself."""
         self._own_log = -1
-        """Its log, open: root follows no path to it."""
+        """Its log, open: no path is followed to it again, where something else may lie by then."""
         self._readable = -1
-        """The same, to be read."""
+        """The same, to be read, where the command runs as its owner."""
         self._preparation: Optional[Preparation] = None
         """Under way; there is no command yet."""
         self._kills: Optional[KernelKills] = None
@@ -189,11 +189,10 @@ class Shim:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
             theirs.close()
             os.close(write)
-            if not self._main or "login" not in self._launch:
+            if not self._main:
                 ours.close()
         self._poller.register(self._errors, select.POLLIN)
-        if "login" in self._launch:
-            self._orders = ours
+        self._orders = ours
 
     def _watch(self) -> None:
         while True:
@@ -221,11 +220,9 @@ class Shim:
         self._poller.unregister(preparation.fd)
         self._preparation = None
         try:
-            log = preparation.finish()
-            try:
-                self._main = spawn.spawn(self._launch["argv"], start.variables(self._launch, self._environment), log)
-            finally:
-                os.close(log)
+            self._own_log = preparation.finish()
+            variables = start.variables(self._launch, self._environment)
+            self._main = spawn.spawn(self._launch["argv"], variables, self._own_log)
         except StartError as error:
             self._error, self._fault = str(error)[: start.MAX_ERROR], error.fault
             return
@@ -261,7 +258,7 @@ class Shim:
         self._watch_log_from(time.monotonic())
 
     def _hear_owner(self) -> record.Line:
-        """Of a command that runs as its owner: who that is, and where its log lies."""
+        """Of a command that a process of its own began: its log, and whose it is, where it runs as its owner."""
         if self._orders is None:
             return {}
         told = as_owner.hear(self._orders)
@@ -277,7 +274,7 @@ class Shim:
     def _watch_log(self) -> None:
         self._look_at_log, limit = None, self._launch["log_bytes"]
         try:
-            self._log = LogWatch(self._launch["log_path"] if self._own_log < 0 else self._own_log, limit)
+            self._log = LogWatch(self._own_log, limit)
         except (OSError, RuntimeError) as error:  # no thread is to be had: the task is worth more than its log's limit
             _complain(f"{self._launch_id}: its log is not watched: {error}")
             return
@@ -391,7 +388,7 @@ class Shim:
             found["reached"] = self._early.reached
         if self._cause != "exited" or not self._code:
             return found
-        log = self._launch["log_path"] if "login" not in self._launch else self._readable
+        log = self._readable if "login" in self._launch else f"/proc/self/fd/{self._own_log}"
         tail = log_tail.read(log) if log != -1 else log_tail.Tail(b"")
         ran_out = look(tail)
         if ran_out is not None:
@@ -419,18 +416,24 @@ class Shim:
         return True
 
     def _close_log(self) -> None:
-        if self._code is None or self._error:
-            return
         try:
-            if "login" not in self._launch:
-                flags = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
-                self._own_log = os.open(self._launch["log_path"], flags)
-            elif self._own_log < 0 or not stat.S_ISREG(os.fstat(self._own_log).st_mode):
-                return
-            os.write(self._own_log, b"\nProgram Exit With Code %d\n" % self._code)
-            os.close(self._own_log)
+            if self._own_log >= 0 and self._code is not None and not self._error:
+                self._write_last_line(b"\nProgram Exit With Code %d\n" % self._code)
+            for fd in (self._own_log, self._readable):
+                if fd >= 0:
+                    os.close(fd)
         except OSError as error:
             _complain(f"{self._launch_id}: the last line of {self._launch['log_path']}: {error.strerror}")
+
+    def _write_last_line(self, line: bytes) -> None:
+        if stat.S_ISREG(os.fstat(self._own_log).st_mode):
+            os.write(self._own_log, line)
+        elif "login" not in self._launch:
+            # Not to wait for who reads a pipe, and without changing how its other writers wait.
+            flags = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+            fd = os.open(f"/proc/self/fd/{self._own_log}", flags)
+            os.write(fd, line)
+            os.close(fd)
 
     def _report(self, line: record.Line) -> bool:
         """Whether it is on its way."""

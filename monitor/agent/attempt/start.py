@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from typing import Any, Dict, NoReturn
 
 from .. import fork
@@ -24,7 +25,8 @@ MAX_ERROR = 600
 
 def become(launch: Dict[str, Any], orders: socket.socket, errors: int, env: Dict[str, str]) -> NoReturn:
     """Become the command of a launch, whose variables are laid over `env`. If that fails, one line goes to `errors`,
-    whose fault it is before what is wrong, and the process ends. `orders`: by which it tells of its owner."""
+    whose fault it is before what is wrong, and the process ends. `orders`: by which it tells of its owner and
+    its log."""
     has_own_log = False
     try:
         os.setsid()
@@ -40,6 +42,8 @@ def become(launch: Dict[str, Any], orders: socket.socket, errors: int, env: Dict
             enter(launch["cwd"], roots)  # before the log, which may be made where a file system should be mounted
             new, instead_of = launch.get("log_new", False), launch.get("placed_instead_of", "")
             take(open_log(launch["log_path"], roots, new=new, instead_of=instead_of))
+            with suppress(OSError):  # whoever looks after it then does so without its log
+                as_owner.tell(orders, {})
             given_files.leave(launch)
         check_processes()
         _exec(launch["argv"], variables(launch, env))

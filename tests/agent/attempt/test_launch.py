@@ -80,9 +80,11 @@ def test_no_name_forges_a_line_of_the_agents_log_or_acts_on_the_terminal_of_who_
     node: Node, tmp_path: Path
 ) -> None:
     folder = tmp_path / "logs\n2026-01-01 00:00:00 all is well \x1b[2J\u202e\x9b"
-    end = node.run(node.up(), "t1", ["/bin/rm", "-r", str(folder)], log_path=str(folder / "1.log"))
+    folder.mkdir()
+    (folder / "1.log").symlink_to("/dev/full")
+    end = node.run(node.up(), "t1", "true", log_path=str(folder / "1.log"))
     assert (end["cause"], end["code"]) == ("exited", 0)
-    # The report may come before the shim has complained of a log that is gone.
+    # The report may come before the shim has complained of a log that takes nothing.
     lines = until("a complaint", lambda: [line for line in log_of(node).split("\n") if "the last line of" in line])
     assert "logs\\n2026-01-01 00:00:00 all is well \\x1b[2J\\u202e\\x9b" in lines[0]
     assert all(line.isprintable() for line in log_of(node).split("\n"))
