@@ -7,19 +7,21 @@ down (setgid), which works over NFS too. Owns that folder's group and the rights
 
 from __future__ import annotations
 
+import errno
 import grp
 import logging.handlers
 import os
 import pwd
 import stat
 import sys
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 
 import msgspec
 
 from master.config import Config
-from master.ownership import user_name
+from master.ownership import open_folder, user_name
 from wire.errors import ConfigError
 
 MODE = 0o640
@@ -74,13 +76,18 @@ def readers(config: Config) -> Readers:
 
 
 def _hand_down(folder: Path, group: int | None) -> None:
-    info = folder.stat()
-    mode = stat.S_IMODE(info.st_mode) | stat.S_ISGID | (0o050 if group is not None else 0)
-    if group is not None and info.st_gid != group:
-        os.chown(folder, -1, group)
-        info = folder.stat()
-    if stat.S_IMODE(info.st_mode) != mode:
-        folder.chmod(mode)
+    held = open_folder(folder)
+    try:
+        place = f"/proc/self/fd/{held}"
+        info = os.fstat(held)
+        mode = stat.S_IMODE(info.st_mode) | stat.S_ISGID | (0o050 if group is not None else 0)
+        if group is not None and info.st_gid != group:
+            os.chown(place, -1, group)
+            info = os.fstat(held)
+        if stat.S_IMODE(info.st_mode) != mode:
+            os.chmod(place, mode)  # noqa: PTH101  (what was looked at, by its descriptor)
+    finally:
+        os.close(held)
 
 
 def _cannot(config: Config, why: str) -> ConfigError:
@@ -89,6 +96,32 @@ def _cannot(config: Config, why: str) -> ConfigError:
         f"{config.path}: log_group: {config.train_logs} cannot be given to the group {group}: {why}. The folder must "
         f"be {who}'s, and {who} a member of the group: `sudo usermod -aG {group} {who}`, then log in anew"
     )
+
+
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+
+
+def _opened(path: Path) -> int:
+    """The log, open to be written. Raises OSError, also for what a stranger has laid there: where we are root, that is
+    everybody else, in a folder of theirs too."""
+    folder = open_folder(path.parent)
+    try:
+        above = os.fstat(folder)
+        ours = {0, os.geteuid()} if os.geteuid() == 0 else {0, os.geteuid(), above.st_uid}
+        with suppress(FileNotFoundError):
+            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISLNK(found.st_mode) and found.st_uid in ours:
+                return os.open(path, _FLAGS, MODE)
+            is_open_to_all = bool(above.st_mode & stat.S_IWOTH)
+            is_twice = (
+                stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and (is_open_to_all or above.st_uid not in ours)
+            )
+            is_odd = is_open_to_all or not stat.S_ISREG(found.st_mode)  # a pipe would be waited at
+            if is_twice or (is_odd and found.st_uid not in ours):
+                raise PermissionError(errno.EPERM, f"{user_name(found.st_uid)} has laid something there: remove it")
+        return os.open(path.name, _FLAGS | os.O_NOFOLLOW, MODE, dir_fd=folder)
+    finally:
+        os.close(folder)
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
@@ -104,8 +137,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
             self._close_to_others(Path(f"{path}.{number}"))
 
     def _open(self) -> TextIOWrapper:
-        self._close_to_others(Path(self.baseFilename))
-        fd = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, MODE)
+        fd = _opened(Path(self.baseFilename))
         if stat.S_ISREG(os.fstat(fd).st_mode):  # a device is the machine's, whoever writes to it
             try:
                 os.fchmod(fd, MODE)
@@ -117,10 +149,16 @@ class LogFile(logging.handlers.RotatingFileHandler):
 
     def _close_to_others(self, path: Path) -> None:
         try:
-            if path.is_file():
-                path.chmod(MODE)
-        except (FileNotFoundError, PermissionError):
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return  # there is none, or not ours
+        try:
+            if stat.S_ISREG(os.fstat(fd).st_mode) and os.fstat(fd).st_nlink == 1:
+                os.fchmod(fd, MODE)
+        except PermissionError:
             return
+        finally:
+            os.close(fd)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (its name in the base class)
         """Say that the log has gaps; what is in the lines that are missing is not worth the work of the master."""

@@ -4,6 +4,7 @@ left them open; and whose a file is, by name.
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 import stat
@@ -13,6 +14,8 @@ from pathlib import Path
 
 FOLDER = 0o700
 _OTHERS = 0o077
+_LOOK = os.O_PATH | os.O_CLOEXEC
+_MOST_STEPS = 400
 
 
 def make_private(folder: Path) -> None:
@@ -62,6 +65,46 @@ def close_to_others(folder: Path) -> list[str]:
         except OSError as error:
             failed.append(f"{path}: {error.strerror}")
     return failed
+
+
+def open_folder(folder: Path) -> int:
+    """A folder, open by O_PATH. On the way only those links count that are root's, ours, or of who owns the folder
+    that they lead to: where others may write above it, they could have it lead anywhere. Raises OSError."""
+    os.stat(f"{folder}/.")  # noqa: PTH116  (what is mounted at its first use is there from now on; a Path drops the dot)
+    here = os.open("/", _LOOK)
+    try:
+        here, owners = _walk(here, [*folder.absolute().parts[:0:-1]])
+        _check_way(os.fstat(here), owners)
+    except BaseException:
+        os.close(here)
+        raise
+    return here
+
+
+def _walk(here: int, steps: list[str]) -> tuple[int, set[int]]:
+    """What `steps`, the last one first, lead to from an open folder, which is closed; and whose the links there are."""
+    owners: set[int] = set()
+    for _ in range(_MOST_STEPS):
+        if not steps:
+            return here, owners
+        found = os.open(steps.pop(), _LOOK | os.O_NOFOLLOW, dir_fd=here)
+        info = os.fstat(found)
+        if stat.S_ISLNK(info.st_mode):
+            target = Path(os.readlink("", dir_fd=found))
+            owners.add(info.st_uid)
+            steps += [part for part in reversed(target.parts) if part != "/"]
+            os.close(found)
+            found = os.open("/", _LOOK) if target.is_absolute() else os.dup(here)
+        os.dup2(found, here, inheritable=False)
+        os.close(found)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _check_way(found: os.stat_result, owners: set[int]) -> None:
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    if strangers := owners - {0, os.geteuid(), found.st_uid}:
+        raise PermissionError(errno.EPERM, f"a link of {user_name(min(strangers))}'s leads there")
 
 
 def _beneath(folder: Path) -> Iterator[Path]:

@@ -11,6 +11,7 @@ import asyncio
 import os
 import re
 import shlex
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -144,7 +145,8 @@ def _say(path: str, text: str) -> None:
         _make(path)
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            if os.fstat(fd).st_size == 0:
+            found = os.fstat(fd)
+            if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size == 0:
                 os.write(fd, text.encode())
         finally:
             os.close(fd)

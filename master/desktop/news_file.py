@@ -10,9 +10,10 @@ import logging
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from master.log_rights import LogFile
+from master.log_rights import MODE, LogFile
 from wire.harmless import harmless
 
 BYTES = 4 << 20
@@ -48,6 +49,15 @@ class NewsFile(LogFile):
                 older.replace(f"{self.baseFilename}.{number + 1}")
         import shutil  # noqa: PLC0415  (it takes its time to load, and a file is full once in months)
 
-        shutil.copy(self.baseFilename, f"{self.baseFilename}.1")
-        os.truncate(self.baseFilename, 0)
+        if self.stream is None:
+            return
+        first, newest = Path(f"{self.baseFilename}.1"), self.stream.fileno()
+        first.unlink(missing_ok=True)
+        fd = os.open(first, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE)
+        with os.fdopen(fd, "wb") as copy, Path(f"/proc/self/fd/{newest}").open("rb") as news:
+            with suppress(PermissionError):
+                os.fchown(fd, -1, os.fstat(newest).st_gid)
+            os.fchmod(fd, MODE)
+            shutil.copyfileobj(news, copy)
+        os.ftruncate(newest, 0)
         self._size = 0

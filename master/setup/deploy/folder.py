@@ -42,6 +42,7 @@ def write(folder: Path, files: Mapping[str, Content], *, force: bool = False) ->
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        _no_links(folder, folder / LIST)
         known = _known(folder / LIST)
         outcomes = [_bring(folder, path, content, known.get(path), force=force) for path, content in files.items()]
         outcomes += [gone for path in known.keys() - files.keys() if (gone := _remove(folder, path, known[path]))]
@@ -109,6 +110,8 @@ def _put(place: Path, data: bytes, mode: int) -> None:
 
 def _known(path: Path) -> dict[str, str]:
     """What we wrote last: path -> digest. A list that cannot be read knows nothing, so nothing is written over."""
+    if not path.is_file():  # a pipe would be waited at
+        return {}
     try:
         value: Any = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):

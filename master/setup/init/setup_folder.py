@@ -40,10 +40,7 @@ def init(folder: Path, *, force: bool = False, web_port: int | None = None) -> l
         said = "exist already and are left as they are" if len(there) > 1 else "exists already and is left as it is"
         raise ConflictError(f"{names} {said}; --force writes both anew")
     try:
-        is_new = not folder.exists()
-        folder.mkdir(parents=True, exist_ok=True)
-        if is_new:
-            folder.chmod(folder.stat().st_mode & ~0o022)
+        folder.mkdir(0o755, parents=True, exist_ok=True)  # whatever the umask, nobody else writes into a new one
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written: {error.strerror}") from None
     put([NewFile(path, as_text(value)) for path, value in contents.items()])
@@ -137,7 +134,10 @@ def _beside(path: Path) -> Path:
 
 
 def _write(draft: Path, file: NewFile) -> None:
-    with draft.open("wb") as out:
+    draft.unlink(missing_ok=True)
+    # Nothing that others have laid there is written through: in a folder of theirs they can tell this name.
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    with os.fdopen(fd, "wb") as out:
         if file.like is not None and file.like.exists():
             was = file.like.stat()
             if os.geteuid() == 0:

@@ -217,7 +217,11 @@ def _copy_of(path: Path, data: bytes) -> NewFile | None:
 
 def _close(path: Path) -> None:
     try:
-        path.chmod(SECRET_MODE)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            os.fchmod(fd, SECRET_MODE)
+        finally:
+            os.close(fd)
     except OSError as error:
         raise ConfigError(f"{path}: its mode cannot be changed: {error.strerror}; type `chmod 600 {path}`") from None
 
