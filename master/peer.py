@@ -12,8 +12,8 @@ import socket
 
 import msgspec
 
-from master.netlink import is_here, owner
 from master.ownership import user_name
+from wire.netlink import is_here, owner
 
 NOBODYS = frozenset({65534, 65535})
 """`nobody`; and whoever has no number here, as accounts of other user namespaces, is told as that one, too."""

@@ -9,8 +9,8 @@ import os
 import stat
 from pathlib import Path
 
+from master.addresses import plain
 from master.config import Config, DesktopClient
-from master.netlink import plain
 from master.ownership import user_name
 from wire.errors import ConfigError
 

@@ -9,13 +9,13 @@ import time
 from collections import Counter
 from math import inf
 
+from master.addresses import plain
 from master.config import DesktopClient
 from master.core.agent_messages import EncodedSample
 from master.core.task import Task
 from master.desktop.news import News
 from master.desktop.outbox import Outbox
 from master.desktop.pushes import FIRST_S, NodePushes, Reader, TaskPushes
-from master.netlink import plain
 from master.peer import Peer
 from master.verbs.call import Calls, Door
 

@@ -14,14 +14,15 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 
+from master.addresses import plain
 from master.config import DesktopClient
 from master.core.inventory import Facts
-from master.netlink import is_here, plain
 from master.nodes.registry import NodeConfig
 from master.ownership import user_name
 from master.tls.policy import our_names
 from wire.errors import ConfigError
 from wire.message import Message, names
+from wire.netlink import is_here
 
 _MOST_NAMES = 4
 _WHAT_THEY_CAN = ", who can do there what the master can: they could read its keys and command it"

@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-from master.netlink import origin
+from master.addresses import origin
 from master.peer import Peer
 from wire.message import Message
 

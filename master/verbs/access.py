@@ -15,12 +15,12 @@ from typing import Literal
 
 import msgspec
 
+from master.addresses import origin
 from master.config import Privacy
 from master.core.people import WALL_SCOPES, Kind, People, Role, Scope, Token, User
 from master.core.task import Task
 from master.desktop_names import is_admins
 from master.files.owners import Who
-from master.netlink import origin
 from master.peer import Peer
 from master.people.services import Service
 from master.views.sight import EVERYTHING, Sight

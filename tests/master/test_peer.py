@@ -12,11 +12,12 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from master import netlink
+from master.addresses import origin
 from master.ownership import user_name
 from master.peer import Peer, identify
 from tests import rights
 from tests.testbed.bed import Testbed
+from wire import netlink
 
 NOBODY = 65534
 OURS = os.geteuid()
@@ -149,15 +150,15 @@ def test_who_reaches_an_ipv4_address_with_an_ipv6_socket_is_known_too(
 
 
 def test_a_machine_is_one_origin_whichever_of_its_ipv6_addresses_it_uses() -> None:
-    assert netlink.origin("2001:db8::1") == netlink.origin("2001:db8::ffff:1") != netlink.origin("2001:db8:0:1::1")
-    assert netlink.origin("::ffff:192.0.2.7") == netlink.origin("192.0.2.7") != netlink.origin("192.0.2.8")
+    assert origin("2001:db8::1") == origin("2001:db8::ffff:1") != origin("2001:db8:0:1::1")
+    assert origin("::ffff:192.0.2.7") == origin("192.0.2.7") != origin("192.0.2.8")
 
 
 def test_a_socket_that_only_listens_there_is_nobodys_other_end() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         ours, theirs = ("127.0.0.1", 9), server.getsockname()
-        assert netlink._owner_by_diag(ours, theirs) is None
-        assert netlink._owner_by_table(ours, theirs) is None
+        assert netlink._owner_by_diag(ours, theirs) == netlink.ELSEWHERE
+        assert netlink._owner_by_table(ours, theirs) == netlink.ELSEWHERE
 
 
 def test_among_many_connections_each_is_asked_about_by_itself() -> None:
