@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 
+from client.other_end import OtherEnd
 from wire.regular_file import read_regular
 
 TYPE_CHECKING = False
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_DATA_PORT = 63005
 CONSOLE_PORT = 8443
 MAX_PORT = 65535
+ACCOUNT = "MUSTER_MASTER_UID"
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 PLAIN = "plain://"
 """In front of HOST[:PORT]: the master there does not speak TLS (`tls: off` in its conf.json)."""
@@ -32,9 +34,9 @@ class Address:
     """A host and its ports. `train_state` and `monitor` are None where only the data port is known so far.
 
     `same_machine`: paths of ours mean the same to the master. `trust`: whom to take for the master; None where the
-    connection is not encrypted. `conf`: the conf.json that tells it, if one does. `proxy`: the SOCKS proxy on the way,
-    if there is one; `token`: what `muster login` keeps for this master. `account`: the uid as which it runs, where it
-    is on this machine and we know that.
+    connection is not encrypted, and then `end` says who may have the other end of it. `conf`: the conf.json that tells
+    it, if one does. `proxy`: the SOCKS proxy on the way, if there is one; `token`: what `muster login` keeps for this
+    master.
     """
 
     def __init__(self, host: str, data: int, train_state: int | None = None, monitor: int | None = None) -> None:
@@ -47,7 +49,7 @@ class Address:
         self.conf: str | None = None
         self.proxy = ""
         self.token: str | None = None
-        self.account: int | None = None
+        self.end = OtherEnd(self.name)
 
     @property
     def name(self) -> str:
@@ -76,8 +78,10 @@ def find(
     logins = _logins()
     kept = logins.of(address.name, closed=closed) if logins is not None else None
     if kept is not None:
-        address.token, address.account = kept.token, kept.account
-    if address.is_here and os.environ.get("MUSTER_MASTER_UID"):
+        address.token, address.end.account = kept.token, kept.account
+    if logins is not None and address.trust is None:
+        address.end.sealed = logins.over_tls()
+    if address.is_here and os.environ.get(ACCOUNT):
         _note_account(address)
     if not address.is_here:
         address.proxy = proxy or os.environ.get("MUSTER_PROXY") or (kept.proxy if kept is not None else "")
@@ -85,12 +89,10 @@ def find(
 
 
 def _note_account(address: Address) -> None:
-    """What a task on the master's machine is told of the one at MUSTER_MASTER."""
-    from client.port_holder import said
-
-    there = os.environ.get("MUSTER_MASTER")
-    if there and parse(there).name == address.name:
-        address.account = said()
+    """What a task on the master's machine is told of the one at MUSTER_MASTER, and a program of any that it names."""
+    there, said = os.environ.get("MUSTER_MASTER"), os.environ[ACCOUNT]
+    if (not there or parse(there).name == address.name) and said.isascii() and said.isdigit():
+        address.end.account = int(said)
 
 
 def _find(conf: str | None, master: str | None) -> Address:
@@ -189,7 +191,23 @@ def parse(text: str) -> Address:
     address = _parse(text.removeprefix(PLAIN))
     if not text.startswith(PLAIN):
         _encrypt(address)
+    elif not address.is_here:
+        _check_not_pinned(address)
     return address
+
+
+def _check_not_pinned(address: Address) -> None:
+    """Whoever answers in plain text where TLS was spoken is somebody else, or stands in between: to turn TLS off for
+    them is no cure."""
+    from client.trust import Trust
+
+    trust = Trust(str(address))
+    if trust.is_pinned:
+        from wire.errors import UntrustedError
+
+        raise UntrustedError(
+            f"the authority of {address} is known here, so it is not called in plain text: leave {PLAIN} away"
+        )
 
 
 def logins_folder() -> str:
@@ -201,8 +219,10 @@ def logins_folder() -> str:
 def _encrypt(
     address: Address, lies_at: str | None = None, shown_at: str | None = None, *, is_brought: bool = False
 ) -> None:
-    """Demand TLS of a master that others can listen to us talking with."""
+    """Demand TLS of a master that others can listen to us talking with; of one on this machine, where the kernel does
+    not tell who answers."""
     if address.is_here:
+        address.end.encrypt_if_unknown(lies_at, shown_at, is_brought=is_brought)
         return
     from client.trust import Trust
 
@@ -234,9 +254,10 @@ def read_conf(path: str) -> Address:
     address = Address({"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}.get(bind, bind), *ports)  # noqa: S104
     address.same_machine = True
     address.conf = os.path.abspath(path)
+    kept = os.path.join(os.path.dirname(path), os.path.expanduser(str(conf.get("task_info") or "task_info")))
+    address.end = OtherEnd(address.name, address.conf, kept)
     if conf.get("tls") != "off":
-        kept = str(conf.get("task_info") or "task_info")
-        folder = os.path.join(os.path.dirname(path), os.path.expanduser(kept), "tls")
+        folder = os.path.join(kept, "tls")
         own, brought = os.path.join(folder, "ca.pem"), os.path.join(folder, "brought.pem")
         _encrypt(address, own, brought, is_brought=isinstance(conf.get("tls"), dict))
     return address

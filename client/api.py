@@ -41,7 +41,8 @@ def connect(
     Without either: MUSTER_MASTER, MUSTER_CONF, the conf.json of this folder or of one above, the master of the last
     `muster login`. `token` shows who one is; without one MUSTER_TOKEN does, MUSTER_TOKEN_FILE (in a task that was
     submitted with `token="submit"`), or what `muster login` keeps. `proxy`: socks5://HOST:PORT on the way to another
-    machine, else MUSTER_PROXY. Raises ConfigError, UnreachableError, UnauthenticatedError.
+    machine, else MUSTER_PROXY. Raises ConfigError, UnreachableError, UnauthenticatedError; ForbiddenError where another
+    account of this machine has the master's port.
     """
     address = find(conf, master, proxy)
     client = Client(address, token_for(address, token))

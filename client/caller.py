@@ -67,7 +67,7 @@ class Caller:
         self.address = address
         self.token = token
         self.session = session or Session(
-            address.host, address.data, token, trust=address.trust, proxy=address.proxy, account=address.account
+            address.host, address.data, token, trust=address.trust, proxy=address.proxy, end=address.end
         )
 
     def __enter__(self) -> Self:

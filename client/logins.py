@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from typing import Any
 
 _END = ".json"
+_UNCOVERED = ("plain://", "localhost:", "127.", "::1:")
 _MINE, _CLOSED, _UNCHANGED = 0o600, 0o077, 0o022
 
 
 class Login:
     """A log-in. `name`: the master's, as `client.address.Address.name`; it is found again at `master`
     (HOST:PORT, `plain://` included), or by the file `conf`. `until`: it ends then (seconds since the epoch). `proxy`:
-    the SOCKS proxy that it was made through, or empty; `account`: the uid that held the port on this machine then."""
+    the SOCKS proxy that it was made through, or empty; `account`: the uid that held the port on this machine then;
+    `tls`: it came over TLS, and its token goes into no plain text."""
 
     def __init__(
         self,
@@ -32,6 +34,7 @@ class Login:
         conf: str | None = None,
         proxy: str = "",
         account: int | None = None,
+        tls: bool | None = None,
     ) -> None:
         self.name = name
         self.token = token
@@ -41,6 +44,13 @@ class Login:
         self.conf = conf
         self.proxy = proxy
         self.account = account
+        # Where the address tells it, it stands nowhere else: versions that do not know `tls` take the log-in, too.
+        self.tls = tls if tls is not None else not master.startswith(_UNCOVERED)
+
+    def kept(self) -> dict[str, Any]:
+        """What stands in the file. One with `tls` is refused by versions before it, which would not heed it."""
+        said = {key: value for key, value in vars(self).items() if value is not None and key != "tls"}
+        return {**said, "tls": True} if self.tls and self.master.startswith(_UNCOVERED) else said
 
 
 class Logins:
@@ -64,6 +74,16 @@ class Logins:
             raise _fault(self._folder, error) from None
         return None if newest is None else self._read(newest.path, _UNCHANGED)
 
+    def over_tls(self) -> frozenset[str]:
+        """The tokens that came over TLS, at whichever master: one may be given by hand at another address, too. Raises
+        ConfigError."""
+        try:
+            names = [name for name in os.listdir(self._folder) if name.endswith(_END)]
+        except OSError as error:
+            raise _fault(self._folder, error) from None
+        found = map(self._read_if_whole, names)
+        return frozenset(login.token for login in found if login is not None and login.tls)
+
     def keep(self, login: Login) -> None:
         """Remember a log-in in the place of the one before at this master. Raises ConfigError."""
         path = self._path(login.name)
@@ -72,7 +92,7 @@ class Logins:
             os.makedirs(self._folder, mode=0o700, exist_ok=True)
             try:
                 with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MINE), "w", encoding="utf-8") as file:
-                    json.dump({key: value for key, value in vars(login).items() if value is not None}, file)
+                    json.dump(login.kept(), file)
                 os.replace(draft, path)
             finally:
                 if os.path.exists(draft):
@@ -92,6 +112,14 @@ class Logins:
 
     def _path(self, name: str) -> str:
         return os.path.join(self._folder, name.replace("/", "%2F") + _END)
+
+    def _read_if_whole(self, name: str) -> Login | None:
+        try:
+            return self._read(os.path.join(self._folder, name), _UNCHANGED)
+        except Exception as error:
+            if getattr(error, "code", "") != "config":
+                raise
+            return None  # it is told to whoever uses it
 
     def _read(self, path: str, forbidden: int) -> Login | None:
         try:

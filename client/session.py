@@ -10,8 +10,10 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from client.long_json import loads
+from client.other_end import OtherEnd
 from wire.framing import LineDecoder, encode
 
 TYPE_CHECKING = False
@@ -36,11 +38,15 @@ class ConnectionLostError(Exception):
     """Inside this package only: the connection broke; whoever may repeat the call does, the others report it."""
 
 
+_ASKED_IN_PLAIN = ("server.info",)
+"""All that is sent in plain text to another machine: it tells nothing."""
+
+
 class Session:
     """A connection to HOST:PORT, opened at the first use. Not for use by several threads at once. `trust`: it is
-    encrypted, and only to the master whom that names. `token`: shown over each connection, before anything is asked;
-    never in plain text to another machine, nor within this one to another account than `account` (a uid, where it is
-    known), root and our own. `proxy`: the SOCKS proxy on the way."""
+    encrypted, and only to the master whom that names. `token`: shown over each connection, before anything is asked.
+    `proxy`: the SOCKS proxy on the way. `end`: who may have the other end where the connection is not encrypted; within
+    this machine nothing is sent to anybody else, and to another machine no more than a question for its status."""
 
     def __init__(
         self,
@@ -51,7 +57,7 @@ class Session:
         trust: Trust | None = None,
         *,
         proxy: str = "",
-        account: int | None = None,
+        end: OtherEnd | None = None,
     ) -> None:
         self.host = host
         self.port = port
@@ -59,21 +65,31 @@ class Session:
         self.patience = patience
         self.trust = trust
         self.proxy = proxy
-        self.account = account
+        self.end = end or OtherEnd()
+        self.is_encrypted = False
         self.on_retry: Callable[[str], None] | None = None
         self._socket: socket.socket | None = None
+        self._is_heard = False
         self._decoder = LineDecoder(REPLY_LIMIT)
         self._lines: deque[bytes] = deque()
         self._pushed: deque[dict[str, Any]] = deque()
         self._last_id = 0
 
     def connect(self) -> None:
-        """Open the connection if there is none. Raises UnreachableError."""
-        if self._socket is not None:
-            return
+        """Open the connection if there is none. Raises UnreachableError; ForbiddenError where somebody else answers."""
         try:
-            self._open()
-        except (OSError, ConnectionLostError) as error:
+            self._begin(time.monotonic() + CALL_TIMEOUT_S)
+        except ConnectionLostError as error:
+            raise self._unreachable(_plain(error)) from None
+
+    def _begin(self, deadline: float) -> None:
+        """Raises ConnectionLostError where somebody is there, and broke off; UnreachableError."""
+        try:
+            self._open(deadline)
+        except ConnectionLostError:
+            self.close()
+            raise
+        except OSError as error:
             self.close()
             raise self._unreachable(_plain(error)) from None
 
@@ -99,13 +115,15 @@ class Session:
         `repeatable`: asking twice does no harm, so a connection that breaks is opened again with backoff for up to
         `patience` seconds. Raises the MusterError that the master answered, or UnreachableError.
         """
-        self.connect()
+        with suppress(ConnectionLostError):  # it is tried again below
+            self._begin(time.monotonic() + timeout)
         give_up = time.monotonic() + self.patience
         pause = 0.05
         while True:
             try:
-                self._open()
-                return self._exchange(method, params, time.monotonic() + timeout)
+                deadline = time.monotonic() + timeout
+                self._open(deadline)
+                return self._exchange(method, params, deadline)
             except (OSError, ConnectionLostError) as error:
                 self.close()
                 if not repeatable or isinstance(error, TimeoutError) or time.monotonic() + pause > give_up:
@@ -130,17 +148,51 @@ class Session:
                 raise ConnectionLostError(_plain(error)) from None
             yield self._pushed.popleft()
 
-    def _open(self) -> None:
+    def _open(self, deadline: float) -> None:
         if self._socket is not None:
             return
         self._socket = self._dial() if self.trust is None else self.trust.secure(self._dial, self.host)
+        self.is_encrypted = self.trust is not None
+        if self.trust is None:
+            self._prove(self._socket, deadline)
         if self.token:
             self._log_in()
+
+    def _prove(self, sock: socket.socket, deadline: float) -> None:
+        """See that nobody but the master hears what we say. Raises ForbiddenError, OSError, UntrustedError."""
+        from wire.other_end import is_local
+
+        try:
+            self._is_heard = bool(self.proxy) or not is_local(sock)
+            if self._is_heard:
+                return
+            trust = (self.end.trust() if self.token in self.end.sealed else None) or self.end.prove(sock, deadline)
+        except TimeoutError:
+            raise
+        except OSError:  # it was accepted, and closed at once
+            raise ConnectionLostError("the master closed the connection") from None
+        except BaseException:
+            self.close()
+            raise
+        if trust is not None:
+            self.close()
+            self._socket = self._encrypted(trust)
+            self.is_encrypted = True
+
+    def _encrypted(self, trust: Trust) -> socket.socket:
+        try:
+            return trust.secure(self._dial, self.host)
+        except OSError:
+            if self.end.seen is None:
+                raise
+            raise self.end.refusal(self.host, self.port) from None
 
     def _log_in(self) -> None:
         from wire.errors import BadRequestError, MusterError
 
         self._check_unheard()
+        if self.token in self.end.sealed and not self.is_encrypted:
+            raise self._heard("the token is that of a log-in over TLS, and is not sent in plain text")
         try:
             self._exchange("auth.token", {"token": self.token}, time.monotonic() + CONNECT_TIMEOUT_S)
         except MusterError as error:
@@ -151,45 +203,22 @@ class Session:
 
     def check_unheard(self) -> int | None:
         """Connect, and raise ForbiddenError where others could hear what we say; UnreachableError. Gives the account
-        that holds the port, where that is on this machine and neither root's nor ours."""
+        that has the other end, where that is on this machine and neither root's nor ours."""
         self.connect()
         self._check_unheard()
-        if self.trust is not None or self._socket is None:
-            return None
-        from client.port_holder import account_of
-
-        return account_of(self._socket)
+        return None if self.is_encrypted else self.end.seen
 
     def _check_unheard(self) -> None:
-        if self.trust is not None or self._socket is None:
-            return
-        here, there = self._socket.getsockname()[0], self._socket.getpeername()[0]
-        if not self.proxy and (here == there or there.startswith("127.")):
-            self._check_holder(self._socket)
-            return
+        if self._is_heard:
+            raise self._heard("neither password nor token is sent over it")
+
+    def _heard(self, why: str) -> Exception:
         self.close()
         from wire.errors import ForbiddenError
 
-        raise ForbiddenError(
-            f"the connection to {self.host} is not encrypted, so neither password nor token is sent over it: leave "
-            "plain:// away, or take a way that is (ssh -L, a VPN's end on this machine)"
-        )
-
-    def _check_holder(self, sock: socket.socket) -> None:
-        if self.account is None:
-            return
-        from client.port_holder import strangers
-
-        others = strangers(sock, self.account)
-        if not others:
-            return
-        self.close()
-        from wire.errors import ForbiddenError
-
-        raise ForbiddenError(
-            f"port {self.port} of this machine is held by uid {min(others)}, and not by the master's account (uid "
-            f"{self.account}), so neither password nor token is sent there: is the master down? If it runs as another "
-            "account by now, `muster logout`, and log in anew"
+        return ForbiddenError(
+            f"the connection to {self.host} is not encrypted: {why}. Leave plain:// away, or take a way that is "
+            "(ssh -L, a VPN's end on this machine)"
         )
 
     def _dial(self) -> socket.socket:
@@ -204,6 +233,8 @@ class Session:
         return sock
 
     def _exchange(self, method: str, params: dict[str, Any], deadline: float) -> Any:
+        if self._is_heard and method not in _ASKED_IN_PLAIN:
+            raise self._heard("no more than its status is asked over it")
         self._last_id += 1
         try:
             frame = encode({"jsonrpc": "2.0", "id": self._last_id, "method": method, "params": params})

@@ -80,6 +80,11 @@ class Trust:
         pem = "" if self.wanted else self._kept(self._lies_at if self._is_brought else self._shown_at)
         return pinned(pem, is_shown=not self._is_brought) if pem else None
 
+    @property
+    def is_pinned(self) -> bool:
+        """Is it known already whom to believe?"""
+        return bool(self.wanted or self.known())
+
     def known(self) -> str:
         """The certificate of the authority that is trusted already, PEM; empty if there is none."""
         for path in (self._lies_at, self._path()):
@@ -193,7 +198,8 @@ def _shake_hands(bare: socket.socket, context: ssl.SSLContext, host: str) -> ssl
     except ssl.SSLError as error:
         bare.close()
         raise OSError(
-            f"it does not speak TLS: {error.reason or error}; if its conf.json says `tls: off`, call it plain://HOST:PORT"
+            f"it does not speak TLS ({error.reason or error}), so it is not the master, or somebody stands in between: "
+            "nothing was sent"
         ) from None
     except OSError:
         bare.close()

@@ -39,9 +39,7 @@ def wait(
     deadline = None if timeout is None else time.monotonic() + timeout
     where, asked = caller.address, caller.session
     port = caller.push_port("tasks")
-    pushes = Session(
-        where.host, port, caller.token, asked.patience, where.trust, proxy=where.proxy, account=where.account
-    )
+    pushes = Session(where.host, port, caller.token, asked.patience, where.trust, proxy=where.proxy, end=where.end)
     pushes.on_retry = asked.on_retry
     wait = _Wait(caller, pushes, wanted, until, silence_s)
     try:

@@ -26,9 +26,7 @@ def watch(caller: Caller, what: What, silence_s: float = SILENCE_S) -> Iterator[
     """
     where = caller.address
     port = caller.push_port(what)
-    session = Session(
-        where.host, port, caller.token, patience=0, trust=where.trust, proxy=where.proxy, account=where.account
-    )
+    session = Session(where.host, port, caller.token, patience=0, trust=where.trust, proxy=where.proxy, end=where.end)
     try:
         yield {"method": "snapshot", "params": session.call("subscribe", {}, repeatable=False)}
         yield from changes(session, silence_s)

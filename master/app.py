@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from master import desktop_names, failpoint, premises
+from master import account_file, desktop_names, failpoint, premises
 from master.config import Config
 from master.core.core import Core
 from master.core.launching import LaunchSettings
@@ -206,6 +206,7 @@ class Master:
         image = store.open()
         self.audit.stay()
         self._begin_secrets()  # those of a master that runs there are its own
+        account_file.note(self.config.path)
         failpoint.reach("start.loaded")
         _tell_losses(store)
         core = Core(

@@ -18,13 +18,14 @@ from master.ports.hub import Hub, PortLimits
 from master.ports.places import PlaceLimits
 from master.tls.entrance import Listener
 from wire.errors import ConfigError
+from wire.listener import holder
 
 log = logging.getLogger("muster")
 
 DESCRIPTORS_KEPT = 512
 """So many open files, or half of all where there are few, are for the journal, logs, uploads and nodes."""
 _CURE = {
-    errno.EADDRINUSE: "Stop what uses it (`ss -ltnp` shows it) or choose another port",
+    errno.EADDRINUSE: "Stop that or choose another port",
     errno.EACCES: "Choose a port of 1024 or more",
 }
 
@@ -41,11 +42,17 @@ async def listen(hub: Hub, config: Config) -> list[Listener]:
                 server.close()
             # The errors of name look-ups are not among the system's: theirs are negative and bring their own text.
             why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            if error.errno == errno.EADDRINUSE:
+                why = f"{why}: it is held by {_holder(config.bind, port)}"
             raise ConfigError(
                 f"{config.path}: {section}.{name}: cannot listen on {config.bind}:{port}: {why}. "
                 f"{_CURE.get(error.errno or 0, 'Is `bind` an address of this machine?')}"
             ) from None
     return servers
+
+
+def _holder(bind: str, port: int) -> str:
+    return holder(bind, port) or "something that the kernel does not show here (`ss -ltnp` as root may)"
 
 
 def _doors(config: Config) -> Iterator[tuple[str, str, int, Speaks]]:

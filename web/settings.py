@@ -6,6 +6,7 @@ The master checks the whole file when it starts; here only what the console need
 from __future__ import annotations
 
 import json
+import os
 import socket
 import ssl
 from pathlib import Path
@@ -15,6 +16,7 @@ import msgspec
 
 from wire.console import Web, faults
 from wire.errors import ConfigError
+from wire.master_account import recorded
 from wire.pinning import pinned
 
 PORTS = {"calls": "data_port", "tasks": "train_state_port", "nodes": "monitor_port"}
@@ -57,10 +59,23 @@ class Settings(NamedTuple):
         except OSError as error:
             raise ConfigError(f"{path}: {error.strerror}: did the master start with this version?") from None
 
+    def is_account(self, uid: int) -> bool:
+        """May this account have the other end of a connection to the master within this machine?"""
+        return uid in (0, os.geteuid()) or uid == recorded(str(self.conf), str(self.task_info))[0]
+
+    @property
+    def speaks_tls(self) -> bool:
+        """Whether the master does, if it is asked to."""
+        return bool(self.tls != "off")
+
     def trust(self) -> ssl.SSLContext | None:
         """How to know the master; None where what is said to it is heard on this machine only. Raises ConfigError."""
-        if self.tls == "off" or self.master in ("127.0.0.1", "::1", "localhost") or self.master.startswith("127."):
+        if not self.speaks_tls or self.master in ("127.0.0.1", "::1", "localhost") or self.master.startswith("127."):
             return None
+        return self.pinned()
+
+    def pinned(self) -> ssl.SSLContext:
+        """How to know the master by its certificate. Raises ConfigError."""
         is_brought = isinstance(self.tls, dict)
         path = self.task_info / "tls" / ("brought.pem" if is_brought else "ca.pem")
         try:

@@ -8,9 +8,11 @@ kernel's word, then for whom it calls and from where. A connection that cannot s
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import count
+from time import monotonic
 from typing import Any
 
 import msgspec
@@ -18,6 +20,7 @@ import msgspec
 from web.settings import Settings
 from wire.errors import MusterError, ProtocolError, Told, UnauthenticatedError, UnreachableError, from_code
 from wire.message import Message
+from wire.other_end import Finding
 
 REPLY_LIMIT = 1 << 30
 OPEN_S = 10.0
@@ -45,6 +48,43 @@ _FRAMES = msgspec.json.Decoder(_Frame)
 Notified = Callable[[bytes], None]
 
 
+async def _connected(settings: Settings, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection to the master and nobody else; nothing was said over it. Raises OSError, TimeoutError,
+    UnreachableError, ConfigError."""
+    trust = settings.trust()
+    reader, writer = await _dialled(settings.master, port, trust)
+    if trust is not None or await _is_masters(settings, writer):
+        return reader, writer
+    writer.close()
+    return await _dialled(settings.master, port, settings.pinned())
+
+
+async def _dialled(
+    host: str, port: int, trust: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    name = host if trust is not None else None
+    return await asyncio.open_connection(host, port, limit=REPLY_LIMIT, ssl=trust, server_hostname=name)
+
+
+async def _is_masters(settings: Settings, writer: asyncio.StreamWriter) -> bool:
+    """Nothing is encrypted within a machine, and while the master is down others may have its port. False: the kernel
+    does not tell who has it. Raises UnreachableError where it is somebody else, OSError."""
+    try:
+        finding = Finding(writer.get_extra_info("socket"), settings.is_account, monotonic() + OPEN_S)
+        for pause in finding:
+            await asyncio.sleep(pause)
+    except BaseException:
+        writer.close()
+        raise
+    uid = finding.uid
+    if uid is not None and settings.is_account(uid):
+        return True
+    if uid is None and settings.speaks_tls:
+        return False
+    writer.close()
+    raise UnreachableError(Message("master_unknown") if uid is None else Message("master_port_taken", uid=uid))
+
+
 class Upstream:
     """Open it with `open`; close it with `close`. `on_frame` is given the answers to calls that were `send`, and all
     that is told unasked, each as a line; `closed` is done when the connection is over, with why."""
@@ -63,16 +103,11 @@ class Upstream:
         """Connect to the port for `what`. `shown`: the token of who calls, `origin`: the address that he calls from;
         without these the console itself calls, and without a token somebody who is yet to say who he is. Raises
         UnreachableError, ConfigError, and what the master answers to a token that opens nothing."""
-        trust = settings.trust()
         try:
             async with asyncio.timeout(OPEN_S):
-                reader, writer = await asyncio.open_connection(
-                    settings.master, settings.ports[what], limit=REPLY_LIMIT, ssl=trust,
-                    server_hostname=settings.master if trust is not None else None,
-                )  # fmt: skip
+                made = cls(*await _connected(settings, settings.ports[what]))
         except (OSError, TimeoutError):
             raise UnreachableError(Message("master_away")) from None
-        made = cls(reader, writer)
         try:
             await made._show(settings.service_token(), shown, origin)
         except BaseException:

@@ -52,9 +52,14 @@ class Context:
         authority is asked about."""
         options = self.options
         where = find(None if host else options.conf, host or options.master, options.socks, closed=closed)
+        where.end.fingerprint, where.end.ask_authority = options.ca_fingerprint or "", _ask_authority
         if where.trust is not None:
             where.trust.wanted = options.ca_fingerprint or where.trust.wanted
             where.trust.ask = _ask_authority
+        elif options.ca_fingerprint and not where.is_here:
+            from wire.errors import BadRequestError
+
+            raise BadRequestError(f"--ca-fingerprint: {where} is called in plain text, which shows no authority")
         return where
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ class EndableSession(Session):
 
     def __init__(self, address: Address, port: int, token: str | None, ended: threading.Event) -> None:
         super().__init__(
-            address.host, port, token, patience=0, trust=address.trust, proxy=address.proxy, account=address.account
+            address.host, port, token, patience=0, trust=address.trust, proxy=address.proxy, end=address.end
         )
         self._ended = ended
 
@@ -54,8 +54,8 @@ class EndableSession(Session):
                 # Of a socket with TLS the plain one beneath: its own way takes from the reader what he reads with.
                 socket.socket.shutdown(under_way, socket.SHUT_RDWR)
 
-    def _open(self) -> None:
-        super()._open()
+    def _open(self, deadline: float) -> None:
+        super()._open(deadline)
         # Either `break_off` finds this socket, or we find that it was called.
         if self._ended.is_set():
             raise ConnectionLostError("it is not wanted any more")

@@ -99,5 +99,12 @@ def test_a_desktop_users_task_as_another_account_gets_at_nothing_of_the_masters(
         assert task["state"] == "succeeded", log
         assert owner.list_tasks(ended=True)[1] + owner.list_tasks(active=True)[1] == 1, "it queued nothing"
     got = json.loads(next(line for line in log.splitlines() if line.startswith("GOT"))[4:])
-    assert got == ["gpu_slaver_info.json", "master.out", "thief.py", "train_logs", f"train_logs/{task['id']}.log"]
+    assert got == [
+        "conf.json.account",
+        "gpu_slaver_info.json",
+        "master.out",
+        "thief.py",
+        "train_logs",
+        f"train_logs/{task['id']}.log",
+    ]
     until("the master is there", lambda: lab.master is not None and lab.master.poll() is None)

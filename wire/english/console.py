@@ -8,6 +8,10 @@ CONSOLE: dict[str, str] = {
     "plain_sign_in": "what is said here can be heard on the way: come in over https, or over a tunnel (`ssh -L`)",
     "foreign_host": "{host!r} is no name of this console: call it by one of conf.json's web.hosts, or by its address",
     "foreign_origin": "a page of {origin!r} asks, and only those of {expected} may",
+    "master_port_taken": "the master's port is held by uid {uid}, which is not the master's account: is the master "
+    "down? (`muster up`)",
+    "master_unknown": "it cannot be told which account has the master's port, and the master speaks no TLS: nothing is "
+    "sent there",
     "master_away": "the master cannot be reached: is it up? (`muster up`)",
     "master_silent": "the master did not answer within {seconds:g} s: it may or may not have done what was asked",
     "master_unclear": "what answers at the master's port is not a Muster master",

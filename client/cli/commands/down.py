@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 
-from client.session import Session
 from client.states import ALIVE
+from wire.other_end import is_local
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
 
+    from client.address import Address
     from client.cli.context import Context
 
 EXAMPLES = """examples:
   muster down
   muster cancel --all && muster down     (nothing runs on)"""
 _STOP_S = 30.0
+_CONNECT_S = 5.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,7 +51,7 @@ def run(context: Context) -> int:
     except UnreachableError:
         # The master may close the connection before its answer is out; whether it is gone is looked up below.
         client.close()
-    if not _gone(client.address.host, client.address.data):
+    if not _gone(client.address):
         raise UnreachableError(f"the master at {client.address} was asked to stop and still listens; see its log")
     if client.address.same_machine and info.get("task_info"):
         from client.cli import beside
@@ -90,10 +93,8 @@ def _end_what_was_left_behind(context: Context) -> None:
 
 
 def _nobody_listens(host: str, port: int) -> bool:
-    import socket
-
     try:
-        socket.create_connection((host, port), 5).close()
+        socket.create_connection((host, port), _CONNECT_S).close()
     except ConnectionRefusedError:
         return True
     except OSError:
@@ -101,17 +102,15 @@ def _nobody_listens(host: str, port: int) -> bool:
     return False
 
 
-def _gone(host: str, port: int) -> bool:
-    from wire.errors import UnreachableError
-
+def _gone(address: Address) -> bool:
+    """Does the master listen no more? Whoever has its port by now may be somebody else. Nothing is said."""
     deadline = time.monotonic() + _STOP_S
     while time.monotonic() < deadline:
-        session = Session(host, port, patience=0)
         try:
-            session.connect()
-        except UnreachableError:
+            with socket.create_connection((address.host, address.data), _CONNECT_S) as sock:
+                if is_local(sock) and address.end.is_strangers(sock):
+                    return True
+        except OSError:
             return True
-        finally:
-            session.close()
         time.sleep(0.02)
     return False

@@ -1,7 +1,8 @@
 """Come in: show name and password once; from then on every command on this PC is this user's, and finds this master.
 
 Without HOST it is the master that the other commands would ask. The first time, the fingerprint of its authority is
-shown; `muster status` on its own machine tells which is right. What is kept is a token, in a file of mode 0600 in
+shown; `muster status` on its own machine tells which is right. On that machine itself you are asked whether the account
+that has the master's port is right, unless that is root or you. What is kept is a token, in a file of mode 0600 in
 ~/.config/muster/logins, for 30 days or until `muster logout`.
 """
 
@@ -62,6 +63,7 @@ def run(context: Context) -> int:
         )
     where = context.find(context.options.host, closed=False)
     before, where.token = where.token, None
+    where.end.ask = _ask_account
     with Client(where) as client:
         account = client.session.check_unheard()
         if not client.people.whoami()["is_shared"]:
@@ -71,7 +73,7 @@ def run(context: Context) -> int:
                 f"nobody was added as a user at {where} yet: who runs the master does that there (`muster users add`)"
             )
         came = _redeem(context, client) if context.options.link else _log_in(context, client)
-        _keep(where, came, account)
+        _keep(where, came, account, tls=client.session.is_encrypted)
         if before is not None:
             _end(where, before)
         _tell(context, where, came)
@@ -101,7 +103,19 @@ def _redeem(context: Context, client: Client) -> dict[str, Any]:
     return dict(client.people.redeem(secret, asking.new_password("your log-in"), _label(context)))
 
 
-def _keep(where: Address, came: dict[str, Any], account: int | None) -> None:
+def _ask_account(uid: int) -> bool:
+    """Whether somebody at the terminal trusts an account of this machine that has the master's port. Others may have
+    taken it while the master is down."""
+    from client.cli.terminal import said_yes
+    from wire.listener import name_of
+
+    return said_yes(
+        f"The master's port on this machine is held by {harmless(name_of(uid))}.\n"
+        "Is that the account that runs the master? Only then go on. Trust it from now on?"
+    )
+
+
+def _keep(where: Address, came: dict[str, Any], account: int | None, *, tls: bool) -> None:
     from client.address import PLAIN, logins_folder
     from client.logins import Login, Logins
 
@@ -115,6 +129,7 @@ def _keep(where: Address, came: dict[str, Any], account: int | None) -> None:
         conf=where.conf,
         proxy=where.proxy,
         account=account,
+        tls=tls,
     )
     Logins(logins_folder()).keep(login)
 

@@ -44,12 +44,12 @@ def run(context: Context) -> int:
         raise BadRequestError("`up` starts a master on this machine: give --conf, not --master")
     conf = os.path.abspath(address.conf_path(context.options.conf))
     where = address.read_conf(conf)
-    running = _ask(where, where.data)
+    running = _running(where)
     from client.cli import beside
 
     wanted = [program for program in beside.ALL if program.is_configured(conf)]
     if running is not None:
-        told = f"a master runs at {where} already (pid {running.get('pid')})"
+        told = f"a master runs at {where} already (pid {running['pid']})"
         missing = [program for program in wanted if not program.runs(conf)]
         if not missing:
             raise ConflictError(f"{told}; `muster down` stops it")
@@ -133,26 +133,53 @@ def _await(context: Context, conf: str, program: Program, process: subprocess.Po
     return False
 
 
+def _running(where: address.Address) -> dict[str, Any] | None:
+    """What the master says that runs already. Raises ConflictError where something else has its port."""
+    from wire.errors import ConflictError, ForbiddenError
+
+    try:
+        info = _ask(where, where.data)
+    except ForbiddenError as error:
+        raise ConflictError(f"{_held(where)}, so no master can start there: {error}") from None
+    if info is not None and not isinstance(info.get("pid"), int):
+        raise ConflictError(f"{_held(where)}, and what answers there is not a Muster master")
+    return info
+
+
+def _held(where: address.Address) -> str:
+    from wire.listener import holder
+
+    told = harmless(holder(where.host, where.data)) or "something (`ss -ltnp` as root shows it)"
+    return f"port {where.data} at {where.host} is held by {told}"
+
+
 def _serves(where: address.Address, pid: int) -> dict[str, Any] | None:
     info: dict[str, Any] | None = None
+    from wire.errors import ForbiddenError
+
     for port in (where.data, where.train_state, where.monitor):
-        info = _ask(where, port) if port else None
+        try:
+            info = _ask(where, port) if port else None
+        except ForbiddenError:
+            return None  # somebody else has that one: the master is about to say so, and to end
         if info is None or info.get("pid") != pid:
             return None
     return info
 
 
 def _ask(where: address.Address, port: int) -> dict[str, Any] | None:
-    from wire.errors import MusterError
+    from wire.errors import ForbiddenError, MusterError
 
-    session = Session(where.host, port, patience=0, trust=where.trust)
+    session = Session(where.host, port, patience=0, trust=where.trust, end=where.end)
     try:
-        info: dict[str, Any] = session.call("server.info", {}, timeout=5)
+        info: Any = session.call("server.info", {}, timeout=5)
+    except ForbiddenError:
+        raise
     except MusterError:
         return None
     finally:
         session.close()
-    return info
+    return info if isinstance(info, dict) else {}
 
 
 def _log_file(conf: str) -> str:

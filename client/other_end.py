@@ -1,0 +1,140 @@
+"""Whether the master has the other end of a connection within this machine: what is said to it is not encrypted there.
+
+Owns who may have it (root, we ourselves, the account that a log-in or conf.json names), and what is done where the
+kernel cannot tell who does: TLS with an authority that is known, or nothing is sent. `wire.other_end` asks the kernel.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from client.trust import Trust
+
+
+class OtherEnd:
+    """For one master. `account`: the uid as which it runs, where a log-in or MUSTER_MASTER_UID says it. `conf` and
+    `task_info`: of a master whose conf.json we have. `name`: by what its authority is remembered. `sealed`: tokens that
+    came over TLS, and go into no other connection.
+
+    `ask`: is given the uid of whoever has the other end where nothing says which is right, and says whether it is.
+    `seen`: who had the other end of the last connection in plain text, if that is neither root nor we ourselves.
+    `fingerprint` and `ask_authority` are as `wanted` and `ask` of `client.trust.Trust`."""
+
+    def __init__(self, name: str = "", conf: str | None = None, task_info: str = "") -> None:
+        self.name = name
+        self.account: int | None = None
+        self.sealed: frozenset[str] = frozenset()
+        self.ask: Callable[[int], bool] | None = None
+        self.fingerprint = ""
+        self.ask_authority: Callable[[str], bool] | None = None
+        self.seen: int | None = None
+        self._conf = conf
+        self._task_info = task_info
+        self._authority: tuple[str | None, str | None, bool] | None = None
+
+    def encrypt_if_unknown(self, own: str | None = None, brought: str | None = None, *, is_brought: bool) -> None:
+        """It speaks TLS, too: to be used where the kernel cannot tell. What is given is as for `client.trust.Trust`."""
+        self._authority = own, brought, is_brought
+
+    def is_allowed(self, uid: int) -> bool:
+        """May this account have the other end?"""
+        return uid in (0, os.geteuid(), self.account) or uid == self._recorded()[0]
+
+    def prove(self, sock: socket.socket, give_up: float) -> Trust | None:
+        """Wait until it is known who has the other end; nothing was sent by then. None: it is the master. Else it takes
+        another connection, with TLS, to find out. `give_up`: of the monotonic clock.
+
+        Raises ForbiddenError where it is not the master; OSError where nobody accepts the connection, or it broke."""
+        uid = self._uid(sock, give_up)
+        self.seen = uid if uid not in (0, os.geteuid()) else None
+        if uid is not None and self.is_allowed(uid):
+            return None
+        trust = self.trust()
+        if uid is None:
+            if trust is not None:
+                return trust
+            raise self.refusal(*sock.getpeername()[:2])
+        if self._known() is None:
+            if trust is not None and trust.is_pinned:
+                return trust
+            if self.ask is not None and self.ask(uid):
+                self.account = uid
+                return None
+        raise self.refusal(*sock.getpeername()[:2])
+
+    def refusal(self, host: str, port: int) -> Exception:
+        """Why nothing is said to whoever answers there: a ForbiddenError."""
+        from wire.errors import ForbiddenError
+
+        return ForbiddenError(self._why(host, port))
+
+    def is_strangers(self, sock: socket.socket) -> bool:
+        """Does the kernel say that somebody else has the other end? It may not know yet."""
+        from wire.other_end import account_of
+
+        uid = account_of(sock)
+        return uid is not None and not self.is_allowed(uid)
+
+    def _uid(self, sock: socket.socket, give_up: float) -> int | None:
+        from wire.other_end import Finding
+
+        finding = Finding(sock, self.is_allowed, give_up)
+        for pause in finding:
+            time.sleep(pause)
+        return finding.uid
+
+    def _known(self) -> int | None:
+        return self.account if self.account is not None else self._recorded()[0]
+
+    def _recorded(self) -> tuple[int | None, str]:
+        if self._conf is None:
+            return None, ""
+        from wire.master_account import recorded
+
+        return recorded(self._conf, self._task_info)
+
+    def trust(self) -> Trust | None:
+        """How to know the master by TLS, where it speaks that."""
+        if self._authority is None:
+            return None
+        from client.trust import Trust
+
+        own, brought, is_brought = self._authority
+        trust = Trust(self.name, own, brought, is_brought=is_brought)
+        trust.wanted = self.fingerprint or trust.wanted
+        trust.ask = self.ask_authority
+        return trust
+
+    def _why(self, host: str, port: int) -> str:
+        uid = self.seen
+        if uid is None:
+            return (
+                f"the kernel does not tell which account answers at {host}:{port}, as with a container's published "
+                "port, so nothing is sent there in plain text: leave plain:// away (or `tls: off` in conf.json), so "
+                "that the connection is encrypted"
+            )
+        from wire.listener import name_of
+
+        held = f"port {port} of this machine is held by {name_of(uid)}"
+        known, doubt = self._known(), self._recorded()[1]
+        if known is not None:
+            again = (
+                "`muster logout`, and log in anew"
+                if self.account is not None
+                else "its next start says so beside conf.json"
+            )
+            return (
+                f"{held}, and not by the master's account ({name_of(known)}), so nothing is sent there: is the master "
+                f"down? If it runs as another account by now, {again}"
+            )
+        why = f"nothing says which account is right: {doubt}" if doubt else "nothing here says which account is right"
+        return (
+            f"{held}, and {why}. So nothing is sent there: is the master down? If that is its account, --conf FILE "
+            f"tells it, or `muster login`, or MUSTER_MASTER_UID={uid}"
+        )
