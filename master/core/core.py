@@ -28,6 +28,7 @@ from master.core.endings import Endings
 from master.core.giving_up import GivingUp
 from master.core.gpus import Gpus
 from master.core.health import Health
+from master.core.identities import Identities
 from master.core.inventory import NodeSpec
 from master.core.learned import Learned
 from master.core.machines import Machines
@@ -92,7 +93,7 @@ class Core:
         self._notes = notes = Notes(nodes, pending, people.clock)
         self._refusals = refusals = Refusals(book)
         health, barred = Health(refusals, nodes, notes, pending), BarredOwners(book, people, own_tasks)
-        machines, remnants = Machines(book, nodes), Remnants(nodes, pending)
+        self._identities, remnants = Identities(pending), Remnants(nodes, pending)
         self.learned = learned = Learned(book)
         self.allocations = allocations = Allocations(book, nodes.inventory, pending)
         endings = Endings(book, waiting, people, arrays, tuning, inventory=nodes.inventory, refusals=refusals)
@@ -183,7 +184,7 @@ class Core:
             notes,
             health=health,
             gpus=gpus,
-            machines=machines,
+            machines=Machines(book, nodes, self._identities),
             giving_up=GivingUp(book, nodes, dispatch, allocations, remnants),
         )
 
@@ -206,7 +207,7 @@ class Core:
         # What agents tell, and what is found out of them and of the links to them.
         self.checkpoint_seen = dispatch.checkpoint_seen
         self.started, self.exited, self.log_grows = dispatch.started, dispatch.exited, dispatch.log_grows
-        self.node_state, self.forget_facts, self.node_load = nodes.link_changed, nodes.forget_facts, nodes.load_told
+        self.node_state, self.node_load = nodes.link_changed, nodes.load_told
         self.cordon, self.rested, self.reserve = nodes.cordon, health.rested, nodes.reserve
         self.same_machine, self.stranger, self.tokens_told = machines.same, machines.stranger, nodes.tokens_told
         self.adoptable, self.adopted = machines.adoptable, machines.adopted
@@ -262,6 +263,8 @@ class Core:
         self.arrays.load(pieces)
         self._answers.given.update(answered)
         self._book.load(tasks, next_id)
+        self._identities.load(pieces)
+        self._identities.follow(self.inventory.nodes)
         self.arrays.count(tasks.values())
         self._refusals.load(tasks.values())
         self._dispatch.load(pieces)
@@ -271,8 +274,15 @@ class Core:
     def set_nodes(self, specs: tuple[NodeSpec, ...]) -> None:
         """The registry says this now. Nodes come, change, or leave: at once when idle, else after their last task."""
         self._nodes.set(specs)
+        self._identities.follow(self.inventory.nodes)
         self._notes.show()
         self.own_account.forget_all_but(spec.name for spec in specs)
+
+    def forget_facts(self, name: str) -> None:
+        """What answers in this node's name next may be another machine: nothing is planned for it before it said what
+        it is."""
+        self._nodes.forget_facts(name)
+        self._identities.leads_elsewhere(name)
 
     def forget_damage(self) -> None:
         """Somebody has seen what the store had to tell of what was lost."""

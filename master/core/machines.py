@@ -1,7 +1,7 @@
 """Which machine answers in a node's name, and of which attempts it can know.
 
-Pure. A machine is known by its own id and its boot's, by the address where it was, and by the state folder of its
-agent; names are what people change.
+Pure. A machine is known by its own id and its boot's (whose they are, the `identities` know), by the address where it
+was, and by the state folder of its agent; names are what people change.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from master.core.accounts import OWN
 from master.core.attempt import Part, part_on, with_known
 from master.core.book import Book
 from master.core.exits import Seen
+from master.core.identities import Identities
 from master.core.inventory import LEAVING, TOLD, Facts, Node, NodeState
 from master.core.nodes import SAME, Nodes
 from wire.message import Message, Several
@@ -21,36 +22,62 @@ ADOPTS = 2
 class Machines:
     """The machines behind the nodes' names."""
 
-    def __init__(self, book: Book, nodes: Nodes) -> None:
+    def __init__(self, book: Book, nodes: Nodes, identities: Identities) -> None:
         self._book = book
         self._nodes = nodes
+        self._identities = identities
 
     # -- one machine under two names --------------------------------------------------------------------------
 
     def same(self, name: str, facts: Facts) -> tuple[str, Message] | None:
-        """What answers in this node's name is another entry's machine: that entry, and what to say. It was entered
-        twice, or renamed while no master was there to see it; its GPUs would be given out under both names. None where
-        it is not, or where tasks of this entry run there: then it is served, and takes no new ones."""
+        """What answers in this node's name says that it is another entry's machine: that entry, and what to say. It
+        was entered twice, or renamed while no master was there to see it, and its GPUs would be given out under both
+        names; or it lies. The entry that had the ids first keeps them, also while it is away. None where it is not, or
+        where tasks of this entry run there: then it is served, and takes no new ones."""
         node = self._nodes.get(name)
-        others = [other for other in self._nodes.inventory.nodes.values() if other.name != name]
-        other = next((other for other in others if node and self._is_same(node, other, facts)), None)
-        if node is None or other is None:
-            self._nodes.cordon(name, SAME, None)
+        if node is None:
             return None
+        others = self._same_as(node, facts)
+        before = next((other for other in others if not self._yields(other, name, facts)), None)
+        if before is not None:
+            return self._refuse(node, before, facts)
+        for other in others:
+            self._identities.lose(other.name, name, facts)
+            self._nodes.cordon(other.name, SAME, Message("machine_is", node=name, name=other.name))
+        self._nodes.cordon(name, SAME, None)
+        if facts.identity:
+            self._identities.serve(node, facts, self._nodes.inventory.nodes)
+        return None
+
+    def _yields(self, other: Node, name: str, facts: Facts) -> bool:
+        return LEAVING not in other.cordons and self._identities.precedes(name, other.name, facts)
+
+    def _refuse(self, node: Node, other: Node, facts: Facts) -> tuple[str, Message] | None:
         if LEAVING in other.cordons:
             twice = Message("machine_was", node=other.name)
         else:
-            twice = Message("machine_is", node=other.name, name=name)
-        self._nodes.cordon(name, SAME, twice if node.active else None)
+            twice = Message("machine_is", node=other.name, name=node.name)
+            self._identities.refuse(node.name, other.name, facts)
+        self._nodes.cordon(node.name, SAME, twice if node.active else None)
         return None if node.active else (other.name, twice)
 
-    def _is_same(self, node: Node, other: Node, facts: Facts) -> bool:
+    def _same_as(self, node: Node, facts: Facts) -> list[Node]:
+        if not facts.identity:
+            return []
+        holders = self._identities.holders(node.name, facts)
+        # An entry that had this machine's id is no other one, whatever tasks were started under that id elsewhere.
+        by_tasks = facts.machine and self._identities.get(node.name).machine != facts.identity
+        return [
+            other
+            for other in self._nodes.inventory.nodes.values()
+            if (other.name in holders or _is_there(other, facts) or (by_tasks and other.active))
+            and other is not node
+            and self._is_same(node, other, facts, is_there=other.name in holders or _is_there(other, facts))
+        ]
+
+    def _is_same(self, node: Node, other: Node, facts: Facts, *, is_there: bool) -> bool:
         """Entries of the master's own machine, and agents that dial in, are as many as somebody wants; one that left
         while its tasks run, with a single other one there, was renamed."""
-        known = other.facts if other.state in (NodeState.ONLINE, NodeState.CONNECTING) else None
-        is_there = known is not None and (known.identity, known.boot_id) == (facts.identity, facts.boot_id)
-        if not facts.identity or not (is_there or (other.active and facts.machine)):  # as of nearly all of a large lab
-            return False
         parts = self._parts_on(other).values()
         by_ssh = [node.spec.address, other.spec.address, *(part.address for part in parts)]
         if not (any(by_ssh) or (LEAVING in other.cordons and self._is_only(node, facts))):
@@ -136,6 +163,12 @@ class Machines:
         tasks = ((task_id, self._book.tasks[task_id]) for task_id in sorted(node.active))
         parts = ((task_id, part_on(task.allocation, node.name)) for task_id, task in tasks)
         return {task_id: part for task_id, part in parts if part is not None}
+
+
+def _is_there(node: Node, facts: Facts) -> bool:
+    """Does another entry's agent say that it is this machine, as far as can be known now?"""
+    known = node.facts if node.state in (NodeState.ONLINE, NodeState.CONNECTING) else None
+    return known is not None and (known.identity, known.boot_id) == (facts.identity, facts.boot_id)
 
 
 def _was_at(part: Part, boot_id: str, address: str) -> bool:

@@ -246,7 +246,9 @@ class Nodes:
         self._pending.node(name)
         for other in self.inventory.nodes:
             self._look_for_twin(other)
-            self.cordon(other, SAME, None)
+            same = self.inventory.nodes[other].cordons.get(SAME)
+            if same is not None and same.args["node"] == name:
+                self.cordon(other, SAME, None)
 
     def _look_for_twin(self, name: str) -> None:
         """Keep tasks from a node that was renamed while tasks run under its old name: it has the same GPUs."""

@@ -154,6 +154,7 @@ def _once_more(kind: str, name: str) -> Message:
         "stopped": Message("do_start_agent", name=name),
         "leaving": Message("do_wait_or_register"),
         "changing": Message("do_wait_or_put_back"),
+        "same": Message("do_as_it_says", name=name),
     }
     return cures.get(kind, Message("do_show_node"))
 

@@ -54,7 +54,11 @@ NODES: dict[str, str] = {
         "{node:quoted} --account {account}`"
     ),
     "machine_was": "it is the machine that {node} was, whose last tasks must end first",
-    "machine_is": "it is the machine that {node} is: leave one entry, with `muster node rm {name:quoted}`",
+    "machine_is": (
+        "it says that it is the machine that {node} is, which had this identity first: {name} gets no tasks. If they "
+        "are one machine, keep one of the two entries; if not, one of them reports the ids of the other: compare "
+        "`/etc/machine-id` and `/proc/sys/kernel/random/boot_id` on both"
+    ),
     "remnants": "{count} attempt{count:|s} that nobody owns any more must end first",
     "folders_looked_at": "its shared folders are being looked at",
     "folders_not_asked": "{said}",

@@ -1,0 +1,251 @@
+"""A node that repeats the machine id and the boot id of another one, which tasks can read there: it is told so, gets no
+tasks, and takes the other one nothing, whichever of them is there, and over restarts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from master.core.core import Core
+from master.core.inventory import Facts, NodeSpec, NodeState
+from master.core.task import merge_pieces
+from tests.master.core.small_core import core_with, submit
+from tests.system import ssh_asking
+from tests.system.ssh_asking import ended, node_of, until_node, until_state
+from tests.system.ssh_lab import SshLab
+from tests.testbed.bed import Testbed
+from tests.testbed.host import Host
+from wire.message import Message
+
+
+def by_ssh(name: str, address: str = "") -> NodeSpec:
+    return NodeSpec(name=name, address=f"user@{address or name}:22", gpu_models=("GPU",) * 8)
+
+
+GOOD, EVIL = by_ssh("good"), by_ssh("evil")
+IDS = Facts(boot_id="boot-1", state_id="state-1", cpus=4, memory_mib=1000, machine="m1")
+OWN = msgspec.structs.replace(IDS, machine="m2", boot_id="boot-2", state_id="state-2")
+AGAIN = msgspec.structs.replace(IDS, boot_id="boot-3")
+"""The honest node's machine after a reboot."""
+
+
+def comes(core: Core, name: str, facts: Facts) -> Message | None:
+    """An agent says so in a node's name; why it is not served, None if it is."""
+    refused = core.same_machine(name, facts)
+    if refused is None:
+        core.node_state(name, NodeState.ONLINE, None, facts)
+        return None
+    core.node_state(name, NodeState.UNREACHABLE, refused[1])
+    return refused[1]
+
+
+def goes(core: Core, name: str) -> None:
+    core.node_state(name, NodeState.UNREACHABLE, "gone")
+
+
+def lab() -> Core:
+    """Both are there as what they are, and have said so."""
+    core = core_with(GOOD, EVIL, online=False)
+    assert comes(core, "good", IDS) is comes(core, "evil", OWN) is None
+    return core
+
+
+def restarted(core: Core, *specs: NodeSpec) -> Core:
+    """The next master, of what this one wrote since it began."""
+    outcome = core.take_outcome()
+    fresh = core_with(*(specs or (GOOD, EVIL)), online=False)
+    state: dict[str, msgspec.Raw] = {}
+    merge_pieces(state, outcome.change.state if outcome is not None else {})
+    fresh.load(dict(core.tasks), {}, core.next_id, state)
+    return fresh
+
+
+@pytest.mark.parametrize("honest", ["online", "connecting", "away", "after a restart"])
+def test_who_had_the_ids_keeps_them_whatever_it_does_when_the_other_says_them(honest: str) -> None:
+    core = lab()
+    if honest == "connecting":
+        core.node_state("good", NodeState.CONNECTING)
+    elif honest == "away":
+        goes(core, "good")
+    elif honest == "after a restart":
+        core = restarted(core)
+    goes(core, "evil")
+    why = comes(core, "evil", IDS)
+    assert why == Message("machine_is", node="good", name="evil")
+    assert "node rm" not in str(why)
+    assert core.inventory.nodes["evil"].reason == str(why)
+    assert comes(core, "good", IDS) is None
+    assert core.inventory.nodes["good"].takes_tasks
+    goes(core, "evil")
+    assert comes(core, "evil", OWN) is None, "it says the truth again"
+
+
+def test_tasks_of_the_claimant_do_not_make_it_the_other() -> None:
+    core = lab()
+    task = submit(core, gpus=1, node="evil")
+    core.plan(0.0)
+    goes(core, "good")
+    assert comes(core, "evil", IDS) is None, "its tasks are looked after"
+    assert not core.inventory.nodes["evil"].takes_tasks
+    assert "machine that good is" in (core.inventory.nodes["evil"].closed_because or "")
+    for _ in range(2):
+        assert comes(core, "good", IDS) is None
+        assert core.inventory.nodes["good"].takes_tasks
+    core.set_nodes((GOOD, EVIL, by_ssh("third")))
+    core.set_nodes((GOOD, EVIL))
+    assert not core.inventory.nodes["evil"].takes_tasks, "that another entry left changes nothing"
+    assert task.allocation
+
+
+@pytest.mark.parametrize("when", ["while the master runs", "over a restart"])
+def test_who_says_the_new_boot_first_has_to_give_it_back(when: str) -> None:
+    core = lab()
+    goes(core, "good")
+    goes(core, "evil")
+    if when == "over a restart":
+        core = restarted(core)
+    assert comes(core, "evil", AGAIN) is None, "it may be another machine of the same image"
+    submit(core, gpus=1, node="evil")
+    core.plan(0.0)
+    assert comes(core, "good", AGAIN) is None
+    assert core.inventory.nodes["good"].takes_tasks
+    assert "machine that good is" in (core.inventory.nodes["evil"].closed_because or "")
+    goes(core, "good")
+    assert comes(core, "good", AGAIN) is None, "nor do its tasks from that time count"
+    if when == "over a restart":
+        core = restarted(core)
+        assert comes(core, "good", AGAIN) is None
+
+
+def test_who_was_refused_for_the_ids_is_refused_for_those_of_the_next_boot() -> None:
+    core = lab()
+    goes(core, "evil")
+    assert comes(core, "evil", IDS) is not None
+    goes(core, "good")
+    core = restarted(core)
+    assert comes(core, "evil", AGAIN) is not None
+    assert comes(core, "good", AGAIN) is None
+    assert comes(core, "evil", AGAIN) is not None
+
+
+def test_machines_of_one_image_are_served_and_none_takes_the_boot_of_another() -> None:
+    image = msgspec.structs.replace(OWN, machine="m1")
+    core = core_with(EVIL, GOOD, online=False)
+    assert comes(core, "evil", image) is comes(core, "good", IDS) is None
+    goes(core, "good")
+    assert comes(core, "evil", IDS) == Message("machine_is", node="good", name="evil")
+    assert comes(core, "good", IDS) is None
+    assert comes(core, "evil", image) is None
+    assert comes(core, "good", AGAIN) is None
+
+
+@pytest.mark.parametrize("when", ["while the master runs", "over a restart"])
+def test_a_renamed_entry_keeps_its_ids(when: str) -> None:
+    core, renamed = lab(), by_ssh("renamed", "good")
+    goes(core, "good")
+    if when == "over a restart":
+        core = restarted(core, renamed, EVIL)
+    else:
+        core.set_nodes((renamed, EVIL))
+    assert comes(core, "evil", IDS) == Message("machine_is", node="renamed", name="evil")
+    assert comes(core, "renamed", IDS) is None
+
+
+def test_an_entry_that_is_removed_holds_nothing() -> None:
+    core = lab()
+    core.set_nodes((EVIL, by_ssh("next", "another")))
+    assert comes(core, "next", IDS) is None
+    core = restarted(core, EVIL, GOOD, by_ssh("next", "another"))
+    assert comes(core, "good", IDS) == Message("machine_is", node="next", name="good")
+
+
+def test_an_entry_whose_address_changed_holds_the_machine_no_longer() -> None:
+    core = lab()
+    core.forget_facts("good")
+    core.set_nodes((by_ssh("good", "elsewhere"), EVIL, by_ssh("old", "good")))
+    assert comes(core, "old", IDS) is None
+    assert comes(core, "good", AGAIN) is None
+
+
+def test_one_machine_that_has_two_names_is_served_as_the_first_whichever_comes() -> None:
+    twin = by_ssh("twin", "other.good")
+    core = core_with(GOOD, twin, online=False)
+    assert comes(core, "good", IDS) is None
+    assert comes(core, "twin", IDS) is not None
+    goes(core, "good")
+    core = restarted(core, GOOD, twin)
+    assert comes(core, "twin", AGAIN) is not None, "after a reboot too, or the GPUs would be given out twice"
+    assert comes(core, "good", AGAIN) is None
+    core.set_nodes((twin,))
+    assert comes(core, "twin", AGAIN) is None
+
+
+def test_a_claimant_that_came_before_the_honest_node_was_seen_is_not_believed_any_more_once_it_stops() -> None:
+    core = core_with(GOOD, EVIL, online=False)
+    assert comes(core, "evil", IDS) is None
+    why = comes(core, "good", IDS)
+    assert why == Message("machine_is", node="evil", name="good")
+    assert "node rm" not in str(why)
+    goes(core, "evil")
+    assert comes(core, "evil", OWN) is None
+    assert comes(core, "good", IDS) is None
+
+
+def test_ids_that_stay_write_nothing() -> None:
+    core = lab()
+    core = restarted(core)
+    assert comes(core, "good", IDS) is comes(core, "evil", OWN) is None
+    outcome = core.take_outcome()
+    assert outcome is not None
+    assert outcome.change.state == {}
+
+
+# -- real machines ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def bed() -> Iterator[Testbed]:
+    with Testbed(2) as bed:
+        yield bed
+
+
+@pytest.fixture
+def two(bed: Testbed, tmp_path: Path) -> Iterator[SshLab]:
+    lab = SshLab(tmp_path / "lab", bed, hosts=bed.hosts)
+    yield lab
+    assert lab.close() == []
+
+
+def says(host: Host, other: Host) -> None:
+    """The account that all tasks share has its agent tell the ids of another machine; the present one is ended."""
+    for name in ("machine-id", "boot_id"):
+        (host.folder / name).write_text((other.folder / name).read_text(encoding="ascii"), encoding="ascii")
+    host.run("pkill", "-u", host.user, "-f", "agent", check=False)
+
+
+def test_a_liar_is_flagged_and_takes_no_node_away_over_a_restart(two: SshLab, bed: Testbed) -> None:
+    good, evil = bed.hosts
+    two.start_trusted()
+    says(evil, good)
+    good.power_off()
+    two.kill_master()
+    two.start()
+    flagged = until_node(two, evil.name, "is flagged", lambda node: "machine that" in (node["reason"] or ""))
+    assert f"machine that {good.name} is" in (flagged["reason"] or "")
+    assert flagged["state"] == "unreachable"
+    told = json.dumps(two.muster("node", "doctor", evil.name).stdout)
+    for said in (told, two.muster("nodes").stdout, two.muster("node", "show", evil.name).stdout):
+        assert "had this identity first" in " ".join(said.split())
+        assert "node rm" not in said
+    number = ssh_asking.submit(two, "exit 4", evil.name)
+    with two.client() as client:
+        assert "had this identity first" in json.dumps(client.why(number))
+    good.power_on()
+    until_state(two, good.name, "online")
+    says(evil, good)
+    assert ended(two, ssh_asking.submit(two, "exit 3", good.name)) == ("failed", 3)
+    assert "had this identity first" in (node_of(two, evil.name)["reason"] or "")
