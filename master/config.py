@@ -130,6 +130,7 @@ class Limits(Caps, frozen=True, forbid_unknown_fields=True):
     connections: Count = 4096
     connections_unidentified: Count = 64
     connections_per_address: Count = 128
+    connections_per_user: Count = 512
     held_bytes: Annotated[int, msgspec.Meta(ge=1 << 20)] = 64 << 20
     upload_bytes: Annotated[int, msgspec.Meta(ge=0)] = 16 << 30
     failed_logins_per_minute: Count = 5

@@ -71,7 +71,9 @@ def port_limits(config: Config) -> PortLimits:
         most=_most_connections(limits.connections),
         silent=limits.connections_unidentified,
         known=limits.connections_per_address,
+        of_user=limits.connections_per_user,
         held=limits.held_bytes,
+        only_root=config.local_admin == "root",
     )
     return PortLimits(
         frame=limits.frame_bytes,

@@ -12,6 +12,7 @@ import hashlib
 import logging
 import re
 import time
+from collections import Counter
 from functools import cached_property
 from typing import Any
 
@@ -39,7 +40,7 @@ TRANSFER_S = 300.0
 TRANSFERS = 64
 """So many may fetch it at a time: nobody knows who they are."""
 TRANSFERS_OF_ONE = 16
-"""So many of one address, or it would take the places of all others."""
+"""So many of one address, on this machine of one account, or it would take the places of all others."""
 _PLACE = Pattern(r"([A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):[0-9]{1,5}", re.ASCII)
 FINAL = "token"
 """The refusal after which an agent ends; after any other it tries again."""
@@ -84,17 +85,23 @@ class ArchiveTransfer(asyncio.Protocol):
     """A connection over which somebody fetches the archive, and which he closes when he has it. Closing it here would
     be too early on a slow line: TLS waits for seconds only. One that is left open is cut."""
 
-    def __init__(self, transport: asyncio.Transport, address: str, all_: set[ArchiveTransfer]) -> None:
-        self.address = address
+    def __init__(self, transport: asyncio.Transport, whence: str, all_: dict[ArchiveTransfer, None]) -> None:
+        self.whence = whence
+        self._transport = transport
         self._all = all_
-        self._all.add(self)
-        self._timer = asyncio.get_running_loop().call_later(TRANSFER_S, transport.abort)
+        self._all[self] = None
+        self._timer = asyncio.get_running_loop().call_later(TRANSFER_S, self.cut)
         transport.set_protocol(self)
+
+    def cut(self) -> None:
+        """End it, whether or not they have it."""
+        self._all.pop(self, None)
+        self._transport.abort()
 
     def connection_lost(self, _error: Exception | None) -> None:
         """He has it, or gave up."""
         self._timer.cancel()
-        self._all.discard(self)
+        self._all.pop(self, None)
 
 
 class ReportDriver:
@@ -216,8 +223,8 @@ class ReportServer:
         self.tls = tls
         self._core = core
         self._cluster = cluster
-        self.transfers: set[ArchiveTransfer] = set()
-        """Those under way."""
+        self.transfers: dict[ArchiveTransfer, None] = {}
+        """Those under way, the oldest first."""
 
     @cached_property
     def sha256(self) -> str:
@@ -232,8 +239,9 @@ class ReportServer:
         """The time by which tokens end."""
         return self._core.clock.saw(time.time())
 
-    def receive(self, transport: asyncio.Transport, line: bytes, address: str, *, is_plain: bool) -> None:
-        """Answer the first line of a connection. Nothing may follow it before the answer."""
+    def receive(self, transport: asyncio.Transport, line: bytes, address: str, *, whence: str, is_plain: bool) -> None:
+        """Answer the first line of a connection. Nothing may follow it before the answer. `whence`: with whose others
+        it is counted."""
         transport.set_protocol(asyncio.Protocol())  # whatever else is said is not heard
         try:
             message = strict_loads(line.rstrip(b"\r\n"))
@@ -244,7 +252,7 @@ class ReportServer:
                 told = {"certificate": self.tls.authority(), "cluster": self._cluster}
                 self._tell(transport, {"op": "authority", **told})
             elif op == "archive":
-                self._give(transport, address)
+                self._give(transport, whence)
             elif op == "report" and is_plain:
                 self._refuse(transport, "plain", "an agent must speak TLS")
             elif op == "report":
@@ -257,12 +265,17 @@ class ReportServer:
         except ConfigError as error:
             self._refuse(transport, "no_certificate", str(error))
 
-    def _give(self, transport: asyncio.Transport, address: str) -> None:
-        same = sum(transfer.address == address for transfer in self.transfers)
-        if len(self.transfers) >= TRANSFERS or same >= TRANSFERS_OF_ONE:
-            self._refuse(transport, "busy", f"{same or len(self.transfers)} others fetch the archive just now")
+    def _give(self, transport: asyncio.Transport, whence: str) -> None:
+        """Where several hold all places, the oldest transfer of whoever has most of them makes room."""
+        of = Counter(transfer.whence for transfer in self.transfers)
+        [(busiest, most)] = of.most_common(1) or [("", 0)]
+        is_full = len(self.transfers) >= TRANSFERS
+        if of[whence] >= TRANSFERS_OF_ONE or (is_full and most <= of[whence] + 1):
+            self._refuse(transport, "busy", f"{of[whence] or len(self.transfers)} others fetch the archive just now")
             return
-        ArchiveTransfer(transport, address, self.transfers)
+        if is_full:
+            next(transfer for transfer in self.transfers if transfer.whence == busiest).cut()
+        ArchiveTransfer(transport, whence, self.transfers)
         transport.write(self.archive)
 
     def _report(self, transport: asyncio.Transport, report: Report, address: str) -> None:

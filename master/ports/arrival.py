@@ -24,7 +24,7 @@ from master.ports.rpc import Connection
 from master.ports.rpc_frames import refusal
 from master.tls.entrance import TLS_HANDSHAKE, first_byte
 from master.tls.policy import HANDSHAKE_S, SHUTDOWN_S, is_loopback
-from master.verbs.access import by_desktop_client
+from master.verbs.access import Caller, by_desktop_client, whence_of
 from master.verbs.call import Calls
 from wire import desktop as desktop_wire
 from wire.errors import ConfigError, LimitError, MusterError, ProtocolError, UnauthenticatedError
@@ -55,8 +55,9 @@ Speaks = Literal["both", "ours", "desktop"]
 class AgentReception(Protocol):
     """Where agents that dial in are received."""
 
-    def receive(self, transport: asyncio.Transport, line: bytes, address: str, *, is_plain: bool) -> None:
-        """The connection is its from here on, with the first line that came over it."""
+    def receive(self, transport: asyncio.Transport, line: bytes, address: str, *, whence: str, is_plain: bool) -> None:
+        """The connection is its from here on, with the first line that came over it. `whence`: with whose others it is
+        counted."""
 
 
 class Arrival(asyncio.Protocol):
@@ -236,12 +237,14 @@ class Arrival(asyncio.Protocol):
             hub.places.leave(self)
             hub.connections.discard(self)
             self._is_over = True
-            hub.reports.receive(self.transport, self._head, self.peer.address, is_plain=self._is_plain)
+            hub.reports.receive(
+                self.transport, self._head, self.peer.address, whence=whence_of(self.peer), is_plain=self._is_plain
+            )
         else:
             limits = hub.limits
             calls = Calls(hub.door, hub.identify(self.peer))
             # Who has not said who he is holds a place of those that have not.
-            why = None if calls.caller.user is None else self.settle()
+            why = None if calls.caller.user is None else self.settle(calls.caller)
             if why is not None:
                 self._refuse_aloud(LimitError(why))
                 return
@@ -297,9 +300,9 @@ class Arrival(asyncio.Protocol):
 
     # -- the entrance of a session ----------------------------------------------------------------------------
 
-    def settle(self) -> Message | None:
-        """We know who is there; why he cannot stay, if he cannot."""
-        why = self._hub.places.settle(self)
+    def settle(self, caller: Caller) -> Message | None:
+        """We know who is there; why they cannot stay, if they cannot."""
+        why = self._hub.places.settle(self, caller.counted_as, is_service=caller.via == "service")
         if why is None:
             self._come_forward()
         return why

@@ -1,10 +1,11 @@
 """Who holds how many connections, and how much of what he has not said to the end or has not taken yet.
 
-Nobody can keep the others out, nor fill the memory: of one address only so many may connect, and for it only so much is
-kept. An IPv6 machine has a whole /64 of addresses, so that counts as one, and so do the other users of this machine.
-The user who runs the master is not counted among the rest: he must get in to mend things. Nor are agents, once they
-have shown who they are; the places in which newcomers are listened to are kept apart from those of the others, so they
-get to show it.
+Nobody can keep the others out, nor fill the memory: of one origin only so many may connect, and for it only so much is
+kept. Other machines are told apart by address (an IPv6 machine has a whole /64, so that counts as one), the accounts of
+this machine by their uids. Who has logged in is counted by user from then on, from wherever that user comes: the others
+at the same address have their own places. The user who runs the master is not counted among the rest: they must get in
+to mend things. Nor are agents, once they have shown who they are; the places in which newcomers are listened to are
+kept apart from those of the others, so they get to show it.
 
 Owns the counting. Connections are given up through `cut`, and tell their end through `leave`.
 """
@@ -15,14 +16,16 @@ from typing import Protocol
 
 import msgspec
 
-from master.addresses import origin
 from master.peer import Peer
+from master.verbs.access import whence_of
 from wire.message import Message
 
 KEPT = 8
 """One of so many places is kept, half of them for the user who runs the master, half for who has just come."""
 ALL_HELD = 4
 """What is kept of all strangers together, in shares of one address."""
+SHARES = 4
+"""Nobody has more than one of so many shares of the places of those that have said who they are."""
 
 
 class Guest(Protocol):
@@ -35,19 +38,24 @@ class Guest(Protocol):
 
 
 class PlaceLimits(msgspec.Struct, frozen=True):
-    """Numbers of connections, and bytes. `silent`: of one address, that have not shown yet what they speak; `known`:
-    of one address, that have; `held`: for one address."""
+    """Numbers of connections, and bytes. `silent`: of one origin, that have not shown yet what they speak; `known`:
+    of one address, of desktop clients; `of_user`: of one user who is logged in, from wherever; `held`: for one origin,
+    or one user. `only_root`: the account that runs the master is shared, so only root's connections are not
+    counted."""
 
     most: int
     silent: int = 64
     known: int = 128
+    of_user: int = 512
     held: int = 64 << 20
+    only_root: bool = False
 
 
 class Account:
-    """What one origin has. Connections in the order in which they came."""
+    """What one origin, or one user, has. Connections in the order in which they came."""
 
-    def __init__(self) -> None:
+    def __init__(self, key: str) -> None:
+        self.key = key
         self.silent: dict[Guest, None] = {}
         self.known: dict[Guest, None] = {}
         self.held = 0
@@ -58,7 +66,7 @@ class Places:
 
     def __init__(self, limits: PlaceLimits) -> None:
         self.limits = limits
-        self._ours = Account()
+        self._ours = Account("")
         self._strangers: dict[str, Account] = {}
         self._account_of: dict[Guest, Account] = {}
         self._held: dict[Guest, int] = {}
@@ -71,7 +79,8 @@ class Places:
         """Take a place among those that have said nothing yet; the oldest of them may have to make room. Gives why it
         is not let in, if it is not; it is here all the same, until it leaves."""
         peer = guest.peer
-        account = self._ours if peer.is_ours else self._strangers.setdefault(_origin(peer), Account())
+        is_ours = peer.is_ours and (peer.uid == 0 or not self.limits.only_root)
+        account = self._ours if is_ours else self._account(whence_of(peer))
         self._account_of[guest] = account
         account.silent[guest] = None
         if len(account.silent) > self.limits.silent and account is not self._ours:
@@ -79,20 +88,52 @@ class Places:
             self._give_up(next(iter(account.silent)), f"{why} (conf.json: limits.connections_unidentified)")
         return self._make_room(guest)
 
-    def settle(self, guest: Guest) -> Message | None:
-        """It has shown what it speaks; gives why it cannot stay, if it cannot."""
-        account = self._account_of.get(guest)
-        if account is None:
+    def settle(self, guest: Guest, user: str = "", *, is_service: bool = False) -> Message | None:
+        """It has shown what it speaks, and as which `user`, with whose connections it is counted from now on: "" for a
+        desktop client, which is counted with those of its address. A program around the master is counted with what is
+        the master's own. Gives why it cannot stay, if it cannot."""
+        before = self._account_of.get(guest)
+        if before is None or before is self._ours:
+            account = before
+        elif is_service:
+            account = self._ours
+        else:
+            account = self._account(f"user {user}") if user else before
+        if before is None or account is None:
             return None
-        if account is not self._ours:
-            if len(account.known) >= self.limits.known:
-                return Message("no_more_of_this_address", address=guest.peer.address)
-            if self._known >= self.limits.most - self._kept:
-                return self.full
-        account.silent.pop(guest, None)
-        self._known += account is not self._ours and guest not in account.known
-        account.known[guest] = None
+        if account is not self._ours and guest not in account.known:
+            why = self._why_no_more(account, guest.peer.address, user)
+            if why is not None:
+                self._drop_if_empty(account)
+                return why
+            self._known += guest not in before.known
+        self._move(guest, before, account)
         return None
+
+    def _why_no_more(self, account: Account, address: str, user: str) -> Message | None:
+        room = self.limits.most - self._kept
+        # Where few files may be open one user alone could take all places.
+        most = min(self.limits.of_user if user else self.limits.known, max(1, room // SHARES))
+        if len(account.known) >= most:
+            if user:
+                return Message("no_more_of_this_user", user=user, most=most)
+            return Message("no_more_of_this_address", address=address)
+        return self.full if self._known >= room else None
+
+    def _move(self, guest: Guest, before: Account, account: Account) -> None:
+        held = self._held.pop(guest, 0)
+        before.held -= held
+        if account is self._ours:
+            self._all_held -= held
+            self._known -= guest in before.known
+        elif held:
+            account.held += held
+            self._held[guest] = held
+        before.silent.pop(guest, None)
+        before.known.pop(guest, None)
+        account.known[guest] = None
+        self._account_of[guest] = account
+        self._drop_if_empty(before)
 
     def leave(self, guest: Guest) -> None:
         """It is gone, or is counted elsewhere from now on."""
@@ -105,8 +146,14 @@ class Places:
         held = self._held.pop(guest, 0)
         account.held -= held
         self._all_held -= held
+        self._drop_if_empty(account)
+
+    def _account(self, key: str) -> Account:
+        return self._strangers.setdefault(key, Account(key))
+
+    def _drop_if_empty(self, account: Account) -> None:
         if not (account.silent or account.known or account is self._ours):
-            del self._strangers[_origin(guest.peer)]
+            self._strangers.pop(account.key, None)
 
     @property
     def taken(self) -> int:
@@ -133,14 +180,22 @@ class Places:
         self._all_held += size - before
         self._held[guest] = size
         most = self.limits.held
-        if size < before or (account.held <= most and self._all_held <= ALL_HELD * most):
+        if size < before:
             return True
-        self._give_up(
-            guest,
-            f"more than {most} bytes of {guest.peer.address} would be kept, or {ALL_HELD} times as many of all "
-            "together (conf.json: limits.held_bytes)",
-        )
-        return False
+        if account.held > most:
+            whose = account.key.removeprefix("user ") if account.key.startswith("user ") else guest.peer.address
+            self._give_up(guest, f"more than {most} bytes of {whose} would be kept (conf.json: limits.held_bytes)")
+        while self._all_held > ALL_HELD * most and guest in self._account_of:
+            self._free_some(account)
+        return guest in self._account_of
+
+    def _free_some(self, asking: Account) -> None:
+        """Give up, of whoever has most kept, the connection for which most is kept: those for whom little is would pay
+        for others else. Of two who have as much, the one that asks for more."""
+        largest = max(self._strangers.values(), key=lambda account: (account.held, account is asking))
+        guest = max((*largest.known, *largest.silent), key=lambda one: self._held.get(one, 0))
+        most = ALL_HELD * self.limits.held
+        self._give_up(guest, f"more than {most} bytes of all together would be kept (conf.json: limits.held_bytes)")
 
     # -- room -------------------------------------------------------------------------------------------------
 
@@ -154,7 +209,7 @@ class Places:
         return max(1, self.limits.most // KEPT)
 
     def _make_room(self, guest: Guest) -> Message | None:
-        is_ours = guest.peer.is_ours
+        is_ours = self._account_of[guest] is self._ours
         total = len(self._account_of)
         strangers = total - len(self._ours.silent) - len(self._ours.known)
         if total <= self.limits.most and (is_ours or strangers <= self.limits.most - self._kept // 2):
@@ -173,10 +228,3 @@ class Places:
     def _give_up(self, guest: Guest, why: str) -> None:
         self.leave(guest)
         guest.cut(why)
-
-
-def _origin(peer: Peer) -> str:
-    """Whose connections are counted together. Anybody on this machine has all of 127.0.0.0/8 to come from."""
-    if peer.is_here:
-        return "here"
-    return origin(peer.address)

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from master.ports import rpc_frames
 from master.ports.outlet import Outlet
 from master.ports.streams import Streams
+from master.verbs.access import Caller
 from master.verbs.call import Calls
 from wire.client import Request
 from wire.errors import LimitError, MusterError, ProtocolError, UnauthenticatedError
@@ -40,8 +41,8 @@ class Entrance(Protocol):
     def hold(self, size: int) -> bool:
         """So many bytes are kept for it. False: that is too much, and it was closed."""
 
-    def settle(self) -> Message | None:
-        """We know who is there; why he cannot stay, if he cannot."""
+    def settle(self, caller: Caller) -> Message | None:
+        """We know who is there; why they cannot stay, if they cannot."""
 
     def left(self, session: Connection) -> None:
         """It is gone."""
@@ -172,7 +173,7 @@ class Connection(asyncio.Protocol):
         if self._unknown is not None:
             self._unknown.cancel()
             self._unknown = None
-        why = self._entrance.settle()
+        why = self._entrance.settle(self._calls.caller)
         if why is not None:
             self._end(LimitError(why))
             return

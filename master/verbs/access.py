@@ -23,6 +23,7 @@ from master.desktop_names import is_admins
 from master.files.owners import Who
 from master.peer import Peer
 from master.people.services import Service
+from master.subordinates import subordinate_of
 from master.views.sight import EVERYTHING, Sight
 from wire.errors import ForbiddenError, UnauthenticatedError
 from wire.message import Message
@@ -164,11 +165,12 @@ def by_kernel(peer: Peer, *, local_users: bool = False, local_admin: Literal["ow
 
 
 def whence_of(peer: Peer) -> str:
-    """Whose failures to show who he is are counted together. Any account of this machine has all of 127.0.0.0/8 to come
-    from, and shares it with the others: so the kernel says which one it is. Who runs the master need not guess."""
-    if not peer.is_here or peer.is_ours:
+    """Whose failures to show who they are, and whose connections, are counted together. Any account of this machine has
+    all of 127.0.0.0/8 to come from, and shares it with the others: so the kernel says which one it is. An account may
+    have subordinate uids, too; with them it is still one."""
+    if not peer.is_here:
         return origin(peer.address)
-    return "here" if peer.uid is None else f"account {peer.uid} here"
+    return "here" if peer.uid is None else f"account {subordinate_of(peer.uid) or peer.uid} here"
 
 
 def by_token(token_id: str, address: str, whence: str = "", *, is_relayed: bool = False) -> Identify:

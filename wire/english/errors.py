@@ -218,6 +218,10 @@ ERRORS: dict[str, str] = {
         "{address} has as many connections as conf.json allows one address (limits.connections_per_address): close "
         "some, or raise it"
     ),
+    "no_more_of_this_user": (
+        "{user} has {most} connections, as many as conf.json and the master's number of open files allow one user "
+        "(limits.connections_per_user): close some, or raise it"
+    ),
     "no_more_connections": (
         "the master has as many connections as conf.json and its number of open files allow (limits.connections: "
         "{most} are in force): close some, or raise it"

@@ -126,12 +126,13 @@ def test_a_machine_with_a_whole_ipv6_network_is_one() -> None:
     assert hall.comes("fe80::1%eth0").why is None
 
 
-def test_the_other_users_of_this_machine_are_one_whichever_address_they_take() -> None:
+@pytest.mark.parametrize("uid", [None, 4301])
+def test_an_account_of_this_machine_is_one_whichever_address_it_takes(uid: int | None) -> None:
     hall = Hall()
-    ours = hall.comes(OURS)
-    flood = [hall.comes(Peer(f"127.0.{number}.1", is_here=True)) for number in range(20)]
+    ours, other = hall.comes(OURS), hall.comes(Peer("127.0.0.1", is_here=True, uid=4302))
+    flood = [hall.comes(Peer(f"127.0.{number}.1", is_here=True, uid=uid)) for number in range(20)]
     assert sum(guest.why is None for guest in flood) == 8
-    assert ours.why is None
+    assert ours.why is other.why is None
 
 
 def test_an_ipv4_address_in_ipv6_clothes_is_the_same_address() -> None:
