@@ -16,6 +16,7 @@ from msgspec import Meta
 
 from master import own_session
 from master.core.inventory import Node, NodeState
+from master.files.public_paths import public_view
 from master.nodes import environments
 from master.nodes.environments import Env, Framework, Packages, Python, Told
 from master.verbs.access import who
@@ -68,7 +69,15 @@ async def list_envs(context: Context, params: ListEnvs) -> EnvList:
         node, probed = None, await _run_here(argv, environments.LIST_S)
     told = node or "the master's own machine"
     found = environments.read_list(master.conda, master.root, told, probed)
+    if node is None and context.caller.role != "admin":
+        # The master may see more than they.
+        found = await master.files.quick.call(master.root, lambda _tick: _in_public(found))
     return EnvList(node, [env for env in found if _is_his(context, env.path)])
+
+
+def _in_public(envs: list[Env]) -> list[Env]:
+    """Those of the shared prefix, and of the others those that any account of this machine can find."""
+    return [env for env in envs if not env.name.startswith("/") or public_view(env.path) == "there"]
 
 
 async def check(context: Context, params: OneEnv) -> Python:

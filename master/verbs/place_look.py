@@ -14,6 +14,7 @@ from pathlib import Path
 
 from master.core.preflight import HEAD, Finding, Lack, Want, interpreter_of
 from master.files.beneath import Beneath
+from master.files.public_paths import public_view
 from wire.errors import MusterError, NotFoundError
 
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
@@ -57,7 +58,9 @@ class Look:
 
     def _lack(self, want: Want, path: str) -> tuple[Lack, str] | None:
         if want.kind == "env" and path.startswith(self._conda):
-            return (Lack.ABSENT, "") if _is_absent(path) else None
+            # Which environments have names there is told to everybody; a path may lead up again.
+            is_absent = _is_absent(path) if self._sees_all or not want.name.startswith("/") else _is_known_absent(path)
+            return (Lack.ABSENT, "") if is_absent else None
         if not self.is_shared(path):
             return None
         try:
@@ -76,9 +79,10 @@ class Look:
         return os.path.normpath(path).removeprefix(self._root)
 
     def _of_nobody(self, want: Want, path: str) -> tuple[Lack, str] | None:
-        """It lies in no visible folder, so it has no owner. What is in it is told to those who see all."""
+        """It lies in no visible folder, so it has no owner. What is in it is told to those who see all, to others what
+        any account of this machine can find out."""
         if not self._sees_all:
-            return (Lack.ABSENT, "") if _is_absent(path) else None
+            return (Lack.ABSENT, "") if _is_known_absent(path) else None
         try:
             return self._seen(want, os.path.realpath(path), None)
         except OSError as error:
@@ -116,6 +120,10 @@ class Look:
             return Lack.LINE_END, ""
         is_gone = self._lack(Want("file", interpreter), interpreter)
         return (Lack.NO_INTERPRETER, interpreter) if is_gone == (Lack.ABSENT, "") else None
+
+
+def _is_known_absent(path: str) -> bool:
+    return public_view(path) == "absent"
 
 
 def _is_absent(path: str) -> bool:

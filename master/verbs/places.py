@@ -116,9 +116,7 @@ def _awaited(context: Context, after: After) -> Iterator[Task]:
 async def _looked(context: Context, draft: Task, commands: Sequence[list[str] | str]) -> list[Message]:
     master, somebody = context.master, who(context.caller)
     account = master.run_as(draft.owner)
-    as_owner = account is not None and any(
-        node.facts is not None and node.facts.can_run_as for node in context.core.inventory.nodes.values()
-    )
+    as_owner = account is not None and _some_run_as_owners(context)
     named = _named(draft)
     node = _node(context, draft, as_owner=as_owner)
     wants = preflight.wants_of(
@@ -141,6 +139,15 @@ async def _looked(context: Context, draft: Task, commands: Sequence[list[str] | 
     asked = [want for want in wants if _may_be_asked(want, look, everywhere=node == named)]
     seen = await _asked(context, node, asked, draft, account)
     return [preflight.told(finding, node) for finding in seen]
+
+
+def _some_run_as_owners(context: Context) -> bool:
+    """Do tasks run as their owners on some node, as far as is known? After a start the notes tell before the nodes."""
+    nodes, notes = context.core.inventory.nodes, context.core.notes
+    return any(
+        (node.facts is not None and node.facts.can_run_as) or (name in notes and notes[name].as_owners)
+        for name, node in nodes.items()
+    )
 
 
 def _may_be_asked(want: Want, look: Look, *, everywhere: bool) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,13 @@ from wire.message import Message
 async def keys(peer: Peer, **params: Any) -> list[str]:
     """What is told of a task, by its keys."""
     return [one["key"] for one in (await peer.call("task.places", **params))["missing_messages"]]
+
+
+def let_all_search(place: Path) -> None:
+    """Any account may look into this folder, as in most labs."""
+    for folder in (place, *place.parents):
+        if folder.stat().st_uid == os.geteuid():
+            folder.chmod(folder.stat().st_mode | 0o011)
 
 
 def scripts(folder: Path) -> None:
@@ -75,6 +83,7 @@ def test_what_a_command_names_is_looked_at_as_its_start_would(tmp_path: Path, pl
 def test_who_may_not_see_a_program_is_not_told_what_is_in_it(tmp_path: Path) -> None:
     async def story() -> None:
         (tmp_path / "lab").mkdir()
+        let_all_search(tmp_path / "lab")
         scripts(tmp_path / "lab")
         async with InProcess(tmp_path) as master:
             with comes_as("ann", master.core):
@@ -209,6 +218,7 @@ def test_a_wish_for_more_memory_than_any_gpu_is_known_to_have_is_told_and_no_mor
 def test_where_tasks_run_as_their_owners_a_node_looks_as_he_and_nobody_else_does(tmp_path: Path) -> None:
     async def story() -> None:
         (tmp_path / "lab").mkdir()
+        let_all_search(tmp_path / "lab")
         asked: list[dict[str, Any]] = []
 
         async def probe(node: str, argv: list[str], **how: Any) -> Any:

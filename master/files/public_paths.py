@@ -1,0 +1,57 @@
+"""What any account of this machine can find out about a path: whether something is there.
+
+The master may be root, and reads folders that its users may not. Whoever may search each folder on the way can find out
+whether a name is there; where the mode of one lets only its owner or group search it, nothing is told. Links are
+followed one at a time, for the same holds of the way that they lead. Blocks as long as a disk does.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import Literal
+
+PublicView = Literal["there", "absent", "hidden"]
+_FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
+MOST_LINKS = 40
+
+
+def public_view(path: str) -> PublicView:
+    """What any account can find out about an absolute path; `hidden`: not all may look there, or nobody can now."""
+    if not path.startswith("/") or "\0" in path:
+        return "hidden"
+    folder = os.open("/", _FOLDER)
+    try:
+        parts = _parts(path)
+        links = 0
+        while parts:
+            if not os.fstat(folder).st_mode & stat.S_IXOTH:
+                return "hidden"
+            name = parts.pop()
+            there = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if stat.S_ISLNK(there.st_mode):
+                links += 1
+                if links > MOST_LINKS:
+                    return "absent"
+                to = os.readlink(name, dir_fd=folder)
+                parts += _parts(to)
+                step = "/" if to.startswith("/") else "."
+            elif stat.S_ISDIR(there.st_mode):
+                step = name
+            else:
+                return "absent" if parts else "there"
+            after = os.open(step, _FOLDER, dir_fd=folder)
+            os.close(folder)
+            folder = after
+    except OSError as error:
+        return "absent" if error.errno in _GONE else "hidden"
+    finally:
+        os.close(folder)
+    return "there"
+
+
+def _parts(path: str) -> list[str]:
+    """The names on the way, the last one first."""
+    return [part for part in reversed(path.split("/")) if part not in ("", ".")]
