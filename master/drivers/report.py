@@ -25,6 +25,7 @@ from master.core.inventory import TOLD, NodeState
 from master.core.notes import Note, Token
 from master.nodes.driver import CannotConnectError
 from master.nodes.node_tokens import find
+from master.people.tokens import redacted
 from master.tls.policy import Tls
 from wire.errors import ConfigError
 from wire.framing import FrameError, encode, strict_loads
@@ -282,7 +283,9 @@ class ReportServer:
         token = find(self.tokens(report.node), report.token, self.rights_now())
         driver = self.drivers.get(report.node)
         if token is None:
-            log.warning("an agent at %s was refused: its token is not one of node %.80r", address, report.node)
+            log.warning(
+                "an agent at %s was refused: its token is not one of node %.80r", address, redacted(report.node)
+            )
             self._refuse(transport, FINAL, f"this token is not, or no longer, one of a node {report.node!r:.80}")
             return
         if driver is None:

@@ -11,17 +11,19 @@ from typing import Any
 from master.people.audit import AuditLog
 from master.verbs.access import Caller
 from master.verbs.clock import ClockAccepted
+from master.verbs.convert import OF_PEOPLE
 from master.verbs.settings import SettingView
 from master.verbs.submit import Batch, Submitted
 from master.verbs.tasks import Cancelled
 from master.verbs.user_tokens import Revoked, TokenMade
 from wire.errors import MusterError
+from wire.pattern import Pattern
 from wire.ranges import ids_in_short, names_in_short
 
 _NAMES = ("path", "from", "name", "node", "user", "group")
 _LISTS = ("names", "nodes", "tokens")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,63}")
-_ID = 32
+_TOKEN_ID = Pattern(r"[0-9a-f]{1,32}", re.ASCII)
 _MOST_TOLD = 1000
 """Of a list of names or ids; a line has room for few."""
 
@@ -41,6 +43,8 @@ def note(  # noqa: PLR0917  (the engine calls a partial of it, with what failed)
         audit.record(caller.user, caller.address, caller.via, name, result.id, task=caller.task)
         return
     by, task = (caller.user, caller.address, caller.via), caller.task
+    if error is None and not name.startswith("auth."):
+        knows = str  # it was the name of one, at least until now
     if error is not None:
         audit.record(*by, name, about(name, params, None, knows), result=code_of(error), task=task)
     elif caller.is_root and isinstance(result, Submitted | Batch) and params.get("as") is not None:
@@ -84,24 +88,31 @@ def about(verb: str, params: dict[str, Any], result: Any, knows: Callable[[str],
 
 
 def _named(verb: str, params: dict[str, Any], knows: Callable[[str], object]) -> str:
+    is_of_people = verb.partition(".")[0] in OF_PEOPLE
     for key in _NAMES:
         value = params.get(key)
         if isinstance(value, dict):
             value = value.get("name")
         if isinstance(value, str) and value:
-            if verb.startswith("auth.") and not (_USER.fullmatch(value) and knows(value)):
-                return ""  # who logs in in a hurry types his password there
+            if is_of_people and not (knows(value) and (_USER.fullmatch(value) or not verb.startswith("auth."))):
+                return ""  # who is in a hurry types a password there
             to, account = params.get("to"), params.get("account")
             if verb == "node.lost" and isinstance(account, str):
                 return f"{account}@{value}"
             if verb == "node.resume" and params.get("own_account") is True:
                 return f"{value} own_account"
-            return f"{value} -> {to}" if isinstance(to, str) else value
+            return f"{value} -> {to}" if isinstance(to, str) and (knows(to) or not is_of_people) else value
     for key in _LISTS:
         value = params.get(key)
         if isinstance(value, list):
-            # An id of a token is short; the secret, which somebody may paste in its place, is not.
-            told = [one for one in value[:_MOST_TOLD] if isinstance(one, str) and (key != "tokens" or len(one) <= _ID)]
+            # The secret of a token, or a password, may be pasted in the place of its id.
+            told = [
+                one
+                for one in value[:_MOST_TOLD]
+                if isinstance(one, str) and (key != "tokens" or _TOKEN_ID.fullmatch(one))
+            ]
+            if is_of_people and key == "names":
+                told = [one for one in told if knows(one)]
             return names_in_short(told)
     return ""
 

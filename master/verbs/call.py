@@ -25,7 +25,7 @@ from master.engine import Engine
 from master.rates import Rates
 from master.verbs.access import Caller, Identify, check_call, check_known, check_owner, check_still, sight_of
 from master.verbs.base import Context, PushChannel, Verb
-from master.verbs.convert import convert, without_secrets
+from master.verbs.convert import convert, for_log
 from master.verbs.repeats import answered
 from master.verbs.surroundings import Surroundings
 from master.verbs.table import VERBS
@@ -241,9 +241,7 @@ class Calls:
         """The error as the caller is told it. A defect is ours: its details are for the log."""
         if isinstance(error, MusterError):
             return error
-        log.error(
-            "a request of %s failed: %s %.300r", self.caller.address, name, without_secrets(asked), exc_info=error
-        )
+        log.error("a request of %s failed: %s %.300r", self.caller.address, name, for_log(name, asked), exc_info=error)
         return MusterError(Message("defect"))
 
     # -- one call ---------------------------------------------------------------------------------------------

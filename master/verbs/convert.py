@@ -11,6 +11,9 @@ from wire.errors import BadRequestError
 
 T = TypeVar("T")
 _SECRETS = frozenset({"password", "old", "token", "link"})
+_NAMES = frozenset({"name", "names", "tokens"})
+OF_PEOPLE = frozenset({"auth", "user", "token"})
+"""The nouns of the verbs where what is named is a user, or a token. Who is in a hurry types a password there."""
 
 
 def convert(value: Any, kind: type[T], about: str = "") -> T:
@@ -27,3 +30,11 @@ def without_secrets(asked: Any) -> Any:
     return (
         {key: "…" if key in _SECRETS else value for key, value in asked.items()} if isinstance(asked, dict) else asked
     )
+
+
+def for_log(verb: str, asked: Any) -> Any:
+    """The same, for the server's log: without what may be a secret in the place of a name."""
+    told = without_secrets(asked)
+    if isinstance(told, dict) and verb.partition(".")[0] in OF_PEOPLE:
+        return {key: "…" if key in _NAMES else value for key, value in told.items()}
+    return told
