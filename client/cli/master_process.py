@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     import subprocess
     from typing import BinaryIO
 
+_LISTENS = "0A"
+"""The state of a socket that listens, in the kernel's table."""
+
 
 def command(*words: str) -> list[str]:
     """The command line that runs the master's program with these words."""
@@ -58,3 +61,25 @@ def start(log: str, *words: str) -> subprocess.Popen[bytes]:
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+
+
+def listens(pid: int, port: int) -> bool:
+    """Does this process of ours listen at the TCP port, by the kernel's word?"""
+    held = set()
+    try:
+        for fd in os.scandir(f"/proc/{pid}/fd"):
+            held.add(os.readlink(fd.path))
+    except OSError:
+        return False  # it has ended, or closed what was just listed: whoever waits asks again
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table, encoding="ascii") as file:
+                lines = [line.split() for line in file]
+        except OSError:
+            continue
+        if any(
+            words[3] == _LISTENS and words[1].endswith(f":{port:04X}") and f"socket:[{words[9]}]" in held
+            for words in lines
+        ):
+            return True
+    return False

@@ -18,11 +18,17 @@ if TYPE_CHECKING:
 
     from client.cli.beside import Program
     from client.cli.context import Context
+    from wire.errors import MusterError
 
 EXAMPLES = """examples:
   muster up                                  until Ctrl-C
   muster up --detach                         returns when it serves; `muster down` stops it
   muster up --conf /srv/lab/conf.json --detach"""
+_STOPS = "`muster down` stops it"
+_ONLY_ROOT = (
+    'conf.json has `"local_admin": "root"`, so without a log-in only root may use it: log in as an admin (`muster '
+    "login`), or have root add one (`sudo muster users add NAME --admin`) or stop it (`sudo muster down`)"
+)
 _START_S = 60.0
 _LOOK_S = 0.05
 
@@ -99,6 +105,7 @@ def _detached(context: Context, conf: str, where: address.Address, wanted: list[
     from client.cli import master_process
     from wire.errors import UnreachableError
 
+    only_root = address.load(conf).get("local_admin") == "root" and os.geteuid() != 0
     log = _log_file(conf)
     begin = os.path.getsize(log) if os.path.exists(log) else 0
     process = master_process.start(log, "--conf", conf, *_permits(context))
@@ -110,13 +117,14 @@ def _detached(context: Context, conf: str, where: address.Address, wanted: list[
         if info is not None:
             if context.json:
                 context.print_json(info)
-            context.say(f"the master runs: pid {process.pid}, {where}; `muster down` stops it")
+            context.say(f"the master runs: pid {process.pid}, {where}; {_ONLY_ROOT if only_root else _STOPS}")
             for program in wanted:
                 _begun(context, conf, program)
             return 0
         time.sleep(_LOOK_S)
     raise UnreachableError(
-        f"the master (pid {process.pid}) was started but does not answer; it says: {_tail(log, begin)}"
+        f"the master (pid {process.pid}) was started but does not answer as it should ({_why_not(where)}); it says: "
+        f"{_tail(log, begin)}"
     )
 
 
@@ -154,29 +162,52 @@ def _held(where: address.Address) -> str:
 
 
 def _serves(where: address.Address, pid: int) -> dict[str, Any] | None:
-    info: dict[str, Any] | None = None
-    from wire.errors import ForbiddenError
+    """What the master that we started tells of itself, once its three ports answer. Where it tells this account nothing
+    without a log-in, the kernel says that the ports are held by the process."""
+    from client.cli import master_process
+    from wire.errors import UnauthenticatedError
 
+    info: dict[str, Any] | None = None
     for port in (where.data, where.train_state, where.monitor):
-        try:
-            info = _ask(where, port) if port else None
-        except ForbiddenError:
-            return None  # somebody else has that one: the master is about to say so, and to end
-        if info is None or info.get("pid") != pid:
+        told = _answer(where, port) if port else None
+        if isinstance(told, UnauthenticatedError) and master_process.listens(pid, port or 0):
+            info = {"pid": pid, "master": str(where)}
+        elif isinstance(told, dict) and told.get("pid") == pid:
+            info = told
+        else:  # if somebody else has that one, the master is about to say so, and to end
             return None
     return info
 
 
+def _why_not(where: address.Address) -> str:
+    """What was wrong with the last answer, for whoever waited for a better one."""
+    for port in (where.data, where.train_state, where.monitor):
+        told = _answer(where, port) if port else None
+        if not isinstance(told, dict):
+            return f"port {port}: {told}"
+    return "another process answers"
+
+
 def _ask(where: address.Address, port: int) -> dict[str, Any] | None:
-    from wire.errors import ForbiddenError, MusterError
+    """What a master at this port tells of itself; None where none answers. Raises ForbiddenError where another account
+    has the port."""
+    from wire.errors import ForbiddenError
+
+    told = _answer(where, port)
+    if isinstance(told, ForbiddenError):
+        raise told
+    return told if isinstance(told, dict) else None
+
+
+def _answer(where: address.Address, port: int) -> dict[str, Any] | MusterError:
+    """What a master at this port tells of itself, or the error in its place."""
+    from wire.errors import MusterError
 
     session = Session(where.host, port, patience=0, trust=where.trust, end=where.end)
     try:
         info: Any = session.call("server.info", {}, timeout=5)
-    except ForbiddenError:
-        raise
-    except MusterError:
-        return None
+    except MusterError as error:
+        return error
     finally:
         session.close()
     return info if isinstance(info, dict) else {}
