@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from client.answers import clear_errors
 from client.caller import new_request_id
 
 TYPE_CHECKING = False
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from client.shapes import Allocated, Task
 
 
+@clear_errors
 class Allocations:
     """What a Client can do with allocations."""
 

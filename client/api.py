@@ -7,6 +7,7 @@ more than one call is in files of its own, which are loaded when it is asked for
 from __future__ import annotations
 
 from client.address import find
+from client.answers import clear_errors
 from client.caller import new_request_id, token_for
 from client.nodes import NodeVerbs
 from client.task_list import list_all
@@ -33,6 +34,17 @@ _OF_A_SUBMIT = {"request_id", "as", "strict", "dry_run"}
 """What says how to submit, and nothing of a task."""
 
 
+_MOST_AT_ONCE = 10_000_000
+"""Tasks of one submit, more than any master takes."""
+
+
+def _ids(filed: dict[str, Any], most: int) -> list[int]:
+    """Those of the tasks of one submit. Raises ValueError for more than `most`."""
+    if filed["count"] > most:
+        raise ValueError(f"{filed['count']} tasks of {most}")
+    return list(range(filed["first"], filed["first"] + filed["count"]))
+
+
 def connect(
     conf: str | None = None, master: str | None = None, token: str | None = None, proxy: str | None = None
 ) -> Client:
@@ -50,6 +62,7 @@ def connect(
     return client
 
 
+@clear_errors
 class Client(NodeVerbs):
     """The verbs. Use it as a context manager, or `close()` it."""
 
@@ -88,7 +101,7 @@ class Client(NodeVerbs):
         """Queue many bash lines with the same `spec`, all of them or none; the ids are consecutive."""
         spec.setdefault("request_id", new_request_id())
         result = self.call("task.submit_batch", {"commands": commands, **spec})
-        return list(range(result["first"], result["first"] + result["count"]))
+        return _ids(result, len(commands))
 
     def submit_array(
         self,
@@ -108,7 +121,7 @@ class Client(NodeVerbs):
         said = {"array": array, "sweep": sweep, "cap": cap, "max_fails": max_fails}
         params = {name: value for name, value in said.items() if value is not None}
         result = self.call("task.submit_array", {"command": command, **params, **spec})
-        return list(range(result["first"], result["first"] + result["count"]))
+        return _ids(result, _MOST_AT_ONCE)
 
     def edit_array(self, array: int, **changes: int | None) -> Array:
         """Give an array (by its first task's id) another `cap`, or other `max_fails`; None: no such bound."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from client.answers import clear_errors
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -10,6 +12,7 @@ if TYPE_CHECKING:
     from client.shapes import FileText, FileWritten, KeptFile
 
 
+@clear_errors
 class ConfFiles:
     """What a Client can do with the two files, for admins; `name` is `conf` or `registry`.
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import base64
 import os
 
+from client.answers import clear_errors
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +29,7 @@ HOURS_S = 24 * 3600.0
 """How long copies and deletions may take. They go on in the master whatever happens to us."""
 
 
+@clear_errors
 class Files:
     """The files that a master shows."""
 

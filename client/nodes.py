@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from client.answers import clear_errors
 from client.caller import Caller
 
 TYPE_CHECKING = False
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from client.shapes import AgentsDone, Node, NodeAdded, NodeEdited, NodePage, NodeRemoved, Trust
 
 
+@clear_errors
 class NodeVerbs(Caller):
     """What a Client can do with nodes."""
 

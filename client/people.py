@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from client.answers import clear_errors
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     )  # fmt: skip
 
 
+@clear_errors
 class People:
     """What a Client can do with users, groups, tokens, and with who it is."""
 

@@ -48,6 +48,10 @@ class Session:
     `proxy`: the SOCKS proxy on the way. `end`: who may have the other end where the connection is not encrypted; within
     this machine nothing is sent to anybody else, and to another machine no more than a question for its status."""
 
+    heard: deque[tuple[str, str, Any]] | None = None
+    """Where somebody wants to look at them, the last answers and notifications: where each came from, the verb or
+    method, and the result or what was told."""
+
     def __init__(
         self,
         host: str,
@@ -252,11 +256,14 @@ class Session:
             if self._lines:
                 message = self._parse(self._lines.popleft())
                 if message.get("id") == self._last_id:
-                    return _result(message)
+                    result = self._result(message)
+                    if self.heard is not None:
+                        self.heard.append((f"{self.host}:{self.port}", method, result))
+                    return result
                 if message.get("id") is None and "error" in message:
-                    return _result(message)
+                    return self._result(message)
                 if "method" in message:
-                    self._pushed.append(message)
+                    self._push(message)
             else:
                 self._receive_lines(deadline)
 
@@ -266,7 +273,14 @@ class Session:
         while self._lines:
             message = self._parse(self._lines.popleft())
             if "method" in message:
-                self._pushed.append(message)
+                self._push(message)
+
+    def _push(self, message: dict[str, Any]) -> None:
+        if not (isinstance(message["method"], str) and isinstance(message.get("params", {}), dict)):
+            raise self._no_master()
+        if self.heard is not None:
+            self.heard.append((f"{self.host}:{self.port}", message["method"], message.get("params", {})))
+        self._pushed.append(message)
 
     def _receive_lines(self, deadline: float | None) -> None:
         if self._socket is None:
@@ -278,19 +292,33 @@ class Session:
         data = self._socket.recv(_CHUNK)
         if not data:
             raise ConnectionLostError("the master closed the connection")
-        self._lines.extend(self._decoder.feed(data))
+        try:
+            self._lines.extend(self._decoder.feed(data))
+        except ValueError:  # a line without an end
+            raise self._no_master() from None
 
     def _parse(self, line: bytes) -> dict[str, Any]:
         try:
             message = loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             message = None
         if isinstance(message, dict):
             return message
+        raise self._no_master()
+
+    def _result(self, message: dict[str, Any]) -> Any:
+        error = message.get("error")
+        if error is not None and not isinstance(error, dict):
+            raise self._no_master()
+        if error is None and not isinstance(message.get("result"), (dict, list)):
+            raise self._no_master()  # all that a master answers is one of these
+        return _result(message)
+
+    def _no_master(self) -> Exception:
         self.close()
         from wire.errors import ProtocolError
 
-        raise ProtocolError(f"what answers at {self.host}:{self.port} is not a Muster master")
+        return ProtocolError(f"what answers at {self.host}:{self.port} is not a Muster master")
 
     def _unreachable(self, why: str, *, asked: bool = False) -> Exception:
         from wire.errors import UnreachableError

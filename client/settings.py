@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from client.answers import clear_errors
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from client.caller import Caller
     from client.shapes import Setting
 
 
+@clear_errors
 class Settings:
     """What a Client can do with settings. Values are numbers in the setting's unit, words, or None for none."""
 

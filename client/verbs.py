@@ -34,7 +34,7 @@ class Verbs:
         self._operations: dict[str, Any] = {
             path.removeprefix(_PATH): item["post"] for path, item in whole["paths"].items() if path.startswith(_PATH)
         }
-        self._schemas: dict[str, Any] = whole["components"]["schemas"]
+        self.schemas: dict[str, Any] = whole["components"]["schemas"]
         self.names = list(self._operations)
 
     def of(self, asked: str | None) -> list[str]:
@@ -49,6 +49,11 @@ class Verbs:
         if asked not in self._operations:
             raise _unknown(asked, self.names)
         return asked
+
+    def answer(self, name: str) -> dict[str, Any]:
+        """The JSON schema of what a verb answers."""
+        schema: dict[str, Any] = self._operations[name]["responses"]["200"]["content"][_JSON]["schema"]
+        return schema
 
     def examples(self, name: str, param: str) -> list[str]:
         """What a parameter may be called, as far as that is written down."""
@@ -95,7 +100,7 @@ class Verbs:
     def _choices(self, schema: dict[str, Any]) -> list[dict[str, Any]]:
         """What a schema comes to, without references and alternatives."""
         if "$ref" in schema:
-            return self._choices(self._schemas[schema["$ref"].removeprefix(_REF)])
+            return self._choices(self.schemas[schema["$ref"].removeprefix(_REF)])
         if "anyOf" in schema:
             return [choice for one in schema["anyOf"] for choice in self._choices(one)]
         return [schema]
@@ -108,7 +113,7 @@ class Verbs:
             if isinstance(one, dict):
                 name = str(one.get("$ref", "")).removeprefix(_REF)
                 if name and name not in found:
-                    found[name] = self._schemas[name]
+                    found[name] = self.schemas[name]
                     ahead.append(found[name])
                 ahead += one.values()
             elif isinstance(one, list):

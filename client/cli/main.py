@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections import deque
 
 from client.cli.commands import COMMANDS, GROUPS
 from client.cli.quick import Quick
@@ -93,7 +94,9 @@ def _dispatch(argv: list[str], done: list[str]) -> int:
     argv = before + rest
     options = module.parse(parser, argv) if hasattr(module, "parse") else parser.parse_args(argv)
     from client.cli.context import Context
+    from client.session import Session
 
+    Session.heard = deque(maxlen=3)
     context = Context(options, done)
     try:
         code: int = module.run(context)
@@ -170,6 +173,10 @@ def _failed(error: Exception) -> int:
     if isinstance(error, MusterError):
         note(f"error: {error.code}: {harmless(str(error))}")
         return 3 if isinstance(error, UnreachableError) else 1
+    error = _explained(error)
+    if isinstance(error, MusterError):
+        note(f"error: {error.code}: {harmless(str(error))}")
+        return 1
     if isinstance(error, OSError):
         note(f"error: io: {harmless(str(error))}")
         return 1
@@ -179,3 +186,11 @@ def _failed(error: Exception) -> int:
         note(f"error: usage: {shown(error.object)} is not UTF-8: write it as UTF-8, or rename what has this name")
         return 2
     raise error
+
+
+def _explained(error: Exception) -> Exception:
+    """The error, or that what was heard is nothing that a master says."""
+    from client.answers import explained
+    from client.session import Session
+
+    return explained(Session.heard or (), error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from queue import SimpleQueue
 
+from client.answers import SUSPECT
 from client.live.worker import Worker
 
 TYPE_CHECKING = False
@@ -57,6 +58,8 @@ class Asker(Worker):
                 answer: dict[str, Any] = {"to": to, "result": question(client)}
             except MusterError as error:
                 answer = {"to": to, "error": f"{error.code}: {error}"}
+            except SUSPECT as error:
+                answer = {"to": to, "error": f"protocol: the answer cannot be read ({error!r})"}
             finally:
                 client.close()
             if not self.ended.is_set():

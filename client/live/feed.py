@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 
+from client.answers import SUSPECT
 from client.live.worker import Worker
 from client.session import ConnectionLostError
 from client.task_list import whole_tasks
@@ -43,6 +44,8 @@ class Feed(Worker):
                 self._follow()
             except (ConnectionLostError, MusterError) as error:
                 self._told("lost", {"feed": self._what, "why": str(error)})
+            except SUSPECT as error:
+                self._told("lost", {"feed": self._what, "why": f"what answers cannot be read ({error!r})"})
             finally:
                 self._session.close()
             self.ended.wait(self._pause * random.uniform(0.7, 1.3))  # noqa: S311  (not all at once after a restart)

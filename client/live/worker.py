@@ -38,7 +38,10 @@ _JOIN_S = 1.0
 
 class EndableSession(Session):
     """A session that another thread may end: the call under way fails at once. None is tried again: whoever reads the
-    screen sees that it failed, and that is sooner than the patience of a script."""
+    screen sees that it failed, and that is sooner than the patience of a script. It remembers no answers: they are
+    large, and it lives long."""
+
+    heard = None
 
     def __init__(self, address: Address, port: int, token: str | None, ended: threading.Event) -> None:
         super().__init__(

@@ -23,6 +23,7 @@ from textual.timer import Timer
 from textual.widgets import Input
 
 from client.address import Address
+from client.answers import SUSPECT
 from client.api import Client
 from client.live.asker import Asker
 from client.live.feed import Feed
@@ -201,6 +202,12 @@ class Top(App[None]):
             self._reasons.ask(list(self.lists.waiting_in_sight()))
 
     def _take(self, message: dict[str, Any]) -> None:
+        try:
+            self._take_told(message)
+        except SUSPECT as error:
+            self.say(f"protocol: what the master says cannot be read ({error!r})", "bad")
+
+    def _take_told(self, message: dict[str, Any]) -> None:
         params = message["params"]
         if message["method"] == "answer":
             self._take_answer(params)

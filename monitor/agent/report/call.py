@@ -188,7 +188,7 @@ def _ask(sock: ssl.SSLSocket, message: Dict[str, Any]) -> Dict[str, Any]:
         raise CallError(_why(error)) from None
     try:
         answer: Dict[str, Any] = dict(json.loads(bytes(line)))
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         raise CallError("what answers there is not a master") from None
     return answer
 

@@ -1,0 +1,193 @@
+"""Whether an answer is one that a master gives: looked at when something could not be made of it, and never before.
+
+Whatever listens at the port may answer anything, and a master of another version other keys. Then a command, or a
+method of the Python API, ends with an error that says so, and not with whatever went wrong first. Answers that are as
+they should be cost nothing: only what was heard last is remembered, and only for as long as something is made of it.
+The shapes are those of the OpenAPI document that comes with this version; a mistake of ours stays one.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any, TypeVar
+
+    T = TypeVar("T", bound=type)
+    Heard = Iterable[tuple[str, str, Any]]
+
+SUSPECT = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
+"""What nonsense leads to where it is taken for sense."""
+_GENERATES = 0x20
+_LARGEST = 1e15
+_LAST_MOMENT = 253_402_300_799
+"""The end of the year 9999, in seconds since the epoch: the last that can be shown."""
+_DEEPEST = 64
+_NEWS = {"task.changed": ("task", "Task"), "node.changed": ("node", "Node")}
+"""What a notification holds, unless the thing is gone: its key, and the schema of it."""
+_KINDS = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
+
+
+def explained(heard: Heard, error: Exception) -> Exception:
+    """A ProtocolError, where one of the answers, the newest first, is none that a master gives; else the error itself.
+    `heard`: where it came from, the verb and the result of each."""
+    if not isinstance(error, SUSPECT):
+        return error
+    for where, verb, result in reversed(list(heard)):
+        fault = fault_of(verb, result)
+        if fault is not None:
+            return _protocol_error(where, verb, fault)
+    return error
+
+
+def _of_method(heard: Heard, error: Exception) -> Exception:
+    """The same for a method of the API, which has done nothing since it heard that but read it: a value that it cannot
+    use is the answer's fault, even where the shape is right."""
+    told = explained(heard, error)
+    if told is error and isinstance(error, (ValueError, IndexError, OverflowError)):
+        for where, verb, _ in reversed(list(heard)):
+            return _protocol_error(where, verb, f"something cannot be used ({error})")
+    return told
+
+
+def fault_of(verb: str, result: Any) -> str | None:
+    """What is wrong with an answer to a verb, None if nothing is, or nobody knows the verb."""
+    from client.verbs import Verbs
+
+    verbs = Verbs()
+    if verb in _NEWS:
+        key, named = _NEWS[verb]
+        return _Schemas(verbs.schemas).fault(verbs.schemas[named], result[key], key) if key in result else None
+    if verb not in verbs.names:
+        return None
+    return _Schemas(verbs.schemas).fault(verbs.answer(verb), result, "")
+
+
+def clear_errors(cls: T) -> T:
+    """Have all public methods of a class of the Python API end with a ProtocolError where an answer is nonsense."""
+    for name, method in list(vars(cls).items()):
+        if type(method) is type(clear_errors) and not name.startswith("_"):
+            guarded = _generating(method) if method.__code__.co_flags & _GENERATES else _calling(method)
+            for part in ("__name__", "__qualname__", "__doc__", "__module__", "__wrapped__"):
+                setattr(guarded, part, method if part == "__wrapped__" else getattr(method, part))
+            setattr(cls, name, guarded)
+    return cls
+
+
+def _calling(method: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(self: Any, *args: Any, **named: Any) -> Any:
+        session, before = _listen(self)
+        try:
+            return method(self, *args, **named)
+        except SUSPECT as error:
+            raise _of_method(session.heard or (), error) from None
+        finally:
+            if before is not None:  # somebody makes something of the result
+                before.extend(session.heard)
+            session.heard = before
+
+    return guarded
+
+
+def _generating(method: Callable[..., Any]) -> Callable[..., Any]:
+    def guarded(self: Any, *args: Any, **named: Any) -> Any:
+        session, before = _listen(self)
+        try:
+            yield from method(self, *args, **named)
+        except SUSPECT as error:
+            raise _of_method(session.heard or (), error) from None
+        finally:
+            if before is not None:  # somebody makes something of the result
+                before.extend(session.heard)
+            session.heard = before
+
+    return guarded
+
+
+def _listen(caller: Any) -> tuple[Any, Any]:
+    """The session of somebody who calls, which remembers what it hears from now on, and what it remembered."""
+    session = getattr(getattr(caller, "_caller", caller), "session", _NoSession)
+    from collections import deque
+
+    before = session.heard
+    session.heard = deque(maxlen=2)
+    return session, before
+
+
+class _NoSession:
+    """In the place of the session of a caller that has none."""
+
+    heard = None
+
+
+def _protocol_error(where: str, verb: str, fault: str) -> Exception:
+    from wire.errors import ProtocolError
+
+    return ProtocolError(
+        f"what answers at {where} is no Muster master, or one of another version: in its answer to {verb}, {fault}"
+    )
+
+
+class _Schemas:
+    """What a JSON schema says, as far as those of our document go: types, required keys, items, alternatives."""
+
+    def __init__(self, named: dict[str, Any]) -> None:
+        self._named = named
+
+    def fault(self, schema: dict[str, Any], value: Any, path: str) -> str | None:
+        """What is wrong, at its path; None if nothing is."""
+        here = path or "it"
+        if path.count(".") + path.count("[") > _DEEPEST:
+            return f"{here} lies too deep"
+        reference = schema.get("$ref")
+        if reference is not None:
+            return self.fault(self._named[reference.rpartition("/")[2]], value, path)
+        if "anyOf" in schema:
+            faults = [self.fault(one, value, path) for one in schema["anyOf"]]
+            return None if None in faults else faults[0]
+        kinds = schema.get("type", ())
+        kinds = [kinds] if isinstance(kinds, str) else kinds
+        if kinds and not any(_is(value, kind) for kind in kinds):
+            return f"{here} is {type(value).__name__}, not {' or '.join(kinds)}"
+        if isinstance(value, dict):
+            return self._in_object(schema, value, path)
+        if isinstance(value, list):
+            return self._in_list(schema, value, path)
+        return _wrong_number(value, path)
+
+    def _in_object(self, schema: dict[str, Any], value: dict[str, Any], path: str) -> str | None:
+        missing = next((key for key in schema.get("required", ()) if key not in value), None)
+        if missing is not None:
+            return f"{path or 'it'} has no {missing}"
+        known, others = schema.get("properties", {}), schema.get("additionalProperties")
+        for key, one in value.items():
+            its = known.get(key, others)
+            fault = self.fault(its, one, f"{path}.{key}".lstrip(".")) if isinstance(its, dict) else None
+            if fault is not None:
+                return fault
+        return None
+
+    def _in_list(self, schema: dict[str, Any], value: list[Any], path: str) -> str | None:
+        first, rest = schema.get("prefixItems", []), schema.get("items")
+        if len(value) < len(first):
+            return f"{path or 'it'} is too short"
+        for number, one in enumerate(value):
+            its = first[number] if number < len(first) else rest
+            fault = self.fault(its, one, f"{path}[{number}]") if isinstance(its, dict) else None
+            if fault is not None:
+                return fault
+        return None
+
+
+def _is(value: Any, kind: str) -> bool:
+    if kind in ("integer", "number"):
+        return type(value) is int or (type(value) is float and (kind == "number" or value.is_integer()))
+    return type(value) is _KINDS[kind]
+
+
+def _wrong_number(value: Any, path: str) -> str | None:
+    if type(value) not in (int, float):
+        return None
+    name = path.rpartition(".")[2]
+    most = _LAST_MOMENT if name in ("at", "until") or name.endswith("_at") else _LARGEST
+    return None if -most <= value <= most else f"{path or 'it'} is a number that nobody can mean"
