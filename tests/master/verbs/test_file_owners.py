@@ -17,6 +17,7 @@ from master.verbs.table import VERBS
 from tests.desktop.client import DesktopClient
 from tests.desktop.place import VISIBLE, DesktopPlace, in_loop, with_client
 from tests.master.in_process import InProcess, Peer, run
+from tests.master.verbs.test_preflight import let_all_search
 
 RULES: Any = {"data/{user}": "own", "data/groups/{group}": "group"}
 ANN = Caller("127.0.0.1", "ann", "user", USER_SCOPES, "local", counted_as="ann")
@@ -195,6 +196,7 @@ def test_what_is_missing_for_a_task_tells_nothing_of_anothers_folder(
 ) -> None:
     async def story() -> None:
         async with lab(tmp_path) as master:
+            let_all_search(tmp_path)
             (tmp_path / "data/ann/sub").mkdir()
             (tmp_path / "data/bob/l").symlink_to("../ann")
             peer = await peer_as(master, BOB, monkeypatch)
