@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from importlib import import_module
 
 from client.cli.shared import declare
@@ -14,12 +15,40 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
+_UNKNOWN = re.compile(r"(?:unrecognized arguments:|there is no option) (-\S+)")
+_ELSEWHERE = {
+    "--time": "--time-limit", "-t": "--time-limit", "--gres": "--gpus", "-G": "--gpus", "-J": "--name",
+    "--job-name": "--name", "-c": "--cpus", "--cpus-per-task": "--cpus", "-d": "--after", "--dependency": "--after",
+    "-o": "--log", "--output": "--log", "-w": "--node", "--nodelist": "--node", "-x": "--exclude", "-D": "--cwd",
+    "--chdir": "--cwd", "--licenses": "--licence", "--license": "--licence", "-e": "--var", "--export": "--var",
+    "--constraint": "--gpu-model", "--gpu-type": "--gpu-model", "--memory": "--mem", "--workdir": "--cwd",
+}  # fmt: skip
+"""What is typed by people who come from Slurm and other queues."""
+_MOST_MEANT = 4
+
+
 class Parser(argparse.ArgumentParser):
     """Wrong usage as one line in our form, exit 2."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the line and end."""
-        self.exit(2, f"error: usage: {message}; see `{self.prog} --help`\n")
+        """Print the line and end. For an option that is not there, the one that was meant is named."""
+        unknown = _UNKNOWN.search(message)
+        meant = self.meant(unknown[1]) if unknown else ""
+        self.exit(2, f"error: usage: {message}{meant}; see `{self.prog} --help`\n")
+
+    def meant(self, option: str) -> str:
+        """` (did you mean …?)` for an option that this command has not; "" where nothing is like it."""
+        name = option.partition("=")[0]
+        known = [one for action in self._actions for one in action.option_strings if one.startswith("--")]
+        if _ELSEWHERE.get(name) in known:
+            found = [_ELSEWHERE[name]]
+        elif name.startswith("--"):
+            from difflib import get_close_matches
+
+            found = get_close_matches(name, known, 1)
+        else:
+            found = [one for one in known if one[2:3] == name[1:2]]
+        return f" (did you mean {' or '.join(found)}?)" if 0 < len(found) <= _MOST_MEANT else ""
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):

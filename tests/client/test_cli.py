@@ -105,6 +105,58 @@ def test_a_script_with_the_line_ends_of_windows_is_queued_with_our_own_and_that_
     assert (asked["command"], asked["gpus"]) == ("#!/bin/bash\n#MUSTER --gpus 2\necho a > b\n", 2)
 
 
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("submit --gpu 1 -- x", "did you mean --gpus?"),
+        ("submit --time 1h -- x", "did you mean --time-limit?"),
+        ("submit --priorty=2 -- x", "did you mean --priority?"),
+        ("submit -n 2 -- x", "did you mean --name or --nodes or --node?"),
+        ("submit -p gpu -- x", "did you mean --project or --priority or --proxy?"),
+        ("queue --al", "did you mean --all?"),
+        ("edit 17 gpus 2", "gpus 2 is written gpus=2"),
+    ],
+)
+def test_who_misspells_an_option_is_told_which_was_meant(
+    line: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(shlex.split(line)) == 2
+    assert meant in capsys.readouterr().err
+
+
+def test_an_option_that_is_like_none_is_only_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["submit", "--zzz", "--", "x"]) == 2
+    assert "did you mean" not in capsys.readouterr().err
+
+
+def test_a_command_that_is_hardly_the_name_of_a_program_gets_a_note(
+    master: FakeMaster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    master.verbs["task.submit"] = lambda _: {"id": 1}
+    monkeypatch.chdir(tmp_path)
+    for name in ("own.sh", "sh", "with blanks"):
+        (tmp_path / name).touch()
+    for words, told in (
+        (["echo a b"], "one word with blanks"),
+        (["own.sh"], "write ./own.sh, or --script own.sh"),
+        (["sh"], ""),
+        (["./own.sh"], ""),
+        (["./with blanks"], ""),
+        (["echo", "a b"], ""),
+    ):
+        assert main(["submit", "--", *words]) == 0
+        said = capsys.readouterr().err
+        assert (told in said, "note" in said) == (True, bool(told)), words
+
+
+def test_a_family_alone_lists(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    master.verbs["node.list"] = lambda _: []
+    master.verbs["user.list"] = lambda _: []
+    for words in (["node", "--json"], ["--json", "users"], ["users", "list", "--json"]):
+        assert main(words) == 0
+        assert json.loads(capsys.readouterr().out) == []
+
+
 def test_a_range_as_a_batch_prints_it_is_taken_wherever_ids_are(master: FakeMaster) -> None:
     master.verbs["task.submit"] = lambda _: {"id": 9}
     master.verbs["task.edit"] = lambda params: task(params["id"])

@@ -48,7 +48,9 @@ class _Family:
             _add_shared(action)
 
     def parse(self, parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
-        """Read the command line."""
+        """Read the command line. Without an action it is `list`, where there is that."""
+        if "list" in self._actions and not _names_action(argv):
+            argv = ["list", *argv]
         options = parser.parse_args(argv)
         module = self._module(options.action)
         if hasattr(module, "check"):
@@ -65,6 +67,16 @@ def of(package: str, actions: dict[str, str]) -> tuple[Arguments, Parse, Run]:
     """The `arguments`, `parse` and `run` of a family: all that its package has besides its actions."""
     family = _Family(package, actions)
     return family.arguments, family.parse, family.run
+
+
+def _names_action(argv: list[str]) -> bool:
+    """Does a word stand there that is no option, nor the value of one, or is help asked for?"""
+    before = ""
+    for word in argv:
+        if word in ("-h", "--help", "--") or not (word.startswith("-") or before in (*_SHARED, _PROXY)):
+            return True
+        before = word
+    return False
 
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:

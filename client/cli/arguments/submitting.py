@@ -220,6 +220,7 @@ def tell_faults(context: Context, spec: dict[str, Any], commands: list[list[str]
 
     context.client.session.connect()
     said = {"commands": commands[:_LOOKED_AT]} if len(commands) > 1 else {"command": commands[0]}
+    _tell_odd_word(context, commands[0], spec.get("cwd") or "")
     try:
         notes = context.client.preflight(**said, **spec)
     except Exception as error:
@@ -231,6 +232,29 @@ def tell_faults(context: Context, spec: dict[str, Any], commands: list[list[str]
     for one in notes:
         context.note(f"note: {harmless(one['text'])}")
     return notes
+
+
+def _tell_odd_word(context: Context, command: list[str] | str, folder: str) -> None:
+    """A command of one word that is hardly the name of a program."""
+    from wire.harmless import harmless
+
+    if isinstance(command, str) or len(command) != 1:
+        return
+    (word,) = command
+    place = os.path.join(folder, word)
+    if " " in word and not os.path.exists(place):
+        context.note(
+            "note: the command is one word with blanks in it, which is taken for the name of a program: leave the "
+            "quotes away, or write `-- bash -c '…'` for what a shell is to read"
+        )
+    elif "/" not in word and os.path.isfile(place):
+        from shutil import which
+
+        if which(word) is None:
+            shown = harmless(word)
+            context.note(
+                f"note: no program is looked for in the folder: for the file there write ./{shown}, or --script {shown}"
+            )
 
 
 def batch_commands(path: str) -> list[str]:

@@ -38,6 +38,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("changes", nargs="+", type=change, metavar="KEY=VALUE", help="see the keys below")
 
 
+def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
+    """Read the command line; a key and its value as two words are told how they are written."""
+    for key, value in zip(argv, argv[1:], strict=False):  # noqa: RUF007  (itertools would be loaded for it)
+        if key in _KEYS and "=" not in value and not value.startswith("-"):
+            parser.error(f"{key} {value} is written {key}={value}")
+    return parser.parse_args(argv)
+
+
 def change(text: str) -> tuple[str, Any]:
     """KEY=VALUE as a field of the wire and its value. Raises ArgumentTypeError."""
     key, equals, value = text.partition("=")
@@ -67,6 +75,7 @@ def change(text: str) -> tuple[str, Any]:
     return field, read(value) if value else _EMPTY.get(key)
 
 
+_KEYS = frozenset({*fields.VALUES, "command", "urgent", "share", "elastic", "token", "owner", "cap", "max-fails"})
 _NAMES_SOMETHING = frozenset({"command", "cwd", "env", "setup", "node", "after"})
 """What names a thing that has to be there when the task starts."""
 _OF_ARRAYS = frozenset({"cap", "max_fails"})

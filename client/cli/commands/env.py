@@ -28,7 +28,7 @@ _PATIENCE_S = 120.0
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    parser.add_argument("action", choices=ACTIONS, help="what to do")
+    parser.add_argument("action", choices=ACTIONS, nargs="?", default="list", help="what to do (default: list)")
     parser.add_argument("env", nargs="?", metavar="ENV", help="its name, or the path of a virtual environment")
     parser.add_argument("--node", metavar="NAME", help="ask this node; otherwise the first that is online")
     parser.add_argument("--framework", choices=["torch", "tensorflow"], default="torch", help="cuda: what to ask")
