@@ -180,7 +180,8 @@ def test_every_kind_of_folder_is_what_it_was(left: Left, tmp_path: Path) -> None
             shutil.copytree(left.task_info, copy, ignore=shutil.ignore_patterns("lock"))
             CHANGES[name](copy)
             made.append((str(copy), permit))
-    theirs = [in_new_words(found) for found in loaded(left.code, folders["theirs"])]
+    found = zip(loaded(left.code, folders["theirs"]), kinds, strict=True)
+    theirs = [in_new_words(one, permit) for one, (_, permit) in found]
     ours = [outcome(Path(folder), permit) for folder, permit in folders["ours"]]
     if left.version == "earlier":
         for before, now in zip(theirs, ours, strict=True):
@@ -238,20 +239,23 @@ def copied(left: Left, folder: Path) -> Path:
     return Path(shutil.copytree(left.task_info, folder, ignore=shutil.ignore_patterns("lock")))
 
 
-def in_new_words(found: dict[str, Any]) -> dict[str, Any]:
+def in_new_words(found: dict[str, Any], permit: str = "") -> dict[str, Any]:
     """What the version before found, as this one should find it; where it starts, this one has kept a copy."""
     if "refused" in found:
         return found
     tasks = {number: landed.as_now(task) for number, task in found["tasks"].items()}
-    state = with_users_in_doubt(found["state"])
-    return {**found, "tasks": tasks, "state": state, "files": sorted([*found["files"], upgrade.KEPT])}
+    told = (found["state"].get("damage") or [""])[0]
+    was_cut = permit == "damage" and " bytes at the end of journal.jsonl could not be read" in told
+    state = (
+        with_users_in_doubt(found["state"]) if was_cut or told.startswith("the journal was damaged") else found["state"]
+    )
+    seq = found["seq"] + was_cut  # the record that says so
+    return {**found, "tasks": tasks, "state": state, "seq": seq, "files": sorted([*found["files"], upgrade.KEPT])}
 
 
 def with_users_in_doubt(state: dict[str, Any]) -> dict[str, Any]:
     """Where a part of the journal is lost, users may have been in it, and no witness of that version says otherwise."""
-    told = state.get("damage") or [""]
-    if not told[0].startswith("the journal was damaged"):
-        return state
+    told = state["damage"]
     lost, semicolon, ids = told[0].rpartition("; ")
     known = {
         "people": {"next_id": 1 + marks.IDS_SKIPPED, "is_shared": True},
