@@ -31,13 +31,13 @@ _MEANINGS = (
         LOG_IN,
         (
             r"refuses the (key|password) |neither a key nor a password|key_file|takes no log-in|more than one proof"
-            r"|during the log-in|the log-in failed|password|log-in shell|runs no command for us"
+            r"|during the log-in|the log-in failed|password|log-in shell|runs no command for us|opens no session"
         ),
     ),
     (
         REACHABLE,
         (
-            r"cannot be reached|refuses the connection|does not answer within|cannot be looked up|the proxy"
+            r"`ip` is|cannot be reached|refuses the connection|does not answer within|cannot be looked up|the proxy"
             r"|says nothing|ends the connection at once|the key exchange failed|the connection broke|said nothing for"
         ),
     ),
@@ -54,7 +54,9 @@ def reached(config: NodeConfig, took_s: float | None, why: Message | str, state:
             answers = Message("doctor_reached_through", where=_where(config), ms=took_s * 1000)
         return ok(REACHABLE, answers)
     do = Message("do_look_at_sshd", name=config.name, ip=config.ip, port=config.port)
-    if config.proxy:
+    if isinstance(why, Message) and why.key == "ip_misspelt":
+        do = Message("do_as_it_says", name=config.name)
+    elif config.proxy:
         proxy = _without_password(config.proxy)
         do = Message("do_look_at_sshd_and_proxy", name=config.name, ip=config.ip, port=config.port, proxy=proxy)
     if state is NodeState.ONLINE:
@@ -112,6 +114,8 @@ def _said(reason: str, if_nothing: Message) -> Message:
 
 def _cure(config: NodeConfig, check: str, reason: str) -> Message:
     name = config.name
+    if reason.startswith("`ip` is") or "opens no session" in reason:
+        return Message("do_as_it_says", name=name)
     if check == PYTHON:
         return Message("do_install_python", name=name)
     if check == REACHABLE:

@@ -156,7 +156,7 @@ class SshDriver:
 
     def _attach(self, transport: paramiko.Transport, sock: socket.socket) -> Pipe:
         try:
-            channel = transport.open_session(timeout=CHANNEL_S)
+            channel = _session(transport, self._node)
             pipe = Pipe(channel, sock)
             channel.exec_command(command(self._node.python))
         except BROKEN as error:
@@ -164,6 +164,16 @@ class SshDriver:
             raise CannotConnectError(Message("no_command_run", where=where(self._node), said=said)) from None
         attach(pipe, self._node.python, self._archive, self._folder)
         return pipe
+
+
+def _session(transport: paramiko.Transport, node: NodeConfig) -> paramiko.Channel:
+    """Open the one session that we need. Raises what `open_session` raises, and CannotConnectError where sshd opens
+    none for anybody who is logged in."""
+    try:
+        return transport.open_session(timeout=CHANNEL_S)
+    except paramiko.ChannelException as error:
+        why = Message("no_session", where=where(node), user=node.user_name, said=one_line(error.text))
+        raise CannotConnectError(why, "long") from None
 
 
 class _Connection:

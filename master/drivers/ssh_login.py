@@ -30,6 +30,8 @@ CHANNEL_S = 10.0
 POLL_S = 5.0
 """paramiko's thread looks this often whether it should end, where it looks 10 times a second by itself: we wake it."""
 ENDING_S = 2.0
+MOST_OF_QUESTION = 40
+_QUESTIONS = "keyboard-interactive"
 _RSA = ("rsa-sha2-512", "rsa-sha2-256")
 
 logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
@@ -195,17 +197,18 @@ def _authenticate(
     transport: paramiko.Transport, node: NodeConfig, credential: paramiko.PKey | str, passwords: Passwords
 ) -> None:
     peer, user = where(node), node.user_name
+    questions: list[str] = []
     try:
         if isinstance(credential, str):
-            missing = transport.auth_password(node.user_name, credential)
+            missing = _by_password(transport, user, credential, questions)
         else:
-            missing = transport.auth_publickey(node.user_name, credential)
+            missing = transport.auth_publickey(user, credential)
     except paramiko.BadAuthenticationType as error:
         allowed = tuple(error.allowed_types)
         if isinstance(credential, str):
             why = Message("log_in_without_password", where=peer, user=user, allowed=allowed)
         else:
-            why = Message("log_in_without_key", where=peer, user=user, allowed=allowed)
+            why = Message("log_in_without_key", where=peer, user=user, allowed=allowed, path=str(passwords.path))
         raise CannotConnectError(why, "long") from None
     except Exception as error:  # noqa: BLE001  (see above)
         if not transport.is_active():
@@ -213,10 +216,31 @@ def _authenticate(
         if not isinstance(error, paramiko.AuthenticationException) or "timeout" in str(error):
             said = one_line(str(error))
             raise CannotConnectError(Message("log_in_failed", where=peer, user=user, said=said)) from None
+        if len(asked := tuple(dict.fromkeys(questions))) > 1:
+            why = Message("log_in_more_questions", where=peer, user=user, asked=asked)
+            raise CannotConnectError(why, "long") from None
         raise CannotConnectError(_refused(node, passwords), "long") from None
     if missing:
         why = Message("log_in_more_proofs", where=peer, user=user, missing=tuple(missing))
         raise CannotConnectError(why, "long")
+
+
+def _by_password(transport: paramiko.Transport, user: str, password: str, questions: list[str]) -> list[str]:
+    """Log in with a password, also where sshd asks for it as a question (`keyboard-interactive`, PAM). `questions` gets
+    what it asks. paramiko's own fallback says of a wrong password that none is taken."""
+    try:
+        return transport.auth_password(user, password, fallback=False)
+    except paramiko.BadAuthenticationType as error:
+        if _QUESTIONS not in error.allowed_types:
+            raise
+
+    def answers(_title: str, _text: str, fields: list[tuple[str, bool]]) -> list[str]:
+        is_first = not questions
+        questions.extend(one_line(field[0], MOST_OF_QUESTION) for field in fields)
+        # A second question is not for the password: it wants a code, or a new password.
+        return [password if is_first and place == 0 else "" for place in range(len(fields))]
+
+    return transport.auth_interactive(user, answers)
 
 
 def _refused(node: NodeConfig, passwords: Passwords) -> Message:

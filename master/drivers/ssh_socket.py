@@ -13,7 +13,7 @@ import socket
 from urllib.parse import unquote, urlsplit
 
 from master.nodes.driver import CannotConnectError
-from master.nodes.registry import NodeConfig
+from master.nodes.registry import NodeConfig, misspelt_address
 from wire.message import Message
 
 CONNECT_S = 10.0
@@ -60,6 +60,8 @@ async def connect(node: NodeConfig) -> socket.socket:
 
 def connect_blocking(node: NodeConfig) -> socket.socket:
     """Connect to a node however it is named, through its proxy if it has one. Raises CannotConnectError."""
+    if (why := misspelt_address(node.ip)) is not None:
+        raise CannotConnectError(why, "long")
     if node.proxy:
         return _through_proxy(node, node.proxy)
     try:

@@ -4,8 +4,10 @@ Owns the keys of a node and what makes a registry wrong as a whole (two nodes of
 says; whether a node is there, and what it really has, is known elsewhere.
 """
 
+import ipaddress
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,6 +20,7 @@ from master.mismatch import unknown_key
 from master.ownership import planted, user_name
 from master.ssh_accounts import ROOT, SshAccount, typed
 from wire.errors import BadRequestError, ConfigError
+from wire.message import Message
 from wire.pattern import Pattern
 
 MISSING_CURE = "`muster init` writes one with this machine in it; conf.json's `slaver_file` says where it lies"
@@ -136,9 +139,18 @@ def parse_registry(entries: list[Any], path: Path) -> tuple[NodeConfig, ...]:
 def check_entry(entry: dict[str, Any]) -> None:
     """Raises BadRequestError for an entry that no registry may hold."""
     try:
-        _parse_entry(entry, Path("node"), "")
+        node = _parse_entry(entry, Path("node"), "")
     except ConfigError as error:
         raise BadRequestError(str(error)) from None
+    if node.driver == "ssh":
+        check_address(node.ip)
+
+
+def check_address(ip: object) -> None:
+    """Raises BadRequestError for a new `ip` of a node that holds more than an address. A registry that holds one stays
+    readable: its other nodes are right."""
+    if isinstance(ip, str) and (why := misspelt_address(ip)) is not None:
+        raise BadRequestError(why)
 
 
 def check_keys(changes: dict[str, Any]) -> None:
@@ -147,6 +159,32 @@ def check_keys(changes: dict[str, Any]) -> None:
     for key in changes:
         if key not in known and not key.startswith(COMMENT):
             raise BadRequestError(unknown_key(key, known, "changes"))
+
+
+def misspelt_address(ip: str) -> Message | None:
+    """What is wrong with an `ip` that holds more than an address, as `ssh` takes it (`user@host`, `host:22`, `[::1]`):
+    it names the keys to change. None for one that may be right."""
+    try:
+        ipaddress.ip_address(ip)
+    except ValueError:
+        user, _, place = ip.removeprefix("ssh://").rstrip("/").rpartition("@")
+        host, port = _host_and_port(place)
+    else:
+        return None
+    if host == ip or not host:
+        return None
+    changes = {"ip": host, "user_name": user.partition(":")[0], "port": port}
+    written = shlex.join(f"{key}={value}" for key, value in changes.items() if value)
+    return Message("ip_misspelt", ip=ip, changes=written)
+
+
+def _host_and_port(place: str) -> tuple[str, str]:
+    """Of `host`, `host:22`, `[::1]`, `[::1]:22`; the port is "" where there is none."""
+    if place.startswith("["):
+        host, _, port = place[1:].partition("]")
+        return host, port.removeprefix(":")
+    host, _, port = place.partition(":") if place.count(":") == 1 else (place, "", "")
+    return host, port
 
 
 def _parse_entry(entry: Any, path: Path, label: str) -> NodeConfig:

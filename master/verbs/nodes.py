@@ -18,7 +18,7 @@ from master.core.gpu_watch import BY_HAND
 from master.core.notes import Note
 from master.inline_secrets import check_registry
 from master.nodes import registry_file
-from master.nodes.registry import NodeConfig, check_entry, check_keys
+from master.nodes.registry import NodeConfig, check_address, check_entry, check_keys
 from master.nodes.same_account import check_company
 from master.verbs.base import Context, Nothing
 from master.views.nodes import NodePage, NodeView, account_views, node_view, one_line, own_account
@@ -146,6 +146,7 @@ async def edit(context: Context, params: Edit) -> NodeEdited:
     if not params.changes:
         raise BadRequestError(Message("no_changes"))
     check_keys(params.changes)
+    check_address(params.changes.get("ip"))
     await _change(context, registry_file.edit, params.name, params.changes)
     view = _view(context, params.name)
     return NodeEdited(view, deferred=view.registry == "changing", tasks=view.tasks)

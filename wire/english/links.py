@@ -59,8 +59,9 @@ LINKS: dict[str, str] = {
     "no_route": "{peer} cannot be reached: there is no route to its network",
     "no_answer_in_time": ("{peer} does not answer within {seconds:.0f} s: is the machine on, and no firewall between?"),
     "not_reached": "{peer} cannot be reached: {said}",
-    "name_not_found": "{name} cannot be looked up: {said}",
-    "name_impossible": "{name} cannot be looked up: no host can have it",
+    "name_not_found": "{name} cannot be looked up: {said} (`ip` in the registry)",
+    "name_impossible": "{name} cannot be looked up: no host can have it (`ip` in the registry)",
+    "ip_misspelt": "`ip` is {ip}; it may hold only a host name or an address: set `{changes}` for this node",
     "name_for_the_proxy": "{why}; with `socks5h://` the proxy looks it up",
     "by_proxy": "the proxy {proxy}",
     "through_proxy": "{where} through the proxy {proxy}",
@@ -99,9 +100,20 @@ LINKS: dict[str, str] = {
     "log_in_stopped": "{where} stopped answering during the log-in",
     "log_in_ended": "{where} (as {user}) ended the connection during the log-in",
     "log_in_failed": "{where} (as {user}): the log-in failed: {said}",
-    "log_in_without_password": "{where} (as {user}) takes no log-in with a password, only {allowed:, }",
-    "log_in_without_key": "{where} (as {user}) takes no log-in with a key, only {allowed:, }",
+    "log_in_without_password": "{where} (as {user}) takes no log-in with a password, only {allowed:, }: set `key_file`",
+    "log_in_without_key": (
+        "{where} (as {user}) takes no log-in with a key, only {allowed:, }: take `key_file` out of the registry, and "
+        "write the password into {path}"
+    ),
     "log_in_more_proofs": "{where} (as {user}) wants more than one proof: {missing:, }; Muster has only one",
+    "log_in_more_questions": (
+        "{where} (as {user}) asks for more than the password ({asked:, }), and Muster answers one question: use "
+        "`key_file`"
+    ),
+    "no_session": (
+        "{where} accepts the log-in (as {user}) and opens no session ({said}): set `MaxSessions` in its sshd_config to "
+        "1 or more, and reload sshd"
+    ),
     "key_refused": ("{where} (as {user}) refuses the key {path}: add its public half to ~/.ssh/authorized_keys there"),
     "password_refused": "{where} (as {user}) refuses the password: correct it in {path}, or use `key_file`",
 }

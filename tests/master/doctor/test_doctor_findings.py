@@ -95,6 +95,12 @@ def test_a_key_that_the_registry_pins_is_changed_there() -> None:
         ("key_file /k may be read by others: `chmod 600 /k`", "log_in", "key_file"),
         ("there is neither a key nor a password for this node: set `key_file`", "log_in", "psw_file"),
         ("the node's log-in shell ended with 1 before the agent came: does its .bashrc exit?", "log_in", ".bashrc"),
+        (
+            "10.0.0.1:22 accepts the log-in (as lab) and opens no session (no): set `MaxSessions`",
+            "log_in",
+            "what it says",
+        ),
+        ("`ip` is [::1]; it may hold only a host name or an address: set `ip=::1`", "reachable", "do what it says"),
         ("10.0.0.1:22 takes the connection and then says nothing: it is frozen", "reachable", "network"),
         ("the agent said nothing for 15 s", "reachable", "network"),
         ("the proxy gate:1080 cannot be reached: is the machine on?", "reachable", "network"),

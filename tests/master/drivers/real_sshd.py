@@ -35,9 +35,9 @@ ListenAddress 127.0.0.1
 HostKey {key}
 AuthorizedKeysFile {folder}/authorized_keys
 PasswordAuthentication {passwords}
-KbdInteractiveAuthentication no
+KbdInteractiveAuthentication {questions}
 PermitRootLogin yes
-UsePAM no
+UsePAM {questions}
 UseDNS no
 StrictModes no
 PidFile none
@@ -58,9 +58,11 @@ exec /usr/sbin/sshd -D -E "$1/sshd.log" -f "$1/sshd_config"
 
 class RealSshd:
     """`start` it; `close` ends it and every agent that was started through it. `folder` is its own, `uid` the
-    account's (None: that of the test)."""
+    account's (None: that of the test). `questions`: PAM asks for the password (`keyboard-interactive`)."""
 
-    def __init__(self, folder: Path, *, passwords: bool = True, uid: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, passwords: bool = True, questions: bool = False, uid: int | None = None
+    ) -> None:
         rights.need_users()  # sshd becomes another one before it has read a byte
         rights.need_program("sshd", "openssh-server")
         self.folder = folder
@@ -70,6 +72,7 @@ class RealSshd:
         self._key = folder / "host_key"
         self._process: subprocess.Popen[bytes] | None = None
         self._passwords = passwords
+        self._questions = questions
         self._namespaces: list[int] = []
         """Held open: the number of one that is gone becomes another's."""
         self.more_config = ""
@@ -126,7 +129,11 @@ class RealSshd:
     def start(self, state_size: str = "") -> None:
         """Start it and wait until it listens. `state_size`: of a small disk for the account's state, such as `64k`."""
         config = _CONFIG.format(
-            port=self.port, key=self._key, folder=self.folder, passwords="yes" if self._passwords else "no"
+            port=self.port,
+            key=self._key,
+            folder=self.folder,
+            passwords="yes" if self._passwords else "no",
+            questions="yes" if self._questions else "no",
         )
         (self.folder / "sshd_config").write_text(config + self.more_config, encoding="utf-8")
         self._process = subprocess.Popen(

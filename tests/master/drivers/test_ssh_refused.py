@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
+import paramiko
 import pytest
+from paramiko.common import AUTH_FAILED
+from paramiko.server import InteractiveQuery
 
 from master.drivers import ssh_login, ssh_socket
+from master.drivers.passwords import Passwords
 from master.nodes.driver import CannotConnectError
-from master.nodes.registry import NodeConfig
-from tests.master.drivers.real_sshd import RealSshd, make_key
+from master.nodes.registry import NodeConfig, misspelt_address
+from tests.master.drivers.real_sshd import PASSWORD, RealSshd, make_key
 from tests.master.drivers.ssh_story import Site, black_hole, half, mute, nothing_left, run
 from tests.ports import free_ports
 from tests.soak import one_in
@@ -41,6 +47,96 @@ def test_a_node_that_takes_no_passwords_says_what_it_takes(tmp_path: Path, site:
         assert (refusal.patience, "takes no log-in with a password, only publickey" in str(refusal)) == ("long", True)
     finally:
         server.close()
+
+
+def test_a_password_that_sshd_asks_for_as_a_question_opens_and_a_wrong_one_is_told_as_wrong(
+    tmp_path: Path, site: Site
+) -> None:
+    server = RealSshd(tmp_path / "server", passwords=False, questions=True)
+    server.start()
+    try:
+        site.trust(server)
+
+        async def story() -> None:
+            line = await site.connected(server.node(key_file=None))
+            line.transport.abort()
+            await line.end()
+
+        run(story())
+        site.psw.write_text("wrong-secret\n", encoding="utf-8")
+        refusal = run(site.refusal(server.node(key_file=None)))
+        assert refusal.patience == "long"
+        assert str(refusal).endswith(f"(as lab) refuses the password: correct it in {site.psw}, or use `key_file`")
+    finally:
+        server.close()
+
+
+class AsksForACode(paramiko.ServerInterface):
+    """A server that wants a code once it has the password. `answers`: what it was told."""
+
+    def __init__(self) -> None:
+        self.answers: list[list[str]] = []
+
+    def get_allowed_auths(self, _user: str) -> str:
+        return "keyboard-interactive"
+
+    def check_auth_interactive(self, _user: str, _methods: str) -> InteractiveQuery:
+        return InteractiveQuery("", "", "Password: ")
+
+    def check_auth_interactive_response(self, responses: list[str]) -> int | InteractiveQuery:
+        self.answers.append(list(responses))
+        return InteractiveQuery("", "", "Code: ") if len(self.answers) == 1 else AUTH_FAILED
+
+
+def test_a_second_question_is_not_answered_with_the_password(tmp_path: Path, site: Site) -> None:
+    key = make_key(tmp_path / "host", "ecdsa")
+    ours, theirs = socket.socketpair()
+    asking = AsksForACode()
+    transport = paramiko.Transport(theirs)
+    try:
+        transport.add_server_key(paramiko.ECDSAKey(filename=str(key)))
+        transport.start_server(event=threading.Event(), server=asking)
+        public = " ".join(key.with_suffix(".pub").read_text(encoding="ascii").split()[:2])
+        node = NodeConfig(name="n", gpu_count=0, ip="127.0.0.1", user_name="lab", host_key=public)
+        with pytest.raises(CannotConnectError) as caught:
+            ssh_login.log_in(ours, node, site.keys, Passwords(site.psw))
+    finally:
+        ssh_login.close(transport, theirs)
+    assert str(caught.value) == (
+        "127.0.0.1:22 (as lab) asks for more than the password (Password:, Code:), and Muster answers one question: "
+        "use `key_file`"
+    )
+    assert asking.answers == [[PASSWORD], [""]]
+
+
+def test_an_sshd_that_opens_no_session_and_an_ip_that_holds_more_name_what_to_change(
+    tmp_path: Path, site: Site
+) -> None:
+    server = RealSshd(tmp_path / "server")
+    server.more_config = "MaxSessions 0\n"
+    server.start()
+    try:
+        site.trust(server)
+        refusal = run(site.refusal(server.node()))
+        assert (refusal.patience, "opens no session (Connect failed): set `MaxSessions`" in str(refusal)) == (
+            "long",
+            True,
+        )
+    finally:
+        server.close()
+    changes = {
+        "me@10.0.0.1": "ip=10.0.0.1 user_name=me",
+        "gpu7:22": "ip=gpu7 port=22",
+        "[::1]": "ip=::1",
+        "[fe80::1%eth0]:2222": "ip=fe80::1%eth0 port=2222",
+        "ssh://me:secret@gpu7:22/": "ip=gpu7 user_name=me port=22",
+    }
+    for ip, change in changes.items():
+        refusal = run(site.refusal(server.node(ip=ip, proxy="socks5h://127.0.0.1:1")))
+        assert str(refusal).endswith(f"a host name or an address: set `{change}` for this node"), ip
+        assert refusal.patience == "long"
+    for ip in ("::1", "fe80::1%eth0", "10.0.0.1", "gpu7", "gpu7.lab"):
+        assert misspelt_address(ip) is None
 
 
 def test_a_key_file_that_cannot_be_used_is_told_before_anybody_is_asked(tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ def test_an_added_node_is_in_the_file_in_the_fleet_and_in_the_queue_when_the_ans
         ("node.add", {"node": {**A, "name": "b", "gpu_count": -1}}, "bad_request", "node: gpu_count: found -1"),
         ("node.add", {"node": {**A, "name": "b", "gpus": 1}}, "bad_request", "node: unknown key `gpus`"),
         ("node.add", {"node": {**SSH, "user_name": ""}}, "bad_request", "node: user_name: found"),
+        ("node.add", {"node": {**SSH, "ip": "me@gpu7:22"}}, "bad_request", "set `ip=gpu7 user_name=me port=22`"),
+        ("node.edit", {"name": "a", "changes": {"ip": "[::1]"}}, "bad_request", "set `ip=::1` for this node"),
         ("node.add", {"node": A}, "conflict", "there is a node 'a' already"),
         ("node.edit", {"name": "a", "changes": {}}, "bad_request", "changes: expected at least one key"),
         ("node.edit", {"name": "a", "changes": {"gpu": 1}}, "bad_request", "unknown key `gpu`"),
