@@ -40,8 +40,9 @@ FIELDS = (
 )
 _FORMAT = "--format=csv,noheader,nounits"
 _BUS = r"(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]"
-_LOST = re.compile(rf"device handle for GPU.*?({_BUS})")
-_NO_FIELD = re.compile(r'Field "([^"]*)" is not a valid field')
+_LOST = re.compile(rf"device handle for GPU.*?({_BUS})", re.IGNORECASE)
+_NO_FIELD = re.compile(r'Field "([^"]*)" is not a valid field', re.IGNORECASE)
+"""Versions differ in small and capital letters, here and in all that it says."""
 Holders = Dict[str, List[Tuple[int, Optional[int]]]]
 
 
@@ -195,7 +196,7 @@ def _row(line: str, fields: Tuple[str, ...], order: int) -> Optional[Found]:
         temperature=amount(_number(told.get("temperature.gpu", ""))),
         power=amount(_number(told.get("power.draw", ""))),
         ecc_errors=errors,
-        mig=told.get("mig.mode.current", "") == "Enabled",
+        mig=told.get("mig.mode.current", "").lower() == "enabled",
         fault=_row_fault(line, told, errors),
     )
 
@@ -206,18 +207,19 @@ def _row_fault(line: str, told: Dict[str, str], errors: Optional[int]) -> str:
         return FELL_OFF
     if "[gpu requires reset]" in lower:
         return gpu_failed(RESET_REQUIRED, "")
-    if told.get("memory.used") == "[Unknown Error]":  # of a load (WSL) or the power it means nothing
+    if told.get("memory.used", "").lower() == "[unknown error]":  # of a load (WSL) or the power it means nothing
         return gpu_failed(UNKNOWN, "Unknown Error")
     return ecc(errors) if errors else ""
 
 
 def _complaint(text: str, code: Optional[int]) -> str:
     """What is wrong where not one GPU is told of; "" where there simply is none."""
-    if "No devices were found" in text:
+    lower = text.lower()
+    if "no devices were found" in lower:
         return ""
-    if "version mismatch" in text:
+    if "version mismatch" in lower:
         return MISMATCH
-    if "couldn't communicate with the NVIDIA driver" in text:
+    if "couldn't communicate with the nvidia driver" in lower:
         return NO_DRIVER
     said = tidy(text)
     if not said:

@@ -16,6 +16,7 @@ from monitor.agent.gpu.figures import Found
 from monitor.agent.gpu.nvidia_smi import FIELDS, SmiSource, parse_gpus, parse_holders
 from tests.agent.fake_gpus import DATA, Machine, gpu, process, uuid
 from tests.agent.small_master import alive
+from tests.cases import each_case
 from tests.waiting import until
 
 CASES = DATA / "cases"
@@ -38,6 +39,16 @@ def outcome(case: Path) -> dict[str, Any]:
 def test_an_output_is_taken_for_what_it_says(case: str) -> None:
     expected = json.loads((CASES / case / "expected.json").read_text(encoding="utf-8"))
     assert outcome(CASES / case) == expected
+
+
+def test_an_output_is_taken_for_the_same_in_small_and_in_capital_letters() -> None:
+    with each_case() as cases:
+        for name in sorted(path.name for path in CASES.iterdir()):
+            text = (CASES / name / "query-gpu.txt").read_bytes().decode("utf-8", "replace")
+            told, small = parse_gpus(text, 1), parse_gpus(text.lower().replace("gpu-", "GPU-"), 1)
+            with cases.case(name):
+                assert [gpu._replace(model="") for gpu in small.found] == [gpu._replace(model="") for gpu in told.found]
+                assert small.fault.lower() == told.fault.lower()
 
 
 OUTPUTS = [path.read_bytes().decode("utf-8", "replace") for path in sorted(CASES.glob("*/*.txt"))]
