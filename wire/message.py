@@ -12,6 +12,7 @@ import time
 from string import Formatter
 
 from wire.english import SENTENCES
+from wire.exit_codes import signal_of
 from wire.ranges import ids_in_parts, names_in_parts
 
 TYPE_CHECKING = False
@@ -229,6 +230,7 @@ _FORMS: Mapping[str, Callable[[Any], str]] = {
     "minute": lambda at: time.strftime("%Y-%m-%d %H:%M", time.localtime(at)),
     "moment": _moment,
     "quoted": shlex.quote,
+    "signal": lambda code: f" ({name})" if (name := signal_of(code)) else "",
 }
 _worded: dict[str, Callable[[dict[str, Any]], str]] = {}
 """What makes the sentence of each key, once it was made."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from client.text.quantities import moment
 from client.text.table import render
+from wire.exit_codes import with_signal
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -35,7 +36,7 @@ def how_it_ended(attempt: Attempt) -> str:
     """Who wanted its end, and what came of it, on one line."""
     asked, code = attempt["asked_end"], attempt["exit_code"]
     words = [f"cancelled{_by(asked['by'])}"] if asked is not None and asked["why"] == "cancel" else []
-    words += [attempt["reason"] or ""] if attempt["reason"] or code is None else [f"exit code {code}"]
+    words += [attempt["reason"] or ""] if attempt["reason"] or code is None else [f"exit code {with_signal(code)}"]
     return harmless(": ".join(filter(None, words)))
 
 

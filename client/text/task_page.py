@@ -6,6 +6,7 @@ from client.text.command import command_line
 from client.text.quantities import counted, duration, moment
 from client.text.snapshots import snapshot_line
 from client.text.tasks import array_place
+from wire.exit_codes import with_signal
 from wire.harmless import harmless
 from wire.ranges import ids_in_short, names_in_short
 
@@ -27,7 +28,7 @@ def task_page(task: Task, now: float) -> list[tuple[str, str]]:
         ("last line", harmless(task.get("last_line") or "")),
         ("not saved", _UNSAVED if task.get("unsaved") else ""),
         ("warning", harmless(task.get("warning") or "")),
-        ("exit code", "" if task["exit_code"] is None else str(task["exit_code"])),
+        ("exit code", "" if task["exit_code"] is None else with_signal(task["exit_code"])),
         ("owner", harmless(task["owner"])),
         ("project", harmless(task["project"])),
         ("array", _array(task)),

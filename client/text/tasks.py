@@ -6,6 +6,7 @@ from client.states import ENDED
 from client.text.command import command_in_brief
 from client.text.quantities import duration
 from client.text.table import render
+from wire.exit_codes import with_signal
 from wire.harmless import harmless
 from wire.ranges import names_in_short
 
@@ -83,7 +84,11 @@ def took(task: Task, now: float) -> float | None:
 def reason(task: Task, *, without_needs: bool = False) -> str:
     """Why it waits, what is odd about it while it runs, or why it ended as it did, on one line. `without_needs`: not
     what it needs, where that stands in a column."""
-    told = task["reason"] or (f"exit code {task['exit_code']}" if task["exit_code"] else task.get("warning")) or ""
+    told = (
+        task["reason"]
+        or (f"exit code {with_signal(task['exit_code'])}" if task["exit_code"] else task.get("warning"))
+        or ""
+    )
     quoted = task.get("last_line")
     if quoted and task.get("reason_key") == "exit_code":  # else there is more to say than it does
         told = f"{told}: {quoted}"

@@ -11,8 +11,8 @@ from wire.message import Message
 
 NODE = "node"
 """Whose fault it may be that nothing was started (see `wire.agent.Exit`)."""
-NOT_EXECUTABLE, NOT_FOUND, KILLED = 126, 127, 137
-"""Exit codes with a meaning of the shell's: that of SIGKILL is what the kernel's memory killer leaves, too."""
+NOT_EXECUTABLE, NOT_FOUND = 126, 127
+"""Exit codes with a meaning of the shell's."""
 LIMITS = ("timed_out", "log_too_large")
 """The causes that say that an attempt went beyond a limit."""
 CLOCK_S = 2 * 86400.0
@@ -114,6 +114,4 @@ def _code_reason(code: int | None) -> Message:
         return Message("not_executable", code=code)
     if code == NOT_FOUND:
         return Message("command_not_found", code=code)
-    if code == KILLED:
-        return Message("killed_from_outside", code=code)
     return Message("exit_code", code=code)

@@ -37,7 +37,7 @@ def attempt(no: int = 1, node: str = "a", gpus: tuple[int, ...] = (0, 1), **fiel
         ({}, "exit code 0"),
         ({"exit_code": 3, "reason": "exit code 3"}, "exit code 3"),
         ({"ended_at": None, "exit_code": None}, ""),
-        ({"exit_code": 143, "asked_end": {"why": "cancel", "by": "ada"}}, "cancelled by ada: exit code 143"),
+        ({"exit_code": 143, "asked_end": {"why": "cancel", "by": "ada"}}, "cancelled by ada: exit code 143 (SIGTERM)"),
         ({"exit_code": None, "asked_end": {"why": "cancel", "by": ""}}, "cancelled"),
         (
             {"exit_code": 143, "asked_end": {"why": "limit", "by": ""}, "reason": "its time limit ended it"},

@@ -15,6 +15,7 @@ from tests.web.browser import Visit, signed_in
 from tests.web.console import Console
 from tests.wire.test_message import MOST, sample
 from wire.english import SENTENCES
+from wire.exit_codes import signal_of
 from wire.message import Message, ids
 
 WORD = """async (messages) => {
@@ -81,6 +82,13 @@ def test_what_an_agent_says_of_a_gpu_is_said_in_chinese(seen: Visit) -> None:
     told += [make(code, "Unknown") for make in (faults.driver_failed, faults.gpu_failed) for code in range(20)]
     texts = word(seen, *(Message("gpu_aside", said=one) for one in told))
     assert [text for text in texts if re.search(r"\b(its?|a)\b", text)] == []
+
+
+def test_the_signal_that_an_exit_code_stands_for_is_named_as_in_english(seen: Visit) -> None:
+    names = {code: signal_of(code) for code in range(1, 256)}
+    assert word(seen, *(Message("exit_code", code=code) for code in names)) == [
+        f"退出码 {code}（{name}）" if name else f"退出码 {code}" for code, name in names.items()
+    ]
 
 
 def test_no_space_stands_between_two_chinese_signs(seen: Visit) -> None:

@@ -152,10 +152,11 @@ PAUSES: dict[str, str] = {
 
 ENDS: dict[str, str] = {
     "of_part": "part {rank} (on {node}): {why}",
-    "exit_code": "exit code {code}",
+    "exit_code": "exit code {code}{code:signal}",
     "not_executable": "exit code {code}: the command may not be executed",
     "command_not_found": "exit code {code}: the command was not found",
-    "killed_from_outside": "exit code {code}: killed from outside (signal 9)",
+    # Of what an earlier version wrote down: it took a program's own 137 for a signal.
+    "killed_from_outside": "exit code {code}{code:signal}",
     "oom_gpu": (
         "exit code {code}: out of memory on its GPU: a smaller batch or model needs less; `--gpu-model`, `--gpu-mem` "
         "ask for a GPU with more"

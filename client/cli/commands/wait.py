@@ -62,11 +62,13 @@ def run(context: Context) -> int:
 
 
 def _judge(context: Context, tasks: list[Task]) -> int:
+    from wire.exit_codes import signal_of
     from wire.harmless import harmless
 
     bad = [task for task in tasks if task["state"] != "succeeded"]
     for task in bad[:_SHOWN]:
-        code = "" if task["exit_code"] is None else f" (exit code {task['exit_code']})"
+        told = ", ".join(filter(None, (f"exit code {task['exit_code']}", signal_of(task["exit_code"]))))
+        code = "" if task["exit_code"] is None else f" ({told})"
         reason = f": {task['reason']}" if task["reason"] and not task["reason"].startswith("exit code") else ""
         context.note(harmless(f"task {task['id']}: {task['state'].replace('_', ' ')}{code}{reason}"))
     if len(bad) > _SHOWN:

@@ -10,6 +10,7 @@ from master.core.task import Task, TaskState, TaskView
 from master.views.sight import EVERYTHING
 from master.views.tasks import task_view
 from tests.master.core.small_core import core_with, submit
+from wire.message import Message
 
 
 def seen(core: Core, task: Task) -> tuple[str | None, str | None, object]:
@@ -29,6 +30,16 @@ def test_an_end_is_told_in_a_sentence_and_by_its_key() -> None:
     core = core_with()
     task = ended(core, Exit("", "exited", 9.0, code=127))
     assert seen(core, task) == ("exit code 127: the command was not found", "command_not_found", {"code": 127})
+
+
+def test_a_code_above_128_is_told_with_its_signal_and_nobody_is_said_to_have_sent_it() -> None:
+    told = {3: "exit code 3", 128: "exit code 128", 139: "exit code 139 (SIGSEGV)", 255: "exit code 255"}
+    told |= {134: "exit code 134 (SIGABRT)", 137: "exit code 137 (SIGKILL)", 143: "exit code 143 (SIGTERM)"}
+    told |= {145: "exit code 145", 192: "exit code 192"}  # SIGCHLD ends nothing
+    for code, reason in told.items():
+        core = core_with()
+        assert seen(core, ended(core, Exit("", "exited", 9.0, code=code))) == (reason, "exit_code", {"code": code})
+    assert str(Message("killed_from_outside", code=137)) == "exit code 137 (SIGKILL)"  # an earlier version wrote it
 
 
 def test_what_was_told_of_an_end_is_on_disk_with_the_task() -> None:

@@ -1,6 +1,7 @@
 // One task: what it is at, how far, what can be done; its log, why it waits, its folder, everything
 // that is known of it, and in what it differs from another.
 
+import { withSignal } from "../core/exit-codes.js";
 import { asFailure } from "../core/failure.js";
 import { useReturned } from "../core/asked.js";
 import { useNow } from "../core/clock.js";
@@ -123,7 +124,7 @@ function Head({ task, page }) {
       ${task.project ? html`<span>${harmless(task.project)}</span>` : null}
       ${task.allocation.length ? html`<span class="mono">${placeOf(task)}</span>` : null}
       ${elapsed === null ? null : html`<span title=${wholeMoment(task.started_at ?? task.submitted_at)}>${WAITING.has(task.state) ? t("task.waits", { span: span(elapsed) }) : span(elapsed)}</span>`}
-      ${task.exit_code === null ? null : html`<span>${t("task.exit", { code: task.exit_code })}</span>`}
+      ${task.exit_code === null ? null : html`<span>${t("task.exit", { code: withSignal(task.exit_code) })}</span>`}
       ${isRunning && page?.expected_s ? html`<${Progress} elapsed=${elapsed ?? 0} expected=${page.expected_s} limit=${task.time_limit_s} />` : null}
     </div>
     ${task.warning ? html`<p class="warned"><${Said} text=${said(task.warning_key, task.warning_args, task.warning)} /></p>` : null}

@@ -1,6 +1,7 @@
 // Everything that is known of a task: what was asked, what it has, and each attempt.
 
 import { html } from "../core/html.js";
+import { withSignal } from "../core/exit-codes.js";
 import { commandLine, memory, quoted, ranges, span, wholeMoment } from "../core/format.js";
 import { harmless, harmlessLines } from "../core/harmless.js";
 import { said, t } from "../core/i18n.js";
@@ -113,7 +114,7 @@ function Attempts({ attempts }) {
           <td class="mono">${one.parts.map((/** @type {any} */ part) => harmless(part.node) + (part.gpus.length ? `:${ranges(part.gpus)}` : "")).join(" ")}</td>
           <td>${wholeMoment(one.started_at)}</td>
           <td class="number">${one.started_at && one.ended_at ? span(one.ended_at - one.started_at) : ""}</td>
-          <td class="number">${one.exit_code ?? ""}</td>
+          <td class="number">${one.exit_code === null ? "" : withSignal(one.exit_code)}</td>
           <td>
             ${one.asked_end ? html`<span class="chip">${t(`asked_end.${one.asked_end.why}`, { by: one.asked_end.by })}</span> ` : null}
             ${said(one.reason_key, one.reason_args, one.reason)}

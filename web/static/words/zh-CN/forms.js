@@ -1,5 +1,6 @@
 // How values are put into Chinese sentences: lists, names in short, sizes and moments, and words that stand for things.
 
+import { signalOf } from "../../core/exit-codes.js";
 import { harmless } from "../../core/harmless.js";
 import { size, wholeMoment } from "../../core/sizes.js";
 
@@ -39,6 +40,7 @@ export const FORMS = {
   gpus: (names) => (names.count ? ` 的 GPU ${several(names)}` : ""),
   "or none": (names) => several(names) || "无",
   subject: (nodes) => (nodes.count ? `节点 ${several(nodes)}` : "整个集群"),
+  signal: (code) => (signalOf(code) ? `（${signalOf(code)}）` : ""),
   size: (bytes) => size(bytes),
   minute: (at) => wholeMoment(at).slice(0, 16),
   moment: (at) => wholeMoment(at),

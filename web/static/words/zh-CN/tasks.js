@@ -117,10 +117,10 @@ export const WORDS = {
   continued_by_hand: "任务本已暂停，有人在 {node} 上手动使其继续：`muster pause {id}` 可再次暂停",
 
   of_part: "第 {rank} 部分（在 {node} 上）：{why}",
-  exit_code: "退出码 {code}",
+  exit_code: "退出码 {code}{code:signal}",
   not_executable: "退出码 {code}：没有执行该命令的权限",
   command_not_found: "退出码 {code}：找不到该命令",
-  killed_from_outside: "退出码 {code}：被外部终止（信号 9）",
+  killed_from_outside: "退出码 {code}{code:signal}",
   oom_gpu: "退出码 {code}：显存不足：请减小 batch 或模型；`--gpu-model`、`--gpu-mem` 可要求显存更大的 GPU",
   oom_gpu_own: "退出码 {code}：显存不足：{total} MiB 中自身已占 {own} MiB，需要更大的 GPU（`--gpu-model`）、多块 GPU 或更小的 batch",
   oom_gpu_others: "退出码 {code}：显存不足：{total} MiB 中他人占用 {others} MiB：`muster retry` 可换处重试；`--gpu-mem` 可预留所需显存",
