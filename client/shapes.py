@@ -660,7 +660,8 @@ class FileText(TypedDict):
 
 class FileWritten(TypedDict):
     """What a change is: lines as `diff -u` has them, the keys or nodes that differ, whether it holds `now` or from the
-    next `start`, the version of the file now, and where the one before lies; None where nothing was written."""
+    next `start`, the version of the file now, and where the one before lies; None where nothing was written.
+    `at_start`: the keys of conf.json that hold from the next start, while the others hold now."""
 
     name: str
     diff: list[str]
@@ -668,6 +669,7 @@ class FileWritten(TypedDict):
     counts: str
     version: str
     kept: str | None
+    at_start: NotRequired[list[str]]
 
 
 class KeptFile(TypedDict):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from master import account_file, desktop_names, failpoint, premises
+from master import account_file, conf_changes, desktop_names, failpoint, premises
 from master.config import Config
 from master.core.core import Core
 from master.core.launching import LaunchSettings
@@ -62,6 +62,7 @@ from master.tls.policy import Tls, listens_outside
 from master.tls.watch import CertificateWatch
 from master.verbs.about import About, ClosedName, TlsInfo
 from master.visible_secrets import check_not_visible
+from master.watchers.conf_watcher import PACE, ConfWatcher
 from master.watchers.folder_watcher import FolderWatcher
 from master.watchers.idle_watcher import IdleWatcher
 from master.watchers.own_account import OwnAccount
@@ -126,6 +127,8 @@ class Master:
         self._stopping = asyncio.Event()
         self._core: Core | None = None
         self._in_reach: Message | None = None
+        self._conf_fault: str | None = None
+        self._conf_at_start: list[str] = []
         self._launching = LaunchSettings(
             conda=self.conda,
             task_env=dict(config.task_env),
@@ -152,6 +155,8 @@ class Master:
             ports=config.ports.all,
             desktop_ports=None if desktop is None else desktop.all,
             registry_fault=self.fleet.registry_fault,
+            conf_fault=self._conf_fault,
+            conf_at_start=self._conf_at_start,
             tls=TlsInfo.of(self.reports.tls.told(datetime.now(UTC)), self._in_reach),
             console=None if config.web is None else url(config.web, config.bind),
             desktop_closed=list(map(ClosedName.of, self._closed_names())),
@@ -328,6 +333,7 @@ class Master:
                 "as the master"
             )
         watch = RegistryWatcher(self.config.registry, loop, self._take_over, self.fleet.refuse)
+        conf_watch = ConfWatcher(self.config.path, loop, self._conf_changed, self._refuse_conf, pace=PACE)
         certificates = CertificateWatch(self.reports.tls)
         engine.event(lambda: None)  # what loading settled is committed and planned
         engine.watch()
@@ -342,6 +348,7 @@ class Master:
         log.info("stopping; tasks run on")
         loading.cancel()
         watch.close()
+        conf_watch.close()
         certificates.close()
         for server in servers:
             server.close()
@@ -369,6 +376,33 @@ class Master:
     def _is_shared(self) -> bool:
         return self._core is not None and self._core.people.is_shared
 
+    def _conf_changed(self, new: Config) -> None:
+        """conf.json was read, at the start or because it was changed."""
+        try:
+            check_conf(new)
+            premises.check(new, tuple(self.fleet.configs.values()), users=self._is_shared())
+        except ConfigError as error:
+            self._refuse_conf(str(error))
+            return
+        if self._conf_fault is not None:
+            log.warning("%s is taken over again", new.path)
+        now, later = conf_changes.changed_now(self.config, new), conf_changes.at_start(self.config, new)
+        if later and later != self._conf_at_start:
+            log.warning("%s was changed: %s: takes effect at the next start", new.path, ", ".join(later))
+        self._conf_fault, self._conf_at_start = None, later
+        self.config = conf_changes.taken_over(self.config, new)
+        if now:
+            tuning = self.engine.core.tuning
+            self.engine.event(lambda: tuning.take(self.config.settings))
+            log.info("%s was changed: it says another value of %s", new.path, ", ".join(now))
+            _tell_outranked(tuning, self.config, now)
+
+    def _refuse_conf(self, fault: str) -> None:
+        """conf.json is broken: the last good values stay in force."""
+        if fault != self._conf_fault:
+            log.error("conf.json is not taken over, and its last good values hold: %s", fault)
+            self._conf_fault = fault
+
     def _take_over(self, nodes: tuple[NodeConfig, ...]) -> None:
         """The registry was changed by hand."""
         try:
@@ -390,15 +424,21 @@ class Master:
 
 def _tell_settings(tuning: Tuning, config: Config) -> None:
     """What was set at run time and is not as conf.json has it; and what does not hold, and why."""
-    for name, said in tuning.said.items():
-        if name in config.said and said.value != tuning.default(name):
+    _tell_outranked(tuning, config, list(tuning.said))
+    for name, why in tuning.refused.items():
+        log.warning("%s was set to what this version does not take, so the default holds: %s", name, why)
+
+
+def _tell_outranked(tuning: Tuning, config: Config, names: list[str]) -> None:
+    """Which of these settings are not as conf.json has them, because somebody set them at run time."""
+    for name in names:
+        said = tuning.said.get(name)
+        if said is not None and name in config.said and said.value != tuning.default(name):
             log.warning(
                 "%s is %s, which %s set with `muster set`; what %s says does not hold (`muster set --default %s` lets "
                 "it hold again)",
                 *(name, said.value, said.by, config.path, name),
             )
-    for name, why in tuning.refused.items():
-        log.warning("%s was set to what this version does not take, so the default holds: %s", name, why)
 
 
 def _services(task_info: Path) -> Services:

@@ -43,8 +43,8 @@ def _lines(info: dict[str, Any], nodes: list[dict[str, Any]]) -> Iterator[str]:
     yield from _family("muster_tasks", "Tasks by state.", [({"state": k}, v) for k, v in info["tasks"].items()])
     yield from _family("muster_nodes", "Nodes by state.", [({"state": k}, v) for k, v in info["nodes"].items()])
     yield from _family("muster_started_seconds", "When the master started.", [({}, info["started_at"])])
-    is_fine = info["store_fault"] is None and info["registry_fault"] is None
-    yield from _family("muster_healthy", "Neither disk nor registry is at fault.", [({}, int(is_fine))])
+    is_fine = info["store_fault"] is None and info["registry_fault"] is None and info.get("conf_fault") is None
+    yield from _family("muster_healthy", "Neither disk, registry nor conf.json is at fault.", [({}, int(is_fine))])
     gpus = [({"node": node["name"], "gpu": gpu["index"]}, gpu) for node in nodes for gpu in node["gpus"]]
     held = [(labels, int(bool(gpu.get("held_by")))) for labels, gpu in gpus]
     yield from _family("muster_gpu_held", "Whether a task holds the GPU.", held)

@@ -243,6 +243,7 @@ export interface FileWritten {
   counts: "now" | "start";
   version: string;
   kept: string | null;
+  at_start: (string)[];
 }
 
 export interface Finding {
@@ -317,6 +318,8 @@ export interface Info {
   tls: TlsInfo;
   console: string | null;
   desktop_closed: (ClosedName)[];
+  conf_fault: string | null;
+  conf_at_start: (string)[];
   protocol: number;
   user: string;
   privacy: "open" | "own";

@@ -66,3 +66,9 @@ def registry_fault(fault: str, *, colour: bool) -> str:
     """The line about a registry that cannot be read. It is never cut: it holds the cure."""
     line = f"the registry is broken, the last good one is in force: {harmless(fault)}"
     return painted(line, "bad") if colour else line
+
+
+def conf_fault(fault: str, *, colour: bool) -> str:
+    """The same of conf.json."""
+    line = f"conf.json is broken, its last good values are in force: {harmless(fault)}"
+    return painted(line, "bad") if colour else line

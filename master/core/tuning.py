@@ -53,6 +53,14 @@ class Tuning:
             else:
                 self.said[name] = said
 
+    def take(self, conf: Settings) -> None:
+        """conf.json says this from now on. What was set at run time goes on holding."""
+        self._conf = conf
+        for row in ROWS.values():
+            if row.name not in self.said:
+                self._hold(row, _value(conf, row))
+        self._pending.plan_needed = True
+
     def value(self, name: str) -> Value:
         """What holds now. Raises NotFoundError."""
         return _value(self.settings, find(name))

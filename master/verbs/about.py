@@ -54,7 +54,9 @@ class About(msgspec.Struct, kw_only=True):
     """Which master this is, and what it was started with. Paths are absolute; `started_at` is in seconds since the
     epoch; `registry_fault` tells why the registry, as it is now, is not followed, or is null; `console` is where
     browsers find the console, null where conf.json wants none; `desktop_closed`: the names of conf.json as which no
-    desktop client comes in, for they are admins'; told to admins."""
+    desktop client comes in, for they are admins'; told to admins. `conf_fault`: why conf.json, as it is now, is not
+    followed, so that its last good values hold; `conf_at_start`: its keys that were changed and take effect at the next
+    start."""
 
     version: str
     pid: int
@@ -70,6 +72,8 @@ class About(msgspec.Struct, kw_only=True):
     tls: TlsInfo
     console: str | None = None
     desktop_closed: list[ClosedName] = []
+    conf_fault: str | None = None
+    conf_at_start: list[str] = []
 
 
 def on_wall(about: About) -> About:
@@ -85,6 +89,8 @@ def on_wall(about: About) -> About:
         desktop_ports=None,
         console=None,
         desktop_closed=[],
+        conf_fault=None if about.conf_fault is None else HIDDEN,
+        conf_at_start=[],
         registry_fault=None if about.registry_fault is None else HIDDEN,
         tls=msgspec.structs.replace(about.tls, authority=None, problems=[]),
     )

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from master import config, json_file, replaced_file
+from master import conf_changes, config, json_file, replaced_file
 from master.desktop_names import check_names
 from master.file_secrets import masked, unmasked
 from master.inline_secrets import check_conf, check_registry
@@ -83,8 +83,9 @@ class FileText(msgspec.Struct, frozen=True):
 
 class FileWritten(msgspec.Struct, frozen=True):
     """What a change is: the `diff`, lines as `diff -u` has them, `changed` keys or nodes, and when that `counts`: now,
-    or from the next `start` of the master. `version`: that of the file now; `kept`: where the one before lies, null
-    where nothing was written."""
+    or from the next `start` of the master. `at_start`: the keys of conf.json that count from the start, while the
+    others count now. `version`: that of the file now; `kept`: where the one before lies, null where nothing was
+    written."""
 
     name: Name
     diff: list[str]
@@ -92,6 +93,7 @@ class FileWritten(msgspec.Struct, frozen=True):
     counts: Literal["now", "start"]
     version: str
     kept: str | None
+    at_start: list[str] = []
 
 
 async def read(context: Context, params: OneFile) -> FileText:
@@ -117,12 +119,12 @@ async def write(context: Context, params: WriteFile) -> FileWritten:
     if params.dry_run:
         before = await asyncio.to_thread(json_file.read_bytes, path, cure=cure)
         after = await asyncio.to_thread(_changed, context, params, path, before)
-        return _told(params.name, path, before, after, kept=None)
+        return _told(context, params.name, path, before, after, kept=None)
     change = _Change(context, params, path)
     context.caller_now()
     await asyncio.to_thread(change.write, cure)
     _forget_removed(context, params.name, change)
-    return _told(params.name, path, change.before, change.after, kept=change.kept)
+    return _told(context, params.name, path, change.before, change.after, kept=change.kept)
 
 
 class _Change:
@@ -255,11 +257,18 @@ def _forget_removed(context: Context, name: Name, change: _Change) -> None:
         context.change(lambda node=node: context.core.forget_note(node), grows=False)  # type: ignore[misc]
 
 
-def _told(name: Name, path: Path, before: bytes, after: bytes, *, kept: str | None) -> FileWritten:
+def _told(context: Context, name: Name, path: Path, before: bytes, after: bytes, *, kept: str | None) -> FileWritten:
     old, new = (masked(_text(data, path)).splitlines() for data in (before, after))
     diff = list(difflib.unified_diff(old, new, path.name, path.name, lineterm=""))[:MOST_LINES]
     changed = _keys(before, after) if name == "conf" else _by_name(before, after)[0]
-    return FileWritten(name, diff, changed, "start" if name == "conf" else "now", _version(after), kept)
+    later = _at_start(context, path, after, changed) if name == "conf" else []
+    return FileWritten(name, diff, changed, "start" if later else "now", _version(after), kept, later)
+
+
+def _at_start(context: Context, path: Path, after: bytes, changed: list[str]) -> list[str]:
+    """Which of the changed keys of conf.json the running master does not have yet, and takes over when it starts."""
+    keys = conf_changes.at_start(context.master.config, config.config_of(json_file.parse(after, path), path))
+    return [key for key in keys if key.partition(".")[0] in changed]
 
 
 def _keys(before: bytes, after: bytes) -> list[str]:

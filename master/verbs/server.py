@@ -49,7 +49,9 @@ def info(context: Context, _params: Nothing) -> Info:
     is_wall = context.sight.is_wall
     about = context.master.about()
     if not _looks_after(context):
-        about = replace(about, desktop_closed=[])  # names of admins, and addresses of people's PCs
+        # Names of admins, addresses of people's PCs, and words of conf.json, which may be a secret in a wrong place.
+        fault = None if about.conf_fault is None else HIDDEN
+        about = replace(about, desktop_closed=[], conf_fault=fault, conf_at_start=[])
     return Info(
         **asdict(on_wall(about) if is_wall else about),
         protocol=PROTOCOL_VERSION,

@@ -1,63 +1,23 @@
-"""Noticing that gpu_slaver_info.json was changed: a thread that looks, and tells the loop what the file says now.
-
-Owns when to look and when to believe: a file that is broken is looked at again before that is told, because some
-editors write in place. What a changed registry means for the nodes is not known here. It is a thread since the file
-may lie on a network file system that hangs, and polls since those tell nobody of changes.
-"""
+"""Noticing that gpu_slaver_info.json was changed. What a changed registry means for the nodes is not known here."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import os
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from master import json_file
 from master.nodes import registry_file
 from master.nodes.registry import MISSING_CURE, NodeConfig, entries_of, parse_registry
-from wire.errors import ConfigError
-
-log = logging.getLogger("muster.registry")
+from master.watchers.file_watcher import PACE, FileWatcher, Pace
 
 Nodes = tuple[NodeConfig, ...]
-Mark = tuple[int, ...]
 
 
-class Pace(NamedTuple):
-    """Seconds. `look`: between two looks at the file's marks; `whole`: at most between two readings of all of it,
-    whatever its marks say; `recent`: a file that was just changed is read once more so much later, for a second change
-    within one tick of the file system's clock leaves no other trace; `again`: from a broken file to the next look;
-    `patience`: how long a broken file that keeps changing is given."""
+class RegistryWatcher(FileWatcher[Nodes]):
+    """Tells of the nodes that the registry names."""
 
-    look: float = 0.5
-    whole: float = 60.0
-    recent: float = 2.0
-    again: float = 0.3
-    patience: float = 3.0
-
-
-PACE = Pace()
-
-
-class Sight(NamedTuple):
-    """What one look at the file gave: its marks and content, and either nodes or a fault."""
-
-    mark: Mark
-    data: bytes
-    nodes: Nodes
-    fault: str | None
-
-
-class RegistryWatcher:
-    """Watches from its making until `close`. `on_nodes` and `on_fault` are called in the loop.
-
-    `on_nodes` gets every registry that differs from the one told before, the first one, and the good one that follows a
-    fault; `on_fault` gets the fault's one line, once.
-    """
+    name = "registry watch"
 
     def __init__(
         self,
@@ -68,86 +28,12 @@ class RegistryWatcher:
         *,
         pace: Pace = PACE,
     ) -> None:
-        self._path = path
-        self._loop = loop
-        self._on_nodes = on_nodes
-        self._on_fault = on_fault
-        self._pace = pace
-        self._told: Sight | None = None
-        self._read_at = 0.0
-        self._end = threading.Event()
-        self._posting = threading.Lock()
-        self.thread = threading.Thread(target=self._run, name="registry watch", daemon=True)
-        self.thread.start()
+        super().__init__(path, loop, on_nodes, on_fault, pace=pace, turn=registry_file.TURN)
 
-    def close(self) -> None:
-        """Tell nothing any more, from this moment on; the thread ends by itself. Never blocks."""
-        with self._posting:
-            self._end.set()
+    def read(self, path: Path) -> bytes:
+        """As `FileWatcher`."""
+        return json_file.read_bytes(path, cure=MISSING_CURE)
 
-    def _run(self) -> None:
-        while True:
-            try:
-                self._look()
-            except Exception:  # a defect here must not end the watch in silence
-                log.exception("%s could not be looked at", self._path)
-            if self._end.wait(self._pace.look):
-                return
-
-    def _look(self) -> None:
-        if self._told is not None and time.monotonic() < self._read_at and self.mark() == self._told.mark:
-            return
-        before = None
-        give_up = time.monotonic() + self._pace.patience
-        while True:
-            with registry_file.TURN:
-                sight = self.see()
-                stands_still = before is not None and (before.data, before.fault) == (sight.data, sight.fault)
-                if sight.fault is None or stands_still or time.monotonic() > give_up:
-                    self._tell(sight)
-                    return
-            before = sight
-            if self._end.wait(self._pace.again):
-                return
-
-    def see(self) -> Sight:
-        """Read all of it, now."""
-        # The marks first: a change between the two shows at the next look.
-        mark, data = self.mark(), b""
-        try:
-            data = json_file.read_bytes(self._path, cure=MISSING_CURE)
-            return Sight(mark, data, parse_registry(entries_of(data, self._path), self._path), None)
-        except ConfigError as error:
-            return Sight(mark, data, (), str(error))
-
-    def mark(self) -> Mark:
-        """What changes when the file does. It is opened for that: NFS then asks its server instead of its memory."""
-        try:
-            fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError as error:
-            return (error.errno or 0,)
-        try:
-            info = os.fstat(fd)
-        finally:
-            os.close(fd)
-        return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
-
-    def _tell(self, sight: Sight) -> None:
-        told, self._told = self._told, sight
-        same = told is not None and (told.mark, told.data, told.fault) == (sight.mark, sight.data, sight.fault)
-        self._read_at = time.monotonic() + (self._pace.whole if same else min(self._pace.recent, self._pace.whole))
-        if same:
-            return
-        if sight.fault is None:
-            self._post(lambda: self._on_nodes(sight.nodes))
-        elif told is None or told.fault != sight.fault:
-            self._post(lambda: self._on_fault(str(sight.fault)))
-
-    def _post(self, call: Callable[[], None]) -> None:
-        with self._posting:
-            if not self._end.is_set():
-                self._loop.call_soon_threadsafe(self._unless_closed, call)
-
-    def _unless_closed(self, call: Callable[[], None]) -> None:
-        if not self._end.is_set():
-            call()
+    def parse(self, data: bytes, path: Path) -> Nodes:
+        """As `FileWatcher`."""
+        return parse_registry(entries_of(data, path), path)

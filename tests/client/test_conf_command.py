@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from client.cli.arguments.conf_changes import when
 from client.cli.main import main
 from tests.client.fake_master import FakeMaster, Refusal
 from tests.client.terminal import MUSTER, Terminal
@@ -90,6 +91,18 @@ def test_what_nobody_can_be_asked_about_wants_a_yes(
     assert [one["dry_run"] for one in files.asked] == [True, True, False]
     assert files.asked[-1]["text"] == "{}"
     assert "from the next start of the master; the file before is /lab/before-edits" in capsys.readouterr().out
+
+
+def test_keys_that_wait_for_a_start_are_named() -> None:
+    def told(counts: str, changed: list[str], at_start: list[str]) -> str:
+        made: Any = {"counts": counts, "changed": changed, "at_start": at_start}
+        return when(made)
+
+    assert told("start", ["influx", "scheduler"], ["influx"]) == (
+        "influx: takes effect at the next start; the rest holds from now on"
+    )
+    assert told("start", ["influx"], ["influx"]) == "influx: takes effect at the next start"
+    assert told("now", ["scheduler"], []) == "it holds from now on"
 
 
 def test_a_version_that_is_none_any_more_is_told_before_anything_is_asked(

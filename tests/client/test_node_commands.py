@@ -99,6 +99,23 @@ def test_a_broken_registry_is_the_first_line(
     assert first == "the registry is broken, the last good one is in force: /lab/gpu_slaver_info.json: line 1"
 
 
+def test_a_broken_conf_and_keys_that_wait_for_a_start_are_told(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    info = {
+        "started_at": 0.0,
+        "version": "1",
+        "pid": 1,
+        "conf_fault": "/lab/conf.json: \x1b[2J",
+        "conf_at_start": ["tls"],
+    }
+    master.verbs.update({"node.list": lambda _: [node()], "server.info": lambda _: info})
+    assert main(["status"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "conf.json is broken, its last good values are in force: /lab/conf.json: \\x1b[2J"
+    assert "conf     takes effect at the next start: tls" in lines
+
+
 def test_that_nobody_was_answered_for_long_is_told_with_the_function(
     master: FakeMaster, capsys: pytest.CaptureFixture[str]
 ) -> None:

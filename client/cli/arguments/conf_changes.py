@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 FILES = ("conf", "registry")
-_COUNTS = {"now": "it holds from now on", "start": "it holds from the next start of the master"}
+NOW, START = "it holds from now on", "it holds from the next start of the master"
 
 
 def add_file(parser: argparse.ArgumentParser) -> None:
@@ -56,8 +56,17 @@ def make(context: Context, write: Write) -> int:
     made = _write(context, write)
     if context.json:
         context.print_json(made)
-    context.say(f"written: {_COUNTS[made['counts']]}; the file before is {harmless(made['kept'] or '')}")
+    context.say(f"written: {when(made)}; the file before is {harmless(made['kept'] or '')}")
     return 0
+
+
+def when(made: Written) -> str:
+    """When what was written holds."""
+    if made["counts"] == "now":
+        return NOW
+    keys = made.get("at_start") or ()  # an older master names none
+    rest = "; the rest holds from now on" if set(keys) != set(made["changed"]) else ""
+    return f"{', '.join(map(harmless, keys))}: takes effect at the next start{rest}" if keys else START
 
 
 def _write(context: Context, write: Write) -> Written:

@@ -8,7 +8,7 @@ from collections import Counter
 from client.cli.terminal import coloured, terminal_width
 from client.states import node_condition
 from client.text.colours import painted_state
-from client.text.nodes import registry_fault, told_together
+from client.text.nodes import conf_fault, registry_fault, told_together
 from client.text.quantities import duration, moment
 from wire.harmless import harmless
 
@@ -53,10 +53,14 @@ def run(context: Context) -> int:
     nodes = context.client.nodes()
     if info.get("registry_fault"):
         context.say(registry_fault(info["registry_fault"], colour=coloured()))
+    if info.get("conf_fault"):
+        context.say(conf_fault(info["conf_fault"], colour=coloured()))
     since = duration(time.time() - info["started_at"])
     context.say(f"master   {context.address}, version {info['version']}, up for {since}, pid {info['pid']}")
     if info.get("user"):
         context.say(f"you      {harmless(info['user'])} (`muster whoami`)")
+    if info.get("conf_at_start"):
+        context.say(f"conf     takes effect at the next start: {', '.join(map(harmless, info['conf_at_start']))}")
     for line in _certificate(info.get("tls") or {}):
         context.say(f"tls      {line}")
     for one in info.get("desktop_closed") or ():

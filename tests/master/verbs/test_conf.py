@@ -59,6 +59,23 @@ def test_a_change_is_looked_at_then_made_and_the_file_before_is_kept(tmp_path: P
     run(story())
 
 
+def test_a_change_of_conf_says_which_keys_wait_for_a_start(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Lab(tmp_path) as lab:
+            put(lab)
+            owner = await lab.peer()
+            asked, _ = await change(owner, '"socket_info"', '"scheduler": {"grace_s": 3}, "socket_info"')
+            looked = await owner.call("conf.write", **asked, dry_run=True)
+            assert (looked["changed"], looked["counts"], looked["at_start"]) == (["scheduler"], "now", [])
+            asked, _ = await change(
+                owner, '"socket_info"', '"scheduler": {"grace_s": 3, "report_stale_s": 5}, "socket_info"'
+            )
+            looked = await owner.call("conf.write", **asked, dry_run=True)
+            assert (looked["counts"], looked["at_start"]) == ("start", ["scheduler.report_stale_s"])
+
+    run(story())
+
+
 def test_a_secret_is_never_told_and_stays_where_it_was(tmp_path: Path) -> None:
     async def story() -> None:
         async with Lab(tmp_path) as lab:

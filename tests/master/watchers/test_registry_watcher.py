@@ -15,7 +15,8 @@ import pytest
 
 from master import json_file
 from master.nodes.registry import NodeConfig
-from master.watchers.registry_watcher import PACE, Mark, Pace, RegistryWatcher, Sight
+from master.watchers.file_watcher import PACE, Mark, Pace, Sight
+from master.watchers.registry_watcher import RegistryWatcher
 from tests.waiting import PATIENCE_S, until
 
 QUICK = Pace(look=0.05, recent=0.2)

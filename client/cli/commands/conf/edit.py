@@ -1,6 +1,6 @@
 """Change conf.json or the registry: in an editor, or by the text of a file. The difference is shown, and asked about;
-what another wrote meanwhile is not overwritten. conf.json counts from the next start of the master, the
-registry at once."""
+what another wrote meanwhile is not overwritten. The registry and the settings of conf.json hold at once, its other
+keys from the next start of the master."""
 
 from __future__ import annotations
 

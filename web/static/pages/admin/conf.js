@@ -74,6 +74,14 @@ function Editor({ file, read }) {
     <p class="file-cut"><span>${t("conf.marks")}</span>${file.fixed.length ? html`<span>${t("conf.fixed", { keys: file.fixed.join(", ") })}</span>` : null}</p>`;
 }
 
+/** When a change takes effect. @param {any} told */
+function whenOf(told) {
+  if (told.counts === "now") return t(told.name === "conf" ? "conf.settings-at-once" : "conf.at-once");
+  const keys = told.at_start ?? [];
+  const isAll = told.changed.every((/** @type {string} */ key) => keys.includes(key));
+  return isAll ? t("conf.from-start") : t("conf.some-from-start", { keys: keys.join(", ") });
+}
+
 /**
  * Look at a change, ask, and make it. Raises a Failure.
  * @param {FileText} file
@@ -87,7 +95,7 @@ async function change(file, text) {
     tell(t("admin.unchanged"));
     return null;
   }
-  return askFor({ title: t("conf.ask"), text: t(told.counts === "now" ? "conf.at-once" : "conf.from-start"), confirm: "", content: Confirm(told, asked) });
+  return askFor({ title: t("conf.ask"), text: whenOf(told), confirm: "", content: Confirm(told, asked) });
 }
 
 /** The difference, and the password where it was not shown a moment ago. @param {any} told @param {Record<string, any>} asked */

@@ -92,12 +92,13 @@ function Master() {
   if (!info) return html`<section class="card"><${Waits} /></section>`;
   const closed = (info.desktop_closed ?? []).map((/** @type {any} */ one) => said(one.key, one.args, one.text));
   const clock = (info.clock ?? []).map((/** @type {any} */ one) => said(one.key, one.args, one.text));
-  const faults = [info.store_fault, info.compaction_fault, info.registry_fault, ...closed, ...clock].filter(Boolean);
+  const faults = [info.store_fault, info.compaction_fault, info.registry_fault, info.conf_fault, ...closed, ...clock].filter(Boolean);
   const facts = [["version", info.version], ["started", `${wholeMoment(info.started_at)} (${span(Date.now() / 1000 - info.started_at)})`], ["conf", info.conf], ["folder", info.task_info]];
   return html`<section class="card stack"><h2>${t("admin.master")}</h2>
     <dl class="facts">${facts.filter(([, value]) => value).map(([name, value]) => html`<div key=${name}><dt>${t(`admin.info.${name}`)}</dt><dd class="mono">${harmless(value)}</dd></div>`)}</dl>
     ${faults.map((fault) => html`<p class="refusal">${harmless(fault)}</p>`)}
     ${faults.length ? null : html`<p class="is-good">${t("admin.well")}</p>`}
+    ${info.conf_at_start?.length ? html`<p class="warned">${t("admin.at-start", { keys: info.conf_at_start.join(", ") })}</p>` : null}
     ${info.damage?.length ? html`<p class="warned">${t("admin.damage")}</p><${Command} text="muster status" /><div><button onClick=${() => attempt(() => live.call("server.seen"), t("admin.saved"), told.again)}>${t("admin.seen")}</button></div>` : null}
   </section>`;
 }

@@ -1,0 +1,30 @@
+"""Noticing that conf.json was changed. What of it can change while the master runs is `conf_changes`'s business."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from master import json_file
+from master.config import MISSING_CURE, Config, config_of
+from master.ownership import planted, user_name
+from master.watchers.file_watcher import FileWatcher, Pace
+from wire.errors import ConfigError
+
+PACE = Pace(look=1.0)
+
+
+class ConfWatcher(FileWatcher[Config]):
+    """Tells of what conf.json says."""
+
+    name = "conf watch"
+
+    def read(self, path: Path) -> bytes:
+        """As `FileWatcher`. A file that a stranger put there is none."""
+        data = json_file.read_bytes(path, cure=MISSING_CURE)
+        if (owner := planted(path)) is not None:
+            raise ConfigError(f"{path}: it belongs to {user_name(owner)}, in a folder where everybody may write")
+        return data
+
+    def parse(self, data: bytes, path: Path) -> Config:
+        """As `FileWatcher`."""
+        return config_of(json_file.parse(data, path), path)
