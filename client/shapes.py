@@ -27,7 +27,8 @@ class Part(TypedDict):
     `run_as`: the account as which it runs, or ran, where that is not the agent's, `account`; `login`: the SSH account
     to whose agent it was sent, where that is not the node's own. `gpu_mib`: MiB that it may use of each GPU, unless it
     has them to itself. Of an attempt of several parts, each has its own end: `ended_at`, `exit_code`; `is_free`: what
-    it held was given back, while others go on."""
+    it held was given back, while others go on. `clock_offset_s`: by so many seconds the node's clock was ahead of the
+    master's (less than 0: behind) when it last told a time of it, which was corrected by that."""
 
     node: str
     gpus: list[int]
@@ -39,6 +40,7 @@ class Part(TypedDict):
     run_as: NotRequired[str]
     account: NotRequired[str]
     login: NotRequired[str]
+    clock_offset_s: NotRequired[float | None]
 
 
 class FirstEnd(TypedDict):

@@ -542,6 +542,7 @@ export interface Part {
   exit_code?: number | null;
   is_free?: boolean;
   login?: string;
+  clock_offset_s?: number | null;
 }
 
 export interface PauseAsked {

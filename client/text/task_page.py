@@ -58,6 +58,7 @@ def task_page(task: Task, now: float) -> list[tuple[str, str]]:
         ("started", moment(started) if started else ""),
         ("ended", moment(ended) if ended else ""),
         ("took" if ended else "runs for", duration((ended or now) - started) if started else ""),
+        ("clock", _clocks(task["allocation"])),
         ("cancel", _cancel(task)),
     ]
     return [entry for entry in entries if entry[1]]
@@ -69,6 +70,16 @@ def _array(task: Task) -> str:
         return ""
     values = ", ".join(f"{name}={value}" for name, value in (task.get("sweep") or {}).items())
     return harmless(place + (f" ({values})" if values else ""))
+
+
+def _clocks(parts: list[Part]) -> str:
+    """Of the nodes whose clocks were wrong, so that the times above are not as they told them."""
+    wrong = [
+        f"{harmless(part['node'])}'s was {duration(abs(offset))} {'ahead of' if offset > 0 else 'behind'} the master's"
+        for part in parts
+        if (offset := part.get("clock_offset_s"))
+    ]
+    return f"{', '.join(wrong)}: its times here are corrected by that" if wrong else ""
 
 
 def _limit(task: Task) -> str:

@@ -38,7 +38,10 @@ class Part(Place, frozen=True, omit_defaults=True):
     `account`. `gpu_mib`: MiB that it may use of each GPU; not there where it has them to itself.
 
     Of an attempt of several parts, each has its own end: `ended_at` (seconds since the epoch), `exit_code`; `is_free`:
-    what it held was given back, while others go on."""
+    what it held was given back, while others go on.
+
+    `clock_offset_s`: by so many seconds its node's clock was ahead of the master's (less than 0: behind) when it last
+    told a time of it, which was corrected by that; not there where times are as the node told them."""
 
     launch_id: str = ""
     boot_id: str = ""
@@ -54,6 +57,7 @@ class Part(Place, frozen=True, omit_defaults=True):
     exit_code: int | None = None
     is_free: bool = False
     login: str = ""
+    clock_offset_s: float | None = None
 
 
 _ENDS_NOTHING = frozenset({"release", "resize"})

@@ -208,6 +208,7 @@ class Core:
         self.checkpoint_seen = dispatch.checkpoint_seen
         self.started, self.exited, self.log_grows = dispatch.started, dispatch.exited, dispatch.log_grows
         self.node_state, self.node_load = nodes.link_changed, nodes.load_told
+        self.clock_told, self.clock_of = nodes.clock_told, nodes.clock_of
         self.cordon, self.rested, self.reserve = nodes.cordon, health.rested, nodes.reserve
         self.same_machine, self.stranger, self.tokens_told = machines.same, machines.stranger, nodes.tokens_told
         self.adoptable, self.adopted = machines.adoptable, machines.adopted

@@ -18,12 +18,13 @@ from master.core.book import Book
 from master.core.effects import Ack, Start, WakeAt
 from master.core.elastic import Lab, in_order
 from master.core.endings import Endings, is_resized
-from master.core.exits import LIMITS, Exit, sane, verdict
+from master.core.exits import LIMITS, Exit, verdict
 from master.core.free_nodes import FreeNodes
 from master.core.gang import Gang, PartEnd, kept_reason, not_started_anywhere
 from master.core.health import Health
 from master.core.law import Event, State, allows
 from master.core.learned import Learned
+from master.core.node_clock import sane
 from master.core.nodes import Nodes
 from master.core.outcome import Pending
 from master.core.quotas import Quotas
@@ -331,7 +332,7 @@ class Dispatch:
         if run_as or task.earlier:
             self._runs_as(task, launch_id, *((run_as, log_path) if login == OWN else _NOBODY))
         if allows(Event.STARTED, task.state):
-            task.started_at = sane(at, task.submitted_at, now)
+            task.started_at = self._by_our_clock(task, part, at, task.submitted_at, now)
             self._book.move(task, TaskState.RUNNING)
             self._health.started(node, login)
 
@@ -393,14 +394,30 @@ class Dispatch:
                 reason = reason or Message("its_allocation_ended", id=task.within)
             if task.first_end is None:  # of several parts it is that of the one which ended them
                 task.last_line = exit_.last_line or None
-            if exit_.started_at is not None and (len(task.allocation) == 1 or task.started_at is None):
-                task.started_at = sane(exit_.started_at, task.submitted_at, now)
+            ended_at = self._ended_at(task, part, exit_, now)
             self._note_peak(task, part)
             if exit_.cause in LIMITS and AskedEnd("limit").outranks(task.asked_end):
                 task.asked_end = AskedEnd("limit")
-            end = PartEnd(state, sane(exit_.at, task.submitted_at, now), exit_.code, reason)
+            end = PartEnd(state, ended_at, exit_.code, reason)
             self._over(task, part, end, now)
         self._pending.effect(Ack(node, exit_.launch_id, login))
+
+    def _ended_at(self, task: Task, part: Part, exit_: Exit, now: float) -> float:
+        """When it ended; when it began is known now, too, if it was not before. A start that was told stays what it is:
+        the node's clock may have been set since."""
+        earliest = task.submitted_at if task.started_at is None else task.started_at
+        ended_at = self._by_our_clock(task, part, exit_.at, earliest, now)
+        if task.started_at is None and exit_.started_at is not None:
+            task.started_at = min(self._by_our_clock(task, part, exit_.started_at, earliest, now), ended_at)
+        return ended_at
+
+    def _by_our_clock(self, task: Task, part: Part, at: float, earliest: float, now: float) -> float:
+        """When something of a part was that its node tells; the part is marked if that had to be corrected."""
+        clock = self._nodes.clock_of(part.node)
+        if clock.wrong_by:
+            offset = round(clock.wrong_by, 1)
+            task.allocation = with_known(task.allocation, part.launch_id, clock_offset_s=offset)
+        return sane(at, earliest, now, clock)
 
     def _note_peak(self, task: Task, part: Part) -> None:
         """What it was seen to use of a GPU, at most: of several parts the one that used most counts."""

@@ -15,8 +15,6 @@ NOT_EXECUTABLE, NOT_FOUND = 126, 127
 """Exit codes with a meaning of the shell's."""
 LIMITS = ("timed_out", "log_too_large")
 """The causes that say that an attempt went beyond a limit."""
-CLOCK_S = 2 * 86400.0
-"""So far may a node's clock be from ours, in seconds."""
 
 
 class Exit(msgspec.Struct, frozen=True):
@@ -59,16 +57,6 @@ class Seen(msgspec.Struct, frozen=True):
     paused: bool = False
     run_as: str = ""
     log_path: str = ""
-
-
-def sane(at: float | None, submitted_at: float, now: float) -> float:
-    """When a node says that something of a task was, in seconds since the epoch; `now` where that cannot be.
-
-    Nodes' clocks are off, and jump: so much is told as it was said. But what was long before the task, or will be, was
-    not, and everything that sorts by time, or looks for its month, would have to live with it for ever.
-    """
-    earliest, latest = min(submitted_at, now) - CLOCK_S, now + CLOCK_S
-    return at if at is not None and earliest <= at <= latest else now
 
 
 def verdict(

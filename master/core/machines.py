@@ -133,7 +133,7 @@ class Machines:
         return [
             Seen(
                 part.launch_id,
-                tasks[task_id].started_at,
+                _by_its_clock(part, tasks[task_id].started_at),
                 pid=part.pid,
                 pid_start=part.pid_start,
                 run_as=part.run_as,
@@ -174,6 +174,11 @@ def _is_there(node: Node, facts: Facts) -> bool:
 def _was_at(part: Part, boot_id: str, address: str) -> bool:
     """Machines that were copied from one image have one id: was it this one, then?"""
     return part.boot_id == boot_id or bool(address and part.address == address)
+
+
+def _by_its_clock(part: Part, at: float | None) -> float | None:
+    """A time as the node would tell it."""
+    return None if at is None else at + (part.clock_offset_s or 0.0)
 
 
 def _may_be_alive(part: Part, facts: Facts, address: str) -> bool:

@@ -15,6 +15,7 @@ from master.core.accounts import OWN, Accounts
 from master.core.facts import Facts, NodeState
 from master.core.gpu_watch import GpuWatch, Holders
 from master.core.leases import Lease, hold
+from master.core.node_clock import NodeClock
 from master.settings import Scheduling
 from wire.message import Message
 
@@ -68,6 +69,7 @@ class Node:
         "accounts",
         "active",
         "aside",
+        "clock",
         "clock_offset",
         "cordons",
         "facts",
@@ -111,6 +113,8 @@ class Node:
         self.no_tokens: Message | None = None
         self.load: list[float] | None = None
         self.clock_offset: float | None = None
+        """As it is shown; what was measured of the clock is `clock`."""
+        self.clock = NodeClock()
         self.watch = GpuWatch()
         self.kept_back: dict[int, Message] = {}
         self.aside: dict[int, str] = {}

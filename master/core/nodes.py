@@ -17,6 +17,7 @@ from master.core.exhaustion import CardUse
 from master.core.inventory import LEAVING, TOLD, Facts, Inventory, Node, NodeSpec, NodeState, Request
 from master.core.law import State
 from master.core.node import Reserved
+from master.core.node_clock import UNKNOWN, NodeClock
 from master.core.outcome import Pending
 from master.core.resources import LICENCE
 from master.core.run_as import RunAs
@@ -172,6 +173,7 @@ class Nodes:
         node.state, node.facts = NodeState.CONNECTING, None
         node.accounts.agents.clear()
         node.reason = node.link_says = None
+        node.clock, node.clock_offset = NodeClock(), None
         self._pending.node(name)
 
     def load_told(self, name: str, load: list[float] | None, clock_offset: float) -> None:
@@ -180,6 +182,21 @@ class Nodes:
         node = self.inventory.nodes.get(name)
         if node is not None:
             node.load, node.clock_offset = load, clock_offset
+
+    def clock_told(self, name: str, told: float, sent: float | None, heard: float) -> None:
+        """A node's clock showed `told` in a message that was heard at `heard`; `sent`: in the answer to one of ours
+        that was sent then."""
+        node = self.inventory.nodes.get(name)
+        if node is not None and sent is None:
+            node.clock.said(told, heard)
+        elif node is not None and sent is not None:
+            node.clock.answered(told, sent, heard)
+            node.clock_offset = node.clock.ahead
+
+    def clock_of(self, name: str) -> NodeClock:
+        """What was measured of a node's clock."""
+        node = self.inventory.nodes.get(name)
+        return UNKNOWN if node is None else node.clock
 
     def cordon(self, name: str, kind: str, reason: Message | None) -> None:
         """Keep new tasks away from a node for this reason, or with None no longer for it."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from master.core.attempt import Allocation, AskedEnd, Part
+from master.core.attempt import Allocation, AskedEnd, Part, sent_as
 from master.core.book import Book
 from master.core.effects import SeekCheckpoint
 from master.core.elastic import Elastic, Lab, Resize, is_wanted, more_gpus, place_of
@@ -124,7 +124,9 @@ class ElasticTasks:
         the epoch; None: there is none, or nobody can see it."""
         if not task.elastic or task.started_at is None:
             return
-        if newest is not None and newest > task.started_at:
+        part = sent_as(task.allocation, launch_id)
+        ahead = 0.0 if part is None else part.clock_offset_s or 0.0  # as far as `started_at` was corrected
+        if newest is not None and newest - ahead > task.started_at:
             self._asked.pop(launch_id, None)
             self._seen.add(launch_id)
             self._pending.plan_needed = True

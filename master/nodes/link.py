@@ -21,8 +21,9 @@ import msgspec
 from master import failpoint
 from master.core import agent_messages
 from master.core.accounts import OWN
-from master.core.exits import Seen, sane
+from master.core.exits import Seen
 from master.core.inventory import Facts, NodeState
+from master.core.node_clock import sane
 from master.engine import Engine
 from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, Patience, UnknownHostKeyError
 from master.nodes.pacing import PacedReader
@@ -167,7 +168,7 @@ class Link:
         self._closed = asyncio.Event()
         self._woken = asyncio.Event()
         self._why_closed = AGENT_CLOSED
-        self._heard_at = 0.0
+        self._heard_at = self._hello_at = 0.0
         self._is_doubted = False
         self._look: asyncio.TimerHandle | None = None
         self._out: list[bytes] = []
@@ -356,6 +357,7 @@ class Link:
         self._out.clear()
         hello = self._identity.hello()
         hello["sampling"] = self.sampling
+        self._hello_at = time.monotonic()
         transport.write(_encoded(hello))
 
     def disconnected(self, error: Exception | None) -> None:
@@ -424,7 +426,8 @@ class Link:
         elif op == "welcome":
             agent_messages.check_due(op, due=not self._greeted)
             self._greeted = True
-            self._welcomed(agent_messages.as_welcome(line).facts())
+            welcome = agent_messages.as_welcome(line)
+            self._welcomed(welcome.facts(), welcome.now)
         elif op == "inventory" and not self._retire_by:
             agent_messages.check_due(op, due=self._greeted and not self._ready)
             self._inventoried(self._inventory_of(line))
@@ -447,7 +450,8 @@ class Link:
         core, sample = self._engine.core, agent_messages.as_sample(line)
         now = time.time()
         core.node_load(self.node, sample.load, self._ahead(sample.at - now))
-        sample.at = sane(sample.at, now, now)
+        core.clock_told(self.node, sample.at, None, now)
+        sample.at = sane(sample.at, now, now, core.clock_of(self.node))
         if self.sampling["gpus"] == "declared" or (sample.gpu_source == "none" and not sample.gpu_fault):
             self._engine.event(lambda: core.gpus_unseen(self.node))
         else:
@@ -474,7 +478,14 @@ class Link:
         self.tried.set()
         failpoint.reach("start.reconciled")
 
-    def _welcomed(self, facts: Facts) -> None:
+    def _measure(self, told: float) -> None:
+        """In its answer to our hello the node's clock showed this. That ours may be set meanwhile is no matter."""
+        now = time.time()
+        if told:
+            sent = now - (time.monotonic() - self._hello_at)
+            self._engine.core.clock_told(self.node, told, sent, now)
+
+    def _welcomed(self, facts: Facts, told_at: float) -> None:
         core = self._engine.core
         stranger = core.stranger(self.node, facts, self.login)
         lost = core.adoptable(self.node, facts, self.login)
@@ -492,6 +503,7 @@ class Link:
                 log.warning("node %s: %s", self.label, facts.login_fault)
             self.on_welcome(facts)
             self._state(NodeState.CONNECTING, None, facts)
+            self._measure(told_at)
             if lost:
                 self._have_adopted(facts, lost)
 

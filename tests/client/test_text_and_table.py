@@ -97,6 +97,15 @@ def test_a_task_page_tells_what_was_asked_for_and_how_much_of_it_is_used_up() ->
     assert not {"retries", "time limit", "begins", "waits since"} & plain.keys(), "nor of a master from before"
 
 
+def test_a_task_page_says_whose_clocks_were_wrong() -> None:
+    parts = [{"node": "a", "gpus": [], "clock_offset_s": 86400.0}, {"node": "b", "gpus": [], "clock_offset_s": -61.0}]
+    page = dict(task_page(task(1, allocation=[*parts, {"node": "c", "gpus": []}]), 3e9))  # type: ignore[arg-type]
+    assert page["clock"] == (
+        "a's was 1d00h ahead of the master's, b's was 1m01s behind the master's: its times here are corrected by that"
+    )
+    assert "clock" not in dict(task_page(task(1, allocation=[{"node": "c", "gpus": []}]), 3e9))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
