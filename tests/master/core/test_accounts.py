@@ -263,6 +263,44 @@ def test_an_account_that_can_start_nothing_rests_alone_and_the_node_is_not_sick_
     assert all(task.allocation for task in tasks[:3])
 
 
+def test_an_account_rests_longer_each_time_until_it_starts_something() -> None:
+    core = lab_with(msgspec.structs.replace(NODE, slots=99))
+
+    def fails(*tasks: Task) -> list[Effect]:
+        effects(core)
+        for task in tasks:
+            why = Exit(launch_of(task), "not_started", 3.0, None, "the disk is full", None, "node")
+            core.exited("a", why, 3.0, "li2")
+        return [one for one in effects(core) if isinstance(one, Rest)]
+
+    def begun_anew() -> Task:
+        core.rested("a", "li2")
+        task = submit(core, owner="li")
+        core.plan(0.0)
+        assert task.allocation
+        return task
+
+    first, lucky = submit(core, owner="li"), submit(core, owner="li")
+    core.plan(0.0)
+    up(core, "li2")
+    assert fails(first) == [Rest("a", 2.0, "li2")]
+    assert core.plan_needed
+    core.plan(0.0)
+    core.started("a", launch_of(lucky), 2.0, 2.0, login="li2")
+    assert fails(begun_anew()) == [Rest("a", 4.0, "li2")], "that was under way before it failed"
+    core.started("a", launch_of(begun_anew()), 2.0, 2.0, login="li2")
+    assert fails(begun_anew()) == [Rest("a", 2.0, "li2")]
+    assert core.inventory.nodes["a"].rests == 0
+    core.plan(0.0)
+    core.rested("a", "li2")
+    assert core.plan_needed
+    core.plan(0.0)
+    core.take_outcome()
+    core.rested("a", "li2")
+    core.rested("a", "wang")
+    assert (core.take_outcome(), core.plan_needed) == (None, False)
+
+
 def test_processes_of_an_account_on_a_gpu_that_its_task_holds_are_the_task_s() -> None:
     core = lab_with()
     hers = begun(core, "li", "li2")

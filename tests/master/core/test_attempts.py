@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
 from master.core.attempt import KEPT, AskedEnd, Attempt, Part
+from master.core.core import Core
 from master.core.exits import Exit
 from master.core.inventory import NodeSpec, NodeState
 from master.core.task import Task, TaskPage, TaskState
@@ -144,3 +147,69 @@ def test_attempts_are_on_disk_only_where_there_are_any_and_come_back() -> None:
     assert again == task
     assert again.attempts == task.attempts
     assert msgspec.convert(again, TaskPage, from_attributes=True).attempts == task.attempts
+
+
+def changed_tasks(core: Core) -> list[int]:
+    outcome = core.take_outcome()
+    return [] if outcome is None else [task.id for task in outcome.change.tasks]
+
+
+def test_what_is_told_of_a_running_attempt_is_written_down_once() -> None:
+    core = core_with()
+    task = submit(core, gpus=1)
+    core.plan(0.0)
+    launch_id = task.allocation[0].launch_id
+    core.started("a", launch_id, 2.0, 2.0)
+    told: list[Callable[[], object]] = [
+        lambda: core.started("a", launch_id, 2.0, 2.0, pid=7, pid_start=8),
+        lambda: core.log_grows("a", launch_id, 80, 100),
+        lambda: core.log_grows("a", launch_id, 90, 100),
+    ]
+    for news in told:
+        core.take_outcome()
+        news()
+        assert changed_tasks(core) == [task.id]
+        news()
+        assert changed_tasks(core) == []
+    core.started("a", launch_id, 2.0, 2.0, pid=9, pid_start=9)
+    assert (task.allocation[0].pid, changed_tasks(core)) == (7, []), "an attempt is one process"
+
+
+def test_of_a_log_that_is_near_its_limit_nothing_is_kept_after_the_end() -> None:
+    core = core_with()
+    task = submit(core, gpus=1)
+    core.plan(0.0)
+    launch_id = task.allocation[0].launch_id
+    core.started("a", launch_id, 2.0, 2.0)
+    core.log_grows("a", launch_id, 80, 0)
+    assert core.what_looks_wrong(task) is None, "it has no limit"
+    core.log_grows("a", launch_id, 80, 100)
+    assert core.what_looks_wrong(task) is not None
+    core.exited("a", Exit(launch_id, "exited", 3.0, 0), 3.0)
+    core.retry(task.id)
+    core.plan(4.0)
+    core.started("a", task.allocation[0].launch_id, 5.0, 5.0)
+    assert core.what_looks_wrong(task) is None
+
+
+def test_what_is_told_of_an_attempt_that_is_unknown_or_over_changes_nothing() -> None:
+    core = core_with()
+    task = submit(core, gpus=1)
+    core.plan(0.0)
+    launch_id = task.allocation[0].launch_id
+    core.take_outcome()
+    core.started("a", "unheard of", 2.0, 2.0, pid=7)
+    core.started("b", launch_id, 2.0, 2.0, pid=7)
+    core.log_grows("a", "unheard of", 80, 100)
+    core.checkpoint_seen("unheard of", 2.0, 2.0)
+    assert changed_tasks(core) == []
+
+
+def test_a_plan_takes_up_all_that_called_for_it() -> None:
+    core = core_with()
+    submit(core, gpus=1)
+    assert core.plan_needed
+    core.plan(0.0)
+    assert not core.plan_needed
+    core.woken()
+    assert core.plan_needed

@@ -279,3 +279,69 @@ def test_only_what_is_broken_or_missing_is_called_so() -> None:
     assert conditions(core) == ["aside", "unknown"]
     core.gpus_seen("a", [], 20.0, fault="the driver is not loaded")
     assert conditions(core) == ["aside", "broken"]
+
+
+def test_that_a_gpu_is_kept_back_or_free_again_is_told_and_planned_for() -> None:
+    core = core_with(TWO)
+    core.plan(0.0)
+    changes: list[dict[str, object]] = [{"processes": (BOB,)}, {}]
+    for change in changes:
+        core.take_outcome()
+        core.gpus_seen("a", gpus(change, {}), 10.0)
+        outcome = core.take_outcome()
+        assert outcome is not None
+        assert (outcome.nodes, core.plan_needed) == ({"a"}, True)
+        core.plan(0.0)
+        core.gpus_seen("a", gpus(change, {}), 12.0)
+        assert (core.take_outcome(), core.plan_needed) == (None, False), "nothing else is"
+
+
+def test_while_somebody_waits_to_share_a_gpu_only_notably_more_of_one_is_planned_for() -> None:
+    core = core_with(TWO)
+    seen(core, {"utilization": 50.0}, {"utilization": 50.0})
+    submit(core, gpus=2)
+    core.plan(0.0)
+
+    def wanted(**first: object) -> bool:
+        core.gpus_seen("a", gpus({"utilization": 50.0, **first}, {"utilization": 50.0}), 12.0)
+        needed = core.plan_needed
+        core.plan(0.0)
+        return needed
+
+    assert not wanted(utilization=0.0), "nobody asks to share"
+    submit(core, gpus=1, share=True, gpu_memory_mib=1000)
+    core.plan(0.0)
+    wanted(memory_used_mib=9000)
+    assert not wanted(memory_used_mib=9000)
+    assert not wanted(memory_used_mib=9500), "there is less"
+    assert not wanted(memory_used_mib=9500 - 63)
+    assert wanted(memory_used_mib=9500 - 64)
+    wanted(memory_used_mib=9000)
+    assert wanted(memory_used_mib=9000, memory_total_mib=48_000), "it is another GPU"
+
+
+def test_gpus_that_are_about_to_be_told_of_are_no_more_kept_back_than_they_are() -> None:
+    core = core_with(TWO)
+    core.plan(0.0)
+    core.take_outcome()
+    core.gpus_expected("a")
+    outcome = core.take_outcome()
+    assert outcome is not None
+    assert outcome.nodes == {"a"}
+    core.gpus_unseen("a")
+    assert (core.inventory.nodes["a"].kept_back, core.plan_needed) == ({}, True)
+    seen(core, {}, {})
+    assert core.inventory.nodes["a"].watch.newest
+    core.gpus_unseen("a")
+    assert not core.inventory.nodes["a"].watch.newest, "what was seen then is not believed later"
+
+
+def test_the_first_gpu_that_a_node_does_not_have_cannot_be_set_aside() -> None:
+    core = core_with(TWO)
+    for gpu in (-1, 2):
+        with pytest.raises(NotFoundError):
+            core.set_aside("a", gpu, "broken")
+    seen(core, {}, {})
+    core.set_aside("a", 1, "broken")
+    core.return_gpu("a", 1)
+    assert core.inventory.nodes["a"].kept_back == {}, "no sample told a fault of it"

@@ -9,10 +9,11 @@ from master.core.effects import Effect, Rest
 from master.core.exits import Exit
 from master.core.health import LONGEST_REST_S, REST_S
 from master.core.inventory import NodeSpec
-from master.core.task import Task, TaskState
+from master.core.task import Task, TaskState, Unstarted
 from tests.calls import calls_of
 from tests.master.core.small_core import core_with, launch_of, run, submit
 from wire.errors import ConflictError
+from wire.message import Message
 
 ONE = NodeSpec(name="a", gpu_models=("GPU",))
 OTHERS = [NodeSpec(name=name, gpu_models=("GPU",)) for name in "bcd"]
@@ -317,3 +318,67 @@ def test_an_environment_that_is_not_there_is_named_and_a_code_of_the_tasks_own_i
         core.started("a", launch_of(task), 2.0, 2.0)
         core.exited("a", Exit(launch_of(task), "exited", 3.0, code), 3.0)
         assert (task.state, told in (task.reason or "")) == (TaskState.FAILED, True)
+
+
+def test_a_node_that_turns_sick_does_not_rest_besides() -> None:
+    core = core_with(NodeSpec(name="a", slots=60))
+    tasks = [submit(core) for _ in range(3)]
+    core.plan(0.0)
+    for task in tasks:
+        refuse(core, task)
+    node = core.inventory.nodes["a"]
+    assert [*node.cordons] == ["sick"], "people resume it: no time does"
+
+
+def test_a_start_while_a_node_rests_does_not_shorten_the_next_rest() -> None:
+    core = core_with(NodeSpec(name="a", slots=60))
+    first, lucky, second = (submit(core) for _ in range(3))
+    core.plan(0.0)
+    refuse(core, first)
+    core.started("a", launch_of(lucky), 2.0, 2.0)
+    assert core.inventory.nodes["a"].rests == 1
+    effects(core)
+    core.rested("a")
+    refuse(core, second)
+    assert [one for one in effects(core) if isinstance(one, Rest)] == [Rest("a", 2 * REST_S)]
+
+
+def found(core: Core, *tasks: Task) -> Core:
+    """The core, with these tasks as the last master left them."""
+    core.load({task.id: task for task in tasks}, {}, 9)
+    core.plan(0.0)
+    return core
+
+
+def unstarted_on(nodes: str, *, number: int = 1, ran: bool = False) -> Task:
+    return Task(id=number, command="true", unstarted=[Unstarted(name, WHY, ran=ran) for name in nodes])
+
+
+def four() -> Core:
+    return core_with(*(NodeSpec(name=name, slots=60) for name in "abcd"))
+
+
+def test_nodes_that_a_task_ran_out_of_memory_on_do_not_count_as_those_that_could_not_start_it() -> None:
+    task = unstarted_on("bcd", ran=True)
+    refuse(found(four(), task), task)
+    assert task.state is TaskState.WAITING
+
+
+def test_a_task_that_sick_nodes_could_not_start_is_not_to_blame() -> None:
+    core, task = four(), unstarted_on("ab")
+    found(core, task)
+    for name in "ab":
+        core.cordon(name, "sick", Message("sick", count=3, said=WHY))
+    refuse(core, task)
+    assert task.state is TaskState.WAITING, "only one of the three is well"
+
+
+@pytest.mark.parametrize(
+    ("others", "state"), [("", TaskState.FAILED), ("a", TaskState.FAILED), ("ab", TaskState.WAITING)]
+)
+def test_a_task_has_failed_where_hardly_any_other_could_not_be_started(others: str, state: TaskState) -> None:
+    core, task = four(), unstarted_on("abc", number=5)
+    for number, name in enumerate(others, 1):
+        core.inventory.nodes[name].faulted[number] = WHY
+    refuse(found(core, task), task)
+    assert task.state is state
