@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -27,10 +28,14 @@ from master.core.request import demand_of
 from master.core.task import ENDED, HELD, QUEUED, WAITING, Task, TaskState, Wish
 from master.core.tuning import Tuning
 from master.core.waiting import Waiting
-from wire.errors import LimitError
+from wire.errors import ImpossibleError, LimitError
 from wire.message import Message
 
 NO_PAST: Mapping[int, TaskState] = MappingProxyType({})
+_NO_GPUS: Mapping[str, Any] = MappingProxyType(
+    {"gpus": 0, "gpus_max": None, "gpu_ids": None, "share": False, "gpu_memory_mib": None}
+)
+"""What of a task is left out to see whether only its number of GPUs is too large for any node."""
 
 
 class ClientEvents:
@@ -61,15 +66,18 @@ class ClientEvents:
         self._learned = learned
         self._tuning = tuning
 
-    def submit(self, drafts: list[Task], now: float, past: Mapping[int, TaskState] = NO_PAST) -> list[Task]:
+    def submit(
+        self, drafts: list[Task], now: float, past: Mapping[int, TaskState] = NO_PAST, *, waits: bool = False
+    ) -> list[Task]:
         """File new tasks: all of them or, with an error, none. Ids are given here. `past`: how predecessors ended that
-        were moved to the monthly files."""
+        were moved to the monthly files. `waits`: with more GPUs than any node has they wait for a node that has so
+        many, and are not refused."""
         self._check_limit(len(drafts))
         checked = None
         for draft in drafts:
             wish = (demand_of(draft), draft.after) if len(drafts) > 1 else None  # which costs as much as to check one
             if wish is None or wish != checked:
-                self._check_possible(draft)
+                self._check_possible(draft, waits=waits)
                 if draft.after:
                     self._dependencies.check(draft, past)
                 checked = wish
@@ -114,9 +122,11 @@ class ClientEvents:
         self._file(drafts, now)
         return drafts
 
-    def edit(self, edited: Task, past: Mapping[int, TaskState] = NO_PAST, *, last: bool = False) -> Task:
-        """Replace a queued task by its edited copy; an ended one queues again with it, as `retry` has it. `past`: as
-        for `submit`."""
+    def edit(
+        self, edited: Task, past: Mapping[int, TaskState] = NO_PAST, *, last: bool = False, waits: bool = False
+    ) -> Task:
+        """Replace a queued task by its edited copy; an ended one queues again with it, as `retry` has it. `past`,
+        `waits`: as for `submit`."""
         task = self._book.admit(Event.EDIT, edited.id)
         again = task.state in ENDED
         asks_otherwise = request_of(edited) != request_of(task)
@@ -124,7 +134,7 @@ class ClientEvents:
         over_quota = edited.over_quota = task.over_quota and not asks_otherwise
         by_admin = edited.by_admin = task.by_admin and edited.by_admin  # what once came from another stays so
         if again or asks_otherwise or edited.project != task.project:
-            self._check_possible(edited)
+            self._check_possible(edited, waits=waits)
         elif edited.is_allocation and edited.name != task.name:
             self._allocations.check(edited)
         after_changed = edited.after != task.after
@@ -157,11 +167,11 @@ class ClientEvents:
         self._dispatch.kill(task, AskedEnd("cancel", by))
         return False
 
-    def retry(self, task_id: int, *, last: bool = False, by_admin: bool = False) -> Task:
+    def retry(self, task_id: int, *, last: bool = False, by_admin: bool = False, waits: bool = False) -> Task:
         """Queue an ended task again: a new attempt of the same task. It has the place that it had, or, `last`, that of
-        one that is new. `by_admin`: an admin with the scope `admin` wants that."""
+        one that is new. `by_admin`: an admin with the scope `admin` wants that. `waits`: as for `submit`."""
         task = self._book.admit(Event.RETRY, task_id)
-        self._check_possible(task)
+        self._check_possible(task, waits=waits)
         task.by_admin = task.by_admin and by_admin
         self._learned.fill_in(task)
         self._queue_again(task, last=last)
@@ -226,10 +236,15 @@ class ClientEvents:
         for task_id in task_ids:
             self._book.remove(self._book.admit(Event.ARCHIVE, task_id))
 
-    def _check_possible(self, task: Task) -> None:
+    def _check_possible(self, task: Task, *, waits: bool = False) -> None:
         if task.is_allocation or task.within is not None:
             self._allocations.check(task)
-        self._nodes.check_possible(request_of(task))
+        try:
+            self._nodes.check_possible(request_of(task))
+        except ImpossibleError:
+            if not waits:
+                raise
+            self._nodes.check_possible(request_of(replace(task, **_NO_GPUS)))
         if self._quotas.has_any:
             self._quotas.check_possible(demand_of(task))
 

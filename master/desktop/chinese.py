@@ -31,7 +31,7 @@ STATES = {
     "succeeded": "已完成", "failed": "已失败", "cancelled": "已中止", "timed_out": "已超时", "lost": "结果未知",
 }  # fmt: skip
 
-_DIGITS = {"id", "other", "n", "s", "most"}
+_DIGITS = {"id", "other", "n", "s", "most", "mib"}
 _WORDS = {"state", "kind"}
 # <NAME> is a part that varies: of digits, of letters, without a colon, or any text. `state` is put into Chinese by
 # STATES, `why` by this same table, `rest` piece by piece; all others stay as they are.
@@ -56,8 +56,21 @@ _TABLE = [
      "节点 {node} 不存在，是否为 {meant}？（现有节点：{nodes}）"),
     (r"there is no node '<node>' \(nodes: <nodes>\).*", "节点 {node} 不存在（现有节点：{nodes}）"),
     (r"it asks for <n> GPUs?, but <rest>", "任务需要 {n} 块 GPU，没有节点有这么多（{rest}）"),
+    (r"it asks for <n> GPUs? on node <node>, but <rest>",
+     "任务需要节点 {node} 的 {n} 块 GPU，该节点没有这么多（{rest}）"),
+    (r"it asks for <mib> MiB of <n> GPUs?, but <rest>",
+     "任务需要 {n} 块 GPU（每块 {mib} MiB），没有节点能满足（{rest}）"),
+    (r"it asks for <mib> MiB of <n> GPUs? on node <node>, but <rest>",
+     "任务需要节点 {node} 的 {n} 块 GPU（每块 {mib} MiB），该节点不能满足（{rest}）"),
     (r"node <name> has <n> GPUs?", "节点 {name} 有 {n} 块"),
-    (r"nodes <names> have <n> GPUs?", "节点 {names} 各有 {n} 块"),
+    (r"nodes <several> have <n> GPUs?", "节点 {several} 各有 {n} 块"),
+    (r"node <name> has no slots for tasks without GPUs", "节点 {name} 不运行不用 GPU 的任务"),
+    (r"nodes <several> have no slots for tasks without GPUs", "节点 {several} 不运行不用 GPU 的任务"),
+    (r"the GPUs of node <name> have no more than <n> MiB to give", "节点 {name} 的 GPU 最多有 {n} MiB"),
+    (r"the GPUs of nodes <several> have no more than <n> MiB to give", "节点 {several} 的 GPU 最多有 {n} MiB"),
+    (r"(?:node <node> is|nodes <several> are) leaving: .*", "即将移除的节点不接受任务"),
+    (r"another node is asked for", "其他节点不是所选的节点"),
+    (r"the registry has no nodes: .*", "还没有任何节点：请联系管理员"),
     (r"it asks for <n> GPUs?, and <what> is <most>: ask for fewer, or .*",
      "任务需要 {n} 块 GPU，超过配额（{what} = {most}）：请减少数量，或联系管理员"),
     (r"<what> is 0, until an admin raises it .*", "配额不允许运行任务（{what} = 0）：请联系管理员"),
@@ -169,5 +182,21 @@ def _part(name: str, value: str) -> str:
     if name == "state":
         return STATES.get(value, value)
     if name == "rest":
-        return "，".join(map(words_in_chinese, value.split(", ")))
+        return _pieces(value)
+    if name == "several":
+        return value.replace(", ", "、").replace(" and ", " 和另外 ").replace(" more", " 个")
     return words_in_chinese(value) if name == "why" else value
+
+
+_BETWEEN = re.compile(r", (?=nodes? [^ ]|the GPUs of |another )")
+"""Between what is said of some nodes and of others. Their names have commas between them, too, and no blanks."""
+_MORE = re.compile(r" and (?P<more>\d+) more$")
+
+
+def _pieces(text: str) -> str:
+    """What is said of some nodes after the other. What nobody put into Chinese is left out: it is about one sentence,
+    which is not to be half in English."""
+    more = _MORE.search(text)
+    whole = text if more is None else text[: more.start()]
+    found = [chinese for piece in _BETWEEN.split(whole) for chinese in list(_found(piece))[:1]]
+    return "，".join([*found, *([] if more is None else [f"另有 {more['more']} 种情况"])]) or "详见 muster nodes"

@@ -94,6 +94,12 @@ class Caller(msgspec.Struct, frozen=True):
         """May he see on this machine all that the master sees?"""
         return self.via == "owner"
 
+    @property
+    def waits_for_nodes(self) -> bool:
+        """May a task of theirs ask for more GPUs than any node has, and wait for one that has so many? The desktop
+        client's may: the master that it was made for kept them waiting."""
+        return self.via == "desktop"
+
     def request_key(self, request_id: str) -> str:
         """Under what an answer to his request is remembered: nobody gets another's by guessing its id."""
         return request_id if self.is_ours or not self.user_id else f"{self.user_id}\n{request_id}"

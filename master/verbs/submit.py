@@ -87,7 +87,8 @@ def submit(context: Context, params: Submit) -> Submitted | Preview | Awaitable[
 
     def change() -> Submitted:
         draft.log_path = log_path_of(params.log, core.next_id, context)
-        return Submitted(core.submit([draft], context.now, context.past)[0].id)
+        waits = context.caller.waits_for_nodes
+        return Submitted(core.submit([draft], context.now, context.past, waits=waits)[0].id)
 
     return context.change(change)
 

@@ -222,7 +222,8 @@ def edit(context: Context, params: Edit) -> TaskView:
     def change() -> Task:
         if edited is not None:
             task.said_by = said_by
-            core.edit(edited, context.past, last=not may_put_ahead(context, task.owner))
+            last, waits = not may_put_ahead(context, task.owner), context.caller.waits_for_nodes
+            core.edit(edited, context.past, last=last, waits=waits)
         return task if owner == task.owner else core.give_to(task.id, owner, by_admin=by_admin)
 
     return context.view(context.change(change))
@@ -285,8 +286,9 @@ def retry(context: Context, params: OneTask) -> TaskView:
     def change() -> Task:
         if task.owner == context.user:
             task.said_by = ""  # he has said it, too
-        last = not may_put_ahead(context, task.owner)
-        return context.core.retry(task.id, last=last, by_admin=context.caller.speaks_as_admin)
+        last, caller = not may_put_ahead(context, task.owner), context.caller
+        by_admin, waits = caller.speaks_as_admin, caller.waits_for_nodes
+        return context.core.retry(task.id, last=last, by_admin=by_admin, waits=waits)
 
     return context.view(context.change(change))
 

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from master.core.exhaustion import RAN_OUT, CardUse, ran_out
+from master.core.inventory import NodeSpec
 from master.desktop.chinese import HEADS, LONGEST, OTHERWISE, in_chinese, words_in_chinese
 from tests.desktop.client import DesktopClient, form
 from tests.desktop.place import DesktopPlace, with_client
+from tests.master.core.small_core import core_with, submit
 from wire.agent import RAN_OUT as FINDINGS
 from wire.errors import BadRequestError, ConflictError, ForbiddenError, ImpossibleError, MusterError
 from wire.message import Message
@@ -25,7 +27,6 @@ CHINESE = re.compile("[\u4e00-\u9fff]")
     ("mode", "info", "text"),
     [
         ("add_task", form(""), "命令为空：请填写要运行的命令"),
-        ("add_task", form("x", need_gpus="99"), "任务需要 99 块 GPU，没有节点有这么多（节点 a 有 8 块）"),
         ("add_task", form("x", slaver="aa"), "节点 aa 不存在，是否为 a？（现有节点：a）"),
         ("add_task", form("x", slaver="nowhere"), "节点 nowhere 不存在（现有节点：a）"),
         ("add_task", form("x", prev="00000000000077"), "前置任务 77 不存在"),
@@ -106,3 +107,57 @@ def test_whose_quota_forbids_a_task_is_told_in_chinese() -> None:
     assert in_chinese(ImpossibleError(nothing)) == "配额不允许运行任务（max_running of group nlp = 0）：请联系管理员"
     of_group = Message("project_of_group", project="crawl", group="nlp", owner="desktop")
     assert in_chinese(ForbiddenError(of_group)).startswith("项目 crawl 属于组 nlp，您不在其中")
+
+
+def node(name: str, gpus: int, **more: Any) -> NodeSpec:
+    return NodeSpec(name=name, gpu_models=("GPU",) * gpus, **more)
+
+
+TWO = (node("a", 2), node("b", 2))
+MANY = (*(node(f"n{number}", 2) for number in range(3)), *(node(f"m{number}", number + 3) for number in range(9)))
+FEW = "节点 n[0-2] 各有 2 块，节点 m0 有 3 块，节点 m1 有 4 块，另有 7 种情况"
+
+
+@pytest.mark.parametrize(
+    ("specs", "wants", "told"),
+    [
+        (TWO, {"gpus": 64}, "任务需要 64 块 GPU，没有节点有这么多（节点 a、b 各有 2 块）"),
+        (
+            (*TWO, node("c", 4)),
+            {"gpus": 64},
+            "任务需要 64 块 GPU，没有节点有这么多（节点 a、b 各有 2 块，节点 c 有 4 块）",
+        ),
+        (TWO, {"gpus": 64, "node": "a"}, "任务需要节点 a 的 64 块 GPU，该节点没有这么多（节点 a 有 2 块）"),
+        (
+            TWO,
+            {"gpus": 64, "share": True, "gpu_memory_mib": 9},
+            "任务需要 64 块 GPU（每块 9 MiB），没有节点能满足（节点 a、b 各有 2 块）",
+        ),
+        (
+            TWO,
+            {"gpus": 64, "share": True, "gpu_memory_mib": 9, "node": "a"},
+            "任务需要节点 a 的 64 块 GPU（每块 9 MiB），该节点不能满足（节点 a 有 2 块）",
+        ),
+        (
+            MANY,
+            {"gpus": 64},
+            f"任务需要 64 块 GPU，没有节点有这么多（{FEW}）",
+        ),
+    ],
+)  # fmt: skip
+def test_what_no_node_can_do_is_told_in_one_language(
+    specs: tuple[NodeSpec, ...], wants: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ImpossibleError) as refused:
+        submit(core_with(*specs), **wants)
+    assert in_chinese(refused.value) == told
+    assert not re.search("[a-z]{2,}", told), "a word of the other language"
+
+
+def test_what_nobody_put_into_chinese_of_several_nodes_is_left_out_of_the_sentence() -> None:
+    for error in ("it asks for 4 GPUs, but node a is odd", "it asks for 4 GPUs, but node a is odd, node b has 1 GPU"):
+        told = in_chinese(ImpossibleError(error))
+        assert "odd" not in told
+        assert told.startswith("任务需要 4 块 GPU，没有节点有这么多（")
+        assert ("节点 b 有 1 块" in told) is ("b has" in error)
+        assert ("muster nodes" in told) is ("b has" not in error)
