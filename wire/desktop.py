@@ -11,6 +11,7 @@ broken frame is told as such and dropped, and the next one is read.
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -29,6 +30,11 @@ MOST_PARTS = 1000
 the content of a file. Parsing millions of small ones would hold everybody up for a second."""
 HEAD = 200
 """How much of a broken frame is kept for whoever wants to say something about it."""
+HTTP = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64} +(/|\*|[A-Za-z][A-Za-z0-9+.-]*://|\S+ +HTTP/)")
+"""How a request of HTTP begins. No frame does."""
+CONTROL = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+NO_FRAME = 4096
+"""So many bytes that can begin no frame are waited for their end."""
 _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
@@ -45,10 +51,12 @@ class Closing(msgspec.Struct, frozen=True):
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """A frame that is no request: how it began, and what is wrong with it."""
+    """A frame that is no request: how it began, and what is wrong with it. `is_foreign`: a connection begins so that is
+    no desktop client's, whatever it says later."""
 
     head: bytes
     why: str
+    is_foreign: bool = False
 
 
 Event = Request | Closing | Broken
@@ -57,8 +65,8 @@ Event = Request | Closing | Broken
 class Decoder:
     """Splits a byte stream into events. `limit` is the size cap of one frame in bytes, without its terminator.
 
-    `from_start`: these are a connection's first bytes. Then the first frame must be whole: it is told to be broken as
-    soon as it cannot become one, and no request is looked for inside of it.
+    `from_start`: these are a connection's first bytes. Then the first frame is told to be foreign as soon as it looks
+    like HTTP or is not text, or is too large; and no request is looked for inside of it.
     """
 
     def __init__(self, limit: int, *, from_start: bool = False) -> None:
@@ -75,9 +83,9 @@ class Decoder:
         """Take what was received, give what is whole in it. However the bytes were cut, the events are the same."""
         self._held += data
         events: list[Event] = []
-        if self._is_first and not _may_begin(bytes(self._held[:HEAD])):
+        if self._is_first and _is_foreign(bytes(self._held[: HEAD * 2]), len(self._held)):
             self._is_first = False
-            events.append(Broken(self._head(len(self._held)), "what begins so is no frame"))
+            events.append(Broken(self._head(len(self._held)), "what begins so is no frame", is_foreign=True))
         while (at := self._held.find(TERMINATOR, self._searched)) >= 0:
             event = self._at_terminator(at)
             if event is not None:
@@ -103,14 +111,20 @@ class Decoder:
         if self._too_large is not None or at > self.limit:
             head = self._too_large or self._head(self.limit)
             self._forget(after)
-            return Broken(head, f"a frame of more than {self.limit} bytes")
+            is_first, self._is_first = self._is_first, False
+            return Broken(head, f"a frame of more than {self.limit} bytes", is_foreign=is_first)
+        if self._is_first and not _may_begin(bytes(self._held[:HEAD])):
+            head, self._is_first = self._head(at), False
+            self._forget(after)
+            return Broken(head, "what begins so is no frame")
         piece = bytes(self._held[self._piece : at])
         self._in_string ^= _ends_in_string(piece)
         self._tries += 1
         event = _read(bytes(self._held[:at])) if not self._in_string else None
         if not isinstance(event, Request) and self._piece and isinstance(alone := _read(piece), Request):
             # What stood before was broken off inside a string: a request that is whole by itself is not part of it.
-            broken = Broken(self._head(at), "it was broken off, and another request stands behind it")
+            why = "it was broken off, and another request stands behind it"
+            broken = Broken(self._head(at), why, is_foreign=self._is_first)
             event = broken if self._is_first else alone
         if event is None and self._in_string:
             if self._tries < MAX_TRIES:
@@ -170,6 +184,14 @@ def _may_begin(head: bytes) -> bool:
     """Whether a frame may begin with these bytes, or with so few of them."""
     head = head.lstrip()
     return head[:1] in (b"{", b"") or CLOSE.startswith(head[: len(CLOSE)])
+
+
+def _is_foreign(head: bytes, size: int) -> bool:
+    """Is it another protocol's, what a connection begins with: HTTP's, which pages in browsers speak, or one that is
+    not text, as TLS and what else browsers can be made to speak (STUN)?"""
+    if HTTP.match(head.lstrip()) or CONTROL.search(head):
+        return True
+    return size > NO_FRAME and not _may_begin(head)
 
 
 def _ends_in_string(text: bytes) -> bool:

@@ -113,7 +113,7 @@ class DesktopSession(asyncio.Protocol):
         self._entrance.left(self)
 
     def data_received(self, data: bytes) -> None:
-        """Take the requests; drop what is none, unless it is the first: who begins so is no such client."""
+        """Take the requests; drop what is none. Who begins as another protocol does is no such client."""
         if self.transport.is_closing():
             return
         self._taken += len(data)
@@ -121,10 +121,13 @@ class DesktopSession(asyncio.Protocol):
             if isinstance(event, wire.Closing):
                 self.transport.close()
                 break
-            if isinstance(event, wire.Broken) and not self._begun:
+            if isinstance(event, wire.Broken) and event.is_foreign:
                 self._waiting.clear()
                 self._entrance.cut(f"no desktop client begins so: {event.why}")
                 return
+            if isinstance(event, wire.Broken) and not self._begun:
+                self._note(event)
+                continue
             self._begin()
             self._waiting.append(event)
         if not self._hold():
@@ -207,9 +210,12 @@ class DesktopSession(asyncio.Protocol):
                 found.append(one)
         return found
 
-    def _drop(self, broken: wire.Broken) -> None:
+    def _note(self, broken: wire.Broken) -> None:
         if self._clients.seldom(self.peer.address):
             log.warning("a desktop client at %s sent what is no request: %s", self.peer.address, broken.why)
+
+    def _drop(self, broken: wire.Broken) -> None:
+        self._note(broken)
         found = _MODE.match(broken.head)
         kind = _requests().REQUESTS.get(found[1].decode()) if found else None
         if found is not None and kind is not None:

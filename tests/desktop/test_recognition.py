@@ -105,7 +105,7 @@ def test_silence_is_nobody_where_no_desktop_client_asks_for_things(tmp_path: Pat
             def meet() -> None:
                 early = [Reader(master.address(port)) for port in ("monitor_port", "train_state_port")]
                 loud = [Reader(master.address(port)) for port in ("data_port", "monitor_port", "data_port")]
-                loud[0].send(b'{"mode":"get_root","ui":"main"_<END_SEND>_' + request("get_root", ""))
+                loud[0].send(b"\x00\x01_<END_SEND>_" + request("get_root", ""))
                 loud[1].send(request("env_list", ""))
                 loud[2].send(b"CLIEND_CLOSE_<END_SEND>_")
                 assert loud[0].ended.wait(60), "what begins broken ends"
@@ -140,10 +140,8 @@ def test_silence_is_nobody_where_no_desktop_client_asks_for_things(tmp_path: Pat
 
 BEGINNINGS = {
     "HTTP": b"POST / HTTP/1.1\r\nHost: x\r\n\r\n",
-    "a string that is open": b'"_<END_SEND>_',
-    "garbage that is a frame": b"hello_<END_SEND>_",
-    "an empty frame": b"_<END_SEND>_",
-    "an object of something else": b'{"jsonrpc":"2.0","id":1,"method":"task.list"}_<END_SEND>_',
+    "HTTP that has a terminator": b"POST /_<END_SEND>_ HTTP/1.1\r\nHost: x\r\n\r\n",
+    "what is not text": b"\x00\x01\x00\x08!\x12\xa4B_<END_SEND>_",
     "a frame that is too large": b'{"mode":"add_task","info":"' + b"x" * LIMITS.frame + b'"}_<END_SEND>_',
 }
 
@@ -168,6 +166,31 @@ def test_a_session_that_begins_broken_ends_and_nothing_of_it_is_obeyed(
             assert page.ended.wait(60)
             assert {one.mode for one in page.seen} <= {"mon", "task_mon"}
             page.close()
+        assert master.core.tasks == {}
+
+    with_client(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    "beginning",
+    [
+        b"hello_<END_SEND>_",
+        b"_<END_SEND>_",
+        b'{"jsonrpc":"2.0","id":1,"method":"task.list"}_<END_SEND>_',
+        b'{"mode":"get_root","ui":"main"_<END_SEND>_',
+        "垃圾_<END_SEND>_".encode("gbk"),
+    ],
+)
+def test_garbage_that_a_client_begins_with_is_dropped_and_what_it_asks_for_then_is_answered(
+    tmp_path: Path, beginning: bytes
+) -> None:
+    def story(_client: DesktopClient, master: DesktopPlace) -> None:
+        one = Reader(master.address("data_port"))
+        one.send(beginning)
+        one.send(request("get_root", ""))
+        assert one.next().mode == "ret_root"
+        assert [frame.mode for frame in one.seen] == ["ret_root"], "garbage gets no reply"
+        one.close()
         assert master.core.tasks == {}
 
     with_client(tmp_path, story)

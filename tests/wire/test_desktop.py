@@ -190,6 +190,18 @@ def test_the_first_complete_frame_tells_the_dialect(head: bytes, verdict: bool |
     assert begins_dialect(head) is verdict
 
 
+def test_a_connection_that_begins_as_another_protocol_is_told_so_once_that_is_known() -> None:
+    for head in (b"POST / HTTP/1.1\r\n", b"GET x HTTP/1.0\r\n", b"\r\n PUT /_<END_SEND>_ x", b"\x00\x01", b"x" * 5000):
+        for cut in range(len(head[:40])):
+            decoder = Decoder(LIMIT, from_start=True)
+            events = [*decoder.feed(head[:cut]), *decoder.feed(head[cut:])]
+            assert [one.is_foreign for one in events if isinstance(one, Broken)][:1] == [True], (head[:40], cut)
+    for text in (b"hello", b"P", b"garbage\n", b'{"a":1', b'"'):
+        [first, *_] = Decoder(LIMIT, from_start=True).feed(text + TERMINATOR + encode("a", "x"))
+        assert isinstance(first, Broken)
+        assert not first.is_foreign
+
+
 @pytest.mark.parametrize(
     "beginning",
     [
