@@ -8,6 +8,7 @@ rights end. If the two copies differ, the stricter one holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -17,6 +18,11 @@ from master.core.own_account import Fence
 from master.core.people import COUNTER, GROUP, TOKEN, USER, Counter
 
 KEPT = (COUNTER, own_account.PIECE, clock.PIECE)
+KINDS: dict[str, type[Counter | Fence | Noted]] = {
+    COUNTER: Counter,
+    own_account.PIECE: Fence,
+    clock.PIECE: Noted,
+}
 END_ACCESS = "end_access"
 """The piece of state that makes a start end all tokens, log-ins and links. `null` after that was done."""
 IDS_SKIPPED = 10_000
@@ -33,6 +39,18 @@ def tells_of_people(names: Iterable[str]) -> bool:
 def of(state: Pieces) -> dict[str, msgspec.Raw]:
     """The marks of a state, also where they are empty: a witness without marks knows nothing."""
     return {name: state.get(name, msgspec.Raw(b"{}")) for name in KEPT}
+
+
+def readable(pieces: Pieces) -> dict[str, msgspec.Raw]:
+    """The pieces without marks that are none: they come from outside of the folder."""
+    found = dict(pieces)
+    for name, kind in KINDS.items():
+        with suppress(KeyError):
+            try:
+                msgspec.json.decode(found[name], type=kind)
+            except msgspec.DecodeError:
+                del found[name]
+    return found
 
 
 def of_before(state: Pieces, witness: Pieces) -> dict[str, msgspec.Raw]:

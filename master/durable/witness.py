@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from master.core import marks
 from master.durable.disk import Disk, SyncFailedError, publish
 
 if TYPE_CHECKING:
@@ -58,12 +59,14 @@ class Witness:
         return self._told.pieces
 
     def load(self) -> None:
-        """Read it. What is no witness, or one of another folder, says nothing."""
+        """Read it. What is no witness, or one of another folder, or was put there by another account, says nothing; nor
+        does a mark that cannot be read."""
         if self.path is None:
             return
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
-            told = msgspec.json.decode(self._disk.read(self.path), type=Told)
+            told = msgspec.json.decode(self._disk.read_own(self.path), type=Told)
             if told.folder == self._told.folder:
+                told.pieces = marks.readable(told.pieces)
                 self._told, self.is_there = told, True
 
     def keep(self, pieces: Mapping[str, msgspec.Raw], *, stood: int | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -31,6 +32,8 @@ from master.verbs.access import by_token
 from master.watchers.own_account import OwnAccount
 from tests import landed
 from tests.master.core.small_core import submit
+from tests.people_here import PEOPLE
+from tests.rights import need_users
 
 USERS, TOKENS = 6, 26
 BLOCK = 4096
@@ -402,6 +405,42 @@ def test_a_mark_that_could_not_be_written_is_written_with_a_later_record(tmp_pat
         assert msgspec.json.decode(told.pieces["people"])["is_shared"]
 
     lived(tmp_path, story)
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [{"clock": []}, {"clock": {"latest": "x"}}, {"people": 5, "own_account": None}],
+    ids=["list", "text", "all"],
+)
+def test_marks_of_the_witness_that_cannot_be_read_are_none_and_no_start_fails_for_them(
+    tmp_path: Path, marks: dict[str, object]
+) -> None:
+    lived(tmp_path, fill)
+    told = json.loads((tmp_path / "log.queue").read_bytes())
+    told["pieces"] |= marks
+    (tmp_path / "log.queue").write_text(json.dumps(told))
+    start = lived(tmp_path, nothing, damage=False)
+    assert start.core.people.is_shared
+    assert start.core.people.tokens
+
+
+def test_a_witness_that_another_account_put_there_says_nothing(tmp_path: Path) -> None:
+    need_users()
+    lived(tmp_path, fill)
+    told = json.loads((tmp_path / "log.queue").read_bytes())
+    told["pieces"]["clock"] = {"latest": 9e15, "accepted": 99}
+    told["seq"] = 10**9
+    (tmp_path / "log.queue").write_text(json.dumps(told))
+    os.chown(tmp_path / "log.queue", PEOPLE["bob"], PEOPLE["bob"])
+    start = lived(tmp_path, nothing, damage=False)
+    assert start.core.people.tokens
+    assert not start.store.is_older_copy
+    (tmp_path / "log.queue").rename(tmp_path / "theirs")
+    (tmp_path / "log.queue").symlink_to("theirs")
+    assert lived(tmp_path, nothing, damage=False).core.people.tokens
+    (tmp_path / "log.queue").unlink()
+    os.mkfifo(tmp_path / "log.queue")
+    assert lived(tmp_path, nothing, damage=False).core.people.tokens
 
 
 def test_a_witness_that_denies_people_of_whom_something_tells_denies_nothing() -> None:

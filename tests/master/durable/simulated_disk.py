@@ -126,6 +126,10 @@ class SimulatedDisk:
     def read(self, path: Path) -> bytes:
         return self._content(path).now
 
+    def read_own(self, path: Path) -> bytes:
+        """Nobody else is here."""
+        return self.read(path)
+
     def read_at(self, path: Path, offset: int, size: int) -> bytes:
         return self._content(path).now[offset : offset + size]
 
