@@ -303,7 +303,7 @@ def test_no_account_of_the_system_is_a_person(monkeypatch: pytest.MonkeyPatch, u
 
 
 def test_who_says_not_who_he_is_takes_no_place_of_those_who_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    places = msgspec.structs.replace(LIMITS.places, silent=4, known=3)
+    places = msgspec.structs.replace(LIMITS.places, silent=4, of_user=3)
 
     async def story() -> None:
         async with InProcess(tmp_path, limits=msgspec.structs.replace(LIMITS, places=places)) as master:
@@ -321,7 +321,7 @@ def test_who_says_not_who_he_is_takes_no_place_of_those_who_do(tmp_path: Path, m
             late = await here.stranger()
             late.ask("auth.login", name="ann", password=PASSWORD)
             told = (await late.read())["error"]["data"]
-            assert (told["code"], told["key"]) == ("limit", "no_more_of_this_address")
+            assert (told["code"], told["key"]) == ("limit", "no_more_of_this_user")
             await cut_off(late)
 
     run(story())
