@@ -8,7 +8,8 @@ import signal
 import sys
 
 if __name__ == "__main__":
-    if sys.getfilesystemencoding() != "utf-8":  # names of files are UTF-8, whatever the locale of who starts us
+    # Names of files are UTF-8, whatever the locale of who starts us.
+    if not sys.flags.utf8_mode and sys.getfilesystemencoding() != "utf-8":
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])  # noqa: S606
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # whoever started us may want it ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -42,8 +42,10 @@ def main(words: List[str]) -> int:
 
 
 def _be_utf8(words: List[str]) -> None:
-    """Begin anew where the locale is of another encoding: names of files are UTF-8, here as on the master's machine."""
-    if sys.getfilesystemencoding() != "utf-8" and not sys.argv[0].endswith(".py"):
+    """Begin anew where the locale is of another encoding: names of files are UTF-8, here as on the master's machine.
+    Only CPython heeds the option: another Python would begin anew for ever."""
+    is_utf8 = sys.getfilesystemencoding() in ("utf-8", "utf8") or bool(sys.flags.utf8_mode)
+    if not is_utf8 and sys.implementation.name == "cpython" and not sys.argv[0].endswith(".py"):
         os.execv(sys.executable, [sys.executable, "-I", "-X", "utf8", sys.argv[0], *words])  # noqa: S606
 
 
