@@ -671,7 +671,7 @@ class FileWritten(TypedDict):
     counts: str
     version: str
     kept: str | None
-    at_start: NotRequired[list[str]]
+    at_start: list[str]
 
 
 class KeptFile(TypedDict):

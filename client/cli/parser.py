@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 _UNKNOWN = re.compile(r"(?:unrecognized arguments:|there is no option) (-\S+)")
+_OPTION = re.compile(r"--[a-z][\w-]*")
 _ELSEWHERE = {
     "--time": "--time-limit", "-t": "--time-limit", "--gres": "--gpus", "-G": "--gpus", "-J": "--name",
     "--job-name": "--name", "-c": "--cpus", "--cpus-per-task": "--cpus", "-d": "--after", "--dependency": "--after",
@@ -39,7 +40,8 @@ class Parser(argparse.ArgumentParser):
     def meant(self, option: str) -> str:
         """` (did you mean …?)` for an option that this command has not; "" where nothing is like it."""
         name = option.partition("=")[0]
-        known = [one for action in self._actions for one in action.option_strings if one.startswith("--")]
+        told = (line.strip().partition("  ")[0] for line in self.format_help().splitlines())
+        known = [one for line in told if line.startswith("-") for one in _OPTION.findall(line)]
         if _ELSEWHERE.get(name) in known:
             found = [_ELSEWHERE[name]]
         elif name.startswith("--"):

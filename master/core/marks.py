@@ -8,7 +8,6 @@ rights end. If the two copies differ, the stricter one holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 
 import msgspec
 
@@ -43,14 +42,15 @@ def of(state: Pieces) -> dict[str, msgspec.Raw]:
 
 def readable(pieces: Pieces) -> dict[str, msgspec.Raw]:
     """The pieces without marks that are none: they come from outside of the folder."""
-    found = dict(pieces)
-    for name, kind in KINDS.items():
-        with suppress(KeyError):
-            try:
-                msgspec.json.decode(found[name], type=kind)
-            except msgspec.DecodeError:
-                del found[name]
-    return found
+    return {name: piece for name, piece in pieces.items() if name not in KINDS or _is_one(piece, KINDS[name])}
+
+
+def _is_one(piece: msgspec.Raw, kind: type[Counter | Fence | Noted]) -> bool:
+    try:
+        msgspec.json.decode(piece, type=kind)
+    except msgspec.DecodeError:
+        return False
+    return True
 
 
 def of_before(state: Pieces, witness: Pieces) -> dict[str, msgspec.Raw]:

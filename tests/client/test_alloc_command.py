@@ -82,7 +82,7 @@ def test_what_is_typed_reaches_the_master(lab: Lab, capsys: pytest.CaptureFixtur
     assert json.loads("\n".join(said[4:])) == EXP
 
 
-@pytest.mark.parametrize("line", [["alloc", "exp"], ["alloc", "exp", "--gpus", "2", "--env", "torch"], ["alloc"]])
+@pytest.mark.parametrize("line", [["alloc", "exp"], ["alloc", "exp", "--gpus", "2", "--env", "torch"]])
 def test_what_makes_no_sense_is_wrong_usage_and_asks_nobody(lab: Lab, line: list[str]) -> None:
     assert main(line) == 2
     assert lab.asked == []

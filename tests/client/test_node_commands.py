@@ -264,7 +264,6 @@ def test_an_edit_that_has_to_wait_says_for_what(master: FakeMaster, capsys: pyte
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (("node",), "ACTION"),
         (("node", "drian", "a"), "invalid choice"),
         (("node", "add", "b"), "--gpus"),
         (("node", "add", "b", "--gpus", "-1"), "whole number"),
