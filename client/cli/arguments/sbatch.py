@@ -5,6 +5,7 @@ They mean what the manual page of Slurm's sbatch says. What has no counterpart h
 
 from __future__ import annotations
 
+import argparse
 import re
 
 TYPE_CHECKING = False
@@ -47,11 +48,23 @@ class Read:
         written = f"{name}={value}" if value else name
         counterpart = _COUNTERPARTS.get(name)
         words = counterpart(value) if counterpart is not None else None
-        if words is None:
+        if words is None or not _can_be_read(words):
             self.left.append(written + _HINTS.get(name, ""))
             return
         self.words += words
         self.taken.append(f"{written} is {' '.join(words)}" if words else f"{written} needs nothing")
+
+
+def _can_be_read(words: list[str]) -> bool:
+    """Would the options take these values? What Slurm means by `--mem=0` has no counterpart, and refuses no script."""
+    from client.cli.arguments import fields
+
+    for option, value in zip(words[::2], words[1::2], strict=False):
+        try:
+            fields.VALUES[option.removeprefix("--")][1](value)
+        except argparse.ArgumentTypeError:
+            return False
+    return True
 
 
 def read(text: str) -> Read:
