@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 
 from master.drivers.archive import build
+from tests.testbed import processes
 from tests.waiting import PATIENCE_S, until
 from wire.agent import HEARTBEAT_S, MAX_FRAME
 from wire.framing import LineDecoder, encode, strict_loads
@@ -305,23 +306,13 @@ class Node:
 
     def carriers(self, launch_id: str) -> list[int]:
         """Living processes that carry the launch id."""
-        mark = f"MUSTER_LAUNCH_ID={known(launch_id)}\0".encode()
-        found = []
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError):
-                if entry.name.isdigit() and mark in (entry / "environ").read_bytes() and alive(int(entry.name)):
-                    found.append(int(entry.name))
-        return found
+        mark = f"MUSTER_LAUNCH_ID={known(launch_id)}".encode()
+        return [one.pid for one in processes.alive(lambda pid: mark in processes.environment(pid))]
 
     def forks(self) -> list[int]:
         """Living agents of this node's folder and their forks that are not a command yet."""
-        folder = b"\0" + os.fsencode(self.state) + b"\0"
-        found = []
-        for entry in Path("/proc").iterdir():
-            with suppress(OSError):
-                if entry.name.isdigit() and folder in (entry / "cmdline").read_bytes() and alive(int(entry.name)):
-                    found.append(int(entry.name))
-        return found
+        folder = os.fsencode(self.state)
+        return [one.pid for one in processes.alive(lambda pid: folder in processes.words(pid))]
 
     def clean(self) -> None:
         """End whatever a test left, so that no test sees another's processes."""

@@ -20,15 +20,28 @@ class Process(NamedTuple):
 
 
 def alive(belongs: Callable[[int], bool]) -> list[Process]:
-    """All processes whose pid `belongs` accepts. Zombies do not count."""
-    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
-    found = (_look(pid) for pid in pids if _accepts(belongs, pid))
-    return [process for process in found if process is not None]
+    """All processes whose pid `belongs` accepts. Zombies do not count.
+
+    One list is not enough: a process that forks after the list was read, and ends before it is looked at, would hide
+    its child. So the list is read again until it names nobody who was not looked at.
+    """
+    found: list[Process] = []
+    looked_at: set[int] = set()
+    while new := _pids() - looked_at:
+        looks = (_look(pid) for pid in sorted(new) if _accepts(belongs, pid))
+        found += [process for process in looks if process is not None]
+        looked_at |= new
+    return found
 
 
 def environment(pid: int) -> list[bytes]:
     """What the process was started with, as NAME=VALUE. Raises OSError."""
     return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+
+
+def words(pid: int) -> list[bytes]:
+    """The command line. Raises OSError."""
+    return Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
 
 
 def shown(pid: int) -> bytes:
@@ -82,6 +95,10 @@ def inner_pid(pid: int) -> int | None:
 def children(pid: int) -> list[int]:
     """The pids of a process' children; none when it is gone."""
     return [process.pid for process in alive(lambda one: _parent(one) == pid)]
+
+
+def _pids() -> set[int]:
+    return {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()}
 
 
 def _accepts(belongs: Callable[[int], bool], pid: int) -> bool:

@@ -19,6 +19,7 @@ from monitor.agent.gpu.figures import Doing, Found, Reading, Source
 from monitor.agent.gpu.reader import GpuReader
 from tests.agent.fake_gpus import Machine, gpu, uuid
 from tests.agent.small_master import alive
+from tests.testbed import processes
 from tests.waiting import until
 
 NONE = {"gpus": [], "gpu_source": "none", "gpu_fault": ""}
@@ -256,12 +257,4 @@ def test_the_program_itself_ends_what_hangs_before_the_fork_is_given_up() -> Non
 
 def members(group: int) -> list[int]:
     """The living processes of a process group."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and alive(int(entry.name)):
-            try:
-                if os.getpgid(int(entry.name)) == group:
-                    found.append(int(entry.name))
-            except ProcessLookupError:
-                continue
-    return found
+    return [one.pid for one in processes.alive(lambda pid: os.getpgid(pid) == group)]
