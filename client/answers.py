@@ -1,9 +1,9 @@
-"""Whether an answer is one that a master gives: looked at when something could not be made of it, and never before.
+"""Checks an answer against the schema of its verb, after something failed on it and never before.
 
-Whatever listens at the port may answer anything, and a master of another version other keys. Then a command, or a
-method of the Python API, ends with an error that says so, and not with whatever went wrong first. Answers that are as
-they should be cost nothing: only what was heard last is remembered, and only for as long as something is made of it.
-The shapes are those of the OpenAPI document that comes with this version; a mistake of ours stays one.
+A program that is no master may listen at the port, and a master of another version may answer with other keys. A
+command, or a method of the Python API, then ends with a ProtocolError, not with the KeyError that came of it. Answers
+that are right cost nothing: only the last ones are remembered, and only while a method uses them. The schemas are those
+of the OpenAPI document of this version. An error of our own code stays as it is.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     Heard = Iterable[tuple[str, str, Any]]
 
 SUSPECT = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-"""What nonsense leads to where it is taken for sense."""
+"""The errors that come of a wrong answer."""
 _GENERATES = 0x20
 _LARGEST = 1e15
 _LAST_MOMENT = 253_402_300_799
-"""The end of the year 9999, in seconds since the epoch: the last that can be shown."""
+"""The end of the year 9999, in seconds since the epoch: the last moment that can be shown."""
 _DEEPEST = 64
 _NEWS = {"task.changed": ("task", "Task"), "node.changed": ("node", "Node")}
-"""What a notification holds, unless the thing is gone: its key, and the schema of it."""
+"""Of each notification, the key of the task or node in it and its schema. It lacks the key where that is gone."""
 _KINDS = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 
 
 def explained(heard: Heard, error: Exception) -> Exception:
-    """A ProtocolError, where one of the answers, the newest first, is none that a master gives; else the error itself.
-    `heard`: where it came from, the verb and the result of each."""
+    """A ProtocolError if one of the answers does not fit its schema (the newest is looked at first); else the error
+    itself. `heard`: of each answer the address that it came from, the verb and the result."""
     if not isinstance(error, SUSPECT):
         return error
     for where, verb, result in reversed(list(heard)):
@@ -41,8 +41,8 @@ def explained(heard: Heard, error: Exception) -> Exception:
 
 
 def _of_method(heard: Heard, error: Exception) -> Exception:
-    """The same for a method of the API, which has done nothing since it heard that but read it: a value that it cannot
-    use is the answer's fault, even where the shape is right."""
+    """The same for a method of the API, which only reads the answer. A value that it cannot use is the fault of the
+    answer, even if the answer fits its schema."""
     told = explained(heard, error)
     if told is error and isinstance(error, (ValueError, IndexError, OverflowError)):
         for where, verb, _ in reversed(list(heard)):
@@ -51,7 +51,7 @@ def _of_method(heard: Heard, error: Exception) -> Exception:
 
 
 def fault_of(verb: str, result: Any) -> str | None:
-    """What is wrong with an answer to a verb, None if nothing is, or nobody knows the verb."""
+    """What is wrong with an answer to a verb; None if nothing is, or if this version does not know the verb."""
     from client.verbs import Verbs
 
     verbs = Verbs()
@@ -64,7 +64,7 @@ def fault_of(verb: str, result: Any) -> str | None:
 
 
 def clear_errors(cls: T) -> T:
-    """Have all public methods of a class of the Python API end with a ProtocolError where an answer is nonsense."""
+    """Make all public methods of a class of the Python API raise ProtocolError where an answer is wrong."""
     for name, method in list(vars(cls).items()):
         if type(method) is type(clear_errors) and not name.startswith("_"):
             guarded = _generating(method) if method.__code__.co_flags & _GENERATES else _calling(method)
@@ -82,7 +82,7 @@ def _calling(method: Callable[..., Any]) -> Callable[..., Any]:
         except SUSPECT as error:
             raise _of_method(session.heard or (), error) from None
         finally:
-            if before is not None:  # somebody makes something of the result
+            if before is not None:  # a method called this one, and uses its result
                 before.extend(session.heard)
             session.heard = before
 
@@ -97,7 +97,7 @@ def _generating(method: Callable[..., Any]) -> Callable[..., Any]:
         except SUSPECT as error:
             raise _of_method(session.heard or (), error) from None
         finally:
-            if before is not None:  # somebody makes something of the result
+            if before is not None:  # a method called this one, and uses its result
                 before.extend(session.heard)
             session.heard = before
 
@@ -105,7 +105,7 @@ def _generating(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _listen(caller: Any) -> tuple[Any, Any]:
-    """The session of somebody who calls, which remembers what it hears from now on, and what it remembered."""
+    """The session of a caller, which remembers its answers from now on, and what it remembered before."""
     session = getattr(getattr(caller, "_caller", caller), "session", _NoSession)
     from collections import deque
 
@@ -115,7 +115,7 @@ def _listen(caller: Any) -> tuple[Any, Any]:
 
 
 class _NoSession:
-    """In the place of the session of a caller that has none."""
+    """Stands in for the session of a caller that has none."""
 
     heard = None
 
@@ -129,7 +129,7 @@ def _protocol_error(where: str, verb: str, fault: str) -> Exception:
 
 
 class _Schemas:
-    """What a JSON schema says, as far as those of our document go: types, required keys, items, alternatives."""
+    """Checks values against JSON schemas, as far as ours go: types, required keys, items, alternatives."""
 
     def __init__(self, named: dict[str, Any]) -> None:
         self._named = named
@@ -138,7 +138,7 @@ class _Schemas:
         """What is wrong, at its path; None if nothing is."""
         here = path or "it"
         if path.count(".") + path.count("[") > _DEEPEST:
-            return f"{here} lies too deep"
+            return f"{here} is nested too deep"
         reference = schema.get("$ref")
         if reference is not None:
             return self.fault(self._named[reference.rpartition("/")[2]], value, path)
@@ -190,4 +190,4 @@ def _wrong_number(value: Any, path: str) -> str | None:
         return None
     name = path.rpartition(".")[2]
     most = _LAST_MOMENT if name in ("at", "until") or name.endswith("_at") else _LARGEST
-    return None if -most <= value <= most else f"{path or 'it'} is a number that nobody can mean"
+    return None if -most <= value <= most else f"{path or 'it'} is a number out of range"
