@@ -173,3 +173,22 @@ def test_the_changelog_has_a_place_for_what_is_new() -> None:
 def test_the_shipped_json_files_are_laid_out_for_people() -> None:
     for name in ("conf.json", "gpu_slaver_info.json"):
         assert text(name) == json.dumps(json.loads(text(name)), indent=2, ensure_ascii=False) + "\n", name
+
+
+def test_the_hook_for_commits_takes_subjects_of_the_form_that_contributing_asks_for() -> None:
+    entry = re.search(r"id: subject\n.*?entry: '(.*?)'\n", text(".pre-commit-config.yaml"), re.DOTALL)
+    assert entry
+    hook = re.compile(entry[1], re.MULTILINE)
+    longest = f"core: {'a' * 66}"
+    good = ["core: plan gangs", "core, cli: plan gangs", longest, f"{longest}\n\nThe reason.\n", 'Revert "Whatever"']
+    bad = [
+        "",
+        "Core: plan gangs",
+        "core:plan gangs",
+        "core: Plan gangs",
+        f"{longest}a",
+        "Plan gangs\ncore: plan",
+        ": a",
+    ]
+    assert [subject for subject in good if not hook.search(subject)] == []
+    assert [subject for subject in bad if hook.search(subject)] == []
