@@ -464,7 +464,7 @@ async def _end_what_was_put_back(engine: Engine, store: Store, task_tokens: Task
     attempts that are over. Raises StoreUnavailableError."""
     if not store.access_is_to_end:
         return
-    what = "was put back from a backup" if store.is_older_copy else "was damaged"
+    what = "is older than what was written there" if store.is_older_copy else "was damaged"
     task_tokens.renew()
     engine.event(engine.core.end_access)
     await engine.settled()

@@ -49,10 +49,12 @@ class Compaction:
        this happens without a pause: a record written to the new file before its name is durable would be lost.
     """
 
-    def __init__(self, disk: Disk, folder: Path, journal: Journal) -> None:
+    def __init__(self, disk: Disk, folder: Path, journal: Journal, commit: Callable[[], None]) -> None:
+        """`commit`: makes what waits for the journal durable."""
         self.disk = disk
         self.folder = folder
         self.journal = journal
+        self._commit = commit
         self.written = 0
         self._drafts: dict[str, int] = {}
         self._digests = published.Digests()
@@ -80,7 +82,7 @@ class Compaction:
             failpoint.reach("compaction.drafted")
             yield from self._sync_drafts()
             failpoint.reach("compaction.drafts_synced")
-            self.journal.commit()
+            self._commit()
             for name in (*snapshot.QUEUES, published.SUMS, snapshot.STATE):
                 self._publish(name)
                 failpoint.reach("compaction.renamed")
@@ -136,7 +138,7 @@ class Compaction:
             copied += self._copy(copied)
             yield None
         yield partial(self.disk.sync, self._drafts[name])
-        self.journal.commit()
+        self._commit()
         while copied < self.journal.size:
             copied += self._copy(copied)
         self.disk.sync(self._drafts[name])

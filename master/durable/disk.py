@@ -77,8 +77,14 @@ class Disk(Protocol):
     def create(self, path: Path) -> int:
         """A descriptor of a new, empty file; writes go to its end."""
 
+    def draft(self, path: Path) -> int:
+        """A descriptor of a new, empty file, whatever had this name before. `write_at` changes parts of it."""
+
     def extend(self, path: Path) -> int:
         """A descriptor whose writes go to the end of the file, which is made if it is missing."""
+
+    def write_at(self, fd: int, offset: int, data: bytes) -> int:
+        """Write once over what a `draft` holds from `offset` on; how many bytes were taken."""
 
     def write(self, fd: int, data: bytes) -> int:
         """Write once; how many bytes were taken."""
@@ -217,6 +223,14 @@ class OsDisk:
         """Open truncated, for appending."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, PRIVATE)
 
+    def draft(self, path: Path) -> int:
+        """Make it, through no link. A file of that name was left by a start that was killed, or laid there."""
+        try:
+            return _new_file(path)
+        except FileExistsError:
+            path.unlink()
+            return _new_file(path)
+
     def extend(self, path: Path) -> int:
         """Open for appending."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE)
@@ -224,6 +238,10 @@ class OsDisk:
     def write(self, fd: int, data: bytes) -> int:
         """One write call."""
         return os.write(fd, data)
+
+    def write_at(self, fd: int, offset: int, data: bytes) -> int:
+        """One pwrite call."""
+        return os.pwrite(fd, data, offset)
 
     def truncate(self, fd: int, size: int) -> None:
         """Cut."""
@@ -280,6 +298,10 @@ class OsDisk:
         return usage.f_bavail * usage.f_frsize
 
 
+def _new_file(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
+
+
 def _stat(path: Path) -> os.stat_result | None:
     """None: nothing is there."""
     try:
@@ -322,11 +344,18 @@ def write_all(disk: Disk, fd: int, data: bytes) -> None:
 
 def publish(disk: Disk, path: Path, data: bytes) -> None:
     """Put `data` in the place of `path`, whole or not at all; the name is durable after `sync_folder`."""
+    disk.close(publish_open(disk, path, data))
+
+
+def publish_open(disk: Disk, path: Path, data: bytes) -> int:
+    """Do the same; a descriptor of the file, for `write_at`. Opened by its name it might be another one by then."""
     draft = path.with_name(path.name + ".tmp")
-    fd = disk.create(draft)
+    fd = disk.draft(draft)
     try:
         write_all(disk, fd, data)
         disk.sync(fd)
-    finally:
+        disk.rename(draft, path)
+    except BaseException:
         disk.close(fd)
-    disk.rename(draft, path)
+        raise
+    return fd

@@ -1,4 +1,4 @@
-"""Ids that were given, and ids that are promised: so that none is given again though the journal's end was lost.
+"""Ids that were given or promised, and the last record that was kept: so that a lost end of the journal is noticed.
 
 The journal tells which ids were given, as far as it goes. It may have lost its end and show nothing of it, when it ends
 with a whole record: who cuts it or puts it back from a backup does that, and so does a disk that forgets at a power cut
@@ -6,14 +6,19 @@ what it had synced. The file `ids` has lines:
 
 1. a number ahead of all ids that were given, synced before they are;
 2. the boot of the machine in which this was written, or `ended`, after which nothing was given;
-3. and on: the last id that was given, a line after each commit that gave some. They are not synced: they are there as
-   long as the machine runs, whatever becomes of the process, and nobody believes them in another boot.
+3. the last id that was given,
+4. and `record N`: the journal was on the disk up to record N.
 
-So after a master's end, in order or not, the last line is exact and the numbers go on without a gap. Only if the
-machine went down under it nobody knows more than the promise. A file of an earlier version is its first line alone, and
-counts only when something was seen to be lost. Where the witness outside of the folder was promised more, the folder is
-an older copy, and they go on beyond that, too. The file is a second line of defence: that it cannot be written holds
-nothing up.
+Each commit writes over lines 3 and 4, and does not sync them: they are there as long as the machine runs, whatever
+becomes of the process. So after a master's end, in order or not, both are exact in the same boot: ids go on without a
+gap, a journal that ends earlier has lost its end, and half a record behind N is one for which nobody had an answer. In
+another boot line 3 is not believed, and line 4 says what was on the disk at least. Only if the machine went down nobody
+knows more of the ids than the promise.
+
+Earlier versions add a line for each id and have no line 4; they pass over ours. A file of the first of them is its
+first line alone, and counts only when something was seen to be lost. Where the witness outside of the folder was
+promised more, the folder is an older copy, and ids go on beyond that, too. The file is a second line of defence: that
+it cannot be written holds nothing up.
 """
 
 from __future__ import annotations
@@ -21,7 +26,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from master.durable.disk import Disk, SyncFailedError, publish
+from master.durable.disk import Disk, SyncFailedError, publish_open
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +35,7 @@ if TYPE_CHECKING:
 
 FILE = "ids"
 ENDED = "ended"
+RECORD = "record "
 AHEAD = 200
 """So many ids are promised at a time: a write more in every so many submits, and at most as wide a gap after a power
 cut."""
@@ -39,7 +45,9 @@ TIMES, MOST_AHEAD = 4, 5000
 
 class Promised:
     """The file `ids` of one folder: `load` it, then `go_on`. `given`: the last id that is known to have been given.
-    `last`: none beyond was. `machine_went_on`: it has not gone down since, so nothing that was written was lost."""
+    `last`: none beyond was. `record`: the journal was on the disk up to this record; None: the file does not say it.
+    `machine_went_on`: it has not gone down since, so nothing that was written was lost. `ended`: the master had ended
+    in order."""
 
     def __init__(self, disk: Disk, folder: Path, witness: Witness) -> None:
         self._disk = disk
@@ -48,9 +56,16 @@ class Promised:
         self._fd: int | None = None
         self._is_of_an_earlier_version = False
         self._elsewhere = 0
+        self._goes_on = False
+        self._offset = 0
+        """Of line 3, in bytes."""
+        self._tried = 0
+        """The last record when the file was written anew, or could not be."""
         self.machine_went_on = False
+        self.ended = False
         self.given = 0
         self.last = 0
+        self.record: int | None = None
 
     def load(self) -> None:
         """Read it. A file that is missing or damaged says nothing."""
@@ -62,79 +77,95 @@ class Promised:
             self._elsewhere = self._witness.ids
         boot = lines[1] if len(lines) > 1 else ""
         self._is_of_an_earlier_version = not boot
-        self.machine_went_on = boot == ENDED or (boot != "" and boot == self._disk.boot())
+        self.ended = boot == ENDED
+        self.machine_went_on = self.ended or (boot != "" and boot == self._disk.boot())
         if self.machine_went_on:
             self.given = self.last = _last_number(lines[2:])
+        records = [line.removeprefix(RECORD) for line in lines[2:] if line.startswith(RECORD)]
+        self.record = _last_number(records) if records else None
 
-    def lost_end(self, highest: int) -> str:
+    def lost_end(self, highest: int, record: int) -> str:
         """Whether the journal lost its end, where only this file shows it: as a sentence, or "". `highest`: the last id
-        that the other files know."""
-        if self.given <= highest:
+        that the other files know; `record`: the journal's last record."""
+        if self.given > highest:
+            lost = f"ids up to {self.given} had been given, and it knows of none after {highest}"
+        elif self.record is not None and self.record > record:
+            lost = f"record {self.record} had been written, and it ends with record {record}"
+        else:
             return ""
         return (
-            f"the journal lost its end: ids up to {self.given} had been given, and it knows of none after {highest}. "
+            f"the journal lost its end: {lost}. "
             "Was it cut, or put back from a backup? Look whether the newest tasks are there"
         )
 
-    def go_on(self, highest: int, *, is_damaged: bool, is_new: bool) -> int:
-        """The id after which numbers go on, `highest` being the last one that the other files know. `is_damaged`:
-        something was lost; `is_new`: nothing was recorded in this folder, so no id was given in it. Raises
-        SyncFailedError."""
+    def go_on(self, highest: int, *, record: int, is_damaged: bool, is_new: bool) -> int:
+        """The id after which numbers go on, `highest` being the last one that the other files know, and `record` the
+        last one on the disk. `is_damaged`: something was lost; `is_new`: nothing was recorded in this folder, so no id
+        was given in it. Raises SyncFailedError."""
         counts = is_damaged or not (is_new or self._is_of_an_earlier_version)
         last = max(highest, self._elsewhere, self.last if counts else 0)
         self.given = self.last = last + 1 if is_damaged else last
+        self.record = record
+        self._goes_on = True
         self._promise(self.given)
         return self.given
 
     def cover(self, highest: int) -> None:
         """Promise ids well beyond `highest`, which is about to be given, if they are not. Raises SyncFailedError."""
-        if highest > self.last:
+        if highest > self.last or (self._fd is None and (self.record or 0) - self._tried >= AHEAD):
             self._promise(highest)
 
     def _promise(self, highest: int) -> None:
         promised = highest + min(max(AHEAD, TIMES * (highest - self.given)), MOST_AHEAD)
-        lines = f"{promised}\n{self._disk.boot()}\n{self.given}\n"
-        # A disk that takes nothing now is told by the journal's own write; this is tried again with the next commit.
+        self._tried = self.record or 0
+        # A disk that takes nothing now is told by the journal's own write; this is tried again with a later commit.
         with suppress(OSError):
-            self._publish(lines)
-            self._fd = self._disk.extend(self._folder / FILE)
+            self._publish(promised, self._disk.boot())
             self.last = promised
             self._witness.promise(self.last)
 
-    def note(self, highest: int) -> None:
-        """All ids up to `highest` are in the journal."""
-        if highest <= self.given:
+    def note(self, highest: int, record: int) -> None:
+        """The journal is on the disk up to `record`, and all ids up to `highest` are in it."""
+        if record == self.record and highest <= self.given:
             return
-        self.given = highest
+        self.given, self.record = max(highest, self.given), record
         if self._fd is None:
             return
-        line = b"%d\n" % highest
+        lines = _given(self.given, record)
         try:
-            written = self._disk.write(self._fd, line)
+            written = self._disk.write_at(self._fd, self._offset, lines)
         except OSError:
             written = 0
-        if written < len(line):
+        if written < len(lines):
             self.last = self.given  # half a line, or none: the next id begins the file anew
+            self._close()
 
     def end(self) -> None:
         """Nothing is given from here on. Where that cannot be written, the next start goes by what is there."""
-        if self._fd is None:
+        if not self._goes_on:
             return
         # The witness must not say more than this file, even if we end between the two.
         self._witness.promise(self.given)
         with suppress(OSError, SyncFailedError):
-            self._publish(f"{self.given}\n{ENDED}\n{self.given}\n")
+            self._publish(self.given, ENDED)
         self._close()
 
-    def _publish(self, lines: str) -> None:
+    def _publish(self, promised: int, boot: str) -> None:
         self._close()
-        publish(self._disk, self._folder / FILE, lines.encode("ascii"))
+        head = b"%d\n%s\n" % (promised, boot.encode("ascii"))
+        self._fd = publish_open(self._disk, self._folder / FILE, head + _given(self.given, self.record or 0))
+        self._offset = len(head)
         self._disk.sync_folder(self._folder)
 
     def _close(self) -> None:
         if self._fd is not None:
             self._disk.close(self._fd)
             self._fd = None
+
+
+def _given(given: int, record: int) -> bytes:
+    """Lines 3 and 4. Each number has the same length, so that the next one takes its place."""
+    return b"%020d\nrecord %020d\n" % (given, record)
 
 
 def _last_number(lines: list[str]) -> int:

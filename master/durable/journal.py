@@ -215,6 +215,10 @@ class Journal:
         self.disk.truncate(self._fd, self.size)
         self.disk.sync(self._fd)
 
+    def settle(self) -> None:
+        """Have on the disk what a master had written that was killed before it synced it. Raises SyncFailedError."""
+        self.disk.sync(self._fd)
+
     def append(self, body: bytes) -> int:
         """Number a record and keep it for the next commit; its number."""
         self.seq += 1

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
+    from master.durable.ids import Promised
     from master.durable.journal import Record
     from master.durable.witness import Witness
 
@@ -52,14 +53,14 @@ class Image(msgspec.Struct):
 class Recovery:
     """One reading of a folder. `run` it; then the other attributes tell what was found.
 
-    `is_whole`: the machine did not go down since the last record was written. `vouched`: whether state.json says what
+    `promised`: what `ids` tells of the last record that was written. `vouched`: whether state.json says what
     the queue files were. `damage` are sentences about what was lost, or may have been, for people to see; `notes` are
     for the log.
     """
 
     journal: Journal
 
-    def __init__(self, folder: Path, disk: Disk, permit: Permit, witness: Witness, *, is_whole: bool) -> None:
+    def __init__(self, folder: Path, disk: Disk, permit: Permit, witness: Witness, promised: Promised) -> None:
         self.folder = folder
         self.disk = disk
         self.permit = permit
@@ -81,7 +82,7 @@ class Recovery:
         """Did a record that can be read tell of a user, a token or a group?"""
         self._journal_is_missing = False
         self._is_as_sealed = True
-        self._is_whole = is_whole
+        self._promised = promised
 
     def run(self) -> Image:
         """Load, and cut what a power cut left at the journal's end. Raises StoreCorruptError (nothing was changed)."""
@@ -98,7 +99,7 @@ class Recovery:
         if self._is_damaged or self._journal_is_missing or not self._reaches(reading):
             self._salvage(image, reading, data)
         else:
-            self.journal = self._open_journal(image, data[: reading.size], data[reading.size :])
+            self.journal = self._open_journal(image, reading, data)
         image.next_id = self.highest_id + 1
         return image
 
@@ -327,9 +328,10 @@ class Recovery:
             if name.endswith(".tmp"):
                 self.disk.remove(self.folder / name)
 
-    def _open_journal(self, image: Image, whole: bytes, torn: bytes) -> Journal:
+    def _open_journal(self, image: Image, reading: Reading, data: bytes) -> Journal:
         path, last = self.folder / JOURNAL, image.seq
-        pieces = self._cut_off(image, torn) if torn else {}
+        whole, torn = data[: reading.size], data[reading.size :]
+        pieces = self._cut_off(image, reading, torn) if torn else {}
         if pieces:
             record = encode_record(last + 1, last, salvage.said(pieces))
             publish(self.disk, path, whole + record)  # both at once: a start after the cut sees nothing torn
@@ -342,22 +344,35 @@ class Recovery:
             journal.cut_tail()
         return journal
 
-    def _cut_off(self, image: Image, torn: bytes) -> dict[str, msgspec.Raw]:
-        """Keep and tell what is cut off; the pieces of state that are to be added for what may have been in it. Where
-        the machine went on, nobody was answered for it only if the master was killed in the middle of a write."""
+    def _cut_off(self, image: Image, reading: Reading, torn: bytes) -> dict[str, msgspec.Raw]:
+        """Keep and tell what is cut off; the pieces of state that are to be added for what may have been in it."""
         kept = self.keep(TORN, torn)
         failpoint.reach("start.torn_kept")
-        self.notes.append(f"{len(torn)} bytes of unfinished records were cut off {JOURNAL} and kept in {kept}")
+        note = f"{len(torn)} bytes of unfinished records were cut off {JOURNAL} and kept in {kept}"
+        if not self.permit.damage and self._is_unanswered(reading):
+            self.notes.append(f"{note}. The master was killed while it wrote them: no answer had been given for them")
+            return {}
+        self.notes.append(note)
         text = (
             f"{len(torn)} bytes at the end of {JOURNAL} could not be read and were cut off (kept in {kept}). A "
             "power cut does that to what nobody was answered for, a failing disk to more: look at its health, and "
             f"whether the newest tasks are there. The last record that is known is {image.seq}"
         )
-        if not (self._is_whole or self.permit.damage):
+        is_lost = max(self._promised.record or 0, self.witness.seq) > image.seq
+        if not (is_lost or self._promised.machine_went_on or self.permit.damage):
             self.damage.append(text)
             return {}
         self.damage.append(f"{text}. {salvage.PEOPLE_LOST}")
         return salvage.lost_of_people(image.state, self.witness.pieces, people=self.tells_of_people)
+
+    def _is_unanswered(self, reading: Reading) -> bool:
+        """Was the master killed in the middle of the write of what was cut off? Then the last record that it noted is
+        the last one that can be read, or the one before the first that went out in the same write."""
+        promised = self._promised
+        if not promised.machine_went_on or promised.ended or promised.record is None or not reading.records:
+            return False
+        last = reading.records[-1]
+        return last.synced <= promised.record <= last.seq and self.witness.seq <= last.seq
 
     def _salvage(self, image: Image, reading: Reading, data: bytes) -> None:
         """Make of what could be read a state.json and a journal that are whole. Done again, it comes to the same."""

@@ -93,6 +93,7 @@ class Store:
         self._journal: Journal | None = None
         self._state: dict[str, msgspec.Raw] = {}
         self._marks_changed = False
+        self._state_changed = False
         self._highest_id = 0
         self._compact_from = COMPACT_BYTES
         self._settled: snapshot.Settled | None = None
@@ -129,6 +130,7 @@ class Store:
         try:
             self._promised.end()
         finally:
+            self._witness.close()
             for fd in self._lock:
                 self.disk.close(fd)
             self._lock = ()
@@ -170,6 +172,7 @@ class Store:
         self._highest_id = highest
         if change.state:
             merge_pieces(self._state, change.state)
+            self._state_changed = True
             self._marks_changed = self._marks_changed or not change.state.keys().isdisjoint(marks.KEPT)
         return journal.append(_encode_change(change))
 
@@ -194,11 +197,26 @@ class Store:
                 self.fault = str(error)
                 raise
             self._commit_on_reserve()
-        self._promised.note(highest)
+        self._note()
         if self._marks_changed:
             if (kept := marks.of(self._state)) != {name: self._witness.pieces.get(name) for name in kept}:
                 is_kept = self._witness.mark(kept)
             self._marks_changed = not is_kept  # one that could not be written is tried again
+
+    def _commit_journal(self) -> None:
+        """Commit, with nobody to tell and no reserve."""
+        self._promised.cover(self._highest_id)
+        self.journal.commit()
+        self._note()
+
+    def _note(self) -> None:
+        """Note how far the journal is on the disk, where the next start looks whether it lost its end."""
+        journal = self.journal
+        self._promised.note(self._highest_id, journal.synced)
+        # The witness may be on a slow disk: it hears only of what an older copy could bring back.
+        if self._state_changed and not self.is_older_copy:
+            self._state_changed = False
+            self._witness.note(journal.synced)
 
     def _look(self, journal: Journal) -> None:
         try:
@@ -295,7 +313,7 @@ class Store:
         None means "let others run"; a callable is work that blocks, to be run (in a thread) before the next step.
         Raises StoreUnavailableError when the disk refuses: the drafts are removed and the journal stays whole.
         """
-        run = Compaction(self.disk, self.folder, self.journal)
+        run = Compaction(self.disk, self.folder, self.journal, self._commit_journal)
         before = published.decode(self._state.get(published.PIECE))
 
         def record(piece: msgspec.Raw) -> None:
@@ -335,9 +353,7 @@ class Store:
     def _load(self) -> Image:
         self._witness.load()
         self._promised.load()
-        recovery = Recovery(
-            self.folder, self.disk, self._permit, self._witness, is_whole=self._promised.machine_went_on
-        )
+        recovery = Recovery(self.folder, self.disk, self._permit, self._witness, self._promised)
         image = recovery.run()
         self.notes = recovery.notes
         self._journal = recovery.journal
@@ -345,10 +361,16 @@ class Store:
         self._state = dict(image.state)
         self._settled = recovery.settled
         self._plan_compaction(recovery.snapshot_bytes)
-        if (lost := self._promised.lost_end(recovery.highest_id)) and not recovery.damage:
+        if (lost := self._promised.lost_end(recovery.highest_id, image.seq)) and not recovery.damage:
             self._end_was_lost(lost, recovery)
+        if self.is_older_copy and not recovery.damage:
+            recovery.damage += self._older_copy(image.seq)
+        self._journal.settle()
         self._highest_id = self._promised.go_on(
-            recovery.highest_id, is_damaged=bool(recovery.damage), is_new=image.seq == 0
+            recovery.highest_id,
+            record=self._journal.synced,
+            is_damaged=bool(recovery.damage),
+            is_new=image.seq == 0,
         )
         if not recovery.vouched:
             self._vouch(recovery)
@@ -371,6 +393,16 @@ class Store:
         self.append(Change(state=pieces))
         with suppress(StoreUnavailableError):  # it goes with the next commit
             self.journal.commit()
+
+    def _older_copy(self, seq: int) -> list[str]:
+        """What people have to know of that, unless they were told before."""
+        told = f"{self.folder} is older than what was written there"
+        if any(loss.what.startswith(told) for loss in self.damage):
+            return []
+        known = f"it knows no record after {seq}, and record {self._witness.seq} had been written"
+        cause = "It was put back from a backup, or its files were cut"
+        ended = "All tokens, log-ins and links have ended, because some may have been revoked since"
+        return [f"{told}: {known} ({self._witness.path}). {cause}. {ended}"]
 
     def _vouch(self, recovery: Recovery) -> None:
         def record(piece: msgspec.Raw) -> None:

@@ -6,6 +6,10 @@ know their master, and the marks that the queue is shared (`core/marks`): so an 
 where there was one, no id is given again, agents obey who goes on, what was revoked since a copy was taken opens
 nothing when the copy is put back, and users' tasks do not run as root where the users are lost. That it cannot be
 written holds nothing up, and of a folder by another name it says nothing.
+
+How far the folder was written stands at its head and is written over, unsynced, by each commit that changes the state,
+as a revoked token does: who puts back a copy from before, or cuts the journal and `ids`, is found out whatever became
+of the master. The number is followed by blanks, so that the next one takes its place.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from master.core import marks
-from master.durable.disk import Disk, SyncFailedError, publish
+from master.durable.disk import Disk, SyncFailedError, publish_open
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class Told(msgspec.Struct):
-    """What the file says. `ids`: the last id that was promised; `seq`: the last record that was on the disk at a
-    start, or an end."""
+    """What the file says. `ids`: the last id that was promised; `seq`: the folder was on the disk up to this record, at
+    least."""
 
     folder: str
     ids: int = 0
@@ -39,6 +43,7 @@ class Witness:
     def __init__(self, disk: Disk, path: Path | None, folder: Path) -> None:
         self.path = path
         self._disk = disk
+        self._fd: int | None = None
         self._told = Told(str(folder))
         self.is_there = False
         """Did it tell of this folder when it was read?"""
@@ -86,6 +91,19 @@ class Witness:
         self._told.seq = seq
         self._write()
 
+    def note(self, seq: int) -> None:
+        """Keep, without a sync, that the folder is written up to this record."""
+        self._told.seq = seq
+        if self._fd is None:
+            return
+        head = _head(seq)
+        try:
+            written = self._disk.write_at(self._fd, 0, head)
+        except OSError:
+            written = 0
+        if written < len(head):
+            self._write()
+
     def promise(self, ids: int) -> None:
         """Keep that no id beyond `ids` was given."""
         self._told.ids = ids
@@ -94,13 +112,30 @@ class Witness:
     def _write(self) -> bool:
         if self.path is None:
             return True
+        self.close()
         # It may lie on another disk, of which nothing is promised to anybody.
         try:
-            publish(self._disk, self.path, msgspec.json.encode(self._told) + b"\n")
+            self._fd = publish_open(self._disk, self.path, self._encoded())
             self._disk.sync_folder(self.path.parent)
         except (OSError, SyncFailedError):
             return False
         return True
+
+    def _encoded(self) -> bytes:
+        told = self._told
+        rest = msgspec.json.encode({"folder": told.folder, "ids": told.ids, "pieces": told.pieces})
+        return _head(told.seq) + rest[1:] + b"\n"
+
+    def close(self) -> None:
+        """Give up the file; it says what it says."""
+        if self._fd is not None:
+            self._disk.close(self._fd)
+            self._fd = None
+
+
+def _head(seq: int) -> bytes:
+    """With this the file begins; always as many bytes."""
+    return b'{"seq":%-20d,' % seq
 
 
 def witness_path(server_log: Path) -> Path:

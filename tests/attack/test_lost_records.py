@@ -327,10 +327,14 @@ def lose_lines(folder: Path, count: int, *, torn: int) -> None:
 
 
 def power_cut(folder: Path) -> None:
-    """The machine went down since: it runs under another boot id."""
+    """The machine went down since: it runs under another boot id, and what was not synced is as it was before."""
     ids = folder / "queue" / "ids"
     lines = ids.read_text().splitlines(keepends=True)
-    ids.write_text("".join([lines[0], "another-boot\n", *lines[2:]]))
+    ids.write_text("".join([lines[0], "another-boot\n"]))
+    told = json.loads((folder / "log.queue").read_bytes())
+    *_, last, _unfinished = (folder / "queue" / "journal.jsonl").read_bytes().split(b"\n")
+    told["seq"] = min(told["seq"], int(last.split()[1]))
+    (folder / "log.queue").write_text(json.dumps(told))
 
 
 @pytest.mark.parametrize("torn", [1, 30, BLOCK])
@@ -386,6 +390,26 @@ def test_ids_that_were_given_and_are_not_known_show_a_lost_end_and_end_all_acces
     start = lived(tmp_path, nothing, damage=False)
     assert not start.core.people.tokens
     assert "All tokens, log-ins and links have ended" in start.store.damage[0].what
+
+
+def test_a_last_record_cut_off_at_its_boundary_brings_no_revoked_token_back(tmp_path: Path) -> None:
+    lived(tmp_path, lambda start: in_records(start, fill))
+    killed(tmp_path, revoke)
+    lose_lines(tmp_path, 1, torn=0)
+    start = lived(tmp_path, nothing, damage=False)
+    assert not start.core.people.tokens
+    assert "All tokens, log-ins and links have ended" in start.store.damage[0].what
+
+
+def test_a_master_that_is_killed_in_the_middle_of_a_write_ends_nobodys_access(tmp_path: Path) -> None:
+    lived(tmp_path, lambda start: in_records(start, fill))
+    killed(tmp_path, revoke)
+    with (tmp_path / "queue" / "journal.jsonl").open("ab") as journal:
+        journal.write(b"0badc0de 999 998 {")
+    start = lived(tmp_path, nothing, damage=False)
+    assert "t4" in start.core.people.tokens
+    assert "t3" not in start.core.people.tokens
+    assert not start.store.damage
 
 
 def test_a_mark_that_could_not_be_written_is_written_with_a_later_record(tmp_path: Path) -> None:

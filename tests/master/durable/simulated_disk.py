@@ -34,6 +34,10 @@ class Content:
         self.unsynced.append((len(self.now), data))
         self.now += data
 
+    def write_at(self, offset: int, data: bytes) -> None:
+        self.unsynced.append((offset, data))
+        self.now = self.now[:offset] + data + self.now[offset + len(data) :]
+
     def truncate(self, size: int) -> None:
         self.unsynced.append((size, None))
         self.now = self.now[:size]
@@ -150,6 +154,15 @@ class SimulatedDisk:
         content = Content()
         self._change(NameChange(None, path, content))
         return self._descriptor(content)
+
+    def draft(self, path: Path) -> int:
+        return self.create(path)
+
+    def write_at(self, fd: int, offset: int, data: bytes) -> int:
+        self._writable()
+        self._of(fd).write_at(offset, data)
+        self._done(f"write {len(data)} at {offset}")
+        return len(data)
 
     def extend(self, path: Path) -> int:
         self._writable()

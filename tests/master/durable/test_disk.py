@@ -40,6 +40,16 @@ def test_publish_takes_the_place_of_the_old_file_and_leaves_no_draft(tmp_path: P
     assert disk.names(tmp_path) == ["file"]
 
 
+def test_a_link_at_the_name_of_a_draft_is_not_followed(tmp_path: Path) -> None:
+    disk = OsDisk()
+    (tmp_path / "theirs").write_bytes(b"theirs")
+    (tmp_path / "file.tmp").symlink_to("theirs")
+    publish(disk, tmp_path / "file", b"ours")
+    assert disk.read(tmp_path / "theirs") == b"theirs"
+    assert disk.read(tmp_path / "file") == b"ours"
+    assert not (tmp_path / "file").is_symlink()
+
+
 def test_appended_truncated_and_read_in_part(tmp_path: Path) -> None:
     disk = OsDisk()
     fd = disk.extend(tmp_path / "file")

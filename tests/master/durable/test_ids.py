@@ -91,7 +91,7 @@ def test_after_a_power_cut_ids_go_on_beyond_all_that_were_promised() -> None:
     submit(store, 1)
     length = submit(store, 2)
     submit(store, 3)
-    left = disk.crash("kept", random.Random(0))
+    left = disk.crash("dropped", random.Random(0))
     left[FOLDER / "journal.jsonl"] = left[FOLDER / "journal.jsonl"][:length]  # a disk that forgot what it had synced
     store, image = started(FOLDER, SimulatedDisk(left))
     assert set(image.tasks) == {1, 2}
