@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from client.dialling import CONNECT_TIMEOUT_S, Place, places
 from client.long_json import loads
 from client.other_end import OtherEnd
 from wire.framing import LineDecoder, encode
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 REPLY_LIMIT = 1 << 30
 """Bytes of one reply. We trust our master; the cap is there for the case that the port belongs to something else."""
 REQUEST_LIMIT = 16 * 1024 * 1024
-CONNECT_TIMEOUT_S = 5.0
 CALL_TIMEOUT_S = 60.0
 PATIENCE_S = 15.0
 """How long a call that may be repeated is tried again after its connection broke (a master being restarted)."""
@@ -73,6 +73,8 @@ class Session:
         self.is_encrypted = False
         self.on_retry: Callable[[str], None] | None = None
         self._socket: socket.socket | None = None
+        self._place: Place | None = None
+        """Where the master was the last time."""
         self._is_heard = False
         self._decoder = LineDecoder(REPLY_LIMIT)
         self._lines: deque[bytes] = deque()
@@ -155,14 +157,40 @@ class Session:
     def _open(self, deadline: float) -> None:
         if self._socket is not None:
             return
-        self._socket = self._dial() if self.trust is None else self.trust.secure(self._dial, self.host)
-        self.is_encrypted = self.trust is not None
-        if self.trust is None:
-            self._prove(self._socket, deadline)
+        if self.proxy:
+            self._open_at(self._dial_by_proxy, deadline)
+        else:
+            self._open_somewhere(deadline)
         if self.token:
             self._log_in()
 
-    def _prove(self, sock: socket.socket, deadline: float) -> None:
+    def _open_somewhere(self, deadline: float) -> None:
+        """Open it at the first address of the name where the master is, beginning with the one where it was before.
+        Raises what was wrong with that one, else with the first where somebody answered."""
+        known, failures = self._place, list[Exception]()
+        found = sorted(places(self.host, self.port), key=lambda place: place != known)
+        for place in found:
+            try:
+                self._open_at(place.connect, deadline)
+            except Exception as error:
+                self.close()
+                if not _is_of_the_address(error):
+                    raise
+                failures.append(error)
+            else:
+                self._place = place
+                return
+            if time.monotonic() >= deadline:
+                break
+        raise failures[0] if found[0] == known else next(filter(_is_an_answer, failures), failures[-1])
+
+    def _open_at(self, dial: Callable[[], socket.socket], deadline: float) -> None:
+        self._socket = dial() if self.trust is None else self.trust.secure(dial, self.host)
+        self.is_encrypted = self.trust is not None
+        if self.trust is None:
+            self._prove(self._socket, dial, deadline)
+
+    def _prove(self, sock: socket.socket, dial: Callable[[], socket.socket], deadline: float) -> None:
         """See that nobody but the master hears what we say. Raises ForbiddenError, OSError, UntrustedError."""
         from wire.other_end import is_local
 
@@ -180,12 +208,12 @@ class Session:
             raise
         if trust is not None:
             self.close()
-            self._socket = self._encrypted(trust)
+            self._socket = self._encrypted(trust, dial)
             self.is_encrypted = True
 
-    def _encrypted(self, trust: Trust) -> socket.socket:
+    def _encrypted(self, trust: Trust, dial: Callable[[], socket.socket]) -> socket.socket:
         try:
-            return trust.secure(self._dial, self.host)
+            return trust.secure(dial, self.host)
         except OSError:
             if self.end.seen is None:
                 raise
@@ -225,16 +253,10 @@ class Session:
             "(ssh -L, a VPN's end on this machine)"
         )
 
-    def _dial(self) -> socket.socket:
-        if self.proxy:
-            from client.proxy import dial
+    def _dial_by_proxy(self) -> socket.socket:
+        from client.proxy import dial
 
-            return dial(self.proxy, self.host, self.port, CONNECT_TIMEOUT_S)
-        # As bytes where that is possible: for a str the interpreter loads its idna codec, which is felt at each start.
-        host: Any = self.host.encode() if self.host.isascii() else self.host
-        sock = socket.create_connection((host, self.port), CONNECT_TIMEOUT_S)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock
+        return dial(self.proxy, self.host, self.port, CONNECT_TIMEOUT_S)
 
     def _exchange(self, method: str, params: dict[str, Any], deadline: float) -> Any:
         if self._is_heard and method not in _ASKED_IN_PLAIN:
@@ -339,6 +361,20 @@ def _result(message: dict[str, Any]) -> Any:
     if isinstance(data, dict) and isinstance(data.get("key"), str) and isinstance(data.get("args"), dict):
         text = Told(str(text), data["key"], data["args"])
     raise from_code(str(code or "internal"), text)
+
+
+def _is_of_the_address(error: Exception) -> bool:
+    """May another address of the same name do better?"""
+    if isinstance(error, (OSError, ConnectionLostError)):
+        return True
+    from wire.errors import ForbiddenError, UntrustedError
+
+    return isinstance(error, (ForbiddenError, UntrustedError))
+
+
+def _is_an_answer(error: Exception) -> bool:
+    """Was somebody there?"""
+    return not isinstance(error, OSError) or error.errno is None
 
 
 def _plain(error: Exception) -> str:

@@ -8,9 +8,11 @@ kernel's word, then for whom it calls and from where. A connection that cannot s
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable
 from contextlib import suppress
+from ipaddress import ip_address
 from itertools import count
 from time import monotonic
 from typing import Any
@@ -48,22 +50,46 @@ _FRAMES = msgspec.json.Decoder(_Frame)
 Notified = Callable[[bytes], None]
 
 
-async def _connected(settings: Settings, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def _connected(settings: Settings, port: int) -> Streams:
     """A connection to the master and nobody else; nothing was said over it. Raises OSError, TimeoutError,
     UnreachableError, ConfigError."""
+    refusal: UnreachableError | None = None
+    failure: OSError | None = None
+    # A name may lead to several addresses, and another account may have the master's port at one of them.
+    for address in await _addresses(settings.master, port):
+        try:
+            return await _connected_at(settings, address, port)
+        except UnreachableError as error:
+            refusal = refusal or error
+        except OSError as error:
+            failure = error
+    raise refusal or failure or OSError(f"{settings.master} has no address")
+
+
+async def _addresses(host: str, port: int) -> list[str]:
+    """All addresses of the name, in the order of the system. Raises OSError."""
+    with suppress(ValueError):
+        ip_address(host)
+        return [host]
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return list(dict.fromkeys(str(where[0]) for *_, where in found))
+
+
+async def _connected_at(settings: Settings, address: str, port: int) -> Streams:
     trust = settings.trust()
-    reader, writer = await _dialled(settings.master, port, trust)
+    reader, writer = await _dialled(settings, address, port, trust)
     if trust is not None or await _is_masters(settings, writer):
         return reader, writer
     writer.close()
-    return await _dialled(settings.master, port, settings.pinned())
+    return await _dialled(settings, address, port, settings.pinned())
 
 
-async def _dialled(
-    host: str, port: int, trust: ssl.SSLContext | None
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    name = host if trust is not None else None
-    return await asyncio.open_connection(host, port, limit=REPLY_LIMIT, ssl=trust, server_hostname=name)
+async def _dialled(settings: Settings, address: str, port: int, trust: ssl.SSLContext | None) -> Streams:
+    name = settings.master if trust is not None else None
+    return await asyncio.open_connection(address, port, limit=REPLY_LIMIT, ssl=trust, server_hostname=name)
 
 
 async def _is_masters(settings: Settings, writer: asyncio.StreamWriter) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 
+from client.dialling import Place, places
 from client.states import ALIVE
 from wire.other_end import is_local
 
@@ -20,7 +20,6 @@ EXAMPLES = """examples:
   muster down
   muster cancel --all && muster down     (nothing runs on)"""
 _STOP_S = 30.0
-_CONNECT_S = 5.0
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,23 +93,38 @@ def _end_what_was_left_behind(context: Context) -> None:
 
 def _nobody_listens(host: str, port: int) -> bool:
     try:
-        socket.create_connection((host, port), _CONNECT_S).close()
-    except ConnectionRefusedError:
-        return True
+        return all(map(_refuses, places(host, port)))
     except OSError:
         return False
+
+
+def _refuses(place: Place) -> bool:
+    """Raises OSError where it says neither yes nor no."""
+    try:
+        place.connect().close()
+    except ConnectionRefusedError:
+        return True
     return False
 
 
 def _gone(address: Address) -> bool:
-    """Does the master listen no more? Whoever has its port by now may be somebody else. Nothing is said."""
+    """Does the master listen no more? Nothing is said."""
     deadline = time.monotonic() + _STOP_S
     while time.monotonic() < deadline:
         try:
-            with socket.create_connection((address.host, address.data), _CONNECT_S) as sock:
-                if is_local(sock) and address.end.is_strangers(sock):
-                    return True
+            found = places(address.host, address.data)
         except OSError:
+            return True
+        if not any(_listens(address, place) for place in found):
             return True
         time.sleep(0.02)
     return False
+
+
+def _listens(address: Address, place: Place) -> bool:
+    """Does the master, or whoever may be it, listen there? Another account may have its port by now."""
+    try:
+        with place.connect() as sock:
+            return not (is_local(sock) and address.end.is_strangers(sock))
+    except OSError:
+        return False

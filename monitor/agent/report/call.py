@@ -12,7 +12,7 @@ import select
 import socket
 import ssl
 import time
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple, TypeVar
 
 from wire.agent import HEARTBEAT_S
 from wire.framing import encode
@@ -29,8 +29,17 @@ _USER_TIMEOUT = 18
 """TCP_USER_TIMEOUT, which not every Python names; in milliseconds."""
 
 
+Place = Tuple[int, Tuple[Any, ...]]
+"""One address of the master's name: its family, and what `connect` takes."""
+_T = TypeVar("_T")
+
+
 class CallError(Exception):
-    """The master was not reached, or broke off; the message says why."""
+    """The master was not reached, or broke off; the message says why. `answered`: somebody was there."""
+
+    def __init__(self, message: str, *, answered: bool = True) -> None:
+        super().__init__(message)
+        self.answered = answered
 
 
 class RefusedError(CallError):
@@ -54,15 +63,20 @@ class OutdatedError(Exception):
 def learn_master(settings: Settings) -> None:
     """Ask for the authority's certificate, keep it if it is the pinned one, and then ask the master, who has proved to
     be it, for its lab. Raises CallError, SettingsError."""
-    with _dial(settings, unverified()) as sock:
+    pem = _somewhere(settings, lambda place: _authority(settings, place))
+    with _dial(settings, pinned(pem)) as sock:
+        settings.learned(pem, str(_ask(sock, {"op": "authority"}).get("cluster", "")))
+
+
+def _authority(settings: Settings, place: Place) -> str:
+    with _dial_at(settings, place, unverified()) as sock:
         pem = str(_ask(sock, {"op": "authority"}).get("certificate", ""))
     if not settings.is_pinned(pem):
         raise CallError(
             f"what answers at {settings.master} does not show the authority {settings.authority}: it is another "
             "master, or somebody stands in between"
         )
-    with _dial(settings, pinned(pem)) as sock:
-        settings.learned(pem, str(_ask(sock, {"op": "authority"}).get("cluster", "")))
+    return pem
 
 
 def fetch_archive(settings: Settings, wanted: OutdatedError) -> bytes:
@@ -146,10 +160,38 @@ def _take_all(master: ssl.SSLSocket, agent: socket.socket) -> bool:
 
 
 def _dial(settings: Settings, context: ssl.SSLContext) -> ssl.SSLSocket:
+    return _somewhere(settings, lambda place: _dial_at(settings, place, context))
+
+
+def _somewhere(settings: Settings, attempt: Callable[[Place], _T]) -> _T:
+    """What comes of this at the first address of the master's name where it succeeds: at another one somebody else may
+    have its port. Raises CallError: what was wrong with the first where somebody answered."""
+    failures: List[CallError] = []
+    for place in _places(settings):
+        try:
+            return attempt(place)
+        except CallError as error:  # noqa: PERF203  (it dials)
+            failures.append(error)
+    raise next((error for error in failures if error.answered), failures[-1])
+
+
+def _places(settings: Settings) -> List[Place]:
     host, port = settings.place
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, ValueError) as error:
+        raise CallError(f"{settings.master}: {_why(error)}", answered=False) from None
+    return list(dict.fromkeys((int(family), where) for family, _, _, _, where in found))
+
+
+def _dial_at(settings: Settings, place: Place, context: ssl.SSLContext) -> ssl.SSLSocket:
+    family, where = place
+    host = settings.place[0]
     bare: Optional[socket.socket] = None
     try:
-        bare = socket.create_connection((host, port), CONNECT_S)
+        bare = socket.socket(family, socket.SOCK_STREAM)
+        bare.settimeout(CONNECT_S)
+        bare.connect(where)
         bare.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         bare.setsockopt(socket.IPPROTO_TCP, _USER_TIMEOUT, int(PATIENCE_S * 1000))
         sock = context.wrap_socket(bare, server_hostname=host)
@@ -160,7 +202,8 @@ def _dial(settings: Settings, context: ssl.SSLContext) -> ssl.SSLSocket:
         raise CallError(f"what answers at {settings.master} {why}") from None
     except (OSError, ValueError) as error:
         _close(bare)
-        raise CallError(f"{settings.master}: {_why(error)}") from None
+        answered = isinstance(error, (ssl.SSLError, ValueError))
+        raise CallError(f"{settings.master}: {_why(error)}", answered=answered) from None
     return sock
 
 
