@@ -5,8 +5,11 @@ the next task will have lays something where its log is to be. Real accounts, wh
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -225,3 +228,106 @@ def test_what_is_laid_in_a_logs_place_while_its_task_runs_is_neither_read_nor_wr
     assert (end["code"], end["last_line"]) == (3, "mine")
     assert secret.read_bytes() == SECRET + b"\n"
     assert moved.read_bytes() == b"mine\n\nProgram Exit With Code 3\n"
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+class Roots(NamedTuple):
+    """`folder`: of root's, with a file `7.log`; `theirs`: a folder of ann's, who leads others from there."""
+
+    folder: Path
+    theirs: Path
+
+    def looks(self) -> list[tuple[str, bytes | None]]:
+        return sorted((path.name, path.read_bytes() if path.is_file() else None) for path in self.folder.rglob("*"))
+
+
+@pytest.fixture
+def roots(logs: Path) -> Roots:
+    made = Roots(logs.parent / "roots", logs.parent / "theirs")
+    for folder in made:
+        folder.mkdir(0o755)
+    os.chown(made.theirs, ANN, ANN)
+    (made.folder / "7.log").write_bytes(b"mine\n")
+    return made
+
+
+def root_writes(log: Path, *, new: bool) -> str:
+    """Root's agent opens the log of a task that is root's; what it was refused with."""
+    try:
+        os.close(_said(open_log(str(log), [], new=new)))
+    except StartError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("new", [True, False])
+@pytest.mark.parametrize("log", ["link/7.log", "link/8.log", "link/made/here/7.log", "deep/link/7.log"])
+def test_no_strangers_link_above_a_log_leads_root_anywhere(roots: Roots, log: str, *, new: bool) -> None:
+    path = roots.theirs / log
+    link = next(folder for folder in path.parents if folder.name == "link")
+
+    def lay() -> None:
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(roots.folder)
+
+    assert as_account(ANN, lay) == ""
+    before = roots.looks()
+    assert f"a link of uid {ANN} leads there" in root_writes(path, new=new)
+    assert roots.looks() == before
+
+
+@pytest.mark.parametrize("new", [True, False])
+def test_no_link_in_a_strangers_folder_leads_root_on_where_a_link_of_roots_led(roots: Roots, *, new: bool) -> None:
+    """As the one beside the logs of all, where the task ran as ann before."""
+    logs = roots.folder.parent / "all"
+    logs.mkdir(0o755)
+    (logs / "7.log").symlink_to("../theirs/7.log")
+    assert as_account(ANN, lambda: (roots.theirs / "7.log").symlink_to(roots.folder / "7.log")) == ""
+    before = roots.looks()
+    said = root_writes(logs / "7.log", new=new)
+    assert roots.looks() == before
+    assert new or said != ""
+
+
+def test_links_of_roots_above_a_log_and_at_it_are_followed_and_folders_made(roots: Roots) -> None:
+    (roots.folder / "link").symlink_to("real")
+    (roots.folder / "real").mkdir()
+    (roots.folder / "at.log").symlink_to("real/far.log")
+    (roots.theirs / "own").mkdir()
+    os.chown(roots.theirs / "own", ANN, ANN)
+    assert as_account(ANN, lambda: (roots.theirs / "link").symlink_to("own")) == ""
+    with umask(0o027):
+        assert root_writes(roots.folder / "link/made/here/1.log", new=True) == ""
+    assert stat.S_IMODE((roots.folder / "real/made/here").stat().st_mode) == 0o750
+    assert root_writes(roots.folder / "at.log", new=False) == ""
+    assert root_writes(roots.theirs / "link" / "2.log", new=True) == ""
+    for log in ("roots/real/made/here/1.log", "roots/real/far.log", "theirs/own/2.log"):
+        assert (roots.folder.parent / log).read_bytes() == SECRET, log
+    assert root_writes(Path("/dev/null"), new=False) == ""
+
+
+def test_a_circle_of_links_is_no_log(roots: Roots) -> None:
+    (roots.folder / "a").symlink_to("b")
+    (roots.folder / "b").symlink_to("a")
+    assert root_writes(roots.folder / "a", new=False) != ""
+    assert root_writes(roots.folder / "a" / "1.log", new=False) != ""
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_refused_log_leaves_no_folder_open(roots: Roots) -> None:
+    assert as_account(ANN, lambda: (roots.theirs / "link").symlink_to(roots.folder)) == ""
+    before = open_files()
+    for log in (roots.theirs / "link/1.log", roots.folder / "7.log/1.log", roots.folder):
+        assert root_writes(log, new=False) != ""
+    assert open_files() == before

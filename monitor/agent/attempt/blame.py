@@ -12,6 +12,8 @@ import os
 import socket
 from typing import Optional, Sequence
 
+from .log_place import LOOK
+
 NODE, TASK = "node", "task"
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 FULL_DISK = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO)
@@ -103,10 +105,14 @@ def _is_used_up() -> bool:
 
 def _takes_nothing(folder: str) -> bool:
     """Can no file be made in it because of its disk?"""
-    path = os.path.join(folder, f".muster-{os.urandom(8).hex()}")
+    name = f".muster-{os.urandom(8).hex()}"
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
-        os.unlink(path)
+        held = os.open(folder, LOOK | os.O_DIRECTORY)  # it is removed where it was made, whatever is renamed meanwhile
+        try:
+            os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600, dir_fd=held))
+            os.unlink(name, dir_fd=held)
+        finally:
+            os.close(held)
     except OSError as error:
         return error.errno in FULL_DISK
     return False

@@ -12,7 +12,7 @@ from typing import List, Optional
 
 from . import blame
 from .blame import StartError
-from .log_place import LOOK, UnsafeError, free_name, open_folder
+from .log_place import LOOK, MOST_LINKS, UnsafeError, free_name, open_folder
 
 MODE = 0o640
 """Its group is the folder's, where the master has set that up."""
@@ -30,18 +30,33 @@ def open_log(
     the folder, and can lay there what it wants. `instead_of`: see `blame.of_log`. Raises StartError."""
     blame.check_root(path, roots)
     try:
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-        said += _move_aside(path) if new else ""
-        if own:
-            log = _opened_own(path, os.geteuid())
-        else:
-            log = _opened_as_root(path) if _is_roots_in_anothers(path) else _opened(path)
+        folder = _folder(path)
+        try:
+            said += _move_aside(path, folder) if new else ""
+            log = _opened_own(path, os.geteuid(), folder=folder) if own else _opened(path, folder)
+        finally:
+            if folder is not None:
+                os.close(folder)
+    except UnsafeError as error:
+        raise StartError(f"the log {path} cannot be opened on {socket.gethostname()}: {error}") from None
     except OSError as error:
         raise _cannot(path, error, roots, instead_of) from None
     if new:
         with suppress(OSError):  # a file system without rights
             os.fchmod(log, MODE)  # whatever the umask, which is meant for what the task makes
     return _begun(log, said)
+
+
+def _folder(path: str) -> Optional[int]:
+    """Make the log's folder where it is missing. As root it is given open, and all else is done in it: who may change
+    names above it must lead root nowhere. None where we are another account, which the kernel keeps to its own."""
+    above = os.path.dirname(path) or "."
+    if os.geteuid() != 0:
+        os.makedirs(above, exist_ok=True)
+        return None
+    with suppress(OSError):
+        os.stat(f"{above}/.")  # what is mounted at its first use is there from now on
+    return open_folder(above, make=True)
 
 
 def open_log_in(folder: int, path: str, roots: List[str], *, new: bool, said: str) -> int:
@@ -62,64 +77,74 @@ def open_log_in(folder: int, path: str, roots: List[str], *, new: bool, said: st
     return _begun(log, said)
 
 
-def _opened(path: str) -> int:
+def _opened(path: str, folder: Optional[int], links: int = 0) -> int:
+    """`folder`: the log's, open, where we are root. `links`: so many at logs' places led here."""
+    if folder is not None and _is_anothers(folder):
+        return _opened_in_anothers(path, folder)
+    name = path if folder is None else os.path.basename(path)
     with suppress(FileExistsError):
-        return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE)
-    folder = os.stat(os.path.dirname(path) or ".")
-    may_all_lay = folder.st_mode & stat.S_ISVTX and folder.st_mode & _OTHERS_WRITE
+        return os.open(name, _FLAGS | os.O_CREAT | os.O_EXCL, MODE, dir_fd=folder)
+    above = os.stat(os.path.dirname(path) or ".") if folder is None else os.fstat(folder)
+    may_all_lay = above.st_mode & stat.S_ISVTX and above.st_mode & _OTHERS_WRITE
     try:
-        return _opened_unless_planted(path, folder.st_uid) if may_all_lay else os.open(path, _FLAGS | os.O_CREAT, MODE)
+        if folder is not None or may_all_lay:
+            return _opened_as_found(path, folder, above.st_uid, links, is_safe=not may_all_lay)
+        return os.open(path, _FLAGS | os.O_CREAT, MODE)
     except PermissionError:
-        if not _is_owners_link(path):
+        if not _is_owners_link(name, folder):
             raise
-    os.rename(path, free_name(path))
-    return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, MODE)
+    os.rename(name, free_name(name, folder), src_dir_fd=folder, dst_dir_fd=folder)
+    return os.open(name, _FLAGS | os.O_CREAT | os.O_EXCL, MODE, dir_fd=folder)
 
 
-def _opened_unless_planted(path: str, folders: int) -> int:
-    """Raises StartError for what another account has laid there, in a folder where all may write: it would read the log
-    in its file, or have us write into what its link leads to. What the folder's owner (`folders`) makes there counts,
-    but no link: it may be an account that everybody's tasks have elsewhere."""
-    look = os.open(path, LOOK | os.O_NOFOLLOW)
+def _opened_as_found(path: str, folder: Optional[int], folders: int, links: int, *, is_safe: bool) -> int:
+    """What was looked at, whatever lies there by now. Raises StartError for what another account has laid there, in a
+    folder where all may write (not `is_safe`): it would read the log in its file, or have us write into what its link
+    leads to. What the folder's owner (`folders`) makes there counts, but no link: it may be an account that everybody's
+    tasks have elsewhere."""
+    look = os.open(path if folder is None else os.path.basename(path), LOOK | os.O_NOFOLLOW, dir_fd=folder)
     try:
         found = os.fstat(look)
         is_link = stat.S_ISLNK(found.st_mode)
-        if found.st_uid not in (0, os.geteuid()) and (is_link or found.st_uid != folders):
+        if found.st_uid not in (0, os.geteuid()) and (is_link or (found.st_uid != folders and not is_safe)):
             what = f"uid {found.st_uid} has laid something of its own on {socket.gethostname()}: remove it"
             raise StartError(f"where the log {path} should be, {what}")
-        if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+        if stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and not is_safe:
             raise StartError(f"the log {path} is a file by another name, too, on {socket.gethostname()}: remove it")
         if not is_link:
-            return os.open(f"/proc/self/fd/{look}", _FLAGS)  # what was looked at, whatever lies there by now
+            return os.open(f"/proc/self/fd/{look}", _FLAGS)
         leads = os.path.join(os.path.dirname(path), os.readlink("", dir_fd=look))
-        return os.open(leads, _FLAGS | os.O_CREAT, MODE)
     finally:
         os.close(look)
+    return os.open(leads, _FLAGS | os.O_CREAT, MODE) if folder is None else _opened_where_led(leads, links + 1)
 
 
-def _is_roots_in_anothers(path: str) -> bool:
-    """Are we root, in a folder where others change whatever they like? What lies there leads root nowhere."""
-    if os.geteuid() != 0:
-        return False
-    folder = os.stat(f"{os.path.dirname(path)}/.")  # what is mounted at its first use is there from now on
-    return folder.st_uid != 0 or bool(folder.st_mode & _OTHERS_WRITE and not folder.st_mode & stat.S_ISVTX)
-
-
-def _opened_as_root(path: str) -> int:
-    """In a folder of another account's: its own files and ours are gone on with, a third one's are moved aside."""
+def _opened_where_led(path: str, links: int) -> int:
+    """As root, the log to which a link leads: its folder is another one, with strangers' links above it, perhaps."""
+    if links > MOST_LINKS:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    folder = open_folder(os.path.dirname(path))
     try:
-        folder = open_folder(os.path.dirname(path))
-    except UnsafeError as error:
-        raise StartError(f"the log {path} cannot be opened on {socket.gethostname()}: {error}") from None
-    try:
-        owners, name = (os.fstat(folder).st_uid, 0), os.path.basename(path)
-        with suppress(FileNotFoundError):
-            found = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISREG(found.st_mode) and found.st_uid not in owners:
-                os.rename(name, free_name(name, folder), src_dir_fd=folder, dst_dir_fd=folder)
-        return _opened_own(path, *owners, folder=folder)
+        return _opened(path, folder, links)
     finally:
         os.close(folder)
+
+
+def _is_anothers(folder: int) -> bool:
+    """Do others change whatever they like in the folder, which is open? What lies there leads root nowhere."""
+    found = os.fstat(folder)
+    return found.st_uid != 0 or bool(found.st_mode & _OTHERS_WRITE and not found.st_mode & stat.S_ISVTX)
+
+
+def _opened_in_anothers(path: str, folder: int) -> int:
+    """As root, in a folder of another account's, which is open: its own files and ours are gone on with, a third one's
+    are moved aside."""
+    owners, name = (os.fstat(folder).st_uid, 0), os.path.basename(path)
+    with suppress(FileNotFoundError):
+        found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if stat.S_ISREG(found.st_mode) and found.st_uid not in owners:
+            os.rename(name, free_name(name, folder), src_dir_fd=folder, dst_dir_fd=folder)
+    return _opened_own(path, *owners, folder=folder)
 
 
 def _opened_own(path: str, *owners: int, folder: Optional[int] = None) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from typing import List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional, Tuple
 
 from wire.account import Account
 
@@ -147,32 +147,61 @@ def _is_there(name: str, folder: Optional[int]) -> bool:
     return True
 
 
-def open_folder(path: str) -> int:
+def open_folder(path: str, *, make: bool = False) -> int:
     """The folder at an absolute path, by O_PATH. Links on the way count if they are root's, or of who owns the folder
-    that is found in the end. Raises OSError, UnsafeError."""
-    steps = [step for step in reversed(path.split("/")) if step]
+    that is found in the end. `make`: make what is missing, where only links of root's led. Raises OSError,
+    UnsafeError."""
     here = os.open("/", LOOK | os.O_DIRECTORY)
+    try:
+        here, owners = _walk(path, here, make=make)
+        _check(path, os.fstat(here), owners)
+    except BaseException:
+        os.close(here)
+        raise
+    return here
+
+
+_CURE = "let the links on the way to the log folder be root's, or its owner's"
+
+
+def _walk(path: str, here: int, *, make: bool) -> Tuple[int, List[int]]:
+    """What lies at the path, and whose the links on the way were. `here`: the root folder, open; its descriptor is that
+    of what was found in the end."""
+    steps = [step for step in reversed(path.split("/")) if step]
     owners: List[int] = []
     while steps:
         step = steps.pop()
-        found = os.open(step, LOOK | os.O_NOFOLLOW, dir_fd=here)
+        try:
+            found = os.open(step, LOOK | os.O_NOFOLLOW, dir_fd=here)
+        except FileNotFoundError:
+            if not make:
+                raise
+            _check_links(path, owners, 0)  # what we make is root's
+            with suppress(FileExistsError):
+                os.mkdir(step, dir_fd=here)
+            found = os.open(step, LOOK | os.O_NOFOLLOW, dir_fd=here)
         info = os.fstat(found)
         if stat.S_ISLNK(info.st_mode):
             owners.append(info.st_uid)
             target = os.readlink("", dir_fd=found)
             steps += [step for step in reversed(target.split("/")) if step]
             os.close(found)
-            if target.startswith("/"):
-                found = os.open("/", LOOK | os.O_DIRECTORY)
-            else:
-                continue
-        os.close(here)
-        here = found
+            found = os.open("/", LOOK | os.O_DIRECTORY) if target.startswith("/") else os.dup(here)
+        os.dup2(found, here, inheritable=False)
+        os.close(found)
         if len(owners) > MOST_LINKS:
             raise UnsafeError(f"too many links on the way to {path}")
-    info = os.fstat(here)
-    strangers = [uid for uid in owners if uid not in (0, info.st_uid)]
-    if not stat.S_ISDIR(info.st_mode) or strangers:
-        why = f"a link of uid {strangers[0]} leads there" if strangers else "it is no folder"
-        raise UnsafeError(f"{path}: {why}; let the links on the way to the log folder be root's, or its owner's")
-    return here
+    return here, owners
+
+
+def _check(path: str, found: os.stat_result, owners: List[int]) -> None:
+    if not stat.S_ISDIR(found.st_mode):
+        raise UnsafeError(f"{path}: it is no folder; {_CURE}")
+    _check_links(path, owners, found.st_uid)
+
+
+def _check_links(path: str, owners: List[int], uid: int) -> None:
+    """Raises UnsafeError where a link is neither root's nor of `uid`."""
+    strangers = [one for one in owners if one not in (0, uid)]
+    if strangers:
+        raise UnsafeError(f"{path}: a link of uid {strangers[0]} leads there; {_CURE}")
