@@ -232,10 +232,11 @@ def _serve(serving: Serving) -> None:
 def _log_to(config: Config) -> None:
     """Log into a rotating file, and on stderr when somebody looks at it."""
     from master.log_rights import LogFile, group_of  # noqa: PLC0415  (see above)
+    from master.ownership import make_folder  # noqa: PLC0415  (see above)
 
     path, group = config.server_log, group_of(config)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         file = LogFile(path, group)
     except OSError as error:
         raise ConfigError(f"server_log_path: {path} cannot be written: {error.strerror}") from None

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 
 from master import json_file, ssh_accounts
-from master.ownership import make_private, not_ours, user_name
+from master.ownership import make_folder, make_private, not_ours, user_name
 from master.settings import Caps, Scheduling, Settings
 from master.ssh_accounts import SshAccount
 from master.visible_folders import GROUP, USER, check_owned, owned_parts, plain_name
@@ -339,7 +339,7 @@ def make_folders(config: Config) -> None:
                 make_private(folder)
             else:
                 private = config.privacy == "own" and key == "train_log_path"
-                folder.mkdir(0o751 if private else 0o777, parents=True, exist_ok=True)
+                make_folder(folder, 0o751 if private else 0o777)
         except OSError as error:
             raise ConfigError(f"{config.path}: {key}: the folder {folder} cannot be made: {error.strerror}") from None
     # Whose conf.json it is decides what runs anyway.

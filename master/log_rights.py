@@ -14,7 +14,8 @@ import os
 import pwd
 import stat
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 
@@ -98,46 +99,106 @@ def _cannot(config: Config, why: str) -> ConfigError:
     )
 
 
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
+"""A pipe is not waited at, nor is who has a lease."""
+_NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+_MOST_LINKS = 40
 
 
-def _opened(path: Path) -> int:
+def _opened(path: Path, links: int = 0) -> int:
     """The log, open to be written. Raises OSError, also for what a stranger has laid there: where we are root, that is
-    everybody else, in a folder of theirs too."""
+    everybody else, in a folder of theirs too. What was looked at is opened, whatever lies there by then. `links`: so
+    many at logs' places led here."""
+    if links > _MOST_LINKS:
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     folder = open_folder(path.parent)
     try:
-        above = os.fstat(folder)
-        ours = {0, os.geteuid()} if os.geteuid() == 0 else {0, os.geteuid(), above.st_uid}
-        with suppress(FileNotFoundError):
-            found = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
-            if stat.S_ISLNK(found.st_mode) and found.st_uid in ours:
-                return os.open(path, _FLAGS, MODE)
-            is_open_to_all = bool(above.st_mode & stat.S_IWOTH)
-            is_twice = (
-                stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and (is_open_to_all or above.st_uid not in ours)
-            )
-            is_odd = is_open_to_all or not stat.S_ISREG(found.st_mode)  # a pipe would be waited at
-            if is_twice or (is_odd and found.st_uid not in ours):
-                raise PermissionError(errno.EPERM, f"{user_name(found.st_uid)} has laid something there: remove it")
-        return os.open(path.name, _FLAGS | os.O_NOFOLLOW, MODE, dir_fd=folder)
+        with suppress(FileExistsError):
+            return os.open(path.name, _FLAGS | _NEW, MODE, dir_fd=folder)
+        look = os.open(path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        try:
+            found = os.fstat(look)
+            _check(found, os.fstat(folder))
+            if not stat.S_ISLNK(found.st_mode):
+                return os.open(f"/proc/self/fd/{look}", _FLAGS)
+            if found.st_dev == os.lstat("/proc/self").st_dev:  # /dev/stdout, say: it leads where no path does
+                return os.open(path.name, _FLAGS, dir_fd=folder)
+            leads = path.parent / os.readlink("", dir_fd=look)
+        finally:
+            os.close(look)
     finally:
         os.close(folder)
+    return _opened(leads, links + 1)
+
+
+def _check(found: os.stat_result, above: os.stat_result) -> None:
+    """Raises PermissionError for what a stranger has laid in the folder `above`. A pipe of whoever has the folder would
+    have us wait."""
+    is_file, is_link = stat.S_ISREG(found.st_mode), stat.S_ISLNK(found.st_mode)
+    ours = {0, os.geteuid()}
+    if os.geteuid() != 0 and (is_file or is_link):
+        ours.add(above.st_uid)
+    is_open_to_all = bool(above.st_mode & stat.S_IWOTH)
+    is_twice = is_file and found.st_nlink > 1 and (is_open_to_all or above.st_uid not in ours)
+    if is_twice or ((is_open_to_all or not is_file) and found.st_uid not in ours):
+        raise PermissionError(errno.EPERM, f"{user_name(found.st_uid)} has laid something there: remove it")
 
 
 class LogFile(logging.handlers.RotatingFileHandler):
     """A rotated log that its group may read, on a disk that may be full: said once where somebody may see it, never
-    line by line with a traceback. `group`: None leaves it to the folder."""
+    line by line with a traceback. All is done in the log's folder, open: whoever may change names above it leads us
+    nowhere. `group`: None leaves it to the folder."""
 
     _told = False
 
     def __init__(self, path: Path, group: int | None, *, size: int = BYTES) -> None:
         self._group = group
         super().__init__(path, maxBytes=size, backupCount=FILES, encoding="utf-8")
-        for number in range(1, FILES + 1):  # those of an earlier version were open to all
-            self._close_to_others(Path(f"{path}.{number}"))
+        with suppress(OSError), self.folder() as folder:
+            for number in range(1, FILES + 1):  # those of an earlier version were open to all
+                self._close_to_others(self.older(number), folder)
+
+    @contextmanager
+    def folder(self) -> Iterator[int]:
+        """The folder of the log, open by O_PATH. Raises OSError, also where a stranger's link leads there."""
+        held = open_folder(Path(self.baseFilename).parent)
+        try:
+            yield held
+        finally:
+            os.close(held)
+
+    def older(self, number: int) -> str:
+        """What an older one is called in that folder, the newest 1; the log itself is 0."""
+        name = Path(self.baseFilename).name
+        return f"{name}.{number}" if number else name
+
+    def shift(self, folder: int, *, least: int) -> None:
+        """Give each older one from this number on the next number; the last one is gone."""
+        for number in range(self.backupCount - 1, least - 1, -1):
+            with suppress(FileNotFoundError):
+                os.rename(self.older(number), self.older(number + 1), src_dir_fd=folder, dst_dir_fd=folder)
+
+    def doRollover(self) -> None:  # noqa: N802  (its name in the base class)
+        """Begin a new file."""
+        try:
+            with self.folder() as folder:
+                self.shift(folder, least=0)
+        except OSError as error:
+            self.go_on(error)
+            return
+        if self.stream is not None:
+            self.stream.close()
+            self.stream = None  # one that cannot be opened is tried again with the next line
+        self.stream = self._open()
+
+    def go_on(self, error: OSError) -> None:
+        """No new file could be begun: let the lines go on in this one, and try again once as much more is written."""
+        self.maxBytes *= 2
+        self._tell(f"has not been rotated: {error.strerror}; it grows on")
 
     def _open(self) -> TextIOWrapper:
         fd = _opened(Path(self.baseFilename))
+        os.set_blocking(fd, True)
         if stat.S_ISREG(os.fstat(fd).st_mode):  # a device is the machine's, whoever writes to it
             try:
                 os.fchmod(fd, MODE)
@@ -147,9 +208,9 @@ class LogFile(logging.handlers.RotatingFileHandler):
                 pass  # somebody else's file that we may write into
         return os.fdopen(fd, "a", encoding=self.encoding)
 
-    def _close_to_others(self, path: Path) -> None:
+    def _close_to_others(self, name: str, folder: int) -> None:
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         except OSError:
             return  # there is none, or not ours
         try:
@@ -165,7 +226,10 @@ class LogFile(logging.handlers.RotatingFileHandler):
         error = sys.exception()
         if not isinstance(error, OSError):
             super().handleError(record)
-        elif not self._told:
+        else:
+            self._tell(f"cannot be written: {error.strerror}; it has gaps now")
+
+    def _tell(self, what: str) -> None:
+        if not self._told:
             self._told = True
-            told = f"the log {self.baseFilename} cannot be written: {error.strerror}; it has gaps now"
-            print(told, file=sys.stderr)  # noqa: T201  (a log that cannot be written cannot tell it)
+            print(f"the log {self.baseFilename} {what}", file=sys.stderr)  # noqa: T201  (it cannot tell that itself)

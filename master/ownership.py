@@ -20,8 +20,26 @@ _MOST_STEPS = 400
 
 def make_private(folder: Path) -> None:
     """Make the folder, with those above it, for nobody else to look into. Raises OSError."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=FOLDER, exist_ok=True)
+    make_folder(folder, FOLDER)
+
+
+def make_folder(folder: Path, mode: int = 0o777) -> None:
+    """Make the folder, with those above it, where it is missing; as root in no place to which a stranger's link leads.
+    Raises OSError."""
+    if folder.is_dir():
+        return
+    if os.path.lexists(folder):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    if os.geteuid() != 0:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(mode, exist_ok=True)
+        return
+    here = os.open("/", _LOOK)
+    try:
+        here, owners = _walk(here, [*folder.absolute().parts[:0:-1]], make=mode)
+        _check_way(os.fstat(here), owners)
+    finally:
+        os.close(here)
 
 
 def not_ours(folder: Path, ours: Container[int]) -> tuple[Path, int] | None:
@@ -81,12 +99,15 @@ def open_folder(folder: Path) -> int:
     return here
 
 
-def _walk(here: int, steps: list[str]) -> tuple[int, set[int]]:
-    """What `steps`, the last one first, lead to from an open folder, which is closed; and whose the links there are."""
+def _walk(here: int, steps: list[str], make: int | None = None) -> tuple[int, set[int]]:
+    """What `steps`, the last one first, lead to from an open folder, which is closed; and whose the links there are.
+    `make`: what is missing is made, the last one with this mode, where only links of root's led."""
     owners: set[int] = set()
     for _ in range(_MOST_STEPS):
         if not steps:
             return here, owners
+        if make is not None:
+            _make(here, steps[-1], make if len(steps) == 1 else 0o777, owners)
         found = os.open(steps.pop(), _LOOK | os.O_NOFOLLOW, dir_fd=here)
         info = os.fstat(found)
         if stat.S_ISLNK(info.st_mode):
@@ -100,10 +121,23 @@ def _walk(here: int, steps: list[str]) -> tuple[int, set[int]]:
     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
 
+def _make(here: int, step: str, mode: int, owners: set[int]) -> None:
+    try:
+        os.stat(step, dir_fd=here, follow_symlinks=False)
+    except FileNotFoundError:
+        _check_links(owners, {0})  # what we make is root's
+        with suppress(FileExistsError):
+            os.mkdir(step, mode, dir_fd=here)
+
+
 def _check_way(found: os.stat_result, owners: set[int]) -> None:
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-    if strangers := owners - {0, os.geteuid(), found.st_uid}:
+    _check_links(owners, {0, os.geteuid(), found.st_uid})
+
+
+def _check_links(owners: set[int], ours: set[int]) -> None:
+    if strangers := owners - ours:
         raise PermissionError(errno.EPERM, f"a link of {user_name(min(strangers))}'s leads there")
 
 

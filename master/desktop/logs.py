@@ -22,6 +22,7 @@ from master.core.task import ENDED, QUEUED, TaskState
 from master.desktop.calls import Kind, Reply
 from master.desktop.task_rows import id_text, read_id
 from master.log_rights import MODE
+from master.ownership import open_folder
 from master.verbs.archived import find
 from master.verbs.call import Calls
 from wire.errors import BadRequestError, ConflictError, NotFoundError, StorageError
@@ -31,6 +32,8 @@ T = TypeVar("T")
 PLAIN = re.compile(r"[\w@%+=:,./-]+", re.ASCII)
 LINKS = "desktop"
 """The folder in the log folder where such links lie, and the texts for who asks for a log that there is not."""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FURTHER = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 AWAITED_S = 3.0
 """A task that is just being started makes its log itself; so long we wait for it."""
 _LOOK_EVERY_S = 0.1
@@ -111,11 +114,22 @@ def _note(folder: Path, which: str) -> str:
 
 
 @contextmanager
+def _open(folder: Path) -> Iterator[int]:
+    """The log folder, open. Raises OSError, also where a stranger's link leads there."""
+    held = open_folder(folder)
+    try:
+        yield held
+    finally:
+        os.close(held)
+
+
+@contextmanager
 def _own_folder(folder: Path) -> Iterator[int]:
     """The folder LINKS, open. Others may write into the log folder; a link that they put there is not followed."""
-    path = folder / LINKS
-    path.mkdir(parents=True, exist_ok=True)
-    fd = os.open(path, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    with _open(folder) as above:
+        with suppress(FileExistsError):
+            os.mkdir(LINKS, dir_fd=above)
+        fd = os.open(LINKS, os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
     try:
         yield fd
     finally:
@@ -125,8 +139,9 @@ def _own_folder(folder: Path) -> Iterator[int]:
 def _make(path: str) -> None:
     """Make an empty log where there is none, for whoever may make files in its folder to write into."""
     try:
-        info = Path(path).parent.stat()
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with _open(Path(path).parent) as folder:
+            info = os.fstat(folder)
+            fd = os.open(Path(path).name, _NEW, 0o600, dir_fd=folder)
     except FileExistsError:
         return
     except OSError as error:
@@ -143,7 +158,8 @@ def _say(path: str, text: str) -> None:
     """Put why a task ended into a log that says nothing: the client's tables have no column for it."""
     with suppress(ConflictError, OSError):
         _make(path)
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with _open(Path(path).parent) as folder:
+            fd = os.open(Path(path).name, _FURTHER, dir_fd=folder)
         try:
             found = os.fstat(fd)
             if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size == 0:

@@ -17,6 +17,7 @@ from master.log_rights import MODE, LogFile
 from wire.harmless import harmless
 
 BYTES = 4 << 20
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NewsFile(LogFile):
@@ -26,7 +27,7 @@ class NewsFile(LogFile):
 
     def __init__(self, path: Path, group: int | None) -> None:
         super().__init__(path, group, size=BYTES)
-        self._size = path.stat().st_size
+        self._size = 0 if self.stream is None else os.fstat(self.stream.fileno()).st_size
 
     def write(self, lines: Sequence[str]) -> None:
         """These lines, in one go, made harmless. After `close` nothing is written."""
@@ -43,17 +44,18 @@ class NewsFile(LogFile):
 
     def doRollover(self) -> None:  # noqa: N802  (its name in the base class)
         """Copy what is there to the first of the older ones, and begin anew in the same file."""
-        for number in range(self.backupCount - 1, 0, -1):
-            older = Path(f"{self.baseFilename}.{number}")
-            if older.exists():
-                older.replace(f"{self.baseFilename}.{number + 1}")
         import shutil  # noqa: PLC0415  (it takes its time to load, and a file is full once in months)
 
         if self.stream is None:
             return
-        first, newest = Path(f"{self.baseFilename}.1"), self.stream.fileno()
-        first.unlink(missing_ok=True)
-        fd = os.open(first, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE)
+        newest = self.stream.fileno()
+        try:
+            with self.folder() as folder:
+                self.shift(folder, least=1)
+                fd = os.open(self.older(1), _NEW, MODE, dir_fd=folder)
+        except OSError as error:
+            self.go_on(error)
+            return
         with os.fdopen(fd, "wb") as copy, Path(f"/proc/self/fd/{newest}").open("rb") as news:
             with suppress(PermissionError):
                 os.fchown(fd, -1, os.fstat(newest).st_gid)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeAlias
 
+from master.ownership import open_folder
 from wire.errors import LockedError, MusterError
 
 log = logging.getLogger("muster.store")
@@ -23,7 +24,7 @@ log = logging.getLogger("muster.store")
 LOCKS = Path("/proc/locks")
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 
-
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 PRIVATE = 0o600
 """The rights of what is made: commands, variables and addresses of everybody stand in it."""
 
@@ -61,6 +62,10 @@ class Disk(Protocol):
     def read_own(self, path: Path) -> bytes:
         """The whole of a regular file of ours, or root's, in a folder where others may write. Raises OSError for what
         somebody else put there."""
+
+    def put_own(self, path: Path, data: bytes) -> int:
+        """Put `data` in the place of such a file, durably, whole or not at all, through nothing that somebody else put
+        there; a descriptor of it, for `write_at`. Raises OSError, SyncFailedError."""
 
     def read_at(self, path: Path, offset: int, size: int) -> bytes:
         """At most `size` bytes from `offset`; fewer only at the end of the file."""
@@ -181,12 +186,36 @@ class OsDisk:
 
     def read_own(self, path: Path) -> bytes:
         """Read it all, through no link."""
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        folder = open_folder(path.parent)
+        try:
+            fd = os.open(path.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        finally:
+            os.close(folder)
         with os.fdopen(fd, "rb") as file:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
                 raise PermissionError(errno.EPERM, "it is somebody else's, or no regular file", str(path))
             return file.read()
+
+    def put_own(self, path: Path, data: bytes) -> int:
+        """By a draft beside it that was not there."""
+        draft = f"{path.name}.tmp"
+        folder = open_folder(path.parent)
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(draft, dir_fd=folder)  # of one who ended before it was in place
+            fd = os.open(draft, _NEW, PRIVATE, dir_fd=folder)
+            try:
+                write_all(self, fd, data)
+                self.sync(fd)
+                os.rename(draft, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+                self.sync_folder(Path(f"/proc/self/fd/{folder}"))
+            except BaseException:
+                os.close(fd)
+                raise
+            return fd
+        finally:
+            os.close(folder)
 
     def read_at(self, path: Path, offset: int, size: int) -> bytes:
         """Read a range."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from master.core import marks
-from master.durable.disk import Disk, SyncFailedError, publish_open
+from master.durable.disk import Disk, SyncFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,8 +115,7 @@ class Witness:
         self.close()
         # It may lie on another disk, of which nothing is promised to anybody.
         try:
-            self._fd = publish_open(self._disk, self.path, self._encoded())
-            self._disk.sync_folder(self.path.parent)
+            self._fd = self._disk.put_own(self.path, self._encoded())
         except (OSError, SyncFailedError):
             return False
         return True

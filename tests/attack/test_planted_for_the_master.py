@@ -8,18 +8,21 @@ import logging
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from master.config import load_config
+from master.config import load_config, make_folders
 from master.desktop import logs
 from master.desktop.news_file import NewsFile
+from master.durable.disk import OsDisk
+from master.durable.witness import Witness, witness_path
 from master.log_rights import FILES, LogFile, give_folder_to_group
 from master.setup.init import takeover
 from master.setup.init.setup_folder import init
 from tests.master.setup.deploy.deploy_lab import write_lab
 from tests.rights import need_users
-from wire.errors import ConfigError
+from wire.errors import ConfigError, ConflictError
 
 LAB, STRANGER = 4401, 4402
 HIDDEN = b"what only root may change\n"
@@ -130,6 +133,38 @@ def test_a_log_of_the_masters_own_may_be_a_link_of_roots_or_a_device(theirs: Pat
     LogFile(Path("/dev/null"), None).close()
 
 
+def test_a_strangers_link_to_the_log_folder_has_the_desktop_clients_files_made_in_no_folder_of_roots(
+    theirs: Path, tmp_path: Path
+) -> None:
+    roots = tmp_path / "roots"
+    roots.mkdir()
+    (roots / "8.log").touch()
+    lay_link(theirs / "logs", roots)
+    folder = theirs / "logs"
+    logs._say(str(folder / "7.log"), "why")
+    logs._say(str(folder / "8.log"), "why")
+    logs._note(folder, "gone")
+    logs._plain(folder, "a b", "7.log")
+    with pytest.raises(ConflictError):
+        logs._make(str(folder / "7.log"))
+    assert [(path.name, path.read_bytes()) for path in roots.iterdir()] == [("8.log", b"")]
+
+
+def test_the_masters_folders_are_made_in_none_to_which_a_strangers_link_leads(theirs: Path, tmp_path: Path) -> None:
+    (tmp_path / "roots").mkdir()
+    lay_link(theirs / "away", tmp_path / "roots")
+    named = {"train_log_path": "logs", "server_log_path": "logs/log", "task_info": "queue"}
+    for key, name in named.items():
+        keys: dict[str, Any] = {key: str(theirs / "away/new" / name)}
+        config = load_config(write_lab(tmp_path / key, **keys))
+        with pytest.raises(ConfigError, match=f"{key}: the folder .* a link of"):
+            make_folders(config)
+    assert list((tmp_path / "roots").iterdir()) == []
+    lay_link(tmp_path / "ours", Path("roots"), 0)
+    make_folders(load_config(write_lab(tmp_path / "ok", train_log_path=str(tmp_path / "ours/new/logs"), privacy="own")))
+    assert stat.S_IMODE((tmp_path / "roots/new/logs").stat().st_mode) == 0o751
+
+
 def test_a_setup_in_anothers_folder_writes_through_no_link(theirs: Path, own: Path) -> None:
     for name in ("conf.json", "gpu_slaver_info.json"):
         lay_link(theirs / f".{name}.{os.getpid()}", own)
@@ -161,3 +196,115 @@ def test_why_a_task_ended_is_written_into_no_second_name_of_an_empty_file(theirs
     os.link(empty, theirs / "7.log")
     logs._say(str(theirs / "7.log"), "why\n")
     assert empty.read_bytes() == b""
+
+
+def lines(file: LogFile, count: int = 20) -> None:
+    for _ in range(count):
+        file.emit(logging.LogRecord("muster", logging.INFO, __file__, 0, "x" * 60, None, None))
+
+
+@pytest.mark.parametrize("uid", [0, LAB])
+def test_the_masters_log_is_not_waited_for_where_a_pipe_lies_that_nobody_reads(theirs: Path, uid: int) -> None:
+    os.mkfifo(theirs / "server_log.log")
+    os.chown(theirs / "server_log.log", uid, uid)
+    with pytest.raises(OSError, match=r"remove it|No such device"):
+        LogFile(theirs / "server_log.log", None)
+
+
+def test_the_masters_log_may_be_a_pipe_that_somebody_reads(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log")
+    reader = os.open(tmp_path / "log", os.O_RDONLY | os.O_NONBLOCK)
+    file = LogFile(tmp_path / "log", None, size=100)
+    assert file.stream is not None
+    assert os.get_blocking(file.stream.fileno())
+    lines(file)
+    file.close()
+    assert os.read(reader, 65536).count(b"x\n") == 20
+    os.close(reader)
+
+
+def test_the_masters_log_may_be_what_the_process_has_for_its_output(tmp_path: Path) -> None:
+    end, other = os.pipe()
+    (tmp_path / "out").symlink_to(f"/proc/self/fd/{other}")
+    LogFile(tmp_path / "out", None).close()
+    os.close(end)
+    os.close(other)
+
+
+def test_a_link_of_roots_in_the_logs_place_leads_the_masters_log_by_no_link_of_a_strangers(
+    theirs: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "roots").mkdir()
+    lay_link(theirs / "away", tmp_path / "roots")
+    lay_link(tmp_path / "server_log.log", theirs / "away/server_log.log", 0)
+    with pytest.raises(OSError, match="leads there"):
+        LogFile(tmp_path / "server_log.log", None)
+    assert list((tmp_path / "roots").iterdir()) == []
+
+
+def opened(kind: str, path: Path) -> LogFile:
+    if kind == "log":
+        return LogFile(path, None, size=400)
+    news = NewsFile(path, None)
+    news.maxBytes = 400
+    return news
+
+
+@pytest.mark.parametrize("kind", ["log", "news"])
+def test_the_masters_log_is_rotated_in_no_folder_to_which_a_strangers_link_leads_by_then(
+    theirs: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (theirs / "logs").mkdir()
+    os.chown(theirs / "logs", LAB, LAB)
+    roots = tmp_path / "roots"
+    roots.mkdir()
+    held = [roots / name for name in ("server_log.log", "server_log.log.1", "server_log.log.5")]
+    for file in held:
+        file.write_bytes(HIDDEN)
+    log = opened(kind, theirs / "logs/server_log.log")
+    (theirs / "logs").rename(theirs / "moved")
+    lay_link(theirs / "logs", roots)
+    for _ in range(20):
+        log.write(["x" * 60]) if isinstance(log, NewsFile) else lines(log, 1)
+    log.close()
+    assert sorted(roots.iterdir()) == sorted(held)
+    assert {file.read_bytes() for file in held} == {HIDDEN}
+    assert (theirs / "moved/server_log.log").read_bytes().count(b"x\n") == 20, "no line is lost by that"
+    assert capsys.readouterr().err.count("has not been rotated") == 1
+
+
+def test_a_rotated_log_keeps_as_many_older_ones_as_it_should(tmp_path: Path) -> None:
+    log = LogFile(tmp_path / "log", None, size=100)
+    lines(log)
+    log.close()
+    older = [f"log.{number}" for number in range(1, FILES + 1)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", *older]
+
+
+@pytest.mark.parametrize("kind", ["link", "second name", "pipe", "stranger's file", "folder's link"])
+def test_what_tells_of_the_queue_beside_the_log_is_written_into_nothing_that_others_have_laid_there(
+    theirs: Path, own: Path, kind: str
+) -> None:
+    path = witness_path(theirs / "server_log.log")
+    draft = path.with_name(f"{path.name}.tmp")
+    if kind == "link":
+        lay_link(draft, own)
+    elif kind == "second name":
+        os.link(own, draft)
+    elif kind == "pipe":
+        os.mkfifo(draft)
+    elif kind == "stranger's file":
+        draft.touch(0o666)
+        os.chown(draft, STRANGER, STRANGER)
+    else:
+        (theirs.parent / "roots").mkdir()
+        lay_link(theirs / "logs", theirs.parent / "roots")
+        path = witness_path(theirs / "logs/server_log.log")
+    witness = Witness(OsDisk(), path, theirs / "queue")
+    assert witness.mark({}) is (kind != "folder's link")
+    assert is_untouched(own)
+    if kind == "folder's link":
+        assert list((theirs.parent / "roots").iterdir()) == []
+    else:
+        assert (path.stat().st_uid, stat.S_IMODE(path.stat().st_mode)) == (0, 0o600)
+        assert not draft.exists()

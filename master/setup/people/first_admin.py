@@ -12,7 +12,7 @@ import msgspec
 from master.config import Config
 from master.core.people import LINK_S, People, check_name
 from master.desktop_names import check_is_not_one
-from master.ownership import make_private, user_name
+from master.ownership import make_folder, make_private, user_name
 from master.people.passwords import TODAY, derive, prepared
 from master.setup.people.offline import change_people, has_queue
 from master.verbs.auth import check_password, sha256
@@ -53,7 +53,7 @@ def add_first_admin(config: Config, name: str, password: str | None) -> FirstAdm
         opens = {"password": derive(prepared(password), TODAY)}
     try:
         make_private(config.task_info)
-        config.server_log.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(config.server_log.parent)
     except OSError as error:
         raise ConfigError(f"{config.task_info}: cannot be made: {error.strerror}") from None
 
