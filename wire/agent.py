@@ -19,7 +19,7 @@ Rules both sides rely on:
 
 from typing import Any, Dict, List, Mapping, Optional, TypedDict
 
-PROTOCOL = 6
+PROTOCOL = 7
 RUNS_AS = 3
 """Since this protocol an agent knows `run_as`; one before would run the command as itself."""
 PAUSES = 4
@@ -29,6 +29,11 @@ GIVES_TOKENS = 5
 TELLS_PLACED = 6
 """Since this protocol an agent knows `placed_instead_of`; one before takes each log in a folder of the lab for one that
 nobody placed."""
+MARKS_STAGES = 7
+"""Since this protocol an agent knows `stages`; one before takes the end of a setup for that of the command."""
+STAGE_FD = 113
+"""By this descriptor the shell of a launch with `stages` writes a byte at the end of each. Programs use small ones, and
+shells take the first from 10 on that is free."""
 MAX_FRAME = 16 * 1024 * 1024
 HEARTBEAT_S = 5.0
 """The master pings this often; whoever hears nothing for three of these takes the other side for gone."""
@@ -175,7 +180,14 @@ class Placed(Together, total=False):
     placed_instead_of: str
 
 
-class Launch(Placed):
+class Staged(Placed, total=False):
+    """Of a launch whose shell does something before the command. `stages`: for each such thing, in order, the exit code
+    of an attempt whose shell ended in it by itself, whatever it said. Since protocol 7."""
+
+    stages: List[int]
+
+
+class Launch(Staged):
     """master -> agent. `argv` is executed as it is, in `cwd`, with `env` laid over what a log-in of the account gives
     there (the master cannot know a node's HOME and PATH). `log_path` is created, with its folder, and appended to;
     `log_new`: what lies there with something in it is of an earlier life, and is moved aside first. `time_limit_s` is

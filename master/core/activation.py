@@ -1,13 +1,15 @@
 """The bash lines before a task's command: they activate its environment, and are its setup. Pure.
 
 A task gets the same lines for its environment as `env.check` tries. The command is reached only from their end: where
-they fail, or end the shell, the exit code says which it was, so that nothing that did not run counts as a success.
+they fail, or end the shell, the exit code says which it was, so that nothing that did not run counts as a success. What
+lines can keep from the shell itself (a trap of their own, `exec`) the agent tells, by marks at the end of each stage.
 """
 
 from __future__ import annotations
 
 import shlex
 
+from wire.agent import STAGE_FD
 from wire.pattern import Pattern
 
 ENV_NAME = Pattern(r"[\w.+-]+")
@@ -17,8 +19,12 @@ CANNOT_START = 121
 so that its owner is told which it was."""
 SETUP_FAILED = 122
 """Likewise, where its setup failed."""
+END_OF_STAGES = f"exec {STAGE_FD}>&-\n"
+"""Behind the last stage: the command does not get what its shell told the ends of stages by."""
 _MARK = "muster: "
 """What the complaints begin with, by which a trap of ours is known from one that the lines set."""
+_STATUS = "_muster_setup"
+"""A variable of the shell's: the status with which the setup came to its end."""
 
 
 def is_env_name(text: str) -> bool:
@@ -26,8 +32,9 @@ def is_env_name(text: str) -> bool:
     return bool(ENV_NAME.fullmatch(text)) and not text.startswith("-") and set(text) != {"."}
 
 
-def activation(env: str, conda: str) -> str:
-    """Lines to go before the command; empty where no environment is asked for. `conda`: absolute prefix.
+def activation(env: str, conda: str, *, marks: bool = False) -> str:
+    """Lines to go before the command; empty where no environment is asked for. `conda`: absolute prefix. `marks`: they
+    tell their end, see `wire.agent.Staged`.
 
     In the prefix's `envs` may lie conda environments and virtual ones; conda knows its own by their `conda-meta`.
     """
@@ -47,23 +54,32 @@ def activation(env: str, conda: str) -> str:
     has_python = f"[ -e {place}/pyvenv.cfg ] || compgen -G {place}'/conda-meta/python-[0-9]*' > /dev/null"
     gone = _fail(f"the environment {env} has no Python that runs (bin/python)", CANNOT_START)
     lines += f"if {has_python}; then [ -x {place}/bin/python ] || {gone}; fi\n"
-    return _to_the_end(lines, f"the environment {env} ended the shell", CANNOT_START)
+    return _to_the_end(lines, f"the environment {env} ended the shell", CANNOT_START, marks=marks)
 
 
-def setup_lines(setup: str) -> str:
-    """Lines to go before the command, behind those that activate: they must end with status 0, as a script would."""
+def setup_lines(setup: str, *, marks: bool = False) -> str:
+    """Lines to go before the command, behind those that activate: they must end with status 0, as a script would, and
+    be whole: an open quote, `|` or here-document in them takes nothing of what follows."""
     if not setup.strip():
         return ""
-    return _to_the_end(f"{setup}\n[ $? -eq 0 ] || exit\n", "the setup failed", SETUP_FAILED)
+    complaint = "the setup failed"
+    # Where the lines are not whole the last one is part of them, or an error: bash has no `!` behind `|`.
+    whole = shlex.quote(f"{setup}\n! {_STATUS}=$?\n:\n")
+    failed = _fail(complaint, SETUP_FAILED)
+    lines = f'unset {_STATUS}\neval {whole}\n[ "${{{_STATUS}-}}" = 0 ] || {failed}\nunset {_STATUS}\n'
+    return _to_the_end(lines, complaint, SETUP_FAILED, marks=marks)
 
 
 def _fail(complaint: str, code: int) -> str:
     return f"{{ echo {shlex.quote(_MARK + complaint)} >&2; exit {code}; }}"
 
 
-def _to_the_end(lines: str, complaint: str, code: int) -> str:
+def _to_the_end(lines: str, complaint: str, code: int, *, marks: bool) -> str:
     """The lines; where the shell ends in them, with whatever status, that is this failure."""
     said = shlex.quote(_MARK + complaint)
     trap = f"[ $? -eq {code} ] || echo {said} >&2; exit {code}"
     # A trap that the lines have set is theirs, and stays.
-    return f"trap {shlex.quote(trap)} EXIT\n{lines}case $(trap -p EXIT) in *{shlex.quote(_MARK)}*) trap - EXIT;; esac\n"
+    lines = (
+        f"trap {shlex.quote(trap)} EXIT\n{lines}case $(trap -p EXIT) in *{shlex.quote(_MARK)}*) trap - EXIT;; esac\n"
+    )
+    return lines + (f"builtin printf . >&{STAGE_FD} || {_fail(complaint, code)}\n" if marks else "")

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from master.core.activation import activation, setup_lines
+from master.core.activation import CANNOT_START, END_OF_STAGES, SETUP_FAILED, activation, setup_lines
 from master.core.arrays import Array
 from master.core.attempt import Part
 from master.core.run_as import log_of, placed_log
 from master.core.task import Task
-from wire.agent import PROTOCOL, TELLS_PLACED, EarlySignal, Launch
+from wire.agent import MARKS_STAGES, PROTOCOL, TELLS_PLACED, EarlySignal, Launch
 
 SHARING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
 """What keeps JAX and TensorFlow from taking a whole GPU's memory at once: also one that would share and runs alone, for
@@ -75,7 +75,7 @@ def launch_message(
     message = Launch(
         op="launch",
         launch_id=part.launch_id,
-        argv=argv(task, settings.conda, visible(part, names)),
+        argv=argv(task, settings.conda, visible(part, names), marks=protocol >= MARKS_STAGES),
         cwd=task.cwd,
         env={**environment(task, part, settings.task_env, names, array), **rendezvous(task, part, hosts)},
         log_path=log_path,
@@ -90,6 +90,8 @@ def launch_message(
         message["signal"] = EarlySignal(name=early.name, before_s=before_s, main_only=early.main_only)
     if hosts_of_parts := hostfile(task, hosts):
         message["hosts"] = hosts_of_parts
+    if (codes := _stages(task)) and protocol >= MARKS_STAGES:
+        message["stages"] = codes
     if not is_in_folder and settings.log_folder and protocol >= TELLS_PLACED:
         message["placed_instead_of"] = settings.log_folder
     if run_as is not None:
@@ -118,16 +120,22 @@ def _is_first(task: Task) -> bool:
     return task.attempt == 1 + sum(not entry.ran for entry in task.unstarted)
 
 
-def argv(task: Task, conda: str, gpus: str = "") -> list[str]:
+def argv(task: Task, conda: str, gpus: str = "", *, marks: bool = False) -> list[str]:
     """The command, in its environment, as bash's arguments. `gpus`: the list of its GPUs, for where a word says
-    `GPU_LIST`."""
-    prelude = activation(task.env, conda) + setup_lines(task.setup)
+    `GPU_LIST`. `marks`: the shell tells the end of each stage before the command, see `wire.agent.Staged`."""
+    prelude = activation(task.env, conda, marks=marks) + setup_lines(task.setup, marks=marks)
+    prelude += END_OF_STAGES if prelude and marks else ""
     if isinstance(task.command, str):
         return ["/bin/bash", "-c", prelude + task.command]
     if prelude:
         # A sourced script that is given no words sees those of who sources it, and conda's would take ours for its own.
         prelude = f'words=("$@"); set --\n{prelude}set -- "${{words[@]}}"\n'
     return ["/bin/bash", "-c", prelude + 'exec "$@"', "bash", *(_with_gpus(word, gpus) for word in task.command)]
+
+
+def _stages(task: Task) -> list[int]:
+    """What the shell does before the command, by the exit code of what ends there."""
+    return [CANNOT_START] * bool(task.env) + [SETUP_FAILED] * bool(task.setup.strip())
 
 
 def _with_gpus(word: str, gpus: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Optional
 from .. import tree
 from ..folder import Folder
 from ..probe.logins import Logins
-from . import blame, early, given_files, record
+from . import blame, early, given_files, record, stages
 from .attempt import ENDED, Attempt
 from .awaited import Awaited
 from .failpoint import reach
@@ -430,4 +430,4 @@ def _wrong(message: Message) -> Optional[str]:
         return "grace_s is not a number"
     if not isinstance(message["time_limit_s"], (int, float, type(None))):
         return "time_limit_s is not a number"
-    return given_files.wrong(message) or early.wrong(message)
+    return given_files.wrong(message) or early.wrong(message) or stages.wrong(message)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 from .. import tree
 from ..folder import Folder
 from ..log import plain
-from . import as_owner, blame, given_files, log_tail, record, reports, spawn, start
+from . import as_owner, blame, given_files, log_tail, record, reports, spawn, stages, start
 from .blame import StartError
 from .early import EarlySignal
 from .exhaustion import OOM_HOST, KernelKills, look
@@ -76,6 +76,8 @@ class Shim:
         """Its log, open: no path is followed to it again, where something else may lie by then."""
         self._readable = -1
         """The same, to be read, where the command runs as its owner."""
+        self._stages: Optional[stages.Stages] = None
+        """Those before the command."""
         self._preparation: Optional[Preparation] = None
         """Under way; there is no command yet."""
         self._kills: Optional[KernelKills] = None
@@ -158,6 +160,7 @@ class Shim:
     def _start(self) -> None:
         """Have it prepared, or have it done all by a process of its own."""
         try:
+            self._stages = stages.of(self._launch)
             if self._spawns and "login" not in self._launch:
                 self._preparation = Preparation(self._launch)
                 self._poller.register(self._preparation.fd, select.POLLIN)
@@ -180,7 +183,7 @@ class Shim:
             self._main = os.fork()
             if self._main == 0:
                 ours.close()
-                start.become(self._launch, theirs, write, self._environment)
+                start.become(self._launch, theirs, write, self._environment, self._stage_fd)
         except OSError:
             os.close(self._errors)
             self._errors = -1
@@ -222,7 +225,7 @@ class Shim:
         try:
             self._own_log = preparation.finish()
             variables = start.variables(self._launch, self._environment)
-            self._main = spawn.spawn(self._launch["argv"], variables, self._own_log)
+            self._main = spawn.spawn(self._launch["argv"], variables, self._own_log, self._stage_fd)
         except StartError as error:
             self._error, self._fault = str(error)[: start.MAX_ERROR], error.fault
             return
@@ -306,6 +309,8 @@ class Shim:
             if pid == self._main:
                 self._main = 0
                 self._code = os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status)
+                if self._stages is not None and os.WIFEXITED(status) and not self._cause:
+                    self._code = self._stages.code(self._code)
                 self._cause = self._cause or "exited"
 
     def _advance(self, now: float) -> None:
@@ -327,6 +332,10 @@ class Shim:
         if self._kill_at is not None and now >= self._kill_at:
             tree.send(self._tree(), signal.SIGKILL)
             self._kill_at = now + KILL_AGAIN_S
+
+    @property
+    def _stage_fd(self) -> int:
+        return -1 if self._stages is None else self._stages.shells
 
     @property
     def _is_under_way(self) -> bool:
@@ -416,6 +425,8 @@ class Shim:
         return True
 
     def _close_log(self) -> None:
+        if self._stages is not None:
+            self._stages.close()
         try:
             if self._own_log >= 0 and self._code is not None and not self._error:
                 self._write_last_line(b"\nProgram Exit With Code %d\n" % self._code)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from typing import Dict, List, Union
 
+from wire.agent import STAGE_FD
+
 from .. import fork
 from . import blame
 from .processes import none_left
@@ -26,24 +28,26 @@ def is_possible() -> bool:
     raise AssertionError("a folder was run")
 
 
-def spawn(argv: List[str], env: Dict[str, str], log: int) -> int:
-    """Run these words; gives the pid. Until its exec the process holds what is open here. Raises StartError."""
+def spawn(argv: List[str], env: Dict[str, str], log: int, stages: int = -1) -> int:
+    """Run these words; gives the pid. Until its exec the process holds what is open here. `stages`: what it shall have
+    as STAGE_FD, if anything. Raises StartError."""
     missing: OSError = FileNotFoundError(2, os.strerror(2))
     for path in _places(argv[0], env):
-        found = _try(path, argv, env, log)
+        found = _try(path, argv, env, log, stages)
         if isinstance(found, int):
             return found
         missing = found
     raise blame.not_run(argv[0], missing)
 
 
-def _try(path: str, argv: List[str], env: Dict[str, str], log: int) -> Union[int, OSError]:
+def _try(path: str, argv: List[str], env: Dict[str, str], log: int, stages: int) -> Union[int, OSError]:
     """The pid, or why no program is there. Raises StartError."""
-    files = (
+    files = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_DUP2, log, 1),
         (os.POSIX_SPAWN_DUP2, log, 2),
-    )
+        *([(os.POSIX_SPAWN_DUP2, stages, STAGE_FD)] if stages >= 0 else []),
+    ]
     try:
         return os.posix_spawn(path, argv, env, file_actions=files, setsid=True, setsigmask=(), setsigdef=fork.RESET)
     except (FileNotFoundError, NotADirectoryError) as error:

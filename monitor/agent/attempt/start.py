@@ -12,6 +12,8 @@ import socket
 from contextlib import suppress
 from typing import Any, Dict, NoReturn
 
+from wire.agent import STAGE_FD
+
 from .. import fork
 from ..tree import MARK
 from . import as_owner, blame, given_files
@@ -23,10 +25,10 @@ from .processes import check_processes
 MAX_ERROR = 600
 
 
-def become(launch: Dict[str, Any], orders: socket.socket, errors: int, env: Dict[str, str]) -> NoReturn:
+def become(launch: Dict[str, Any], orders: socket.socket, errors: int, env: Dict[str, str], stages: int) -> NoReturn:
     """Become the command of a launch, whose variables are laid over `env`. If that fails, one line goes to `errors`,
     whose fault it is before what is wrong, and the process ends. `orders`: by which it tells of its owner and
-    its log."""
+    its log; `stages`: what the command shall have as STAGE_FD, -1: nothing."""
     has_own_log = False
     try:
         os.setsid()
@@ -46,6 +48,8 @@ def become(launch: Dict[str, Any], orders: socket.socket, errors: int, env: Dict
                 as_owner.tell(orders, {})
             given_files.leave(launch)
         check_processes()
+        if stages >= 0:
+            os.dup2(stages, STAGE_FD)
         _exec(launch["argv"], variables(launch, env))
     except StartError as error:
         if has_own_log:  # nobody but the owner could write it there later

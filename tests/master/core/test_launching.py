@@ -89,7 +89,11 @@ def test_a_set_up_command_may_span_lines_and_goes_before_the_command() -> None:
 @pytest.mark.parametrize(
     "setup",
     ["false", "exit 0", "exit 3", "true\nfalse", "set -e\nfalse\ntrue", "cd /nowhere", "no-such-程序",
-     "return 5 2>/dev/null", "f() { exit 0; }\nf", "set -u; : $NOT_THERE", "fi"],
+     "return 5 2>/dev/null", "f() { exit 0; }\nf", "set -u; : $NOT_THERE", "fi",
+     # not whole
+     "false |", "true |", "false &&", "false ||", "true ||", "true \\", "env \\", "echo 'a", 'echo "a', "echo `true",
+     "cat > /dev/null <<EOF\na", "cat > /dev/null <<EOF", "if true; then", "while true; do", "(", "{", "f() {",
+     "case x in", "shopt -s lastpipe; false |", "set -e; false |", "trap : EXIT; false", "trap : EXIT; false |"],
 )  # fmt: skip
 def test_behind_a_set_up_that_fails_or_ends_the_shell_no_command_runs(command: list[str] | str, setup: str) -> None:
     code, out, err = bash(command, setup=setup)
@@ -97,10 +101,17 @@ def test_behind_a_set_up_that_fails_or_ends_the_shell_no_command_runs(command: l
     assert "muster: the setup failed" in err
 
 
+def test_behind_a_set_up_with_an_open_parenthesis_no_command_runs() -> None:
+    code, out, _ = bash("echo ran", setup="echo $(true")
+    assert (code != 0, out) == (True, ""), "bash 5.2 breaks down behind its message"
+
+
 @pytest.mark.parametrize(
     "setup",
     ["false || true", "# nothing", " ", "(exit 3) || :", "set -eu", "x=$(exit 4; echo 1) || x=2", "true &\nwait",
-     "cat > /dev/null <<EOF\na\nEOF"],
+     "cat > /dev/null <<EOF\na\nEOF", "true # and\\", "shopt -s extglob\n: +(a)", "exec 3>&1", "set -e",
+     "set -- a b", "set -x; true &&", "true;", "exec 2>&1 > >(cat)", "set -eu; x() { :; }; x", "_muster_setup=1",
+     "shopt -s expand_aliases\nalias go=true\ngo"],
 )  # fmt: skip
 def test_a_set_up_that_ends_well_leaves_the_command_as_it_is(setup: str) -> None:
     assert bash("echo ran; exit 7", setup=setup)[:2] == (7, "ran\n")
