@@ -81,7 +81,7 @@ def find(
         address.token, address.end.account = kept.token, kept.account
     if logins is not None and address.trust is None:
         address.end.sealed = logins.over_tls()
-    if address.is_here and os.environ.get(ACCOUNT):
+    if address.trust is None and os.environ.get(ACCOUNT):
         _note_account(address)
     if not address.is_here:
         address.proxy = proxy or os.environ.get("MUSTER_PROXY") or (kept.proxy if kept is not None else "")

@@ -22,6 +22,8 @@ from wire.agent import GIVES_TOKENS
 from wire.message import Message
 
 MASTER, FINGERPRINT, ACCOUNT = "MUSTER_MASTER", "MUSTER_CA_FINGERPRINT", "MUSTER_MASTER_UID"
+PLAIN = "plain://"
+"""Before an address, for clients: not encrypted."""
 _ANY = ("", "0.0.0.0", "::")  # noqa: S104  (names of it, nothing is bound here)
 
 
@@ -45,9 +47,12 @@ class WaysBack:
         if self._tls.is_on and listens_outside(self._bind):
             place = f"{self._called(host)}:{port}" if place else ""
             variables[FINGERPRINT] = self._tls.fingerprint()
-        if place and not _leads_here(host.strip("[]")):
+        leads_here = _leads_here(host.strip("[]"))
+        if place and not (leads_here and self._tls.is_on):
             # Nothing is encrypted within a machine: it is said to the master's own account alone, whoever has the port.
             variables[ACCOUNT] = str(os.geteuid())
+        if place and leads_here and not self._tls.is_on:
+            place = f"{PLAIN}{place}"  # of a node of this machine: others have no way
         if place:
             variables[MASTER] = place
         return WayBack(self._tokens.make(launch_id), variables)

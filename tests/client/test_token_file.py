@@ -48,6 +48,17 @@ def test_it_is_shown_to_no_other_master() -> None:
     assert shown(master="other.lab:7001") is None
 
 
+@pytest.mark.usefixtures("file")
+def test_what_a_task_is_told_of_the_masters_account_counts_where_nothing_is_encrypted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MUSTER_MASTER_UID", "4711")
+    for master, account in ((HERE, 4711), ("plain://192.0.2.9:7001", 4711), ("192.0.2.9:7001", None)):
+        monkeypatch.setenv("MUSTER_MASTER", master)
+        assert (find().end.account, shown()) == (account, TOKEN), master
+    assert (find(master="plain://192.0.2.8:7001").end.account, shown(master="plain://192.0.2.8:7001")) == (None, None)
+
+
 @pytest.mark.parametrize("wrong", ["gone", "empty", "bytes"])
 def test_who_is_somebody_by_it_is_nobody_else_without(file: Path, wrong: str) -> None:
     file.unlink()

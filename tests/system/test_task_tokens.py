@@ -4,9 +4,11 @@ where that token can be found."""
 from __future__ import annotations
 
 import json
+import secrets
 import shlex
 import shutil
 import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -107,6 +109,33 @@ def test_a_task_submits_another_on_the_masters_own_machine_while_nobody_was_adde
         assert f"{name} (task {task})" in lab.muster("audit").stdout
         owner.cancel([task])
         owner.wait([task], 60)
+
+
+@pytest.fixture
+def other_address() -> Iterator[str]:
+    """An address of this machine's beside its loopback's."""
+    need_users()
+    while True:
+        address = f"198.51.100.{secrets.randbelow(253) + 1}"  # RFC 5737: nobody's
+        if subprocess.run(["ip", "address", "add", f"{address}/32", "dev", "lo"], check=False).returncode == 0:
+            break
+    try:
+        yield address
+    finally:
+        subprocess.run(["ip", "address", "del", f"{address}/32", "dev", "lo"], check=True)
+
+
+def test_a_task_calls_a_master_without_tls_that_hears_at_another_address_than_loopback(
+    lab: Lab, other_address: str
+) -> None:
+    lab.write_conf(bind=other_address, tls="off")
+    lab.start()
+    with lab.client() as owner:
+        task = owner.submit(f"{OWN} whoami --json", token="submit")  # noqa: S106
+        until("it has ended", lambda: owner.show(task)["state"] in ("succeeded", "failed"))
+        told = owner.read_log(task, 0)[0].decode()
+        assert owner.show(task)["state"] == "succeeded", told
+        assert json.loads(told.splitlines()[0])["via"] == "task"
 
 
 def test_a_token_stands_in_its_file_alone_goes_with_the_attempt_and_a_retry_has_another(lab: Lab) -> None:

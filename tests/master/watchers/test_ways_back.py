@@ -120,6 +120,17 @@ def test_no_token_goes_over_plain_text(tmp_path: Path) -> None:
     assert place.up(here(), seen="127.0.0.1")[1] == ""
 
 
+@pytest.mark.parametrize("bind", ["10.0.0.8", "fd00::8", "queue.lab"])
+def test_on_the_masters_own_machine_it_is_called_in_plain_text_where_it_knows_no_other(
+    tmp_path: Path, bind: str
+) -> None:
+    place = Place(tmp_path, bind=bind, tls="off")
+    called = f"[{bind}]:2" if ":" in bind else f"{bind}:2"
+    assert place.up(AWAY, "local") == (f"plain://{called}", "")
+    assert place.ways.give("a", "1.1.ab").variables["MUSTER_MASTER_UID"] == str(os.geteuid())
+    assert place.up(AWAY, seen="10.0.0.9")[1] == "tokens_need_tls"
+
+
 def test_what_the_lab_says_of_its_networks_goes_before_what_we_know(tmp_path: Path) -> None:
     place = Place(tmp_path, bind="0.0.0.0", task_env={"MUSTER_MASTER": "queue.lab:2"})  # noqa: S104
     assert place.up(AWAY, seen="127.0.0.1") == ("", "")
