@@ -29,7 +29,7 @@ from master.core.giving_up import GivingUp
 from master.core.gpus import Gpus
 from master.core.health import Health
 from master.core.identities import Identities
-from master.core.inventory import NodeSpec
+from master.core.inventory import Facts, NodeSpec, NodeState
 from master.core.learned import Learned
 from master.core.machines import Machines
 from master.core.marks import END_ACCESS
@@ -55,6 +55,7 @@ from master.core.telling import Telling
 from master.core.tuning import Tuning
 from master.core.waiting import Waiting
 from master.settings import Settings
+from wire.message import Message
 
 NOTHING_SAID = Settings()
 NO_PIECES: Mapping[str, msgspec.Raw] = MappingProxyType({})
@@ -207,11 +208,10 @@ class Core:
         # What agents tell, and what is found out of them and of the links to them.
         self.checkpoint_seen = dispatch.checkpoint_seen
         self.started, self.exited, self.log_grows = dispatch.started, dispatch.exited, dispatch.log_grows
-        self.node_state, self.node_load = nodes.link_changed, nodes.load_told
         self.clock_told, self.clock_of = nodes.clock_told, nodes.clock_of
         self.cordon, self.rested, self.reserve = nodes.cordon, health.rested, nodes.reserve
         self.same_machine, self.stranger, self.tokens_told = machines.same, machines.stranger, nodes.tokens_told
-        self.adoptable, self.adopted = machines.adoptable, machines.adopted
+        self.adoptable, self.adopted, self.late_machine = machines.adoptable, machines.adopted, machines.late
         self.account_state, self.forget_account = nodes.account_changed, nodes.forget_account
         self.keep_apart, self.keep_from_root = nodes.keep_apart, nodes.keep_from_root
         self.want_account, self.account_elsewhere = nodes.want_account, machines.elsewhere
@@ -264,8 +264,7 @@ class Core:
         self.arrays.load(pieces)
         self._answers.given.update(answered)
         self._book.load(tasks, next_id)
-        self._identities.load(pieces)
-        self._identities.follow(self.inventory.nodes)
+        self._identities.load(pieces, self.inventory.nodes)
         self.arrays.count(tasks.values())
         self._refusals.load(tasks.values())
         self._dispatch.load(pieces)
@@ -283,7 +282,21 @@ class Core:
         """What answers in this node's name next may be another machine: nothing is planned for it before it said what
         it is."""
         self._nodes.forget_facts(name)
-        self._identities.leads_elsewhere(name)
+        self._identities.leads_elsewhere(self.inventory.nodes[name])
+
+    def node_state(
+        self, name: str, state: NodeState, why: Message | str | None = None, facts: Facts | None = None
+    ) -> None:
+        """The link to a node changed, and why; a text is what somebody else said. Its tasks keep their GPUs whatever
+        happens to the link."""
+        self._nodes.link_changed(name, state, why, facts)
+        if state is not NodeState.ONLINE:
+            self._identities.lost_link(name)
+
+    def node_load(self, name: str, load: list[float] | None, clock_offset: float) -> None:
+        """A node's agent was heard: its load averages, and how far its clock is ahead of ours, in seconds."""
+        self._nodes.load_told(name, load, clock_offset)
+        self._identities.heard(name)
 
     def forget_damage(self) -> None:
         """Somebody has seen what the store had to tell of what was lost."""

@@ -49,6 +49,15 @@ class Machines:
             self._identities.serve(node, facts, self._nodes.inventory.nodes)
         return None
 
+    def late(self, name: str) -> Message | None:
+        """That this entry had a machine id of its own and says now that of another entry, which had it first: it was
+        set up from a copy of that machine, or lies. It is served, and gives way to the other. None where it is not so.
+        """
+        node, nodes = self._nodes.get(name), self._nodes.inventory.nodes
+        others = (nodes[other] for other in self._identities.late(name) if other in nodes)
+        other = next((one for one in others if node is not None and (node.spec.address or one.spec.address)), None)
+        return None if other is None else Message("machine_changed", node=other.name, name=name)
+
     def _yields(self, other: Node, name: str, facts: Facts) -> bool:
         return LEAVING not in other.cordons and self._identities.precedes(name, other.name, facts)
 
@@ -66,7 +75,7 @@ class Machines:
             return []
         holders = self._identities.holders(node.name, facts)
         # An entry that had this machine's id is no other one, whatever tasks were started under that id elsewhere.
-        by_tasks = facts.machine and self._identities.get(node.name).machine != facts.identity
+        by_tasks = facts.machine and not self._identities.owned(node.name, facts.identity)
         return [
             other
             for other in self._nodes.inventory.nodes.values()

@@ -69,6 +69,13 @@ def account(facts: Facts) -> Finding:
     return ok(ACCOUNT, Message("doctor_one_account", account=facts.account))
 
 
+def changed_id(why: Message | None) -> list[Finding]:
+    """Whether it took the machine id of another node; `why` says so."""
+    if why is None:
+        return []
+    return [warning(AGENT, why, Message("do_give_machine_id", name=why.args["name"], node=why.args["node"]))]
+
+
 def own_account(reserved: Reserved | None, *, is_opened: bool) -> list[Finding]:
     """Whose tasks run as the master's own account there. `is_opened`: an admin let everybody's do so again."""
     if reserved is not None:

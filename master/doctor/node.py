@@ -292,6 +292,7 @@ class Examination:
         return [
             machine.python(facts.python),
             self._agent(facts.version, told.age),
+            *machine.changed_id(self._this.lab.core.late_machine(self._node.name)),
             *([] if self._config.accounts else [machine.account(facts)]),
             *machine.own_account(
                 self._node.reserved, is_opened=self._this.lab.core.own_account.is_opened(self._node.name)

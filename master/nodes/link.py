@@ -499,6 +499,8 @@ class Link:
             self._retire(facts.version)
         else:
             failpoint.reach("start.welcomed")
+            if self.login == OWN and (late := core.late_machine(self.node)) is not None:
+                log.warning("node %s: %s", self.label, late)
             if facts.login_fault:
                 log.warning("node %s: %s", self.label, facts.login_fault)
             self.on_welcome(facts)

@@ -4,6 +4,7 @@ tasks, and takes the other one nothing, whichever of them is there, and over res
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,13 +13,15 @@ import pytest
 
 from master.core.core import Core
 from master.core.inventory import Facts, NodeSpec, NodeState
-from master.core.task import merge_pieces
+from tests.master.core import entries
+from tests.master.core.entries import comes, goes
 from tests.master.core.small_core import core_with, submit
 from tests.system import ssh_asking
 from tests.system.ssh_asking import ended, node_of, until_node, until_state
 from tests.system.ssh_lab import SshLab
 from tests.testbed.bed import Testbed
 from tests.testbed.host import Host
+from tests.waiting import until
 from wire.message import Message
 
 
@@ -33,20 +36,6 @@ AGAIN = msgspec.structs.replace(IDS, boot_id="boot-3")
 """The honest node's machine after a reboot."""
 
 
-def comes(core: Core, name: str, facts: Facts) -> Message | None:
-    """An agent says so in a node's name; why it is not served, None if it is."""
-    refused = core.same_machine(name, facts)
-    if refused is None:
-        core.node_state(name, NodeState.ONLINE, None, facts)
-        return None
-    core.node_state(name, NodeState.UNREACHABLE, refused[1])
-    return refused[1]
-
-
-def goes(core: Core, name: str) -> None:
-    core.node_state(name, NodeState.UNREACHABLE, "gone")
-
-
 def lab() -> Core:
     """Both are there as what they are, and have said so."""
     core = core_with(GOOD, EVIL, online=False)
@@ -56,12 +45,7 @@ def lab() -> Core:
 
 def restarted(core: Core, *specs: NodeSpec) -> Core:
     """The next master, of what this one wrote since it began."""
-    outcome = core.take_outcome()
-    fresh = core_with(*(specs or (GOOD, EVIL)), online=False)
-    state: dict[str, msgspec.Raw] = {}
-    merge_pieces(state, outcome.change.state if outcome is not None else {})
-    fresh.load(dict(core.tasks), {}, core.next_id, state)
-    return fresh
+    return entries.restarted(core, *(specs or (GOOD, EVIL)))
 
 
 @pytest.mark.parametrize("honest", ["online", "connecting", "away", "after a restart"])
@@ -215,14 +199,18 @@ def bed() -> Iterator[Testbed]:
 
 @pytest.fixture
 def two(bed: Testbed, tmp_path: Path) -> Iterator[SshLab]:
-    lab = SshLab(tmp_path / "lab", bed, hosts=bed.hosts)
+    for host in bed.hosts:
+        (host.folder / "machine-id").write_text(secrets.token_hex(16) + "\n", encoding="ascii")
+        host.renew()
+    lab = SshLab(tmp_path / f"lab-{secrets.token_hex(3)}", bed, hosts=bed.hosts)
     yield lab
     assert lab.close() == []
 
 
-def says(host: Host, other: Host) -> None:
-    """The account that all tasks share has its agent tell the ids of another machine; the present one is ended."""
-    for name in ("machine-id", "boot_id"):
+def says(host: Host, other: Host, *names: str) -> None:
+    """The account that all tasks share has its agent tell the ids of another machine, by default both; the present one
+    is ended."""
+    for name in names or ("machine-id", "boot_id"):
         (host.folder / name).write_text((other.folder / name).read_text(encoding="ascii"), encoding="ascii")
     host.run("pkill", "-u", host.user, "-f", "agent", check=False)
 
@@ -248,4 +236,40 @@ def test_a_liar_is_flagged_and_takes_no_node_away_over_a_restart(two: SshLab, be
     until_state(two, good.name, "online")
     says(evil, good)
     assert ended(two, ssh_asking.submit(two, "exit 3", good.name)) == ("failed", 3)
-    assert "had this identity first" in (node_of(two, evil.name)["reason"] or "")
+    until_node(two, evil.name, "is flagged", lambda node: "had this identity first" in (node["reason"] or ""))
+
+
+def test_a_node_that_was_removed_and_added_again_is_served_as_before(two: SshLab, bed: Testbed) -> None:
+    good, evil = bed.hosts
+    two.start_trusted()
+    two.write_registry([two.entry(evil)])
+    with two.client() as client:
+        until("the honest node is removed", lambda: len(client.nodes()) == 1)
+    before = agents_of(evil)
+    says(evil, good, "machine-id")
+    until("the liar has another agent", lambda: agents_of(evil) - before)
+    until_state(two, evil.name, "online")
+    two.write_registry([two.entry(host) for host in bed.hosts])
+    with two.client() as client:
+        until("the honest node is added again", lambda: len(client.nodes()) == len(bed.hosts))
+    two.await_online()
+    assert f"reports that of {good.name}, which had it first" in doctor_of(two, evil.name)
+    assert "had it first" not in doctor_of(two, good.name)
+    good.power_off()
+    good.power_on()
+    until_state(two, good.name, "online")
+    says(evil, good)
+    flagged = until_node(two, evil.name, "is flagged", lambda node: "machine that" in (node["reason"] or ""))
+    assert f"machine that {good.name} is" in (flagged["reason"] or "")
+    assert ended(two, ssh_asking.submit(two, "exit 3", good.name)) == ("failed", 3)
+    assert node_of(two, good.name)["state"] == "online"
+
+
+def agents_of(host: Host) -> set[str]:
+    """The pids of the agents there, as the host counts."""
+    return set(host.run("pgrep", "-u", host.user, "-f", "agent", check=False).split())
+
+
+def doctor_of(lab: SshLab, name: str) -> str:
+    """What the doctor says of a node, as one line."""
+    return " ".join(lab.muster("node", "doctor", name).stdout.split())

@@ -153,6 +153,11 @@ DOCTOR: dict[str, str] = {
     "doctor_clock_ahead": "{seconds:.1f} s ahead of the master's (to within {doubt:.1f} s)",
     "doctor_clock_behind": "{seconds:.1f} s behind the master's (to within {doubt:.1f} s)",
     "do_set_masters_clock": "set the clock of the master's machine; if it is right: `muster clock accept` there",
+    "do_give_machine_id": (
+        "compare `/etc/machine-id` on {name} and {node}. If they are equal, {name} was set up from a copy: give it an "
+        "id of its own (`rm /etc/machine-id; systemd-machine-id-setup`, then `muster agents restart {name:quoted}`). "
+        "If not, do not trust the agent of {name}: it reports an id that its machine does not have"
+    ),
     "do_set_clock": (
         "let both follow a time server: `timedatectl set-ntp true`, then `timedatectl` shows whether they do"
     ),

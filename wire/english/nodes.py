@@ -59,6 +59,10 @@ NODES: dict[str, str] = {
         "are one machine, keep one of the two entries; if not, one of them reports the ids of the other: compare "
         "`/etc/machine-id` and `/proc/sys/kernel/random/boot_id` on both"
     ),
+    "machine_changed": (
+        "it had a machine id of its own and now reports that of {node}, which had it first: where both claim one boot, "
+        "{node} is served and {name} is not"
+    ),
     "remnants": "{count} attempt{count:|s} that nobody owns any more must end first",
     "folders_looked_at": "its shared folders are being looked at",
     "folders_not_asked": "{said}",

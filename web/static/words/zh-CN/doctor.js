@@ -76,6 +76,7 @@ export const WORDS = {
   doctor_clock_ahead: "比主控的时钟快 {seconds:.1f} 秒（误差 {doubt:.1f} 秒以内）",
   doctor_clock_behind: "比主控的时钟慢 {seconds:.1f} 秒（误差 {doubt:.1f} 秒以内）",
   do_set_masters_clock: "校准主控机器的时钟；如果它是对的：在那里执行 `muster clock accept`",
+  do_give_machine_id: "请比较 {name} 和 {node} 上的 `/etc/machine-id`。如果相同，{name} 是用副本安装的：请给它一个自己的标识（`rm /etc/machine-id; systemd-machine-id-setup`，再执行 `muster agents restart {name:quoted}`）。如果不同，请不要信任 {name} 的代理：它报告的标识不是它机器的",
   do_set_clock: "请让两者都与时间服务器同步：`timedatectl set-ntp true`，再用 `timedatectl` 查看",
   doctor_not_schedulable: "登记表中 `schedulable` 为 false",
   doctor_takes_tasks: "可以接受任务",

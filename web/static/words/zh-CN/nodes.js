@@ -21,6 +21,7 @@ export const WORDS = {
   resting: "未能启动任务 {task}（{said}），{seconds} 秒后再试",
   machine_was: "它就是原来的 {node}，须待其最后的任务结束",
   machine_is: "它报告的身份与 {node} 相同，而 {node} 先有此身份：{name} 不会收到任务。如果两者是同一台机器，请只保留一条登记；否则其中一台冒用了另一台的标识：请在两台机器上比较 `/etc/machine-id` 和 `/proc/sys/kernel/random/boot_id`",
+  machine_changed: "它原有自己的 machine-id，现在报告的却是 {node} 的，而 {node} 先有此标识：两者声称同一次启动时，以 {node} 为准，{name} 不会被采用",
   remnants: "须先结束 {count} 个无主的运行",
   folders_looked_at: "正在检查共享文件夹",
   folders_not_asked: "{said}",
