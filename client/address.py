@@ -7,6 +7,7 @@ import json
 import os
 
 from client.other_end import OtherEnd
+from wire import lab
 from wire.regular_file import read_regular
 
 TYPE_CHECKING = False
@@ -256,6 +257,7 @@ def read_conf(path: str) -> Address:
     address.conf = os.path.abspath(path)
     kept = os.path.join(os.path.dirname(path), os.path.expanduser(str(conf.get("task_info") or "task_info")))
     address.end = OtherEnd(address.name, address.conf, kept)
+    address.end.lab = lab.read(address.conf)
     if conf.get("tls") != "off":
         folder = os.path.join(kept, "tls")
         own, brought = os.path.join(folder, "ca.pem"), os.path.join(folder, "brought.pem")

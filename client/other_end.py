@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from client.trust import Trust
+    from wire.lab import Lab
 
 
 class OtherEnd:
@@ -24,7 +25,8 @@ class OtherEnd:
 
     `ask`: is given the uid of whoever has the other end where nothing says which is right, and says whether it is.
     `seen`: who had the other end of the last connection in plain text, if that is neither root nor we ourselves.
-    `fingerprint` and `ask_authority` are as `wanted` and `ask` of `client.trust.Trust`."""
+    `lab`: the one that is meant, of a master whose conf.json we have; `is_named`: whether the master said which lab it
+    is of. `fingerprint` and `ask_authority` are as `wanted` and `ask` of `client.trust.Trust`."""
 
     def __init__(self, name: str = "", conf: str | None = None, task_info: str = "") -> None:
         self.name = name
@@ -34,6 +36,8 @@ class OtherEnd:
         self.fingerprint = ""
         self.ask_authority: Callable[[str], bool] | None = None
         self.seen: int | None = None
+        self.lab: Lab | None = None
+        self.is_named = True
         self._conf = conf
         self._task_info = task_info
         self._authority: tuple[str | None, str | None, bool] | None = None

@@ -72,10 +72,14 @@ class Session:
         self.end = end or OtherEnd()
         self.is_encrypted = False
         self.on_retry: Callable[[str], None] | None = None
+        self.on_unnamed: Callable[[], None] | None = None
+        """Called where the master does not say which lab it is of."""
         self._socket: socket.socket | None = None
         self._place: Place | None = None
         """Where the master was the last time."""
         self._is_heard = False
+        self._is_greeted = False
+        self._awaits_lab = False
         self._decoder = LineDecoder(REPLY_LIMIT)
         self._lines: deque[bytes] = deque()
         self._pushed: deque[dict[str, Any]] = deque()
@@ -104,6 +108,7 @@ class Session:
         if self._socket is not None:
             self._socket.close()
         self._socket = None
+        self._is_greeted = self._awaits_lab = False
         self._decoder = LineDecoder(REPLY_LIMIT)
         self._lines.clear()
         self._pushed.clear()
@@ -273,11 +278,13 @@ class Session:
         if self._socket is None:
             raise ConnectionLostError("not connected")
         self._socket.settimeout(max(0.001, deadline - time.monotonic()))
-        self._socket.sendall(frame)
+        self._socket.sendall(self._greeting(self._socket) + frame)
         while True:
             if self._lines:
                 message = self._parse(self._lines.popleft())
-                if message.get("id") == self._last_id:
+                if self._awaits_lab and "method" not in message:
+                    self._compare_lab(message)
+                elif message.get("id") == self._last_id:
                     result = self._result(message)
                     if self.heard is not None:
                         self.heard.append((f"{self.host}:{self.port}", method, result))
@@ -288,6 +295,36 @@ class Session:
                     self._push(message)
             else:
                 self._receive_lines(deadline)
+
+    def _greeting(self, sock: socket.socket) -> bytes:
+        """What names the lab that is meant, before the first request of a connection."""
+        if self._is_greeted or self.end.lab is None:
+            return b""
+        from client import greeting
+        from wire.other_end import is_local
+
+        self._is_greeted = self._awaits_lab = True
+        return greeting.frame(self.end.lab, is_here=not self.proxy and is_local(sock))
+
+    def _compare_lab(self, answer: dict[str, Any]) -> None:
+        """Raises ConflictError for the master of another lab."""
+        from client import greeting
+
+        self._awaits_lab = False
+        is_about_it = answer.get("id") == greeting.ID or (answer.get("id") is None and "error" in answer)
+        if self.end.lab is None or not is_about_it:
+            raise self._no_master()
+        try:
+            is_named = greeting.is_of_this_lab(self.end.lab, answer, (self.host, self.port))
+        except BaseException:
+            self.close()
+            raise
+        if is_named is None:
+            self.close()
+            self._result(answer)
+        self.end.is_named = bool(is_named)
+        if not is_named and self.on_unnamed is not None:
+            self.on_unnamed()
 
     def _receive(self, deadline: float | None) -> None:
         if not self._lines:

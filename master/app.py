@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from master import account_file, conf_changes, desktop_names, failpoint, premises
+from master import account_file, conf_changes, desktop_names, failpoint, lab_file, premises
 from master.config import Config
 from master.core.core import Core
 from master.core.launching import LaunchSettings
@@ -72,6 +72,7 @@ from master.watchers.registry_watcher import RegistryWatcher
 from master.watchers.ways_back import WaysBack
 from wire.console import url
 from wire.errors import ConfigError
+from wire.lab import read as read_lab
 from wire.message import Message
 from wire.version import VERSION
 
@@ -129,6 +130,7 @@ class Master:
         self._in_reach: Message | None = None
         self._conf_fault: str | None = None
         self._conf_at_start: list[str] = []
+        self.lab = read_lab(str(config.path))
         self._launching = LaunchSettings(
             conda=self.conda,
             task_env=dict(config.task_env),
@@ -211,7 +213,7 @@ class Master:
         image = store.open()
         self.audit.stay()
         self._begin_secrets()  # those of a master that runs there are its own
-        account_file.note(self.config.path)
+        self._say_beside_conf()
         failpoint.reach("start.loaded")
         _tell_losses(store)
         core = Core(
@@ -288,6 +290,10 @@ class Master:
     def _begin_secrets(self) -> None:
         self.services = _services(self.config.task_info)
         self.task_tokens = TaskTokens.begin(self.config.task_info)
+
+    def _say_beside_conf(self) -> None:
+        account_file.note(self.config.path)
+        self.lab = lab_file.settle(self.config.path)
 
     def _news(self, engine: Engine) -> News:
         return News(engine, Path(self.news_log), group_of(self.config), hides=self.config.privacy == "own")

@@ -20,9 +20,19 @@ from typing import Any
 import msgspec
 
 from web.settings import Settings
-from wire.errors import MusterError, ProtocolError, Told, UnauthenticatedError, UnreachableError, from_code
+from wire.errors import (
+    ConflictError,
+    MusterError,
+    ProtocolError,
+    Told,
+    UnauthenticatedError,
+    UnknownMethodError,
+    UnreachableError,
+    from_code,
+)
+from wire.lab import Lab, read
 from wire.message import Message
-from wire.other_end import Finding
+from wire.other_end import Finding, is_local
 
 REPLY_LIMIT = 1 << 30
 OPEN_S = 10.0
@@ -135,15 +145,20 @@ class Upstream:
         except (OSError, TimeoutError):
             raise UnreachableError(Message("master_away")) from None
         try:
-            await made._show(settings.service_token(), shown, origin)
+            await made._show(settings, shown, origin)
         except BaseException:
             await made.close()
             raise
         return made
 
-    async def _show(self, service: str, shown: str, origin: str) -> None:
+    async def _show(self, settings: Settings, shown: str, origin: str) -> None:
         try:
-            await self.call("auth.token", {"token": service})
+            # Together: the master of another lab refuses both.
+            await asyncio.gather(
+                self._greet(read(str(settings.conf))), self.call("auth.token", {"token": settings.service_token()})
+            )
+        except ConflictError:
+            raise UnreachableError(Message("master_of_another_lab")) from None
         except UnauthenticatedError:
             # A master that begins writes a new one before it listens: this one was read too early.
             raise UnreachableError(Message("master_away")) from None
@@ -151,6 +166,14 @@ class Upstream:
             await self.call("auth.relay", {"from": origin})
         if shown:
             await self.call("auth.token", {"token": shown})
+
+    async def _greet(self, lab: Lab) -> None:
+        """Say which lab is meant, to a master that understands it."""
+        said = {"lab": lab.identity}
+        if is_local(self._writer.get_extra_info("socket")):
+            said |= {"conf": lab.conf.encode(errors="replace").decode(), "file": lab.file}
+        with suppress(UnknownMethodError, UnauthenticatedError):
+            await self.call("server.hello", said)
 
     async def call(self, verb: str, params: Any, *, limit_s: float = CALL_S) -> msgspec.Raw:
         """Call a verb; its result, as JSON. Raises the master's error, or UnreachableError: then it may or may not

@@ -294,6 +294,10 @@ export interface Gpu {
   foreign: (Foreign)[];
 }
 
+export interface Greeted {
+  lab: string;
+}
+
 export interface Group {
   id: number;
   name: string;

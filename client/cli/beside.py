@@ -79,7 +79,7 @@ class Program:
 
     def pid(self, conf: str) -> int | None:
         """Which process is at work for this lab, if one is."""
-        return _holder(os.path.join(task_info(conf), self.lock))
+        return holder_of(os.path.join(task_info(conf), self.lock))
 
     def log_file(self, conf: str) -> str:
         """Where it tells what it does."""
@@ -107,7 +107,7 @@ ALL = (WRITER, CONSOLE)
 
 def end_holder(path: str, name: str) -> int | None:
     """End the process that holds this lock, and wait: its pid, None where nobody holds it. Raises ConflictError."""
-    pid = _holder(path)
+    pid = holder_of(path)
     if pid is None:
         return None
     try:
@@ -151,14 +151,15 @@ def _has_open(pid: int, path: str) -> bool:
 
 def _ends(path: str, pid: int, patience_s: float) -> bool:
     deadline = time.monotonic() + patience_s
-    while _holder(path) == pid:
+    while holder_of(path) == pid:
         if time.monotonic() >= deadline:
             return False
         time.sleep(_LOOK_S)
     return True
 
 
-def _holder(path: str) -> int | None:
+def holder_of(path: str) -> int | None:
+    """Which process holds this lock, if one does."""
     import fcntl
 
     try:

@@ -45,6 +45,7 @@ class Context:
             where = self.find()
             self._client = Client(where, token_for(where, self.options.token))
             self._client.session.on_retry = _RetryNotice()
+            self._client.session.on_unnamed = _UnnamedNotice(str(where))
         return self._client
 
     def find(self, host: str | None = None, *, closed: bool = True) -> Address:
@@ -104,3 +105,19 @@ class _RetryNotice:
         if not self.said:
             note(f"the connection to the master broke ({why}); trying again …")
         self.said = True
+
+
+class _UnnamedNotice:
+    """Says once that the master does not tell which lab it is of."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._said = False
+
+    def __call__(self) -> None:
+        if not self._said:
+            note(
+                f"note: the master at {self._where} is of an earlier version, which does not say which lab it is of: "
+                "`muster status --json` names its conf.json"
+            )
+        self._said = True

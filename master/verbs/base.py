@@ -23,6 +23,7 @@ from master.verbs.repeats import answer_to
 from master.verbs.surroundings import Surroundings
 from master.views.sight import Sight
 from master.views.tasks import task_view
+from wire.errors import MusterError
 
 T = TypeVar("T")
 
@@ -52,7 +53,8 @@ class Context(msgspec.Struct, frozen=True):
     `core`: the state; changed only through `change`. `now`: seconds since the epoch. `sight`: what the caller sees of
     others' tasks. `past`: how tasks ended that the call names and the core does not hold any more. `channel`: the
     connection that `subscribe` begins to tell. `once`: the request's id and parameters, where it may be sent again
-    under this id. `become`: the caller has shown who he is, and is that one from now on. `still`: who he is now, or
+    under this id. `become`: the caller has shown who he is, and is that one from now on. `turn_away`: refuse everything
+    that comes over this connection from now on. `still`: who he is now, or
     raises if he may not call this verb any more; asked where people changed since `seen`, their version.
     """
 
@@ -66,6 +68,7 @@ class Context(msgspec.Struct, frozen=True):
     channel: PushChannel | None = None
     once: tuple[str, msgspec.Struct] | None = None
     become: Callable[[Identify], Caller] | None = None
+    turn_away: Callable[[MusterError], None] | None = None
     still: Callable[[], Caller] | None = None
     seen: int = 0
 

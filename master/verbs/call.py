@@ -97,6 +97,8 @@ class Calls:
         self.on_known: Callable[[], None] = lambda: None
         self.on_over: Callable[[], object] | None = None
         self._over: asyncio.Handle | None = None
+        self._turned_away: MusterError | None = None
+        """Why nothing that comes over this connection is done."""
         self._door = door
         self._people = door.engine.core.people
         self._admitted: dict[str, _Admitted] = {}
@@ -168,6 +170,7 @@ class Calls:
             channel=self.channel,
             once=once,
             become=self._show,
+            turn_away=self._turn_away,
             still=still,
             seen=self._people_seen,
         )
@@ -180,6 +183,9 @@ class Calls:
         if self.caller.user is not None:
             self.on_known()
         return self.caller
+
+    def _turn_away(self, why: MusterError) -> None:
+        self._turned_away = why
 
     def check(self, name: str, task: Task | None = None) -> None:
         """Raise UnauthenticatedError or ForbiddenError unless the caller may call the verb, and on this task: for what
@@ -263,6 +269,8 @@ class Calls:
 
     def _begun(self, name: str, params: dict[str, Any], is_wanted: Callable[[], bool] | None = None) -> Any:
         """What the verb gives: the result, or what makes it."""
+        if self._turned_away is not None:
+            raise self._turned_away
         now = time.time()
         seen = self._people.clock.saw(now)
         if seen >= self._people.clock.next_end:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Annotated
 
-from msgspec import UNSET, UnsetType
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict, replace
 
 from master.config import Privacy
@@ -17,6 +19,9 @@ from master.verbs.base import Context, Done, Nothing
 from master.verbs.clock import ClockTrouble
 from master.views.sight import HIDDEN
 from wire.client import PROTOCOL_VERSION
+from wire.errors import ConflictError
+from wire.harmless import harmless
+from wire.message import Message
 
 
 class Info(About, kw_only=True):
@@ -39,6 +44,34 @@ class Info(About, kw_only=True):
     nodes: dict[NodeState, int]
     clock: list[ClockTrouble]
     loop: LoopTimes | UnsetType = UNSET
+
+
+class Hello(msgspec.Struct, forbid_unknown_fields=True):
+    """server.hello: the identity of the `lab` that is meant, as the file beside its conf.json has it, empty for none;
+    from the master's own machine also the real path of that `conf`, and its device and inode (`file`, `64:17`)."""
+
+    lab: Annotated[str, Meta(max_length=64)] = ""
+    conf: Annotated[str, Meta(max_length=4096)] = ""
+    file: Annotated[str, Meta(max_length=64)] = ""
+
+
+class Greeted(msgspec.Struct, frozen=True):
+    """The identity of the `lab` that the master is of; empty where it could not be written beside conf.json."""
+
+    lab: str
+
+
+def hello(context: Context, params: Hello) -> Greeted:
+    """Say which lab is meant, before anything else. The master of another lab refuses it (`conflict`), and everything
+    after it on this connection, so that a request may follow without waiting for the answer."""
+    lab = context.master.lab
+    if lab.is_meant(params.lab, params.conf, params.file):
+        return Greeted(lab.identity)
+    may_know = context.caller.user is not None and not context.sight.is_wall
+    error = ConflictError(Message("other_lab", lab=harmless(lab.conf)) if may_know else Message("unnamed_lab"))
+    if context.turn_away is not None:
+        context.turn_away(error)
+    raise error
 
 
 def info(context: Context, _params: Nothing) -> Info:

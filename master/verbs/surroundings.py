@@ -22,6 +22,7 @@ from master.stalls import LoopTimes
 from master.tls.policy import Tls
 from master.verbs.about import About
 from wire.agent import Probed
+from wire.lab import Lab
 
 if TYPE_CHECKING:  # a start waits for neither
     from master.files.log_reader import LogReader
@@ -101,6 +102,7 @@ class Surroundings(Protocol):
     server_log: str
     news_log: str
     config: Config
+    lab: Lab
     files: Files
     acting: Acting
     audit: AuditLog

@@ -33,6 +33,7 @@ RULES = """
 verb                role    scope    whose
 
 subscribe           viewer  read,wall  all
+server.hello        anyone  -        -
 server.info         viewer  read,wall  -
 server.seen         admin   admin    -
 server.stop         admin   admin    -

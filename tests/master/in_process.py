@@ -53,6 +53,7 @@ from master.verbs.about import About, TlsInfo
 from tests.master.typed import check_typed
 from tests.waiting import PATIENCE_S, run_story, settled
 from wire import agent as wire
+from wire.lab import Lab
 
 DATA = "data_port"
 SETTINGS = LaunchSettings(conda="/conda", task_env={}, grace_s=1.0)
@@ -161,6 +162,7 @@ class Place:
         ports = {"monitor_port": 1, "data_port": 2, "train_state_port": 3}
         conf.write_text(json.dumps({"socket_info": ports}), encoding="utf-8")
         self.config = load_config(conf)
+        self.lab = Lab("1" * 32, str(conf))
         self.files = Files(folder, ("data",), book=folder / "drafts.json")
         self.acting = Acting(self.files, str(folder / "logs"))
         self.audit = AuditLog(folder / "task_info" / "audit")

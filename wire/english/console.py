@@ -10,6 +10,7 @@ CONSOLE: dict[str, str] = {
     "foreign_origin": "a page of {origin!r} asks, and only those of {expected} may",
     "master_port_taken": "the master's port is held by uid {uid}, which is not the master's account: is the master "
     "down? (`muster up`)",
+    "master_of_another_lab": "the master's port is held by the master of another lab (`muster up` names it)",
     "master_unknown": "it cannot be told which account has the master's port, and the master speaks no TLS: nothing is "
     "sent there",
     "master_away": "the master cannot be reached: is it up? (`muster up`)",

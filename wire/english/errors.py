@@ -98,6 +98,8 @@ ERRORS: dict[str, str] = {
     "not_your_task": "task {id} is {owner}'s: {verb} is for its owner, and for admins",
     "audit_unreadable": "the audit log in {folder} cannot be read: {why}",
     "defect": "the master met a defect; its log has the details",
+    "other_lab": "this is the master of another lab ({lab}): nothing that is asked over this connection is done",
+    "unnamed_lab": "this is the master of another lab: nothing that is asked over this connection is done",
     "no_verb": "there is no verb {verb!r}; this master knows {known:, }",
     "env_as_admin": "on node {node} this would run what lies in the environment as root, or as the account that runs "
     "the master, and others may have written it: name another node, or, where the agent is root, ask as a user with an "

@@ -12,6 +12,7 @@ from wire.other_end import is_local
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
+    from typing import Any
 
     from client.address import Address
     from client.cli.context import Context
@@ -28,11 +29,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     """Do it."""
-    from wire.errors import UnreachableError
+    from wire.errors import ConflictError, UnreachableError
 
     client = context.client
     try:
         info = client.info()
+        _check_lab(context, info)
+    except ConflictError:
+        if _end_own(context):
+            return _say_stopped(context, None)
+        raise
     except UnreachableError as error:
         pid = _end_one_that_listens_elsewhere(context)
         _end_what_was_left_behind(context)
@@ -58,6 +64,29 @@ def run(context: Context) -> int:
         for program in beside.ALL:
             program.stop(info["task_info"])
     return _say_stopped(context, alive)
+
+
+def _check_lab(context: Context, info: dict[str, Any]) -> None:
+    """A master of a version before labs had identities is compared by its conf.json. Raises OtherLabError."""
+    where = context.client.address
+    if where.end.lab is not None and not where.end.is_named:
+        from client.other_lab import check_conf
+
+        check_conf(where.end.lab, info, (where.host, where.data))
+
+
+def _end_own(context: Context) -> bool:
+    """The port is another lab's: end the master of this lab where it listens elsewhere; whether there was one."""
+    from client.cli import beside, master_process
+
+    conf = beside.conf_of(context.options)
+    pid = beside.holder_of(os.path.join(beside.task_info(conf), "lock")) if conf is not None else None
+    if pid is None or master_process.listens(pid, context.client.address.data):
+        return False  # or both have one task_info, and it is the other lab's that works there
+    ended = _end_one_that_listens_elsewhere(context) is not None
+    if ended:
+        _end_what_was_left_behind(context)
+    return ended
 
 
 def _say_stopped(context: Context, alive: int | None) -> int:

@@ -142,7 +142,8 @@ def _await(context: Context, conf: str, program: Program, process: subprocess.Po
 
 
 def _running(where: address.Address) -> dict[str, Any] | None:
-    """What the master says that runs already. Raises ConflictError where something else has its port."""
+    """What the master says that runs already. Raises ConflictError where something else has its port, be it the master
+    of another lab."""
     from wire.errors import ConflictError, ForbiddenError
 
     try:
@@ -190,12 +191,16 @@ def _why_not(where: address.Address) -> str:
 
 def _ask(where: address.Address, port: int) -> dict[str, Any] | None:
     """What a master at this port tells of itself; None where none answers. Raises ForbiddenError where another account
-    has the port."""
-    from wire.errors import ForbiddenError
+    has the port, ConflictError where another lab's master has it."""
+    from wire.errors import ConflictError, ForbiddenError
 
     told = _answer(where, port)
-    if isinstance(told, ForbiddenError):
+    if isinstance(told, (ForbiddenError, ConflictError)):
         raise told
+    if isinstance(told, dict) and not where.end.is_named:
+        from client.other_lab import check_conf
+
+        check_conf(where.end.lab, told, (where.host, port))
     return told if isinstance(told, dict) else None
 
 

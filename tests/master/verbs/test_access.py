@@ -43,7 +43,10 @@ LOOKS_AT_EACH = {"task.cancel"}
 """Verbs for the owner that name several tasks: a refusal is among the answers."""
 STRANGER = "bob"
 
-FOR_ANYONE = {"auth.login", "auth.relay", "auth.session", "auth.token", "auth.redeem", "auth.logout", "auth.whoami"}
+FOR_ANYONE = {
+    *("auth.login", "auth.relay", "auth.session", "auth.token", "auth.redeem", "auth.logout", "auth.whoami"),
+    "server.hello",
+}
 """What somebody may call of whom we do not know who he is."""
 
 

@@ -8,6 +8,7 @@ export const WORDS = {
   foreign_host: "{host!r} 不是此控制台的名称：请使用 conf.json 的 web.hosts 之一，或其地址",
   foreign_origin: "请求来自 {origin!r} 的页面，而只有 {expected} 的页面可以",
   master_port_taken: "主控的端口由 uid {uid} 占用，而这不是主控的账户：主控停止了吗？（`muster up`）",
+  master_of_another_lab: "主控的端口由另一个实验室的主控占用（`muster up` 会显示是哪一个）",
   master_unknown: "无法得知主控的端口由哪个账户占用，而主控不使用 TLS：不会向那里发送任何内容",
   master_away: "无法连接主控：它在运行吗？（`muster up`）",
   master_silent: "主控在 {seconds:g} 秒内没有应答：所要求的操作可能已经完成，也可能没有",

@@ -60,6 +60,8 @@ export const WORDS = {
   not_your_task: "任务 {id} 属于 {owner}：{verb} 仅供所有者和管理员",
   audit_unreadable: "无法读取 {folder} 中的审计日志：{why}",
   defect: "主控遇到缺陷；详情见其日志",
+  other_lab: "这是另一个实验室（{lab}）的主控：不执行此连接上的任何请求",
+  unnamed_lab: "这是另一个实验室的主控：不执行此连接上的任何请求",
   no_verb: "没有动词 {verb!r}；此主控有 {known:, }",
   env_as_admin: "在节点 {node} 上，这会以 root 或运行主控的账户运行环境中的内容，而它可能是他人写的：请指定其他节点；若代理为 root，也可以用在那里有账户的用户来查询。您的任务仍可使用它",
   env_of_another: "{node} 上的 {env}：其中运行的是 {executable}，不是它自己的 Python；是否被移动或复制过？请在原处重新创建",

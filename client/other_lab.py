@@ -1,0 +1,45 @@
+"""The master that answers is that of another lab: the refusal, which names both. Loaded only where there is one."""
+
+from __future__ import annotations
+
+import os
+
+from wire.errors import ConflictError
+from wire.lab import file_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from wire.lab import Lab
+
+
+class OtherLabError(ConflictError):
+    """The master that answers is that of another lab: it was asked for nothing."""
+
+
+def check_conf(lab: Lab | None, told: dict[str, Any], where: tuple[str, int]) -> None:
+    """For a master that does not say which lab it is of: compare the conf.json that it tells (`told`: `server.info`).
+    Raises OtherLabError."""
+    conf = told.get("conf")
+    if lab is None or not isinstance(conf, str) or not conf:
+        return
+    if os.path.realpath(conf) != lab.conf and (not lab.file or file_of(conf) != lab.file):
+        raise other_lab(lab, where, conf)
+
+
+def other_lab(lab: Lab, where: tuple[str, int], theirs: str = "") -> OtherLabError:
+    """The refusal, with the other lab by name. `theirs`: its conf.json, where that is known."""
+    host, port = where
+    ours = f"that of {lab.conf}"
+    if lab.copied_from:
+        ours += f" (a copy of {lab.copied_from} that no master was started for yet)"
+    held, cure = theirs, f"`--conf {theirs}` uses that lab; "
+    if not theirs:
+        from wire.listener import holder
+
+        held, cure = holder(host, port), ""
+    return OtherLabError(
+        f"the master at {host}:{port} is of another lab{f' ({held})' if held else ''}, not {ours}: nothing was asked "
+        f"of it. {cure}for this one change the ports in its conf.json (socket_info) and start it (`muster up`)"
+    )

@@ -1,0 +1,57 @@
+"""Gives a lab its identity, and keeps it beside conf.json for clients to compare. What it says is `wire.lab`'s."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+from wire.lab import Lab, path_of, read, stored
+
+log = logging.getLogger("muster")
+
+_MODE = 0o644
+
+
+def settle(conf: Path) -> Lab:
+    """The lab of this conf.json, with an identity of its own, which is written if need be. Without one where it cannot
+    be written: clients compare the path of conf.json then."""
+    path, lab = Path(path_of(str(conf))), read(str(conf))
+    if lab.identity and _is_right(path, lab):
+        return lab
+    if lab.copied_from:
+        log.info("%s is a copy of %s: this lab gets an identity of its own", lab.conf, lab.copied_from)
+    made = Lab(lab.identity or secrets.token_hex(16), lab.conf, lab.file)
+    try:
+        _write(path, made)
+    except OSError as error:
+        log.warning("%s cannot be written (%s): clients compare the path of conf.json", path, error.strerror)
+        return lab
+    return made
+
+
+def _is_right(path: Path, lab: Lab) -> bool:
+    try:
+        mode = path.lstat().st_mode & 0o777
+    except OSError:
+        return False
+    return mode == _MODE and stored(str(path)) == (lab.identity, lab.conf)
+
+
+def _write(path: Path, lab: Lab) -> None:
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            os.fchmod(fd, _MODE)
+            file.write(json.dumps({"lab": lab.identity, "conf": lab.conf}).encode() + b"\n")
+            file.flush()
+            os.fsync(fd)
+        draft.replace(path)
+    except OSError:
+        with suppress(FileNotFoundError):
+            draft.unlink()
+        raise

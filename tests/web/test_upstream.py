@@ -1,0 +1,46 @@
+"""The console asks no master but its own lab's, also with the token of another one's services."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.master.in_process import DATA, InProcess, run
+from web.settings import Settings
+from web.upstream import Upstream
+from wire.console import Web
+from wire.errors import UnreachableError
+from wire.lab import Lab, path_of
+
+
+def settings(master: InProcess, folder: Path, identity: str) -> Settings:
+    """Those of a console in `folder`, a copy of the master's."""
+    folder.mkdir(exist_ok=True)
+    conf = folder / "conf.json"
+    Path(path_of(str(conf))).write_text(json.dumps({"lab": identity, "conf": str(conf)}))
+    port = master.servers[DATA].sockets[0].getsockname()[1]
+    ports = dict.fromkeys(("calls", "tasks", "nodes"), port)
+    return Settings(
+        conf, msgspec.convert({"port": 1}, Web), "127.0.0.1", master.folder / "task_info", "127.0.0.1", ports, "off"
+    )
+
+
+def test_it_says_nothing_to_the_master_of_another_lab(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            for identity, is_ours in (("1" * 32, True), ("2" * 32, False), ("", False)):
+                asked = settings(master, tmp_path / "other", identity)
+                if is_ours:
+                    upstream = await Upstream.open(asked, "calls")
+                    assert msgspec.json.decode(await upstream.call("auth.whoami", {}))["user"] == "web"
+                    await upstream.close()
+                else:
+                    with pytest.raises(UnreachableError, match="another lab"):
+                        await Upstream.open(asked, "calls")
+            master.place.lab = Lab("", str(tmp_path / "other" / "conf.json"))
+            await (await Upstream.open(settings(master, tmp_path / "other", ""), "calls")).close()
+
+    run(story())

@@ -1,0 +1,92 @@
+"""Which lab a conf.json is of: the master keeps an identity beside it, and clients compare it before anything else.
+
+The file also says where its conf.json lies. So a copy of the folder is known for one, until a master starts there and
+gives it an identity of its own: the copy names another place, and the lab there has the same identity. The identity of
+a folder that was moved stays. What cannot be read or is no such file counts as none; then the two ends compare which
+conf.json they read.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_END = ".lab"
+_MOST = 8192
+_LENGTHS = range(16, 65)
+
+
+class Lab:
+    """The lab of one conf.json. `identity`: empty where it has none; `conf`: the file's real path; `file`: its device
+    and inode, which are the same under each of its names; `copied_from`: the conf.json whose identity it repeats."""
+
+    def __init__(self, identity: str, conf: str, file: str = "", copied_from: str = "") -> None:
+        self.identity = identity
+        self.conf = conf
+        self.file = file
+        self.copied_from = copied_from
+
+    def is_meant(self, identity: str, conf: str, file: str) -> bool:
+        """Is this the lab of whoever names this identity and conf.json? Both compare what they have."""
+        if identity and self.identity:
+            return identity == self.identity
+        if conf or file:
+            return conf == self.conf or bool(file and file == self.file)
+        return True
+
+
+def path_of(conf: str) -> str:
+    """Where the identity stands, beside the file that conf.json really is."""
+    return os.path.realpath(conf) + _END
+
+
+def read(conf: str) -> Lab:
+    """The lab of a conf.json, as far as its folder tells."""
+    real = os.path.realpath(conf)
+    identity, place = stored(path_of(conf))
+    if identity and place != real and _is_of_another(identity, place, real):
+        return Lab("", real, file_of(real), copied_from=place)
+    return Lab(identity, real, file_of(real))
+
+
+def stored(path: str) -> tuple[str, str]:
+    """The identity that a file holds, and the conf.json that it is of; both empty where it holds none."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return "", ""
+    try:
+        said: Any = json.loads(os.read(fd, _MOST)) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+        identity, place = said["lab"], said["conf"]
+    except (OSError, ValueError, RecursionError, TypeError, KeyError):
+        return "", ""
+    finally:
+        os.close(fd)
+    if not isinstance(identity, str) or not isinstance(place, str) or len(identity) not in _LENGTHS:
+        return "", ""
+    return (identity, place) if identity.isascii() and identity.isalnum() and os.path.isabs(place) else ("", "")
+
+
+def file_of(conf: str) -> str:
+    """Device and inode of a file; empty where it cannot be looked at."""
+    try:
+        found = os.stat(conf)
+    except OSError:
+        return ""
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def _is_of_another(identity: str, place: str, real: str) -> bool:
+    """Does the lab at `place` have this identity, and is that not the folder of `real` under another name?"""
+    if stored(place + _END)[0] != identity or not os.path.isfile(place):
+        return False
+    try:
+        is_same_folder = os.path.samefile(os.path.dirname(place), os.path.dirname(real))
+    except OSError:
+        return False  # it goes just now
+    return not (is_same_folder and os.path.basename(place) == os.path.basename(real))
