@@ -96,6 +96,7 @@ def _add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     init.add_argument("--admin", metavar="NAME", help="with a first admin, who gets a link; tells it as JSON")
     init.add_argument("--password", action="store_true", help="with --admin: he has the password on stdin instead")
     init.add_argument("--web", type=int, metavar="PORT", help="with a console for browsers there")
+    init.add_argument("--ports", type=_three_ports, metavar="N,N,N", help="monitor_port, data_port, train_state_port")
     init.add_argument("--from", dest="old", type=Path, metavar="OLD", help="take over the lab of an old system instead")
     init.add_argument("--back", type=Path, metavar="OLD", help="go back to the old system")
     init.add_argument("--bind", help="with --from: the address to listen on")
@@ -121,6 +122,11 @@ def _conf(named: Path | None) -> Path:
     return named
 
 
+def _three_ports(text: str) -> dict[str, int]:
+    names = ("monitor_port", "data_port", "train_state_port")
+    return dict(zip(names, map(int, text.split(",")), strict=True))
+
+
 def _init(options: argparse.Namespace) -> int:
     if options.old is not None:
         return _take_over(options)
@@ -130,11 +136,11 @@ def _init(options: argparse.Namespace) -> int:
         came = going_back.go_back(options.back)
         print(json.dumps(came._asdict()) if options.json else going_back.told(came), flush=True)
         return 0
-    from master.setup.init.setup_folder import init  # noqa: PLC0415  (the master itself has no use for it)
+    from master.setup.init.setup_folder import PORTS, init  # noqa: PLC0415  (the master itself has no use for it)
 
     if options.admin is not None:
         return _init_with_admin(options)
-    for path in init(options.folder, force=options.force, web_port=options.web):
+    for path in init(options.folder, force=options.force, web_port=options.web, ports=options.ports or PORTS):
         print(path)
     return 0
 
@@ -142,12 +148,12 @@ def _init(options: argparse.Namespace) -> int:
 def _init_with_admin(options: argparse.Namespace) -> int:
     """All that can be wrong with him is told before anything is written."""
     from master.config import load_config  # noqa: PLC0415  (see above)
-    from master.setup.init.setup_folder import CONF, init  # noqa: PLC0415
+    from master.setup.init.setup_folder import CONF, PORTS, init  # noqa: PLC0415
     from master.setup.people.first_admin import add_first_admin, check_first_admin  # noqa: PLC0415
 
     password = _line() if options.password else None
     check_first_admin(options.folder.absolute() / "task_info", options.admin, password)
-    written = init(options.folder, force=options.force, web_port=options.web)
+    written = init(options.folder, force=options.force, web_port=options.web, ports=options.ports or PORTS)
     made = add_first_admin(load_config(options.folder.absolute() / CONF), options.admin, password)
     told = {"written": list(map(str, written)), "name": made.name, "link": made.link, "until": made.until}
     print(json.dumps(told, ensure_ascii=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 from collections.abc import Iterator
@@ -23,17 +24,18 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "lab"
+        self.own = folder / "config"
         self.pc = Pc(folder / "pc")
         self.lab: Lab | None = None
 
     def init(self, *words: str, said: str = "") -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*MUSTER, "init", str(self.folder), *words], cwd=ROOT, input=said, capture_output=True, text=True,
-            timeout=60, check=False,
+            timeout=60, check=False, env={**os.environ, "XDG_CONFIG_HOME": str(self.own)},
         )  # fmt: skip
 
     def terminal(self, *words: str) -> Terminal:
-        return Terminal([*MUSTER, "init", str(self.folder), *words], {})
+        return Terminal([*MUSTER, "init", str(self.folder), *words], {"XDG_CONFIG_HOME": str(self.own)})
 
     def start(self) -> tuple[str, ...]:
         """Start its master, on ports that are free here; what says where it is."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from client import known_labs
 from client.cli import asking
 from client.cli.terminal import said_yes
 from wire.harmless import harmless
@@ -31,6 +32,8 @@ EXAMPLES = """examples:
 
 WEB_PORT = 8443
 _PORTS = 1 << 16
+_FREE = -1
+"""In the place of a port: one that is free."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,8 +49,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--password-file", metavar="FILE", help="his password (`-`: stdin; default: a link that lets him choose one)"
     )
     parser.add_argument(
-        "--web", nargs="?", type=int, const=WEB_PORT, metavar="PORT",
-        help=f"with the console for browsers (`web` in conf.json; default: {WEB_PORT})",
+        "--web", nargs="?", type=int, const=_FREE, metavar="PORT",
+        help=f"with the console for browsers (`web` in conf.json; default: {WEB_PORT}, or one that is free)",
     )  # fmt: skip
     group = parser.add_argument_group("taking over an old system")
     group.add_argument("--from", dest="old", metavar="OLD", help="its `master` folder, or the one above")
@@ -71,7 +74,7 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
         parser.error("--admin is for a new queue: start the one taken over, then `muster users add NAME --admin`")
     if options.web is not None and (options.old is not None or options.back is not None):
         parser.error("--web is for a new queue: write `web` into the conf.json of the one taken over")
-    if options.web is not None and not 0 < options.web < _PORTS:
+    if options.web not in (None, _FREE) and not 0 < options.web < _PORTS:
         parser.error(f"--web: found {options.web}, expected a port from 1 to {_PORTS - 1}")
     if options.password_file is not None and not options.admin:
         parser.error("--password-file goes with --admin")
@@ -94,20 +97,33 @@ def _write(context: Context) -> int:
     from client.cli import master_process
 
     folder = os.path.abspath(context.options.dir or ".")
+    conf = os.path.join(folder, "conf.json")
     words = ["init", folder, *(["--force"] if context.options.force else [])]
+    taken = _taken(conf)
+    ports = known_labs.own_ports(conf) or known_labs.free_ports(taken)
+    words += ["--ports", ",".join(map(str, ports))]
     name, password = _admin(context, folder)
-    web = _web(context, asked=name)
+    web = _web(context, taken.union(ports), asked=name)
     words += [f"--web={web}"] if web is not None else []
     if name:
-        return _with_admin(context, folder, [*words, "--admin", name], password)
-    if not context.json:
-        return master_process.run(*words)
-    done = subprocess.run(
-        master_process.command(*words), cwd=master_process.folder(), stdout=subprocess.DEVNULL, check=False
-    )
-    if done.returncode == 0:
-        context.print_json({"conf": os.path.join(folder, "conf.json")})
-    return done.returncode
+        status = _with_admin(context, folder, [*words, "--admin", name], password)
+    elif not context.json:
+        status = master_process.run(*words)
+    else:
+        status = subprocess.run(
+            master_process.command(*words), cwd=master_process.folder(), stdout=subprocess.DEVNULL, check=False
+        ).returncode
+        if status == 0:
+            context.print_json({"conf": conf})
+    if status == 0:
+        known_labs.remember(conf)
+    return status
+
+
+def _taken(conf: str) -> set[int]:
+    """The ports of all other labs that are known here."""
+    own = os.path.realpath(conf)
+    return {port for one in known_labs.known() if one != own for port in known_labs.ports_of(one)}
 
 
 def _admin(context: Context, folder: str) -> tuple[str, str | None]:
@@ -130,14 +146,17 @@ def _admin(context: Context, folder: str) -> tuple[str, str | None]:
     return name, password or None
 
 
-def _web(context: Context, asked: str) -> int | None:
+def _web(context: Context, taken: set[int], asked: str) -> int | None:
     """The port of the console, None for none. It is asked for where somebody `asked` for can come in there, and sits at
     the terminal."""
     options = context.options
-    if options.web is not None or options.admin or not asked:
-        port: int | None = options.web
+    if options.web not in (None, _FREE) or (options.web is None and (options.admin or not asked)):
+        said: int | None = options.web
+        return said
+    port = known_labs.free_port(WEB_PORT, taken)
+    if options.web == _FREE:
         return port
-    return WEB_PORT if said_yes(f"A console for browsers, on port {WEB_PORT} (`web` in conf.json)?") else None
+    return port if said_yes(f"A console for browsers, on port {port} (`web` in conf.json)?") else None
 
 
 def _with_admin(context: Context, folder: str, words: list[str], password: str | None) -> int:
@@ -200,4 +219,21 @@ def _take_over(context: Context) -> int:
         ("--json", context.json),
     ):
         words += [name] if wanted else []
-    return master_process.run(*words)
+    status = master_process.run(*words)
+    if status == 0 and not options.dry_run:
+        _remember_old(context, os.path.abspath(os.path.expanduser(options.old)))
+    return status
+
+
+def _remember_old(context: Context, old: str) -> None:
+    """The lab keeps its ports, and another one may have them."""
+    for conf in (os.path.join(old, "conf.json"), os.path.join(old, "master", "conf.json")):
+        if os.path.isfile(conf):
+            known_labs.remember(conf)
+            both = sorted(_taken(conf) & known_labs.ports_of(conf))
+            if both:
+                context.note(
+                    f"note: another lab of yours has port {', '.join(map(str, both))}, too: only one of the two can "
+                    "run until you change socket_info in the conf.json of the other"
+                )
+            return

@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,15 +25,17 @@ PORTS = {"monitor_port": 63004, "data_port": 63005, "train_state_port": 63006}
 _QUERY = ("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader,nounits")
 
 
-def init(folder: Path, *, force: bool = False, web_port: int | None = None) -> list[Path]:
+def init(
+    folder: Path, *, force: bool = False, web_port: int | None = None, ports: Mapping[str, int] = PORTS
+) -> list[Path]:
     """Write conf.json and the registry into `folder` (made if need be); give the paths written. `web_port`: where the
-    console is to listen, None for no console.
+    console is to listen, None for no console; `ports`: those of `socket_info`.
 
     Raises ConflictError where one of them exists and `force` is not given, ConfigError where the folder or a file
     cannot be written.
     """
     folder = folder.absolute()
-    contents = {folder / REGISTRY: [local_node()], folder / CONF: default_conf(web_port)}
+    contents = {folder / REGISTRY: [local_node()], folder / CONF: default_conf(web_port, ports)}
     there = [path for path in contents if path.exists()]
     if there and not force:
         names = " and ".join(str(path) for path in there)
@@ -81,7 +83,7 @@ def as_text(value: Any) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def default_conf(web_port: int | None = None) -> dict[str, Any]:
+def default_conf(web_port: int | None = None, ports: Mapping[str, int] = PORTS) -> dict[str, Any]:
     """A conf.json with the keys that people most often change; all others have defaults."""
     web = {} if web_port is None else {"web": {"port": web_port}}
     return {
@@ -90,7 +92,7 @@ def default_conf(web_port: int | None = None) -> dict[str, Any]:
         "slaver_file": REGISTRY,
         "train_log_path": "train_logs",
         "server_log_path": "server_log.log",
-        "socket_info": {**PORTS, "buffer": 1 << 20, "listen": 100},
+        "socket_info": {**ports, "buffer": 1 << 20, "listen": 100},
         **web,
     }
 

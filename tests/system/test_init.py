@@ -1,0 +1,119 @@
+"""`muster init` beside other labs of the same account: which ports a new one gets, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.client.terminal import MUSTER, ROOT, Terminal
+from tests.old_lab import PORTS, lay_out
+from tests.ports import free_ports
+
+
+class Account:
+    """Somebody without a lab, in a folder of his own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.more = {"XDG_CONFIG_HOME": str(folder / "config"), "PYTHONPATH": str(ROOT)}
+
+    def init(self, *words: str, cwd: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*MUSTER, "init", *words], cwd=cwd or self.folder, env={**os.environ, **self.more, **more},
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    def made(self, name: str, *words: str) -> Path:
+        """The conf.json of a new lab."""
+        done = self.init(name, *words)
+        assert done.returncode == 0, done
+        return self.folder / name / "conf.json"
+
+    def terminal(self, *words: str, **more: str) -> Terminal:
+        return Terminal([*MUSTER, "init", *words], {**self.more, **more}, self.folder)
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> Account:
+    return Account(tmp_path)
+
+
+def said(conf: Path) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(conf.read_text(encoding="utf-8"))
+    return told
+
+
+def ports(conf: Path) -> list[int]:
+    info = said(conf)["socket_info"]
+    return [info[name] for name in PORTS]
+
+
+def test_each_lab_gets_ports_of_its_own_also_while_the_others_are_down(account: Account) -> None:
+    labs = [account.made(f"lab{number}", "--web") for number in range(3)]
+    found = [port for conf in labs for port in (*ports(conf), said(conf)["web"]["port"])]
+    assert len(set(found)) == len(found) == 12
+
+
+def test_a_port_in_use_is_nobodys(account: Account) -> None:
+    first = account.made("first")
+    held = ports(first)[2]
+    first.unlink()
+    with ExitStack() as stack:
+        with suppress(OSError):  # then somebody else has it by now
+            stack.enter_context(socket.create_server(("0.0.0.0", held)))  # noqa: S104  (a lab may listen everywhere)
+        assert held not in ports(account.made("second"))
+
+
+def test_a_lab_that_is_gone_is_forgotten(account: Account) -> None:
+    account.made("first").unlink()
+    second = account.made("second")
+    assert (account.folder / "config" / "muster" / "labs").read_text().splitlines() == [str(second)]
+
+
+def test_a_lab_that_is_written_anew_keeps_its_ports(account: Account) -> None:
+    conf, own = account.made("lab"), free_ports(3)
+    conf.write_text(json.dumps({"socket_info": dict(zip(PORTS, own, strict=True))}))
+    with socket.create_server(("127.0.0.1", own[0])):
+        account.made("lab", "--force")
+    assert ports(conf) == own
+    conf.write_text("{")
+    account.made("lab", "--force")
+    assert len(set(ports(conf))) == 3
+
+
+def test_a_lab_that_is_taken_over_keeps_its_ports_and_others_get_others(account: Account) -> None:
+    new = account.made("new")
+    old = lay_out(account.folder / "gpulab", free_ports(3))
+    before = {name: int(port) for name, port in said(old / "conf.json")["socket_info"].items() if name in PORTS}
+    conf = said(new)
+    conf["socket_info"] |= before
+    new.write_text(json.dumps(conf))
+    done = account.init("--from", str(old), "--yes", "--bind", "127.0.0.1", "--networks", "127.0.0.0/8")
+    assert done.returncode == 0, done
+    assert ports(old / "conf.json") == [before[name] for name in PORTS]
+    assert "another lab of yours has port" in done.stderr
+    new.unlink()
+    assert set(ports(account.made("third"))).isdisjoint(before.values())
+
+
+@pytest.mark.parametrize("what", ["a folder", "a link to nowhere", "no text", "a pipe"])
+def test_what_lies_in_the_place_of_the_list_keeps_nobody_from_a_lab(account: Account, what: str) -> None:
+    labs = account.folder / "config" / "muster" / "labs"
+    labs.parent.mkdir(parents=True)
+    match what:
+        case "a folder":
+            labs.mkdir()
+        case "a link to nowhere":
+            labs.symlink_to("/nowhere/labs")
+        case "a pipe":
+            os.mkfifo(labs)
+        case _:
+            labs.write_bytes(b"\xff\0\n/dev/null\n" * 1000)
+    assert len(set(ports(account.made("lab")))) == 3
