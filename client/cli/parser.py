@@ -12,45 +12,61 @@ from client.cli.terminal import terminal_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from collections.abc import Callable
+    from typing import Any, NoReturn
 
 
-_UNKNOWN = re.compile(r"(?:unrecognized arguments:|there is no option) (-\S+)")
+_UNKNOWN = re.compile(r"(?<=^unrecognized arguments: )-\S+")
+_CHOICE = re.compile(r"invalid choice: '([^']*)'(?= \(choose from (.*)\)$)")
 _OPTION = re.compile(r"--[a-z][\w-]*")
-_ELSEWHERE = {
-    "--time": "--time-limit", "-t": "--time-limit", "--gres": "--gpus", "-G": "--gpus", "-J": "--name",
-    "--job-name": "--name", "-c": "--cpus", "--cpus-per-task": "--cpus", "-d": "--after", "--dependency": "--after",
-    "-o": "--log", "--output": "--log", "-w": "--node", "--nodelist": "--node", "-x": "--exclude", "-D": "--cwd",
-    "--chdir": "--cwd", "--licenses": "--licence", "--license": "--licence", "-e": "--var", "--export": "--var",
-    "--constraint": "--gpu-model", "--gpu-type": "--gpu-model", "--memory": "--mem", "--workdir": "--cwd",
-}  # fmt: skip
-"""What is typed by people who come from Slurm and other queues."""
-_MOST_MEANT = 4
 
 
 class Parser(argparse.ArgumentParser):
     """Wrong usage as one line in our form, exit 2."""
 
+    is_key: Callable[[str], bool] | None = None
+    """Whether a word is a key of the KEY=VALUE that it takes; None if it takes none."""
+    besides: tuple[str, ...] = ()
+    """Options that it takes, and its help does not name."""
+
+    said: tuple[str, ...] = ()
+    """The words that it was given last."""
+
     def error(self, message: str) -> NoReturn:
-        """Print the line and end. For an option that is not there, the one that was meant is named."""
-        unknown = _UNKNOWN.search(message)
-        meant = self.meant(unknown[1]) if unknown else ""
-        self.exit(2, f"error: usage: {message}{meant}; see `{self.prog} --help`\n")
+        """Print the line and end. What was probably meant is named."""
+        self.exit(2, f"error: usage: {self._with_meant(message)}; see `{self.prog} --help`\n")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """See ArgumentParser."""
+        self.said = tuple(args or ())
+        return super().parse_known_args(args, namespace)
+
+    def _with_meant(self, message: str) -> str:
+        wrong = _UNKNOWN.search(message)
+        meant = self.meant(wrong[0]) if wrong else ""
+        if not meant and self.is_key is not None:
+            from client.cli.arguments import pairs
+
+            found = pairs.otherwise(self.said, self.is_key, self._told())
+            if found is not None:
+                return f"{found[0]} is written {found[1]}"
+        choice = _CHOICE.search(message)
+        if choice:
+            from client.cli.arguments import nearest
+
+            wrong, meant = choice, nearest.key(choice[1], choice[2].replace("'", "").split(", "))
+        return f"{message[: wrong.end()]}{meant}{message[wrong.end() :]}" if wrong else message
 
     def meant(self, option: str) -> str:
         """` (did you mean …?)` for an option that this command has not; "" where nothing is like it."""
-        name = option.partition("=")[0]
-        told = (line.strip().partition("  ")[0] for line in self.format_help().splitlines())
-        known = [one for line in told if line.startswith("-") for one in _OPTION.findall(line)]
-        if _ELSEWHERE.get(name) in known:
-            found = [_ELSEWHERE[name]]
-        elif name.startswith("--"):
-            from difflib import get_close_matches
+        from client.cli.arguments import nearest
 
-            found = get_close_matches(name, known, 1)
-        else:
-            found = [one for one in known if one[2:3] == name[1:2]]
-        return f" (did you mean {' or '.join(found)}?)" if 0 < len(found) <= _MOST_MEANT else ""
+        return nearest.option(option.partition("=")[0], self._told())
+
+    def _told(self) -> list[str]:
+        """The options that it takes."""
+        told = (line.strip().partition("  ")[0] for line in self.format_help().splitlines())
+        return [*(one for line in told if line.startswith("-") for one in _OPTION.findall(line)), *self.besides]
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):

@@ -6,7 +6,7 @@ with whose rights, is not decided here. Nothing is either: a folder may be made 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
@@ -21,12 +21,14 @@ MOST = 32
 """So many files are looked at for one submit, however many tasks it files."""
 HEAD = 256
 """So many bytes of a program are read: as many as the kernel reads of its first line."""
-Kind = Literal["folder", "env", "file", "program", "word"]
+Kind = Literal["folder", "env", "file", "program", "line", "word", "beside"]
 
 
 class Want(NamedTuple):
     """A thing that has to be there. `name`: as it was said; `paths`: where, any of these will do, as absolute paths.
-    A `file` is read, a `program` executed; a `word` is looked for as a shell does."""
+    A `file` is read, a `program` executed; a `word` is looked for as a shell does. A `line` is one word with blanks
+    where a program should be. `beside` is a name for which PATH is searched: the first path is a file of that name in
+    the task's own folder, the others are where an environment would have such a program."""
 
     kind: Kind
     name: str
@@ -42,6 +44,7 @@ class Lack(StrEnum):
     NOT_EXECUTABLE = "not_executable"
     NO_INTERPRETER = "no_interpreter"
     LINE_END = "line_end"
+    BESIDE = "beside"
 
 
 class Finding(NamedTuple):
@@ -72,11 +75,13 @@ def wants_of(task: Task, commands: Iterable[list[str] | str], *, root: str, cond
     if task.setup:
         return found  # it may make what is missing, and go elsewhere
     files: dict[Want, None] = {}
+    beside: dict[Want, None] = {}
     for command in commands:
         files.update(dict.fromkeys(_files(command, cwd, words=on_node and not task.env)))
-        if len(files) >= MOST:
+        beside.update(dict.fromkeys(_beside(command, task, conda)))
+        if max(len(files), len(beside)) >= MOST:
             break
-    return [*found, *list(files)[:MOST]]
+    return [*found, *list(files)[:MOST], *list(beside)[:MOST]]
 
 
 def _environment(env: str, conda: str) -> list[Want]:
@@ -87,13 +92,28 @@ def _environment(env: str, conda: str) -> list[Want]:
     return [Want("env", env, (f"{conda}/envs/{env}", *([f"{conda}/bin/activate"] if env == "base" else ())))]
 
 
+def _beside(command: list[str] | str, task: Task, conda: str) -> Iterator[Want]:
+    """A program without a path that may be a file in the task's own folder. Of a text only a name with a suffix is
+    looked at: another one may be one of bash's own."""
+    said = _plain_words(command) if isinstance(command, str) else command
+    name = said[0] if said else ""
+    if not name or "/" in name or "{" in name or " " in name or (isinstance(command, str) and "." not in name[1:-1]):
+        return
+    if task.env.startswith("/"):
+        programs = [f"{task.env}/bin"]
+    else:
+        programs = [f"{conda}/bin" if task.env == "base" else f"{conda}/envs/{task.env}/bin"] if task.env else []
+    if task.cwd.startswith("/"):
+        yield Want("beside", name, (f"{task.cwd}/{name}", *(f"{folder}/{name}" for folder in programs)))
+
+
 def _files(command: list[str] | str, cwd: str, *, words: bool) -> Iterator[Want]:
     said = _plain_words(command) if isinstance(command, str) else command
     if not said or "{" in said[0]:
         return
     program, *rest = said
     if "/" in program:
-        yield from _file("program", program, cwd)
+        yield from _file("line" if not rest and is_line(command) else "program", program, cwd)
     elif words and not isinstance(command, str):  # else it may be one of bash's own
         yield Want("word", program)
     name = program.rpartition("/")[2]
@@ -110,6 +130,11 @@ def _file(kind: Kind, name: str, cwd: str) -> Iterator[Want]:
     place = name if name.startswith("/") else f"{cwd}/{name.removeprefix('./')}"
     if place.startswith("/") and "/../" not in f"{place}/":
         yield Want(kind, name, (place,))
+
+
+def is_line(command: list[str] | str) -> bool:
+    """Is it one word with blanks, which is hardly the name of a program?"""
+    return not isinstance(command, str) and len(command) == 1 and " " in command[0].strip()
 
 
 def _plain_words(text: str) -> list[str]:
@@ -143,6 +168,10 @@ def known_faults(task: Task, commands: Iterable[list[str] | str], awaited: Await
         if isinstance(command, str) and "\r\n" in command:
             yield Message("text_with_line_ends")
             break
+    lines = (command[0] for command in commands if is_line(command) and "/" not in command[0])
+    line = next(lines, None)  # PATH is searched for it, where no program has blanks in its name
+    if line is not None:
+        yield one_word(line)
     for after in task.after:
         doomed = _doomed(after, awaited) if after.on == "ok" else None
         if doomed is not None:
@@ -180,6 +209,24 @@ def unknown_memory(task: Task, inventory: Inventory) -> Message | None:
 # -- the words ------------------------------------------------------------------------------------------------
 
 
+_MOST_SHOWN = 60
+
+
+def one_word(word: str) -> Message:
+    """A whole command that is one word, of which the beginning is shown."""
+    return Message("command_is_one_word", word=word if len(word) <= _MOST_SHOWN else f"{word[:_MOST_SHOWN]}…")
+
+
+def once_each(findings: Sequence[Finding]) -> list[Finding]:
+    """Without the programs that were not found because they are files in the folder, which is told."""
+    beside = {finding.want.name for finding in findings if finding.lack is Lack.BESIDE}
+    return [one for one in findings if one.want.kind != "word" or one.want.name not in beside]
+
+
+_READERS = {".py": "python3", ".pl": "perl", ".rb": "ruby", ".R": "Rscript", ".jl": "julia", ".js": "node"}
+"""What runs the files whose names end so."""
+
+
 def told(finding: Finding, node: str = "") -> Message:
     """What to say of it, with what to do. `node`: where it was looked for, "" where that is all of them."""
     want, lack, detail = finding
@@ -189,6 +236,13 @@ def told(finding: Finding, node: str = "") -> Message:
         return Message("program_unknown", name=want.name, node=node)
     path = want.paths[0]
     match lack:
+        case Lack.BESIDE:
+            reader = next((reader for suffix, reader in _READERS.items() if want.name.endswith(suffix)), None)
+            if reader is not None:
+                return Message("script_is_beside", name=want.name, reader=reader)
+            return Message("program_is_beside", name=want.name)
+        case Lack.ABSENT if want.kind == "line":
+            return one_word(want.name)
         case Lack.ABSENT if want.kind == "folder":
             return Message("folder_absent", path=path)
         case Lack.ABSENT:

@@ -14,6 +14,7 @@ while [ $# -gt 1 ]; do
   said=
   case $kind in
   word) command -v -- "$path" >/dev/null 2>&1 || said=absent ;;
+  beside) [ -f "$path" ] && ! command -v -- "${{path##*/}}" >/dev/null 2>&1 && said=beside ;;
   *)
     if [ ! -e "$path" ]; then said=absent
     elif [ "$kind" = folder ]; then [ -d "$path" ] || said=no_folder
@@ -47,8 +48,8 @@ def question(wants: Sequence[Want]) -> list[str]:
     """The argument list that asks a node."""
     words = ["/bin/sh", "-c", SCRIPT, "sh"]
     for want in wants:
-        for path in want.paths or (want.name,):
-            words += [want.kind, path]
+        for number, path in enumerate(want.paths or (want.name,)):
+            words += ["file" if number and want.kind == "beside" else want.kind, path]
     return words
 
 

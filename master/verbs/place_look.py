@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -52,9 +53,33 @@ class Look:
     def findings(self, wants: Sequence[Want]) -> Iterator[Finding]:
         """What of these is not as it should be."""
         for want in wants:
+            if want.kind == "beside":
+                if self._is_beside(want):
+                    yield Finding(want, Lack.BESIDE)
+                continue
             lacks = [self._lack(want, path) for path in want.paths]
             if lacks and all(lacks) and lacks[0] is not None:
                 yield Finding(want, *lacks[0])
+
+    def _is_beside(self, want: Want) -> bool:
+        """Is the file in the folder, and no program of this name known, of this machine or of the environment?"""
+        path, *programs = want.paths
+        if not self.is_shared(path) or shutil.which(want.name) is not None or not self._is_seen_file(path):
+            return False
+        return all(self._lack(Want("file", want.name), program) == (Lack.ABSENT, "") for program in programs)
+
+    def _is_seen_file(self, path: str) -> bool:
+        """Whether it is a file, and they may know that."""
+        try:
+            spot = self._beneath.spot(self._inside(path))
+        except MusterError:
+            return self._sees_all and os.path.isfile(path)  # noqa: PTH113  (a link in the folder is followed, too)
+        try:
+            with self._beneath.find(spot, follow=True) as found:
+                there = os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
+        except (MusterError, OSError):
+            return False
+        return stat.S_ISREG(there.st_mode)
 
     def _lack(self, want: Want, path: str) -> tuple[Lack, str] | None:
         if want.kind == "env" and path.startswith(self._conda):

@@ -37,6 +37,10 @@ STRETCHES = 6
 """The patience is had in so many parts: what stops all of this machine for a second takes one of them only."""
 
 
+_SEARCHED = ("word", "beside")
+"""What is looked for along PATH."""
+
+
 class Places(Spec, kw_only=True, omit_defaults=True):
     """task.places: what a submit says. `commands`: those of a batch, of which the first few are looked at."""
 
@@ -122,6 +126,8 @@ async def _looked(context: Context, draft: Task, commands: Sequence[list[str] | 
     wants = preflight.wants_of(
         draft, commands, root=master.root, conda=master.conda, on_node=node is not None and node == named
     )
+    if "PATH" in draft.variables:
+        wants = [want for want in wants if want.kind not in _SEARCHED]
     if not wants:
         return []
     look = Look(
@@ -134,11 +140,13 @@ async def _looked(context: Context, draft: Task, commands: Sequence[list[str] | 
     if node is None:
         if as_owner:
             return []  # with his rights nobody can look now
+        if "PATH" in master.config.task_env:
+            wants = [want for want in wants if want.kind not in _SEARCHED]
         seen = await master.files.quick.call(master.root, lambda _tick: list(look.findings(wants)))
         return [preflight.told(finding) for finding in seen]
     asked = [want for want in wants if _may_be_asked(want, look, everywhere=node == named)]
-    seen = await _asked(context, node, asked, draft, account)
-    return [preflight.told(finding, node) for finding in seen]
+    seen = await _asked(context, node, asked, account)
+    return [preflight.told(finding, node) for finding in preflight.once_each(seen)]
 
 
 def _some_run_as_owners(context: Context) -> bool:
@@ -179,11 +187,9 @@ def _node(context: Context, draft: Task, *, as_owner: bool) -> str | None:
     return next((node.name for node in online), None)
 
 
-async def _asked(context: Context, node: str, wants: list[Want], draft: Task, account: str | None) -> list[Finding]:
+async def _asked(context: Context, node: str, wants: list[Want], account: str | None) -> list[Finding]:
     if not wants:
         return []
-    if "PATH" in draft.variables:
-        wants = [want for want in wants if want.kind != "word"]
     answer = await context.master.fleet.probe(
         node,
         place_question.question(wants),

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,21 @@ def test_a_script_with_the_line_ends_of_windows_is_queued_with_our_own_and_that_
         ("submit -p gpu -- x", "did you mean --project or --priority or --proxy?"),
         ("queue --al", "did you mean --all?"),
         ("edit 17 gpus 2", "gpus 2 is written gpus=2"),
+        ("submit -N 2 -- x", "there is no option -N (did you mean --nodes?)"),
+        ("submit -g 2 -- x", "did you mean --gpus?"),
+        ("queue -n 5", "-n (did you mean --limit?) 5"),
+        ("node drain a --raeson x", "--raeson (did you mean --reason?) x; see `muster node drain --help`"),
+        ("users add x --rol admin", "did you mean --role?"),
+        ("node --jso", "did you mean --json?"),
+        ("conf show --conff", "did you mean --conf?"),
+        ("node drian a", "'drian' (did you mean drain?)"),
+        ("files lss", "did you mean ls?"),
+        ("edit 17 gpu=2", "no key 'gpu' (did you mean gpus?)"),
+        ("edit 17 time=2h", "did you mean time-limit?"),
+        ("node edit a gpuss=2", "did you mean gpus?"),
+        ("users edit x rol=admin", "did you mean role?"),
+        ("projects edit x grup=nlp", "did you mean group?"),
+        ("groups edit nlp max_running_gpus=2", "did you mean max_running?"),
     ],
 )
 def test_who_misspells_an_option_is_told_which_was_meant(
@@ -124,8 +140,57 @@ def test_who_misspells_an_option_is_told_which_was_meant(
     assert meant in capsys.readouterr().err
 
 
-def test_an_option_that_is_like_none_is_only_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["submit", "--zzz", "--", "x"]) == 2
+@pytest.mark.parametrize(
+    ("line", "right"),
+    [
+        ("edit 17 priority 5 gpus 2", "priority 5 gpus 2 is written priority=5 gpus=2"),
+        ("edit 17 priority=5 gpus 2", "gpus 2 is written gpus=2"),
+        ("edit 17 gpus = 2", "gpus = 2 is written gpus=2"),
+        ("edit 17 gpus =2", "gpus =2 is written gpus=2"),
+        ("edit 17 gpus= 2", "gpus= 2 is written gpus=2"),
+        ("edit 17 gpus: 2", "gpus: 2 is written gpus=2"),
+        ("edit 17 gpus:2", "gpus:2 is written gpus=2"),
+        ("edit 17 --gpus 2", "--gpus 2 is written gpus=2"),
+        ("edit 17 --gpus=2", "--gpus=2 is written gpus=2"),
+        ("edit 17 --time_limit 2h --json", "--time_limit 2h is written time_limit=2h"),
+        ("edit 17 priority -5", "priority -5 is written priority=-5"),
+        ("edit 17 var.A 'b c'", "var.A 'b c' is written var.A='b c'"),
+        ("edit gpus=2 17", "gpus=2 17 is written 17 gpus=2"),
+        ("--conf owner edit gpus gpus 2", "gpus 2 is written gpus=2"),
+        ("node edit port gpu_count 2", "gpu_count 2 is written gpu_count=2"),
+        ("node edit a --label.room 2", "--label.room 2 is written label.room=2"),
+        ("users edit role role admin", "role admin is written role=admin"),
+        ("projects edit x --group nlp", "--group nlp is written group=nlp"),
+        ("groups edit nlp --add wang max_running 2", "max_running 2 is written max_running=2"),
+        ("api task.list limit 3", "limit 3 is written limit=3"),
+        ("api task.list --limit 3", "--limit 3 is written limit=3"),
+    ],
+)
+def test_a_key_and_its_value_that_are_written_otherwise_are_answered_with_how_it_is_done(
+    line: str, right: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(shlex.split(line)) == 2
+    assert f"error: usage: {right}; see" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "edit --conf owner 7 gpus=2",
+        "edit --token=token 7 gpus=2 --master node",
+        "edit --conf owner 7 gpus=x",
+        "groups edit nlp max_running= --add bob",
+        "groups edit nlp max_running= --ad bob",
+    ],
+)
+def test_the_value_of_an_option_is_no_key(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(shlex.split(line)) in (1, 2, 3)
+    assert "is written" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", ["submit --zzz -- x", "queue --cast", "move 7 --position 1"])
+def test_an_option_that_is_like_none_is_only_refused(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(shlex.split(line)) == 2
     assert "did you mean" not in capsys.readouterr().err
 
 
@@ -147,6 +212,26 @@ def test_a_command_that_is_hardly_the_name_of_a_program_gets_a_note(
         assert main(["submit", "--", *words]) == 0
         said = capsys.readouterr().err
         assert (told in said, "note" in said) == (True, bool(told)), words
+
+
+def _same(answer: Any, _: dict[str, Any]) -> Any:
+    return answer
+
+
+def test_a_note_about_the_command_is_told_once_whoever_sees_it_and_is_in_the_json(
+    master: FakeMaster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    master.verbs["task.submit"] = lambda _: {"id": 1}
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.sh").touch()
+    for words, key in ((["echo a b"], "command_is_one_word"), (["own.sh"], "program_is_beside")):
+        for seen in ([], [{"key": key, "args": {}}]):
+            answer = {"missing": ["as the master says it"] * len(seen), "missing_messages": seen}
+            master.verbs["task.places"] = partial(_same, answer)
+            assert main(["submit", "--json", "--", *words]) == 0
+            said = capsys.readouterr()
+            assert [one["key"] for one in json.loads(said.out)["notes"]] == [key]
+            assert said.err.count("note: ") == 1, said.err
 
 
 def test_a_family_alone_lists(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:

@@ -150,6 +150,18 @@ def test_what_cannot_be_meant_is_one_line(
     assert table.asked == []
 
 
+@pytest.mark.parametrize("said", ["reserve_after", "scheduler.reserve_aftr", "scheduler.reserve-after"])
+def test_a_setting_that_does_not_exist_is_answered_with_the_nearest_one(
+    said: str, table: Table, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in ([said], [said, "1h"], ["--default", said]):
+        assert main(["set", *words]) == 1
+        assert capsys.readouterr().err == (
+            f"error: not_found: there is no setting {said} (did you mean {NAME}?); `muster set` lists all\n"
+        )
+    assert table.asked == []
+
+
 def test_the_python_api_has_them(table: Table) -> None:
     with connect() as client:
         assert [one["name"] for one in client.settings.list()] == [*table.rows]

@@ -245,6 +245,14 @@ WARNINGS: dict[str, str] = {
         "{path:quoted}`"
     ),
     "program_unknown": "node {node} finds no program {name}: give its path, or the environment that has it (--env)",
+    "command_is_one_word": (
+        "the command is one word with blanks in it ({word:quoted}), which is taken for the name of a program: leave "
+        "the quotes away, or write `-- bash -c '…'` for what a shell is to read"
+    ),
+    "program_is_beside": (
+        "no program is looked for in the folder: for the file there write ./{name}, or --script {name:quoted}"
+    ),
+    "script_is_beside": ("no program is looked for in the folder: for the file there write `{reader} {name:quoted}`"),
     "text_with_line_ends": "its lines end as on Windows (CR LF), and bash takes the CR for a part of its last words",
     "env_absent": "there is no environment {env} (yet): `muster env list` shows which there are",
     "predecessor_is_doomed": "it waits for task {id} to succeed, which never will: task {other} is being cancelled",

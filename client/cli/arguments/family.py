@@ -6,6 +6,8 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
+from client.cli.parser import Parser
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +29,7 @@ class _Family:
     def __init__(self, package: str, actions: dict[str, str]) -> None:
         self._package = package
         self._actions = actions
+        self._parsers: dict[str, argparse.ArgumentParser] = {}
 
     def _module(self, action: str) -> Any:
         return import_module(f"{self._package}.{action}")
@@ -46,12 +49,16 @@ class _Family:
             )
             module.arguments(action)
             _add_shared(action)
+            self._parsers[name] = action
 
     def parse(self, parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
         """Read the command line. Without an action it is `list`, where there is that."""
         if "list" in self._actions and not _names_action(argv):
             argv = ["list", *argv]
-        options = parser.parse_args(argv)
+        options, stray = parser.parse_known_args(argv)
+        if stray:
+            whole: argparse.ArgumentParser = self._parsers[options.action]
+            whole.error(f"unrecognized arguments: {' '.join(stray)}")
         module = self._module(options.action)
         if hasattr(module, "check"):
             module.check(parser, options)
@@ -87,3 +94,5 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
     for option, dest in shared.items():
         parser.add_argument(option, dest=dest, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    if isinstance(parser, Parser):
+        parser.besides = (*_SHARED, _PROXY, "--json")

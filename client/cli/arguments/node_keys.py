@@ -55,6 +55,12 @@ KEYS = {**{key: read for key, read, *_ in VALUES.values()}, "schedulable": field
 _OPTION_OF = {option.replace("-", "_"): key for option, (key, *_) in VALUES.items()}
 
 
+def is_key(word: str) -> bool:
+    """Is it a key of an entry, as `change` takes it?"""
+    plain = word.replace("-", "_")
+    return plain in KEYS or plain in _OPTION_OF or (word.startswith("label.") and word != "label.")
+
+
 def change(text: str) -> tuple[str, Any]:
     """KEY=VALUE as a key of the registry and its value, None where VALUE is empty. A label is `label.ROOM=2`, which
     gives the key `label.ROOM`. Raises ArgumentTypeError."""
@@ -69,7 +75,10 @@ def change(text: str) -> tuple[str, Any]:
     if plain == "name":
         raise wrong("a node keeps its name, tasks go by it: add another node and remove this one")
     if plain not in KEYS:
-        raise wrong(f"there is no key {key!r}; there are {', '.join(KEYS)}, label.NAME")
+        from client.cli.arguments import nearest
+
+        meant = nearest.key(key, {*KEYS, *VALUES})
+        raise wrong(f"there is no key {key!r}{meant}; there are {', '.join(KEYS)}, label.NAME")
     return plain, KEYS[plain](value) if value else None
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from client.cli.arguments import fields
-from client.cli.arguments.wrong import wrong
+from client.cli.arguments import fields, pairs
 
 KEYS = ("max_total_gpus", "max_manual_gpus", "max_gpus_per_task", "max_running")
 
@@ -17,5 +16,5 @@ def change(text: str) -> tuple[str, int | None]:
     """One of KEYS with its value. Raises ArgumentTypeError."""
     key, equals, said = text.partition("=")
     if not equals or key not in KEYS:
-        raise wrong(f"{text!r} is not KEY=VALUE; keys are {', '.join(KEYS)}")
+        raise pairs.none_such(text, KEYS)
     return key, value(said)

@@ -220,7 +220,6 @@ def tell_faults(context: Context, spec: dict[str, Any], commands: list[list[str]
 
     context.client.session.connect()
     said = {"commands": commands[:_LOOKED_AT]} if len(commands) > 1 else {"command": commands[0]}
-    _tell_odd_word(context, commands[0], spec.get("cwd") or "")
     try:
         notes = context.client.preflight(**said, **spec)
     except Exception as error:
@@ -228,33 +227,39 @@ def tell_faults(context: Context, spec: dict[str, Any], commands: list[list[str]
 
         if not isinstance(error, MusterError):
             raise
-        return []  # a master from before this question, or a value that the submit itself is refused for
+        notes = []  # a master from before this question, or a value that the submit itself is refused for
+    if not any(one["key"] in _OF_WORDS for one in notes):
+        notes = [*_odd_word(commands[0], spec.get("cwd") or ""), *notes]
     for one in notes:
         context.note(f"note: {harmless(one['text'])}")
     return notes
 
 
-def _tell_odd_word(context: Context, command: list[str] | str, folder: str) -> None:
-    """A command of one word that is hardly the name of a program."""
-    from wire.harmless import harmless
+_MOST_SHOWN = 60
+_OF_WORDS = ("command_is_one_word", "program_is_beside", "script_is_beside", "file_absent")
 
+
+def _odd_word(command: list[str] | str, folder: str) -> list[Note]:
+    """Of a command of one word that is hardly the name of a program, where the master did not see that: it may be
+    older, or not see this folder."""
     if isinstance(command, str) or len(command) != 1:
-        return
+        return []
     (word,) = command
     place = os.path.join(folder, word)
-    if " " in word and not os.path.exists(place):
-        context.note(
-            "note: the command is one word with blanks in it, which is taken for the name of a program: leave the "
-            "quotes away, or write `-- bash -c '…'` for what a shell is to read"
-        )
-    elif "/" not in word and os.path.isfile(place):
-        from shutil import which
+    if " " in word.strip() and not os.path.exists(place):
+        shown = word if len(word) <= _MOST_SHOWN else f"{word[:_MOST_SHOWN]}…"
+        return [_note("command_is_one_word", word=shown)]
+    if "/" in word or not os.path.isfile(place):
+        return []
+    from shutil import which
 
-        if which(word) is None:
-            shown = harmless(word)
-            context.note(
-                f"note: no program is looked for in the folder: for the file there write ./{shown}, or --script {shown}"
-            )
+    return [] if which(word) is not None else [_note("program_is_beside", name=word)]
+
+
+def _note(key: str, **args: str) -> Note:
+    from wire.message import Message
+
+    return {"key": key, "args": args, "text": str(Message(key, **args))}
 
 
 def batch_commands(path: str) -> list[str]:
@@ -314,7 +319,8 @@ def _refuse_stray(parser: argparse.ArgumentParser, stray: list[str], argv: list[
     import shlex
 
     if stray[0].startswith("-"):
-        parser.error(f"there is no option {stray[0]} (the command's own options stand after `--`)")
+        meant = parser.meant(stray[0]) if hasattr(parser, "meant") else ""
+        parser.error(f"there is no option {stray[0]}{meant}; the command's own options stand after `--`")
     # The command begins at the first word that is no option's value: what stands there is left over as well.
     at = next(n for n, word in enumerate(argv) if word == stray[0] and stray[0] in _stray(parser, argv[: n + 1]))
     right = [*argv[:at], "--", *argv[at:]]

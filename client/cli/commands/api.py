@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 
 from client.caller import new_request_id
-from client.cli.arguments import params
+from client.cli.arguments import pairs, params
 from client.cli.terminal import terminal_width
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ VALUE is JSON where JSON is what the verb takes there, else text; of a list the 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("verb", nargs="?", metavar="VERB", help="ask this; of a noun, list the verbs")
-    parser.add_argument("params", nargs="*", type=params.pair, metavar="KEY=VALUE", help="what the verb takes")
+    pairs.add(parser, "params", params.pair, str.isidentifier, nargs="*", text="what the verb takes")
     parser.add_argument("--describe", action="store_true", help="tell all about VERB, and ask no master")
     parser.add_argument("--openapi", action="store_true", help="print the OpenAPI 3.1 document of all verbs")
     parser.add_argument("--curl", action="store_true", help="print the request for the HTTP interface, and ask nobody")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from client.cli import each
-from client.cli.arguments import fields, ids
+from client.cli.arguments import fields, ids, pairs
 from client.cli.arguments.wrong import wrong
 
 TYPE_CHECKING = False
@@ -35,15 +35,11 @@ _EMPTY: dict[str, object] = {
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("id", type=ids.several, metavar="ID", help="the task's id; 3-4,9: several; 12/: an array")
-    parser.add_argument("changes", nargs="+", type=change, metavar="KEY=VALUE", help="see the keys below")
+    pairs.add(parser, "changes", change, _is_key, text="see the keys below")
 
 
-def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
-    """Read the command line; a key and its value as two words are told how they are written."""
-    for key, value in zip(argv, argv[1:], strict=False):  # noqa: RUF007  (itertools would be loaded for it)
-        if key in _KEYS and "=" not in value and not value.startswith("-"):
-            parser.error(f"{key} {value} is written {key}={value}")
-    return parser.parse_args(argv)
+def _is_key(word: str) -> bool:
+    return word.replace("_", "-") in _KEYS or word.startswith("var.")
 
 
 def change(text: str) -> tuple[str, Any]:
@@ -67,10 +63,10 @@ def change(text: str) -> tuple[str, Any]:
     if key in ("cap", "max-fails"):
         return key.replace("-", "_"), fields.whole(value) if value else None
     if key not in fields.VALUES:
-        raise wrong(
-            f"there is no key {key!r}; there are {', '.join(fields.VALUES)}, command, urgent, share, elastic, token, "
-            "owner"
-        )
+        from client.cli.arguments import nearest
+
+        others = "command, urgent, share, elastic, token, owner"
+        raise wrong(f"there is no key {key!r}{nearest.key(key, _KEYS)}; there are {', '.join(fields.VALUES)}, {others}")
     field, read, *_ = fields.VALUES[key]
     return field, read(value) if value else _EMPTY.get(key)
 

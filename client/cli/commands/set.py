@@ -15,6 +15,7 @@ from client.text.settings import change_line, setting_page, settings_table
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from client.cli.context import Context
+    from client.shapes import Setting
 
 EXAMPLES = """examples:
   muster set                                    all settings
@@ -43,6 +44,21 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
     return options
 
 
+def _found(context: Context, name: str) -> Setting:
+    """The setting. Raises NotFoundError, with the name that was probably meant."""
+    from wire.errors import NotFoundError
+
+    try:
+        return context.client.settings.get(name)
+    except NotFoundError:
+        from client.cli.arguments import nearest
+
+        meant = nearest.key(name, [one["name"] for one in context.client.settings.list()])
+        if not meant:
+            raise
+        raise NotFoundError(f"there is no setting {name}{meant}; `muster set` lists all") from None
+
+
 def run(context: Context) -> int:
     """Do it."""
     options, settings = context.options, context.client.settings
@@ -53,7 +69,7 @@ def run(context: Context) -> int:
         else:
             sys.stdout.write(settings_table(found, terminal_width()))
         return 0
-    before = settings.get(options.name)
+    before = _found(context, options.name)
     if options.value is None and not options.default:
         if context.json:
             context.print_json(before)

@@ -8,9 +8,21 @@ from typing import Any
 import pytest
 
 from master.core.attempt import AskedEnd, Part
-from master.core.preflight import MOST, Finding, Lack, Want, interpreter_of, known_faults, told, wants_of
+from master.core.preflight import (
+    MOST,
+    Finding,
+    Lack,
+    Want,
+    interpreter_of,
+    known_faults,
+    once_each,
+    one_word,
+    told,
+    wants_of,
+)
 from master.core.task import After, Task, TaskState
 from master.nodes.place_question import question, read_answer
+from wire.message import Message
 
 CWD = "/lab/work"
 
@@ -19,7 +31,15 @@ def files(*commands: Any, on_node: bool = False, **terms: Any) -> list[tuple[str
     """What of files these commands need, in the folder CWD."""
     task = Task(id=0, command="", cwd=CWD, **terms)
     wants = wants_of(task, commands, root="/lab", conda="/lab/conda", on_node=on_node)
-    return [(want.kind, want.paths[0] if want.paths else want.name) for want in wants if want.kind != "folder"]
+    found = [want for want in wants if want.kind not in ("folder", "beside")]
+    return [(want.kind, want.paths[0] if want.paths else want.name) for want in found]
+
+
+def beside(command: Any, **terms: Any) -> list[tuple[str, ...]]:
+    """Where a file of the program's name could lie, beside which no program is looked for."""
+    task = Task(id=0, command="", cwd=CWD, **terms)
+    wants = wants_of(task, [command], root="/lab", conda="/lab/conda", on_node=False)
+    return [want.paths for want in wants if want.kind == "beside"]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +71,43 @@ def files(*commands: Any, on_node: bool = False, **terms: Any) -> list[tuple[str
 )
 def test_only_what_can_be_nothing_but_a_file_is_taken_for_one(command: Any, expected: Any) -> None:
     assert files(command) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "terms", "expected"),
+    [
+        (["go.sh", "--fast"], {}, [(f"{CWD}/go.sh",)]),
+        (["train"], {"env": "torch"}, [(f"{CWD}/train", "/lab/conda/envs/torch/bin/train")]),
+        (["train"], {"env": "base"}, [(f"{CWD}/train", "/lab/conda/bin/train")]),
+        (["train"], {"env": "/x/venv"}, [(f"{CWD}/train", "/x/venv/bin/train")]),
+        ("go.sh --fast", {}, [(f"{CWD}/go.sh",)]),
+        ("test", {}, []),
+        (". go.sh", {}, []),
+        (["./go.sh"], {}, []),
+        (["{script}"], {}, []),
+        (["echo a.b"], {}, []),
+        (["go.sh"], {"setup": "module load x"}, []),
+        ([], {}, []),
+    ],
+)
+def test_a_program_without_a_path_may_be_a_file_in_the_folder(command: Any, terms: Any, expected: Any) -> None:
+    assert beside(command, **terms) == expected
+
+
+def test_one_word_with_blanks_is_hardly_a_program() -> None:
+    task = Task(id=0, command="", cwd=CWD)
+    for command, expected in (
+        (["python train.py"], ["command_is_one_word"]),
+        (["python", "train.py --lr 1"], []),
+        ("python train.py", []),
+        ([" true "], []),
+        (["./go.sh --fast"], []),  # there may be such a file: it is looked for
+    ):
+        assert [one.key for one in known_faults(task, [command], lambda _: [])] == expected, command
+    assert files(["./go.sh --fast"]) == [("line", f"{CWD}/go.sh --fast")]
+    assert files(["./go.sh --fast", "x"]) == [("program", f"{CWD}/go.sh --fast")]
+    want = Want("line", "./go.sh --fast", ("/w/go.sh --fast",))
+    assert told(Finding(want, Lack.ABSENT)) == Message("command_is_one_word", word="./go.sh --fast")
 
 
 def test_what_runs_before_the_command_may_make_what_is_missing() -> None:
@@ -137,7 +194,22 @@ def test_an_answer_of_a_node_says_which_are_missing_and_a_torn_one_says_nothing(
     ]
     assert read_answer(wants, "hello\n7 absent\n2 nonsense\nend\n") == []
     assert read_answer(wants, "0 absent\n1 abs") is None
+    in_env = [Want("beside", "go.sh", ("/w/go.sh", "/e/bin/go.sh"))]
+    assert question(in_env)[4:] == ["beside", "/w/go.sh", "file", "/e/bin/go.sh"]
+    assert read_answer(in_env, "0 beside\nend\n") == []
+    assert read_answer(in_env, "0 beside\n1 absent\nend\n") == [Finding(in_env[0], Lack.BESIDE)]
     assert read_answer(wants, "") is None
+
+
+def test_a_file_in_the_folder_is_told_and_not_that_there_is_no_such_program_too() -> None:
+    missing = Finding(Want("word", "go.sh"), Lack.ABSENT)
+    there = Finding(Want("beside", "go.sh", ("/w/go.sh",)), Lack.BESIDE)
+    assert once_each([missing, there]) == [there]
+    assert once_each([missing]) == [missing]
+
+
+def test_of_a_long_command_in_one_word_the_beginning_is_shown() -> None:
+    assert len(str(one_word("python " + "x" * 100_000))) < 300
 
 
 def test_each_lack_has_its_own_words() -> None:

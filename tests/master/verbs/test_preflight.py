@@ -41,6 +41,8 @@ def scripts(folder: Path) -> None:
     ):
         (folder / name).write_bytes(text.encode())
         (folder / name).chmod(mode)
+    for name in ("sh", "train.py", "with blanks.sh"):
+        (folder / name).touch(0o755)
     (folder / "folder").mkdir()
     (folder / "link.sh").symlink_to("plain.sh")
 
@@ -68,9 +70,26 @@ def test_what_a_command_names_is_looked_at_as_its_start_would(tmp_path: Path, pl
                 (["./folder"], ["file_is_folder"]),
                 ("./none.sh", ["file_absent"]),
                 (["/no/such/machine/s/own"], []),
+                (["plain.sh", "x"], ["program_is_beside"]),
+                ("plain.sh x", ["program_is_beside"]),
+                (["link.sh"], ["program_is_beside"]),
+                (["train.py"], ["script_is_beside"]),
+                (["sh"], []),
+                (["folder"], []),
+                (["python train.py"], ["command_is_one_word"]),
+                (["./plain.sh x"], ["command_is_one_word"]),
+                (["./with blanks.sh"], []),
             ):
                 assert await keys(peer, cwd=cwd, command=command) == expected, command
             assert await keys(peer, cwd=f"{cwd}/good.sh", command="true") == ["no_folder"]
+            assert await keys(peer, cwd=cwd, command=["plain.sh"], variables={"PATH": "."}) == []
+            assert await keys(peer, cwd=cwd, command=["plain.sh"], setup="PATH=$PATH:.") == []
+            with_env = {"cwd": cwd, "command": ["plain.sh"], "env": f"{cwd}/venv"}
+            (folder / "venv/bin").mkdir(parents=True)
+            (folder / "venv/bin/activate").touch()
+            assert await keys(peer, **with_env) == ["program_is_beside"]
+            (folder / "venv/bin/plain.sh").touch()
+            assert await keys(peer, **with_env) == []
             assert await keys(peer, cwd=cwd, commands=["./good.sh", "./plain.sh", "./none.sh", "./plain.sh"]) == [
                 "file_not_executable",
                 "file_absent",
@@ -263,6 +282,7 @@ def test_places_of_others_stay_theirs_whatever_is_asked_of_them(tmp_path: Path) 
                 for name in ("plain.sh", "none.sh", "moved.sh", "windows.sh", "folder"):
                     assert await keys(peer, command=[f"{theirs}/{name}"]) == []
                     assert await keys(peer, command=["bash", f"{theirs}/{name}"]) == []
+                    assert "beside" not in "".join(await keys(peer, command=[name], cwd=theirs))
                 (tmp_path / "data/ann/way").symlink_to("../bob")
                 told = [
                     await keys(peer, command=[f"{tmp_path}/data/ann/way/{name}"]) for name in ("plain.sh", "none.sh")

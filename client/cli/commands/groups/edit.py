@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli.arguments import fields, quotas
+from client.cli.arguments import fields, pairs, quotas
 from client.text.people import quota_text
 from wire.harmless import harmless
 
@@ -28,11 +28,11 @@ _CHANGES = {
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("name", metavar="GROUP", help="which")
-    parser.add_argument("changes", nargs="*", type=quotas.change, metavar="KEY=VALUE",
-                        help=f"keys: {', '.join(quotas.KEYS)}")  # fmt: skip
-    for dest, text in _CHANGES.items():
+    text = f"keys: {', '.join(quotas.KEYS)}"
+    pairs.add(parser, "changes", quotas.change, quotas.KEYS.__contains__, nargs="*", text=text)
+    for dest, told in _CHANGES.items():
         option = "--" + dest.replace("_", "-")
-        parser.add_argument(option, action="extend", type=fields.words, default=[], metavar="NAME[,…]", help=text)
+        parser.add_argument(option, action="extend", type=fields.words, default=[], metavar="NAME[,…]", help=told)
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from client.cli import node_each
-from client.cli.arguments import node_keys
+from client.cli.arguments import node_keys, pairs
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ examples:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("name", metavar="NAME", help="the node's name, see `muster nodes`")
-    parser.add_argument("changes", nargs="+", type=node_keys.change, metavar="KEY=VALUE", help="see the keys below")
+    pairs.add(parser, "changes", node_keys.change, node_keys.is_key, text="see the keys below")
 
 
 def run(context: Context) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli.arguments import quotas
+from client.cli.arguments import pairs, quotas
 from client.text.people import project_text
 from wire.harmless import harmless
 
@@ -25,13 +25,13 @@ _KEYS = ("group", *quotas.KEYS)
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("name", metavar="PROJECT", help="which")
-    parser.add_argument("changes", nargs="+", type=_change, metavar="KEY=VALUE", help=f"keys: {', '.join(_KEYS)}")
+    pairs.add(parser, "changes", _change, _KEYS.__contains__, text=f"keys: {', '.join(_KEYS)}")
 
 
 def _change(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or key not in _KEYS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE; keys are {', '.join(_KEYS)}")
+        raise pairs.none_such(text, _KEYS)
     return (key, value or None) if key == "group" else (key, quotas.value(value))
 
 

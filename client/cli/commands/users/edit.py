@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli.arguments import fields, quotas
+from client.cli.arguments import fields, pairs, quotas
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -24,13 +24,13 @@ _KEYS = ("role", "display", "mail", "language", "expires", *quotas.KEYS)
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("name", metavar="NAME", help="who")
-    parser.add_argument("changes", nargs="+", type=_change, metavar="KEY=VALUE", help=f"keys: {', '.join(_KEYS)}")
+    pairs.add(parser, "changes", _change, _KEYS.__contains__, text=f"keys: {', '.join(_KEYS)}")
 
 
 def _change(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or key not in _KEYS:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE; keys are {', '.join(_KEYS)}")
+        raise pairs.none_such(text, _KEYS)
     if key in quotas.KEYS:
         return key, quotas.value(value)
     return ("expires_at", fields.until(value or "never")) if key == "expires" else (key, value)
