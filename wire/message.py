@@ -149,6 +149,12 @@ def sentence(message: Message) -> str:
     return worded(message.args)
 
 
+def worded(message: Message, templates: Mapping[str, str]) -> str:
+    """The sentence by one of `templates`; the English one where they have none for its key."""
+    template = templates.get(message.key)
+    return sentence(message) if template is None else _compile(template)(message.args)
+
+
 def fields_of(template: str) -> set[str]:
     """The names of the values that go into a sentence."""
     return {name for _, name, _, _ in Formatter().parse(template) if name is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from client.text.quantities import counted, duration
-from client.text.table import render
+from client.text.table import NARROW, needed, render
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -11,6 +11,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from client.shapes import Allocated, Part, Place
+
+
+_TITLES = ["ID", "NAME", "STATE", "OWNER", "GPUS", "FREE", "TASKS", "LEFT", "REASON"]
+_SHRINK = (
+    {"OWNER": 6, "REASON": 32},
+    {"NAME": 8, "GPUS": 12, "FREE": 8},
+    NARROW,
+    {"REASON": 10},
+)
 
 
 def places_text(places: Sequence[Place | Part]) -> str:
@@ -37,9 +46,15 @@ def allocations_table(allocations: list[Allocated], room: int | None, now: float
         ]
         for one in allocations
     ]
-    titles = ["ID", "NAME", "STATE", "OWNER", "GPUS", "FREE", "TASKS", "LEFT", "REASON"]
-    flexible = {"NAME": 8, "OWNER": 6, "GPUS": 12, "FREE": 8, "REASON": 10}
-    return render(titles, rows, room, flexible=flexible, right=frozenset({"ID"}))
+    if room is not None and needed(_TITLES, rows) > room:
+        rows = [[*row[:-1], _short_reason(one) or row[-1]] for row, one in zip(rows, allocations, strict=True)]
+    return render(_TITLES, rows, room, flexible=_SHRINK, right=frozenset({"ID"}))
+
+
+def _short_reason(one: Allocated) -> str | None:
+    from client.text.short_reasons import short_reason
+
+    return short_reason(one)
 
 
 def _asked(one: Allocated) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from client.text.colours import STATE_KINDS, painted
 from client.text.columns import cut, fit, width
 
+NARROW: dict[str, int] = {}
+"""In place of columns that may be cut: from here on one blank is enough between them."""
 _GAP = "  "
 
 
@@ -13,13 +15,14 @@ def render(
     rows: list[list[str]],
     room: int | None,
     *,
-    flexible: dict[str, int],
+    flexible: dict[str, int] | tuple[dict[str, int], ...],
     right: frozenset[str] = frozenset(),
     coloured: str | None = None,
 ) -> str:
     """The table as text, one line a row, with a head line.
 
-    `room`: columns of the terminal, or None for no cutting. `flexible`: columns that may be cut, and to how little.
+    `room`: columns of the terminal, or None for no cutting. `flexible`: columns that may be cut, and to how little;
+    of several such tables the first is made use of first.
     Columns without a single entry are left out. `coloured`: the title of the column that holds a state.
     """
     titled = zip(titles, zip(*rows, strict=True), strict=bool(rows))
@@ -27,7 +30,14 @@ def render(
     titles = [column[0] for column in columns]
     plain = [all(map(str.isascii, column)) for column in columns]
     sizes = [max(map(len if ascii_only else width, column)) for column, ascii_only in zip(columns, plain, strict=True)]
-    fits = room is None or _shrink(titles, sizes, room, flexible)
+    steps = flexible if isinstance(flexible, tuple) else (flexible,)
+    gap = _GAP
+    fits = room is None
+    for step in steps:
+        if room is None or fits:
+            break
+        gap = " " if step is NARROW else gap
+        fits = _shrink(titles, sizes, room - len(gap) * (len(sizes) - 1), step)
     forms = []
     for at, (title, size) in enumerate(zip(titles, sizes, strict=True)):
         if plain[at] and title != coloured:
@@ -36,15 +46,23 @@ def render(
         else:  # a format counts characters, not columns
             columns[at] = _filled(columns[at], size, right=title in right, in_colour=title == coloured)
             forms.append("%s")
-    lines = [*map(str.rstrip, map(_GAP.join(forms).__mod__, zip(*columns, strict=True)))]
+    lines = [*map(str.rstrip, map(gap.join(forms).__mod__, zip(*columns, strict=True)))]
     if room is not None and not fits:
         lines = [_fit(line, room) for line in lines]
     return "\n".join([*lines, ""])
 
 
+def needed(titles: list[str], rows: list[list[str]]) -> int:
+    """The columns of a terminal that the table takes without cutting."""
+    columns = [
+        [title, *cells] for title, cells in zip(titles, zip(*rows, strict=True), strict=bool(rows)) if any(cells)
+    ]
+    return sum(max(map(width, column)) for column in columns) + len(_GAP) * (len(columns) - 1)
+
+
 def _shrink(titles: list[str], sizes: list[int], room: int, flexible: dict[str, int]) -> bool:
     """Make the flexible columns smaller until all are within `room`; whether they are then."""
-    excess = sum(sizes) + len(_GAP) * (len(sizes) - 1) - room
+    excess = sum(sizes) - room
     while excess > 0:
         able = [index for index, title in enumerate(titles) if sizes[index] > flexible.get(title, sizes[index])]
         if not able:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from client.states import ENDED
 from client.text.command import command_in_brief
 from client.text.quantities import duration
-from client.text.table import render
+from client.text.table import NARROW, needed, render
 from wire.exit_codes import with_signal
 from wire.harmless import harmless
 from wire.ranges import names_in_short
@@ -14,16 +14,38 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from client.shapes import Task
 
+_SHRINK = (
+    # Beyond that nobody reads them in a row.
+    {"COMMAND": 40, "REASON": 50},
+    {"COMMAND": 10, "OWNER": 5},
+    {"REASON": 24},
+    {"NAME": 8, "NODE": 6, "GPUS": 6},
+    NARROW,
+    {"COMMAND": 6},
+    {"REASON": 10},
+)
+"""To how many columns which parts of the table may shrink, the first ones first: the reason stays readable."""
 _TITLES = ["ID", "STATE", "NAME", "ARRAY", "OWNER", "GPUS", "NODE", "TIME", "COMMAND", "REASON"]
-_FLEXIBLE = {"NAME": 8, "OWNER": 5, "NODE": 6, "GPUS": 6, "COMMAND": 10, "REASON": 10}
 
 
 def table(tasks: list[Task], now: float, room: int | None, *, colour: bool) -> str:
     """The tasks as a table; `now` in seconds since the epoch."""
     rows = [_row(task, now) for task in tasks]
+    if room is not None and any(row[-1] for row in rows) and needed(_TITLES, rows) > room:
+        _shorten(tasks, rows)
     return render(
-        _TITLES, rows, room, flexible=_FLEXIBLE, right=frozenset({"ID", "TIME"}), coloured="STATE" if colour else None
+        _TITLES, rows, room, flexible=_SHRINK, right=frozenset({"ID", "TIME"}), coloured="STATE" if colour else None
     )
+
+
+def _shorten(tasks: list[Task], rows: list[list[str]]) -> None:
+    """Put the reasons of the rows into fewer words; those that say the same are looked at once."""
+    known: dict[str, str] = {}
+    for task, row in zip(tasks, rows, strict=True):
+        told = row[-1]
+        if told and told not in known:
+            known[told] = reason(task, short=True)
+        row[-1] = known.get(told, told)
 
 
 def _row(task: Task, now: float) -> list[str]:
@@ -81,11 +103,12 @@ def took(task: Task, now: float) -> float | None:
     )
 
 
-def reason(task: Task, *, without_needs: bool = False) -> str:
+def reason(task: Task, *, without_needs: bool = False, short: bool = False) -> str:
     """Why it waits, what is odd about it while it runs, or why it ended as it did, on one line. `without_needs`: not
-    what it needs, where that stands in a column."""
+    what it needs, where that stands in a column; `short`: in a few words."""
     told = (
-        task["reason"]
+        (_in_short(task, without_needs=without_needs) if short else None)
+        or task["reason"]
         or (f"exit code {with_signal(task['exit_code'])}" if task["exit_code"] else task.get("warning"))
         or ""
     )
@@ -97,3 +120,11 @@ def reason(task: Task, *, without_needs: bool = False) -> str:
     if task.get("unsaved"):
         told = f"NOT SAVED; {told}" if told else "NOT SAVED"
     return harmless(told)
+
+
+def _in_short(task: Task, *, without_needs: bool) -> str | None:
+    if not (task.get("reason_key") or task["exit_code"]):
+        return None
+    from client.text.short_reasons import short_reason
+
+    return short_reason(task, without_needs=without_needs)

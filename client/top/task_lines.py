@@ -7,7 +7,7 @@ from typing import NamedTuple
 from client.states import ENDED
 from client.text import cells
 from client.text.colours import STATE_KINDS
-from client.text.columns import fit
+from client.text.columns import fit, width
 from client.text.command import command_in_brief
 from client.text.quantities import duration
 from client.text.tasks import array_place, gpus_asked, nodes_named, reason, took
@@ -33,6 +33,8 @@ class Column(NamedTuple):
     size: int
     cell: Callable[[Task, float], str]
     right: bool = False
+    short: Callable[[Task, float], str] | None = None
+    """What stands there where the cell is too long."""
 
 
 def columns(size: int, *, arrays: bool = False) -> list[Column]:
@@ -40,7 +42,7 @@ def columns(size: int, *, arrays: bool = False) -> list[Column]:
     has a column where there is room."""
     chosen = [Column("ID", 6, _id, right=True), Column("STATE", 9, _state)]
     if size < _NARROW:
-        return [*chosen, Column("OWNER", 8, _owner), Column("WHAT", 0, _what_or_why)]
+        return [*chosen, Column("OWNER", 8, _owner), Column("WHAT", 0, _what_or_why, short=_short_what_or_why)]
     wide, very = size >= _WIDE, size >= _VERY_WIDE
     chosen += [Column("OWNER", 10 if wide else 8, _owner), Column("NAME", 28 if very else 20 if wide else 12, _name)]
     if arrays and wide:
@@ -69,10 +71,15 @@ def task_line(task: Task, size: int, now: float, *, arrays: bool = False) -> Lin
     room = _left(chosen, size)
     parts: list[Part] = []
     for column in chosen:
-        text = fit(column.cell(task, now), column.size or room, right=column.right)
+        text = fit(_cell(column, task, now, column.size or room), column.size or room, right=column.right)
         kind = STATE_KINDS.get(task["state"], "") if column.title == "STATE" else ""
         parts += [(text, kind), (" ", "")]
     return cells.fit_line(tuple(parts[:-1]), size)
+
+
+def _cell(column: Column, task: Task, now: float, size: int) -> str:
+    text = column.cell(task, now)
+    return text if column.short is None or width(text) <= size else column.short(task, now)
 
 
 def _left(chosen: list[Column], size: int) -> int:
@@ -133,19 +140,26 @@ def _place(names: list[str], gpus: str) -> str:
     return f"{told}:{gpus}" if gpus else told
 
 
-def why(task: Task) -> str:
-    """Why it is where it is; what it needs stands in a column."""
-    return reason(task, without_needs=True)
+def why(task: Task, *, short: bool = False) -> str:
+    """Why it is where it is, `short` in a few words; what it needs stands in a column."""
+    return reason(task, without_needs=True, short=short)
 
 
 def _why(size: int) -> Column:
-    return Column("WHY", size, lambda task, _now: why(task))
+    return Column("WHY", size, lambda task, _now: why(task), short=lambda task, _now: why(task, short=True))
 
 
 def _why_or_what(size: int) -> Column:
-    return Column("WHY / COMMAND", size, lambda task, now: why(task) or (_command(task, now) if task["name"] else ""))
+    def cell(task: Task, now: float, *, short: bool = False) -> str:
+        return why(task, short=short) or (_command(task, now) if task["name"] else "")
+
+    return Column("WHY / COMMAND", size, cell, short=lambda task, now: cell(task, now, short=True))
 
 
-def _what_or_why(task: Task, now: float) -> str:
-    told = why(task)
+def _what_or_why(task: Task, now: float, *, short: bool = False) -> str:
+    told = why(task, short=short)
     return f"{_name(task, now)}: {told}" if told else _name(task, now)
+
+
+def _short_what_or_why(task: Task, now: float) -> str:
+    return _what_or_why(task, now, short=True)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import Any
 
 import pytest
 
+from client.text.allocations import allocations_table
+from client.text.attempts import attempts_table
+from client.text.cells import text_of
 from client.text.columns import cut, width
 from client.text.command import command_in_brief, command_line
 from client.text.quantities import duration, moment
 from client.text.table import render
 from client.text.task_page import task_page
-from client.text.tasks import table, took
+from client.text.tasks import reason, table, took
+from client.top.task_lines import task_line
 from tests.calls import bytes_read_by, instructions_of
 from tests.client.fake_master import task
 from wire.harmless import harmless
+from wire.message import Message, Several, ids, names
 
 
 @pytest.mark.parametrize(
@@ -138,6 +144,116 @@ def test_columns_stay_aligned_with_chinese_text_and_colour() -> None:
     plain = text.replace("\x1b[33m", "").replace("\x1b[31m", "").replace("\x1b[0m", "")
     assert {width(line[:-1]) for line in plain.splitlines()} == {19}
     assert text != plain
+
+
+def _because(key: str, **args: Any) -> dict[str, Any]:
+    message = Message(key, **args)
+    return {"reason": str(message), "reason_key": key, "reason_args": message.plain_args()}
+
+
+def _needs(*what: Message, obstacles: tuple[Message, ...]) -> dict[str, Any]:
+    return _because("needs", request=Message("asked", what=what), obstacles=obstacles)
+
+
+def _amount(count: int, unit: str) -> Message:
+    return Message("amount", count=count, unit=unit)
+
+
+def _free(nodes: Several, free: int, unit: str = "GPU") -> Message:
+    what = Message("free", free=free, has=4, unit=unit)
+    return Message("obstacle_because", nodes=nodes, what=what, because=(Message("held_by", tasks=ids([7])),))
+
+
+SHORT_REASONS: list[tuple[dict[str, Any], str]] = [
+    ({**_because("command_not_found", code=127), "exit_code": 127}, "exit 127: not found"),
+    ({**_because("not_executable", code=126), "exit_code": 126}, "exit 126: not executable"),
+    ({**_because("exit_code", code=137), "exit_code": 137}, "killed (9)"),
+    ({**_because("exit_code", code=139), "exit_code": 139}, "segfault (11)"),
+    ({**_because("exit_code", code=138), "exit_code": 138}, "SIGUSR1 (10)"),
+    ({**_because("exit_code", code=3), "exit_code": 3}, "exit 3"),
+    ({**_because("exit_code", code=3), "exit_code": 3, "last_line": "ValueError: 错"}, "exit 3: ValueError: 错"),
+    ({"exit_code": 137}, "killed (9)"),
+    (
+        {**_because("of_part", rank=1, node="b", why=Message("exit_code", code=9)), "exit_code": 9},
+        "part 1 (on b): exit 9",
+    ),
+    (_needs(_amount(2, "GPU"), obstacles=(_free(names(["n1"]), 1),)), "2 GPUs: n1 has 1 free"),
+    (_needs(_amount(2, "GPU"), obstacles=(_free(names(["n1", "n2"]), 1),)), "2 GPUs: n1, n2 have 1 free"),
+    (
+        _needs(_amount(2, "GPU"), _amount(8, "CPU"), obstacles=(_free(names(["n1"]), 1),)),
+        "2 GPUs and 8 CPUs: n1 has 1 GPU free",
+    ),
+    (_needs(_amount(2, "GPU"), obstacles=()), "2 GPUs"),
+    (
+        _needs(
+            _amount(1, "GPU"),
+            obstacles=(Message("obstacle", nodes=names(["n1"]), what=Message("link", state="unreachable")),),
+        ),
+        "1 GPU: n1: unreachable",
+    ),
+    (_because("held", id=7), "held"),
+    (_because("waits_for", tasks=(Message("to_succeed", id=3), Message("to_end", id=4))), "after 3 (ok), 4"),
+    (_because("begins_at", at=0.0), time.strftime("begins %m-%d %H:%M", time.localtime(0))),
+    (_because("oom_gpu", code=1), "out of GPU memory"),
+    ({"reason": "as an older master says it"}, "as an older master says it"),
+    ({**_because("held", id=7), "reason_key": "of_a_newer_master"}, "held: release it with `muster release 7`"),
+    (_because("not_started", said="bad\x1b[2J"), "not started: bad\\x1b[2J"),
+]
+
+
+@pytest.mark.parametrize(("fields", "told"), SHORT_REASONS)
+def test_a_reason_that_does_not_fit_is_told_in_a_few_words(fields: dict[str, Any], told: str) -> None:
+    one: Any = task(
+        1, "waiting", command=["python3", "x" * 200], name="很长的中文任务名字", owner="长名字的人", **fields
+    )
+    full, short = (table([one], 2000.0, room, colour=False).splitlines()[1] for room in (1000, 90))
+    assert reason(one) in full
+    assert reason(one, short=True) == told
+    assert cut(told, 24)[:-1] in short
+    assert width(short) <= 90
+
+
+def test_in_eighty_columns_the_reason_stays_and_command_and_owner_go_first() -> None:
+    rows: Any = [
+        task(n, state, name="大模型预训练实验", owner="wangxiaoming", command=["python3", "train.py", "--lr", "0.1"],
+             gpus=2, node="gpu-a", **fields)
+        for n, (state, fields) in enumerate([("timed_out", one) for one, _ in SHORT_REASONS[:4]] + [
+            ("waiting", SHORT_REASONS[9][0])], 1)
+    ]  # fmt: skip
+    shown = table(rows, 2000.0, 80, colour=False)
+    assert max(map(width, shown.splitlines())) <= 80
+    for told in ("exit 127: not found", "killed (9)", "segfault (11)", "2 GPUs: n1 has 1 free"):
+        assert told in shown, shown
+    wide = table(rows, 2000.0, 110, colour=False)
+    assert "大模型预训练实验" in wide, "the name is whole as long as the command can shrink"
+    assert "python3 train.py --lr 0.1" not in wide
+
+
+def test_a_reason_on_a_narrow_screen_of_top_is_told_in_a_few_words() -> None:
+    for fields, short in SHORT_REASONS:
+        told = short
+        one: Any = task(1, "waiting", name="大模型", **fields)
+        line = text_of(task_line(one, 80, 2000.0)).rstrip()
+        if fields.get("reason_key") == "needs" and ": " in told:
+            _, _, told = told.partition(": ")  # what it needs stands in the column WHERE
+        assert cut(told, 20) in line or line.endswith(reason(one, without_needs=True)), line
+
+
+def test_how_an_attempt_and_an_allocation_fare_is_told_in_a_few_words_where_there_is_no_room() -> None:
+    known = _because("command_not_found", code=127)
+    attempt: Any = {
+        "no": 1, "parts": [{"node": "gpu-a", "gpus": [0, 1]}], "asked_end": None, "started_at": 1.0, "ended_at": 2.0,
+        "exit_code": 127, **known,
+    }  # fmt: skip
+    shown = attempts_table([attempt], 80)
+    assert "exit 127: not found" in shown
+    allocation: Any = {
+        "id": 1, "name": "exp", "is_ending": False, "state": "waiting", "owner": "wangxiaoming", "held": [], "free": [],
+        "gpus": 2, "nodes": 1, "tasks": [], "waiting": [], "ends_at": None, **SHORT_REASONS[9][0],
+    }  # fmt: skip
+    shown = allocations_table([allocation], 60, 0.0)
+    assert "2 GPUs: n1 has 1 free" in shown
+    assert max(map(width, shown.splitlines())) <= 60
 
 
 def test_a_row_costs_as_little_in_a_long_table_as_in_a_short_one() -> None:
