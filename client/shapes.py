@@ -506,7 +506,7 @@ class Cancelled(TypedDict):
 class Who(TypedDict):
     """Who one is to the master; `user` is None for nobody. `scopes`: what one may do, `via`: how one came in; `until`:
     seconds since the epoch, None: no end. `is_shared`: whether users were ever added. `quotas`: what bounds one's
-    tasks, and how much of it is in use."""
+    tasks, and how much of it is in use. `barred`: why one, a known user, cannot log in; `user` is None then."""
 
     user: str | None
     display: str
@@ -517,6 +517,7 @@ class Who(TypedDict):
     until: float | None
     is_shared: bool
     quotas: list[Account]
+    barred: str | None
 
 
 class LoggedIn(TypedDict):

@@ -1038,6 +1038,7 @@ export interface Who {
   until: number | null;
   is_shared: boolean;
   quotas: (Account)[];
+  barred: string | null;
 }
 
 export interface Why {

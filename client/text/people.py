@@ -25,7 +25,8 @@ _WAYS = {
 def who_lines(who: Who) -> list[str]:
     """Who somebody is, a line each."""
     if who["user"] is None:
-        return ["nobody: `muster login`, or give a token (MUSTER_TOKEN)"]
+        why = who.get("barred")  # an earlier master does not say
+        return [f"nobody: {harmless(why)}" if why else "nobody: `muster login`, or give a token (MUSTER_TOKEN)"]
     until = "" if who["until"] is None else f", until {moment(who['until'])}"
     lines = [
         f"user    {called(who['user'], who['display'])}",

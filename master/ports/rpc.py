@@ -187,7 +187,7 @@ class Connection(asyncio.Protocol):
         if self._is_over or not self._is_known:
             return
         if not self._calls.look_again():
-            self._end(UnauthenticatedError(Message("not_known_any_more")))
+            self._end(UnauthenticatedError(self._calls.caller.barred or Message("not_known_any_more")))
 
     def _said_nothing_of_himself(self) -> None:
         self._unknown = None

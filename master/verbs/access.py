@@ -68,6 +68,7 @@ class Caller(msgspec.Struct, frozen=True):
     `whence`: whose failures to show who he is are counted together: the address's, on this machine the account's.
     `is_root`: he is root, beside a master that is not: whoever may use sudo. `task`: the task that calls, 0: none does.
     `is_relayed`: he sits before the console, which calls for him; where he is nobody he may yet show who he is.
+    `barred`: the caller proved to be a user who cannot log in, and why; `user` is None then.
     """
 
     address: str
@@ -88,6 +89,7 @@ class Caller(msgspec.Struct, frozen=True):
     is_root: bool = False
     task: int = 0
     is_relayed: bool = False
+    barred: Message | None = None
 
     @property
     def is_ours(self) -> bool:
@@ -163,8 +165,10 @@ def by_kernel(peer: Peer, *, local_users: bool = False, local_admin: Literal["ow
                 is_root=peer.uid == 0 and geteuid() != 0,
             )
         user = people.named(account) if account else None
-        if user is None or not user.is_enabled(people.clock.rights(now)) or user.is_owner_only:
+        if user is None or user.is_owner_only:
             return nobody
+        if (why := why_barred(people, user, now)) is not None:
+            return msgspec.structs.replace(nobody, barred=why)
         return _as_user(people, user, peer.address, "local", whence=whence)
 
     return identify
@@ -179,14 +183,25 @@ def whence_of(peer: Peer) -> str:
     return "here" if peer.uid is None else f"account {subordinate_of(peer.uid) or peer.uid} here"
 
 
-def by_token(token_id: str, address: str, whence: str = "", *, is_relayed: bool = False) -> Identify:
-    """Who showed a token, which was looked at then: as long as it is there he is its user."""
+def why_barred(people: People, user: User, now: float) -> Message | None:
+    """Return why this user cannot log in, None if they can. Only callers who proved to be this user may be told."""
+    if user.disabled is not None:
+        return Message("user_disabled", name=user.name)
+    if user.is_enabled(people.clock.rights(now)):
+        return None
+    return Message("user_expired", name=user.name, at=user.expires_at)
+
+
+def by_token(token_id: str, address: str, whence: str = "", *, is_relayed: bool = False, user_id: int = 0) -> Identify:
+    """Who showed a token, which was looked at then: as long as it is there he is its user. `user_id`: of that user, who
+    is still known when the token is gone, as after `user.disable`; 0 where it is not to be known."""
 
     def identify(people: People, now: float) -> Caller:
-        token, at = people.tokens.get(token_id), people.clock.rights(now)
-        user = None if token is None else people.users.get(token.user)
-        if token is None or user is None or not token.opens(at) or not user.is_enabled(at):
-            return Caller(address, counted_as=whence or origin(address), whence=whence)
+        token = people.tokens.get(token_id)
+        user = people.users.get(user_id if token is None else token.user)
+        why = None if user is None else why_barred(people, user, now)
+        if token is None or user is None or why is not None or not token.opens(people.clock.rights(now)):
+            return Caller(address, counted_as=whence or origin(address), whence=whence, barred=why)
         return _as_user(people, user, address, _VIA[token.kind], token, whence=whence, is_relayed=is_relayed)
 
     return identify
@@ -315,7 +330,8 @@ def sight_of(caller: Caller, people: People, privacy: Privacy) -> Sight:
 def check_known(caller: Caller, people: People) -> None:
     """Raise UnauthenticatedError if we do not know who it is."""
     if caller.user is None:
-        raise UnauthenticatedError(Message("log_in_first") if people.is_shared else Message("no_log_ins"))
+        unknown = Message("log_in_first") if people.is_shared else Message("no_log_ins")
+        raise UnauthenticatedError(caller.barred or unknown)
 
 
 def check_still(

@@ -19,7 +19,7 @@ from msgspec import Meta
 from master.core.people import DAY_S, SCREEN_S, SESSION_S, WALL_SCOPES, Role, Scope, Token, User
 from master.people import tokens
 from master.people.passwords import weakness
-from master.verbs.access import Caller, Via, by_relay, by_service, by_task, by_token
+from master.verbs.access import Caller, Via, by_relay, by_service, by_task, by_token, why_barred
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.quotas import AccountView, account_view
 from wire.errors import BadRequestError, ConflictError, DirectoryError, ForbiddenError, UnauthenticatedError
@@ -74,7 +74,8 @@ class BeginSession(msgspec.Struct, forbid_unknown_fields=True):
 class Who(msgspec.Struct, frozen=True):
     """Who somebody is: his name (`user`, null: nobody knows), his `role`, the `scopes` that he is confined to, how he
     came in (`via`), and his groups. `until`: he is nobody from then on (seconds since the epoch, null: no end).
-    `is_shared`: whether users were ever added. `quotas`: what bounds his tasks, and how much of it is in use."""
+    `is_shared`: whether users were ever added. `quotas`: what bounds his tasks, and how much of it is in use. `barred`:
+    why the caller, a known user, cannot log in (disabled, expired); `user` is null then."""
 
     user: str | None
     display: str
@@ -85,6 +86,7 @@ class Who(msgspec.Struct, frozen=True):
     until: float | None
     is_shared: bool
     quotas: list[AccountView]
+    barred: str | None
 
 
 class LoggedIn(msgspec.Struct, frozen=True):
@@ -124,7 +126,7 @@ async def confirm_password(context: Context, name: str, password: str, user: Use
 async def _confirm(context: Context, name: str, password: str, user: User | None) -> None:
     people, guesses, address = context.core.people, context.master.guesses, _whence(context)
     guesses.check(name, address, time.monotonic())
-    kept = user.password if user is not None and user.is_enabled(context.rights_now) else ""
+    kept = "" if user is None else user.password
     try:
         checked = await context.master.passwords.check(password, kept or None)
         is_right = checked.ok
@@ -140,10 +142,14 @@ async def _confirm(context: Context, name: str, password: str, user: User | None
         raise
     now = people.named(name)
     is_same = now is not None and user is not None and now.id == user.id and now.password == user.password
-    at = people.clock.rights(time.time())
-    if not is_right or not is_same or now is None or now.is_owner_only or not now.is_enabled(at):
+    if not is_right or not is_same or now is None or now.is_owner_only:
         guesses.failed(name, address, time.monotonic())
         raise UnauthenticatedError(Message("wrong_password"))
+    if (why := why_barred(people, now, time.time())) is not None:
+        # The password was right, so this tells the user, and nobody who guesses names. It counts as a failure all the
+        # same: the password of a disabled user must not be quicker to guess than another.
+        guesses.failed(name, address, time.monotonic())
+        raise UnauthenticatedError(why)
     guesses.came_in(name, address, time.monotonic())
     if (rehash := checked.rehash) is not None:
         context.change(lambda: people.edit(name, password=rehash), grows=False)
@@ -248,6 +254,7 @@ def who(context: Context, caller: Caller) -> Who:
         until=None if caller.until == float("inf") else caller.until,
         is_shared=context.core.people.is_shared,
         quotas=[] if user is None else [account_view(one) for one in context.core.quotas.accounts_of(user)],
+        barred=None if caller.barred is None else str(caller.barred),
     )
 
 
@@ -298,10 +305,13 @@ def _become(context: Context, kept: Token) -> Caller:
     if context.become is None:
         raise RuntimeError("a call without a connection shows nobody who he is")
     user = context.core.people.users[kept.user]
-    if not kept.opens(context.rights_now) or not user.is_enabled(context.rights_now):
+    if not kept.opens(context.rights_now):
         raise UnauthenticatedError(Message("no_such_token"))
+    if (why := why_barred(context.core.people, user, time.time())) is not None:
+        raise UnauthenticatedError(why)
     caller = context.caller
-    return context.become(by_token(kept.id, caller.address, caller.whence, is_relayed=caller.is_relayed))
+    identify = by_token(kept.id, caller.address, caller.whence, is_relayed=caller.is_relayed, user_id=user.id)
+    return context.become(identify)
 
 
 def _become_task(context: Context, launch_id: str) -> Caller:
@@ -322,8 +332,8 @@ def _of_link(context: Context, link: str) -> User:
     kept = sha256(link)
     for user in context.core.people.users.values():
         if user.link and hmac.compare_digest(user.link, kept) and context.rights_now < user.link_until:
-            if not user.is_enabled(context.rights_now):
-                break
+            if (why := why_barred(context.core.people, user, time.time())) is not None:
+                raise UnauthenticatedError(why)
             return user
     name, whence, now = "\0link", _whence(context), time.monotonic()  # a name that no user can have
     context.master.guesses.check(name, whence, now)

@@ -329,7 +329,8 @@ class Calls:
         """What took long is not told to whoever is nobody any more; that it was done is in the audit log."""
         self._note(asked.name, asked.params, result)
         if self._is_nobody(asked):
-            done(None, UnauthenticatedError(Message("not_known_any_more")))
+            barred = asked.identify(self._people, time.time()).barred
+            done(None, UnauthenticatedError(barred or Message("not_known_any_more")))
         else:
             done(result, None)
 

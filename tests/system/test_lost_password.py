@@ -46,7 +46,7 @@ def test_it_holds_after_the_next_start_and_her_log_ins_have_ended(lab: Lab, ann:
     assert "does not answer: the password is set in its files" in done.stderr
     lab.start()
     conf = ("--conf", str(lab.conf))
-    assert "opens nothing" in ann.muster("whoami", *conf).stderr
+    assert "token is not valid" in ann.muster("whoami", *conf).stderr
     ann.log_in("ann", SECOND, *conf)
     assert json.loads(ann.muster("whoami", "--json", *conf).stdout)["user"] == "ann"
     [entry] = [one for one in json.loads(lab.muster("audit", "--json").stdout) if one["from"] == "offline"]

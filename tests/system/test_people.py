@@ -45,7 +45,7 @@ def test_who_is_disabled_is_cut_off_and_his_tasks_wait_for_him(lab: Lab) -> None
         task = ann.submit("true", hold=True)
         waiting = ann.submit("true", node="node0", gpus=8, after=[{"id": task}])
         owner.call("user.disable", {"name": "ann"})
-        with pytest.raises(MusterError, match="opens nothing"):
+        with pytest.raises(MusterError, match="ann is disabled"):
             ann.call("task.list", {})
         until("why it waits is told", lambda: "disabled" in str(owner.show(waiting)["reason"]))
         owner.call("user.enable", {"name": "ann"})

@@ -85,12 +85,16 @@ PEOPLE: dict[str, str] = {
     "not_known_any_more": "what you came in with opens nothing any more: the connection is closed",
     "log_in_in_time": "nobody said within {seconds:.0f} s who he is: the connection is closed",
     "wrong_password": "no user of this name has this password",
-    "no_such_token": "this token opens nothing (any more): was it revoked, or is its time over? `muster login`, or ask "
-    "for another",
+    "no_such_token": "this token is not valid: it was revoked, it has expired, or its user was disabled or removed. "
+    "Log in (`muster login`), or ask an admin for another token",
+    "user_disabled": "user {name} is disabled and cannot log in. Ask an admin (`muster users enable {name}`)",
+    "user_expired": "user {name} expired at {at:moment} and cannot log in. Ask an admin "
+    "(`muster users edit {name} expires=TIME`)",
     "relay_for_console": "only the console (`muster web`) calls for somebody else",
     "no_address": "{said!r} is no address of a machine",
     "session_of_token": "a browser's log-in is made of a token that somebody made to be kept, and shown to the console",
-    "no_such_link": "this link works no more: it was used, is over, or was replaced. Ask for another",
+    "no_such_link": "this link is not valid: it was used, has expired, was replaced, or its user was disabled or "
+    "removed. Ask an admin for another",
     "nothing_to_log_out_of": "you came in without a log-in: there is nothing to end",
     "bad_user_change": (
         "{said}: what can be changed of a user is role, display, mail, language, expires_at, max_total_gpus, "

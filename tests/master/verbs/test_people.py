@@ -102,7 +102,7 @@ def test_who_has_a_password_comes_in_with_it_and_again_with_the_token_he_got(lab
     lab(story)
 
 
-def test_a_wrong_password_an_unknown_name_and_a_disabled_user_are_told_alike(lab: Lab) -> None:
+def test_a_wrong_password_of_a_user_of_a_disabled_one_and_of_nobody_are_told_alike(lab: Lab) -> None:
     async def story(here: People) -> None:
         for name in ("ann", "bob", "cy"):
             await here.owner.call("user.add", name=name, password=None if name == "cy" else PASSWORD)
@@ -113,13 +113,75 @@ def test_a_wrong_password_an_unknown_name_and_a_disabled_user_are_told_alike(lab
             for name, password in (
                 ("ann", OTHER),
                 ("nobody", PASSWORD),
-                ("bob", PASSWORD),
+                ("bob", OTHER),
                 ("cy", PASSWORD),
                 ("cy", ""),
             )
         }
         assert [code for code, _ in told] == ["unauthenticated"]
         assert (await stranger.call("auth.whoami"))["user"] is None
+
+    lab(story)
+
+
+Bar = Callable[[People], Awaitable[Any]]
+BARS: dict[str, tuple[Bar, str]] = {
+    "disabled": (lambda here: here.owner.call("user.disable", name="bob"), "user_disabled"),
+    "expired": (lambda here: here.owner.call("user.edit", name="bob", changes={"expires_at": 1.0}), "user_expired"),
+}
+
+
+@pytest.mark.parametrize("why", BARS)
+def test_a_user_who_cannot_log_in_is_told_why_once_they_prove_who_they_are(lab: Lab, why: str) -> None:
+    bar, key = BARS[why]
+
+    async def story(here: People) -> None:
+        bob = await here.user("bob")
+        link = (await here.owner.call("user.link", name="bob"))["link"]
+        token = (await here.owner.call("token.new", name="bob"))["token"]
+        await bar(here)
+        lines = [msgspec.json.decode(line) async for line in bob.reader]
+        assert [line["error"]["data"]["key"] for line in lines] == [key], "the open connection"
+        stranger = await here.stranger()
+        shown: list[tuple[str, dict[str, str]]] = [("auth.login", {"name": "bob", "password": PASSWORD})]
+        if why == "expired":  # to disable a user removes the links and tokens
+            shown += [("auth.redeem", {"link": link, "password": OTHER}), ("auth.token", {"token": token})]
+        for verb, params in shown:
+            error = (await stranger.answer(stranger.ask(verb, **params)))["error"]
+            assert (error["data"]["code"], error["data"]["key"]) == ("unauthenticated", key), verb
+        assert (await stranger.call("auth.whoami"))["user"] is None
+
+    lab(story)
+
+
+def test_to_guess_the_password_of_a_disabled_user_is_slowed_down_though_the_guess_is_right(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        await here.owner.call("user.add", name="bob", password=PASSWORD)
+        await here.owner.call("user.disable", name="bob")
+        stranger = await here.stranger()
+        codes = [(await stranger.refusal("auth.login", name="bob", password=PASSWORD))[0] for _ in range(6)]
+        assert codes == [*["unauthenticated"] * 5, "limit"]
+
+    lab(story)
+
+
+@pytest.mark.parametrize("why", BARS)
+def test_the_unix_account_of_a_user_who_cannot_log_in_is_told_why(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    bar, key = BARS[why]
+
+    async def story(here: People) -> None:
+        config = here.master.place.config
+        here.master.place.config = msgspec.structs.replace(config, local_users="same name")
+        await here.owner.call("user.add", name="bob")
+        await bar(here)
+        with monkeypatch.context() as patched:
+            patched.setattr(hub, "identify", lambda _sock: KernelPeer("127.0.0.1", is_here=True, account="bob"))
+            bob = await here.master.peer()
+            who = await bob.call("auth.whoami")
+        assert (who["user"], "bob" in who["barred"]) == (None, True)
+        assert (await bob.answer(bob.ask("task.list")))["error"]["data"]["key"] == key
 
     lab(story)
 
