@@ -127,7 +127,7 @@ class Master:
         self._started_at = time.time()
         self._stopping = asyncio.Event()
         self._core: Core | None = None
-        self._in_reach: Message | None = None
+        self._told_in_reach: Message | None = None
         self._conf_fault: str | None = None
         self._conf_at_start: list[str] = []
         self.lab = read_lab(str(config.path))
@@ -159,7 +159,7 @@ class Master:
             registry_fault=self.fleet.registry_fault,
             conf_fault=self._conf_fault,
             conf_at_start=self._conf_at_start,
-            tls=TlsInfo.of(self.reports.tls.told(datetime.now(UTC)), self._in_reach),
+            tls=TlsInfo.of(self.reports.tls.told(datetime.now(UTC)), self._key_in_reach()),
             console=None if config.web is None else url(config.web, config.bind),
             desktop_closed=list(map(ClosedName.of, self._closed_names())),
         )
@@ -420,12 +420,28 @@ class Master:
 
     def _apply(self, nodes: tuple[NodeConfig, ...]) -> None:
         self.fleet.apply(nodes)
-        # Where nobody comes from elsewhere, nobody knows the master by its key.
-        is_shown = self.reports.tls.is_on and listens_outside(self.config.bind)
-        before = self._in_reach
-        self._in_reach = keys_in_reach(nodes, self.config.desktop_client) if is_shown else None
-        if self._in_reach is not None and self._in_reach != before:
-            log.warning("%s", self._in_reach)
+        before, self._told_in_reach = self._told_in_reach, self._key_in_reach()
+        if self._told_in_reach is not None and self._told_in_reach != before:
+            log.warning("%s", self._told_in_reach)
+
+    def _key_in_reach(self) -> Message | None:
+        """That tasks of some nodes can read the key of the ports' certificate."""
+        if not self.reports.tls.is_on or not listens_outside(self.config.bind):
+            return None  # where nobody comes from elsewhere, nobody knows the master by its key
+        return keys_in_reach(self.fleet.configs.values(), self.config.desktop_client, self._as_owners())
+
+    def _as_owners(self) -> frozenset[str]:
+        """The nodes where users' tasks run as their owners: only once there are users. After a start the notes tell
+        before the agents do."""
+        core = self._core
+        if core is None or not core.people.is_shared:
+            return frozenset()
+        return frozenset(
+            name
+            for name, node in core.inventory.nodes.items()
+            if (node.facts is not None and node.facts.can_run_as)
+            or (node.facts is None and name in core.notes and core.notes[name].as_owners)
+        )
 
 
 def _tell_settings(tuning: Tuning, config: Config) -> None:

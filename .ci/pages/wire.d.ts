@@ -153,6 +153,12 @@ export interface ClosedName {
   text: string;
 }
 
+export interface ClosedNodes {
+  key: string;
+  args: Record<string, any>;
+  text: string;
+}
+
 export interface Copied {
   of: string;
   digest: string;
@@ -336,6 +342,7 @@ export interface Info {
   nodes: Record<string, number>;
   clock: (ClockTrouble)[];
   loop?: LoopTimes;
+  closed_nodes: (ClosedNodes)[];
 }
 
 export interface KeptFile {

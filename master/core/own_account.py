@@ -77,6 +77,13 @@ class OwnAccountNodes:
             if user.role != "admin" and user.is_enabled(at) and not user.is_owner_only and user.name != self.desktop
         )
 
+    def kept_out(self, now: float) -> tuple[list[str], list[str]]:
+        """Return the nodes that are closed, and the users whose tasks therefore never run there; both empty where it
+        concerns nobody."""
+        nodes = sorted(filter(self.is_closed, self.nodes))
+        users = [name for name in self.in_the_way(now) if self._people.find(name).role == "user"] if nodes else []
+        return (nodes, users) if users else ([], [])
+
     def open(self, node: str, now: float) -> None:
         """Let a node run everybody's tasks again. Raises ConflictError where it does already, and while a user exists
         who could then command the queue."""

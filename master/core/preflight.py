@@ -14,11 +14,13 @@ from master.core.activation import is_env_name
 from master.core.inventory import Inventory, obstacle
 from master.core.request import request_of
 from master.core.task import After, Task
-from wire.message import Message
+from wire.message import Message, names
 from wire.pattern import Pattern
 
 MOST = 32
 """So many files are looked at for one submit, however many tasks it files."""
+TOLD = 4
+"""So many names of nodes, or ranges of them, stand before one reason."""
 HEAD = 256
 """So many bytes of a program are read: as many as the kernel reads of its first line."""
 Kind = Literal["folder", "env", "file", "program", "line", "word", "beside"]
@@ -204,6 +206,22 @@ def unknown_memory(task: Task, inventory: Inventory) -> Message | None:
             if any(has is not None and has >= mib for has in known):
                 return None
     return Message("gpu_memory_unknown", mib=mib)
+
+
+def closed_to_owner(task: Task, inventory: Inventory) -> Message | None:
+    """Return why no node takes this owner's task, though there are nodes with room for it; None if enough of them do.
+    A task that is submitted all the same would wait until an admin changes something."""
+    request = request_of(task)
+    able = [node for node in inventory.nodes.values() if obstacle(node, request) is None]
+    closed: dict[Message, list[str]] = {}
+    for node in able:
+        why = node.why_closed_to(task.owner, by_admin=task.by_admin)
+        if why is not None:
+            closed.setdefault(why, []).append(node.name)
+    if len(able) - sum(map(len, closed.values())) >= request.nodes:
+        return None
+    reasons = tuple(Message("closed_nodes", nodes=names(nodes, TOLD), why=why) for why, nodes in closed.items())
+    return Message("closed_to_owner", reasons=reasons) if reasons else None
 
 
 # -- the words ------------------------------------------------------------------------------------------------

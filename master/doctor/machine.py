@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from master.core.inventory import Facts
 from master.core.node import Reserved
@@ -76,8 +76,12 @@ def changed_id(why: Message | None) -> list[Finding]:
     return [warning(AGENT, why, Message("do_give_machine_id", name=why.args["name"], node=why.args["node"]))]
 
 
-def own_account(reserved: Reserved | None, *, is_opened: bool) -> list[Finding]:
-    """Whose tasks run as the master's own account there. `is_opened`: an admin let everybody's do so again."""
+def own_account(reserved: Reserved | None, *, is_opened: bool, keeps_out: Sequence[str] = ()) -> list[Finding]:
+    """Whose tasks run as the master's own account there. `is_opened`: an admin let everybody's do so again;
+    `keeps_out`: the users whose tasks never run there."""
+    if reserved is not None and keeps_out:
+        users = names(keeps_out, TOLD)
+        return [warning(ACCOUNT, Message("doctor_keeps_out", users=users), Message("do_let_users_in"))]
     if reserved is not None:
         return [ok(ACCOUNT, reserved.why)]
     if is_opened:

@@ -294,14 +294,17 @@ class Examination:
             self._agent(facts.version, told.age),
             *machine.changed_id(self._this.lab.core.late_machine(self._node.name)),
             *([] if self._config.accounts else [machine.account(facts)]),
-            *machine.own_account(
-                self._node.reserved, is_opened=self._this.lab.core.own_account.is_opened(self._node.name)
-            ),
+            *self._own_account(),
             *machine.files(facts, acts=self._this.lab.acts, is_shared=self._this.lab.core.people.is_shared),
             machine.environment(self._config, facts.login_fault),
             machine.clock(asked_at, told.now, answered_at),
             *machine.disks(told.disks),
         ]
+
+    def _own_account(self) -> list[Finding]:
+        fence, node = self._this.lab.core.own_account, self._node
+        _, users = fence.kept_out(time.time())
+        return machine.own_account(node.reserved, is_opened=fence.is_opened(node.name), keeps_out=users)
 
     async def _accounts(self) -> list[Finding]:
         """Whether something can be started over each of the accounts; what has no agent yet is given one."""

@@ -11,7 +11,7 @@ import ipaddress
 import os
 import pwd
 import socket
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 from master.addresses import plain
@@ -74,10 +74,12 @@ def is_this_run(machine: str, boot_id: str) -> bool:
     return (machine, boot_id) == _this_machine()
 
 
-def keys_in_reach(nodes: Iterable[NodeConfig], access: DesktopClient) -> Message | None:
+def keys_in_reach(nodes: Iterable[NodeConfig], access: DesktopClient, as_owners: Container[str] = ()) -> Message | None:
     """That tasks of some nodes can read the key by which other machines know the master; None where none can, or where
-    that is accepted."""
-    ours = [] if access.local_nodes == "allow" else [node.name for node in nodes if _our_account(node) is not None]
+    that is accepted. `as_owners`: the names of nodes where tasks run as their owners."""
+    ours = [node.name for node in nodes if node.name not in as_owners and _our_account(node) is not None]
+    if access.local_nodes == "allow":
+        return None
     return Message("tls_key_in_reach", nodes=names(ours, _MOST_NAMES)) if ours else None
 
 

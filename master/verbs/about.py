@@ -50,6 +50,18 @@ class ClosedName(MessageView, frozen=True, gc=False):
         return cls(why.key, why.plain_args(), sentence(why))
 
 
+class ClosedNodes(MessageView, frozen=True, gc=False):
+    """Nodes that take only admins' tasks although there are other users: `text` is the sentence of `key` and `args`
+    (docs/wire.md, Messages), which says whose tasks do not run there, and what to do."""
+
+    text: str
+
+    @classmethod
+    def of(cls, why: Message) -> ClosedNodes:
+        """The same for clients."""
+        return cls(why.key, why.plain_args(), sentence(why))
+
+
 class About(msgspec.Struct, kw_only=True):
     """Which master this is, and what it was started with. Paths are absolute; `started_at` is in seconds since the
     epoch; `registry_fault` tells why the registry, as it is now, is not followed, or is null; `console` is where

@@ -88,9 +88,8 @@ async def faults(context: Context, draft: Task, commands: Sequence[list[str] | s
     """What would keep a task from starting well, or those that have these commands in its place."""
     core = context.core
     found = list(preflight.known_faults(draft, commands, partial(_awaited, context)))
-    memory = preflight.unknown_memory(draft, core.inventory)
-    if memory is not None:
-        found.append(memory)
+    looks = (preflight.unknown_memory, preflight.closed_to_owner)
+    found += [why for look in looks if (why := look(draft, core.inventory)) is not None]
     root = context.master.root
     try:
         found += await _in_time(_looked(context, draft, commands))

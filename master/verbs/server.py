@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import Annotated
 
@@ -11,17 +12,21 @@ from msgspec.structs import asdict, replace
 
 from master.config import Privacy
 from master.core.inventory import NodeState
+from master.core.notes import Note
 from master.core.task import TaskState
 from master.durable.salvage import Loss
+from master.ownership import user_name
 from master.stalls import LoopTimes
-from master.verbs.about import About, on_wall
+from master.verbs.about import About, ClosedNodes, on_wall
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.clock import ClockTrouble
 from master.views.sight import HIDDEN
 from wire.client import PROTOCOL_VERSION
 from wire.errors import ConflictError
 from wire.harmless import harmless
-from wire.message import Message
+from wire.message import Message, names
+
+_MOST_NAMES = 4
 
 
 class Info(About, kw_only=True):
@@ -30,7 +35,8 @@ class Info(About, kw_only=True):
     `damage`: what was lost, or may have been, since `server.seen`; `unsaved`: ids of tasks whose newest change is not
     written yet; `warned`: ids of tasks that do nothing. `tasks` and `nodes` are numbers by state; `user` is who asks;
     `privacy`: what people see of others' tasks. `clock`: what is the matter with the master's clock. `loop`: how long
-    others wait for their turn, for admins and the programs around the master."""
+    others wait for their turn, for admins and the programs around the master. `closed_nodes`: nodes that users' tasks
+    never run on, for the same."""
 
     protocol: int
     user: str
@@ -44,6 +50,7 @@ class Info(About, kw_only=True):
     nodes: dict[NodeState, int]
     clock: list[ClockTrouble]
     loop: LoopTimes | UnsetType = UNSET
+    closed_nodes: list[ClosedNodes]
 
 
 class Hello(msgspec.Struct, forbid_unknown_fields=True):
@@ -99,7 +106,20 @@ def info(context: Context, _params: Nothing) -> Info:
         nodes=Counter(node.state for node in core.inventory.nodes.values()),
         clock=[] if is_wall else list(map(ClockTrouble.of, core.clock.troubles(context.now))),
         loop=(context.master.loop_times() or UNSET) if _looks_after(context) else UNSET,
+        closed_nodes=_closed_nodes(context) if _looks_after(context) else [],
     )
+
+
+def _closed_nodes(context: Context) -> list[ClosedNodes]:
+    core = context.core
+    nodes, users = core.own_account.kept_out(context.now)
+    # After a start a node counts as closed until its agent has said that tasks run as their owners there.
+    nodes = [name for name in nodes if core.node(name).facts is not None or not core.notes.get(name, Note()).as_owners]
+    if not nodes:
+        return []
+    account = user_name(os.geteuid())
+    closed, kept_out = names(nodes, _MOST_NAMES), names(users, _MOST_NAMES)
+    return [ClosedNodes.of(Message("own_account_closed", account=account, nodes=closed, users=kept_out))]
 
 
 def _looks_after(context: Context) -> bool:

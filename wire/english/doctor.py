@@ -120,6 +120,13 @@ DOCTOR: dict[str, str] = {
         "everybody's tasks run as the master's own account, which commands the queue: an admin opened the node "
         "(`muster node resume --own-account`)"
     ),
+    "doctor_keeps_out": (
+        "tasks run as the account of the master itself, so only admins' tasks may: tasks of {users} do not run here"
+    ),
+    "do_let_users_in": (
+        'let its tasks run as another account (in the registry `"driver": "ssh", "ip": "127.0.0.1", "user_name": '
+        "OTHER`), or as their owners (an agent that is root, docs/run-as.md)"
+    ),
     "do_use_another_account": (
         'let its tasks run as another account (in the registry `"driver": "ssh", "ip": "127.0.0.1", "user_name": '
         "OTHER`), or leave it if that is meant; the next user who is added closes the node again"

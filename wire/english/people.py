@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+_ANOTHER_ACCOUNT = (
+    'Let its tasks run as another account (in the registry `"driver": "ssh", "ip": "127.0.0.1", "user_name": OTHER`), '
+    "or as their owners (an agent that is root, docs/run-as.md)"
+)
 PEOPLE: dict[str, str] = {
     "log_in_first": "nobody knows who you are: `muster login` with a password, or give a token (MUSTER_TOKEN, --token)",
     "own_account_node": (
         "tasks there run as {account}, the account of the master itself, which commands the queue. Since a second user "
-        "was added, the node takes only admins' tasks. Let its tasks run as another account (in the registry "
-        '`"driver": "ssh", "ip": "127.0.0.1", "user_name": OTHER`), or as their owners (an agent that is root, '
-        "docs/run-as.md). If all other users have left, `muster node resume NAME --own-account` opens it again"
+        f"was added, the node takes only admins' tasks. {_ANOTHER_ACCOUNT}. If all other users have left, "
+        "`muster node resume NAME --own-account` opens it again"
     ),
+    "own_account_closed": "tasks of {users} do not run on {nodes:subject}: tasks there run as {account}, the account "
+    f"of the master itself, so only admins' tasks may. {_ANOTHER_ACCOUNT}",
+    "closed_to_owner": "the task would wait, for no node with room for it takes it: {reasons:; }",
+    "closed_nodes": "{nodes:subject}: {why}",
     "own_account_not_closed": "node {node} is not closed to other users' tasks: there is nothing to open",
     "own_account_not_online": "node {node} is not online, so it is not known as whom it runs tasks. Try again when it "
     "is online (`muster node show {node}`)",

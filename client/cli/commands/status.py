@@ -65,6 +65,8 @@ def run(context: Context) -> int:
         context.say(f"tls      {line}")
     for one in info.get("desktop_closed") or ():
         context.say(f"desktop  {harmless(one['text'])}")
+    for one in info.get("closed_nodes") or ():
+        context.say(f"users    {harmless(one['text'])}")
     for one in info.get("clock") or ():
         context.say(f"clock    {harmless(one['text'])}")
     if info.get("store_fault"):

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 
 from master.core.attempt import AskedEnd, Part
+from master.core.inventory import NodeSpec
+from master.core.node import Reserved
 from master.core.preflight import (
     MOST,
     Finding,
     Lack,
     Want,
+    closed_to_owner,
     interpreter_of,
     known_faults,
     once_each,
@@ -22,6 +25,7 @@ from master.core.preflight import (
 )
 from master.core.task import After, Task, TaskState
 from master.nodes.place_question import question, read_answer
+from tests.master.core.small_core import EIGHT, core_with
 from wire.message import Message
 
 CWD = "/lab/work"
@@ -216,3 +220,22 @@ def test_each_lack_has_its_own_words() -> None:
     want = Want("program", "go", ("/w/go",))
     assert len({told(Finding(want, lack, "/x")).key for lack in Lack}) == len(Lack)
     assert str(told(Finding(Want("word", "nvcc"), Lack.ABSENT), "gpu1")).startswith("node gpu1 finds no program nvcc")
+
+
+def test_a_task_that_no_node_takes_from_its_owner_is_told_why_and_by_which_nodes() -> None:
+    core = core_with(EIGHT, NodeSpec(name="b", gpu_models=("GPU",)), NodeSpec(name="c"))
+    for node in ("a", "b"):
+        core.reserve(node, Reserved(frozenset({"ann"}), Message("own_account_node", account="lab")))
+
+    def told_of(owner: str, *, by_admin: bool = False, **terms: Any) -> str:
+        task = Task(id=0, command="", cwd=CWD, owner=owner, by_admin=by_admin, **terms)
+        return str(closed_to_owner(task, core.inventory) or "")
+
+    assert told_of("bob") == "", "node c takes it"
+    assert told_of("bob", gpus=9) == "", "that no node has room for it is another matter"
+    assert "nodes a, b: tasks there run as lab" in told_of("bob", gpus=1)
+    assert "node a: tasks there" in told_of("bob", gpus=2)
+    assert "node b: tasks there" in told_of("bob", node="b")
+    assert "node a: tasks there" in told_of("bob", nodes=2, node_list=["a", "c"])
+    assert told_of("ann", gpus=1, by_admin=True) == ""
+    assert "with a token without that scope" in told_of("ann", gpus=1)

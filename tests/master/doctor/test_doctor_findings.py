@@ -400,6 +400,9 @@ def test_whose_tasks_have_the_masters_own_account_is_told() -> None:
     why = Message("own_account_node", account="lab")
     (closed,) = machine.own_account(Reserved(frozenset({"ann"}), why), is_opened=False)
     assert (closed.verdict, closed.says) == ("ok", why)
+    (keeps_out,) = machine.own_account(Reserved(frozenset({"ann"}), why), is_opened=False, keeps_out=["bob", "cy"])
+    assert (keeps_out.verdict, "bob, cy do not run here" in keeps_out.told) == ("warning", True)
+    assert "as another account" in str(keeps_out.do)
     (opened,) = machine.own_account(None, is_opened=True)
     assert (opened.verdict, opened.says.key) == ("warning", "doctor_own_account_open")
     assert machine.own_account(None, is_opened=False) == []

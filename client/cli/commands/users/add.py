@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from client.cli import asking
+from client.cli import asking, closed_nodes
 from client.cli.arguments import fields, user_rows
 from client.cli.invitation import invitation, page, write_links
 from client.text.people import links_table
@@ -68,6 +68,8 @@ def run(context: Context) -> int:
         raise FileExistsError(f"{options.links_to}: it is there already, and nobody was added")
     rows = _of_file(options.file, people) if options.file is not None else [_of_options(options)]
     added = _add(context, people, rows)
+    if any(row.get("role", "user") == "user" for row in rows if row["name"] in added):
+        closed_nodes.tell(context)
     links = [people.link(name) for name in added] if options.links or options.links_to else []
     if context.json:
         found = {user["name"]: dict(user) for user in people.users()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 
+from client.cli import closed_nodes
 from client.cli.arguments import fields, pairs, quotas
 from wire.harmless import harmless
 
@@ -43,4 +44,6 @@ def run(context: Context) -> int:
     if context.json:
         context.print_json(user)
     context.say(f"user {harmless(context.options.name)}: changed {', '.join(changes)}")
+    if changes.get("role") in ("user", None) and changes.keys() & {"role", "expires_at"}:
+        closed_nodes.tell(context)
     return 0

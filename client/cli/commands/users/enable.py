@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli import by_name
+from client.cli import by_name, closed_nodes
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -30,4 +30,7 @@ def run(context: Context) -> int:
         context.say(f"user {harmless(name)}: enabled")
         return user
 
-    return by_name.each(context, context.options.names, enable)
+    code = by_name.each(context, context.options.names, enable)
+    if code == 0:
+        closed_nodes.tell(context)
+    return code

@@ -61,6 +61,8 @@ export const WORDS = {
   doctor_root_bound: "代理是 root，却不能以所有者的身份运行任务",
   do_give_capabilities: "在容器中请给予 CAP_SETUID、CAP_SETGID、CAP_CHOWN 和 CAP_KILL",
   doctor_one_account: "所有任务都以 {account} 运行，彼此没有隔离",
+  doctor_keeps_out: "任务以主控自己的账户运行，因此只接受管理员的任务：{users} 的任务不会在此运行",
+  do_let_users_in: "让任务以其他账户运行（登记表中 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`），或以所有者的身份运行（root 的代理，docs/run-as.md）",
   doctor_own_account_open: "所有人的任务都以主控自己的账户运行，而它管理着队列：管理员开放了此节点（`muster node resume --own-account`）",
   do_use_another_account: "让它的任务以其他账户运行（登记表中 `\"driver\": \"ssh\", \"ip\": \"127.0.0.1\", \"user_name\": OTHER`）；若本意如此则不必处理。再添加用户时节点会重新关闭",
   doctor_files_as_owners: "主控也以所有者的权限访问文件和日志",
