@@ -29,10 +29,12 @@ SEEN_S = 3600.0
 
 
 class Shown(NamedTuple):
-    """What somebody came with: a token of the master's, and the address that he calls from."""
+    """What somebody came with: a token of the master's, and the address, and the `account` of this machine (by its
+    uid), that he calls from."""
 
     token: str
     origin: str
+    account: int | None = None
 
     def __repr__(self) -> str:
         return f"Shown({self.origin})"
@@ -94,7 +96,8 @@ class Callers:
 
     async def _open(self, shown: Shown) -> Line:
         await self._make_room()
-        line = Line(await Upstream.open(self.settings, "calls", shown=shown.token, origin=shown.origin))
+        token, origin, account = shown
+        line = Line(await Upstream.open(self.settings, "calls", shown=token, origin=origin, account=account))
         self._lines[shown] = line
         line.upstream.closed.add_done_callback(lambda _why: self._forget(shown, line))
         return line

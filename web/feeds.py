@@ -232,8 +232,9 @@ class Feeds:
         return await asyncio.shield(opening)
 
     async def _open(self, kind: Kind) -> _Feed:
-        token, origin = kind.shown or ("", "")
-        feed = _Feed(await Upstream.open(self._settings, kind.stream, shown=token, origin=origin))
+        token, origin, account = kind.shown or ("", "", None)
+        opened = await Upstream.open(self._settings, kind.stream, shown=token, origin=origin, account=account)
+        feed = _Feed(opened)
         self._feeds[kind] = feed
         feed.upstream.closed.add_done_callback(lambda _why: self._forget(kind, feed))
         return feed

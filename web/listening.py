@@ -17,6 +17,7 @@ from functools import partial
 import uvicorn
 
 from web import timely
+from web.accounts import counted_as
 from web.unheard import Unheard
 
 log = logging.getLogger("muster.web")
@@ -64,21 +65,21 @@ class Port:
                 self._loop.remove_reader(self._sock)
                 self._loop.call_later(1.0, self._accept_again)
                 return
-            self._wait(sock, str(peer[0]))
+            self._wait(sock, counted_as(sock.getsockname(), peer))
 
     def _accept_again(self) -> None:
         if self._sock.fileno() >= 0:
             self._loop.add_reader(self._sock, self._accept)
 
-    def _wait(self, sock: socket.socket, address: str) -> None:
+    def _wait(self, sock: socket.socket, whose: str) -> None:
         """For the first byte. Who has to make room has had his time: what he has said by now is heard, for a crowd that
         comes at once has mostly spoken before we get to it."""
         sock.setblocking(False)  # noqa: FBT003  (the socket's own way)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._silent.enter(sock, address, partial(self._look, sock, address))
-        self._loop.add_reader(sock, self._look, sock, address)
+        self._silent.enter(sock, whose, partial(self._look, sock, whose))
+        self._loop.add_reader(sock, self._look, sock, whose)
 
-    def _look(self, sock: socket.socket, address: str) -> None:
+    def _look(self, sock: socket.socket, whose: str) -> None:
         try:
             first = sock.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
@@ -91,17 +92,17 @@ class Port:
             sock.close()
             return
         is_tls = first[0] == _TLS_HANDSHAKE
-        opening = self._loop.create_task(self._open(sock, is_tls=is_tls))
+        opening = self._loop.create_task(self._open(sock, whose, is_tls=is_tls))
         self._opening.add(opening)
         opening.add_done_callback(self._opening.discard)
         if is_tls:
-            self._in_handshake.enter(opening, address, opening.cancel)
+            self._in_handshake.enter(opening, whose, opening.cancel)
             opening.add_done_callback(self._in_handshake.leave)
 
-    async def _open(self, sock: socket.socket, *, is_tls: bool) -> None:
+    async def _open(self, sock: socket.socket, whose: str, *, is_tls: bool) -> None:
         try:
             await self._loop.connect_accepted_socket(
-                partial(self._protocol, unheard=self._in_head),
+                partial(self._protocol, unheard=self._in_head, whose=whose),
                 sock,
                 ssl=self._context() if is_tls else None,
                 ssl_handshake_timeout=HANDSHAKE_S if is_tls else None,

@@ -48,16 +48,16 @@ def cookie_name(hall: Hall) -> str:
 def shown_by(connection: HTTPConnection, hall: Hall, key: str | None = None) -> Shown:
     """What a request came with: a token of a program's, or both halves of a browser's log-in; `key`: the one where it
     came otherwise than in its header. Raises UnauthenticatedError."""
-    address = connection.scope["muster"].address
+    whence = connection.scope["muster"]
     bearer = connection.headers.get("authorization", "")
     if bearer[:7].lower() == "bearer ":
-        return Shown(bearer[7:].strip(), address)
+        return Shown(bearer[7:].strip(), whence.address, whence.account)
     half = connection.cookies.get(cookie_name(hall), "")
     token_id, _, first = half.partition(".")
     second = connection.headers.get(KEY, "") if key is None else key
     if not (token_id and first and second):
         raise UnauthenticatedError(Message("sign_in_first"))
-    return Shown(f"mst_{token_id}_{first}{second}", address)
+    return Shown(f"mst_{token_id}_{first}{second}", whence.address, whence.account)
 
 
 async def sign_in(request: Request, hall: Hall) -> Response:
@@ -67,7 +67,7 @@ async def sign_in(request: Request, hall: Hall) -> Response:
     if whence.is_plain:
         raise ForbiddenError(Message("plain_sign_in"))
     wanted = await _wanted(request)
-    upstream = await Upstream.open(hall.settings, "calls", origin=whence.address)
+    upstream = await Upstream.open(hall.settings, "calls", origin=whence.address, account=whence.account)
     try:
         made = msgspec.json.decode(await _begun(upstream, wanted, _label(request.headers.get("user-agent", ""))))
         user = await upstream.call("auth.whoami", {})

@@ -28,10 +28,11 @@ UNREAD_S = 120.0
 
 
 class Timely(H11Protocol):
-    """One connection. `unheard`: those whose heads are awaited."""
+    """One connection. `unheard`: those whose heads are awaited; `whose`: with whom it is counted among them."""
 
-    def __init__(self, *parts: Any, unheard: Unheard, **named: Any) -> None:
+    def __init__(self, *parts: Any, unheard: Unheard, whose: str, **named: Any) -> None:
         super().__init__(*parts, **named)
+        self._whose = whose
         self._unheard = unheard
         self._unread: asyncio.TimerHandle | None = None
 
@@ -49,7 +50,7 @@ class Timely(H11Protocol):
             self._await_head()
 
     def _await_head(self) -> None:
-        self._unheard.enter(self, self.client[0] if self.client else "", self._give_up)
+        self._unheard.enter(self, self._whose, self._give_up)
 
     def _give_up(self) -> None:
         """A browser opens connections before it knows what for, and is told nothing when one of them is closed."""

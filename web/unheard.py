@@ -1,5 +1,5 @@
-"""Connections that are to say something and have not yet: how many there may be, of one address and of all, and for
-how long each.
+"""Connections that are to say something and have not yet: how many there may be, of one origin (an address, or an
+account of this machine) and of all, and for how long each.
 
 Owns the waiting alone. What is done with who is given up, and how one knows that he has spoken, is theirs who wait.
 """
@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 
 class _One(NamedTuple):
-    address: str
+    origin: str
     give_up: Callable[[], object]
     timer: asyncio.TimerHandle
 
 
 class Unheard:
-    """`most` of them, `most_of_one` from one address, each for `seconds`. Who comes when there is no room makes the
+    """`most` of them, `most_of_one` of one origin, each for `seconds`. Who comes when there is no room makes the
     oldest be given up: those who wait for nothing but to be in the way are the oldest."""
 
     def __init__(self, most: int, most_of_one: int, seconds: float) -> None:
@@ -29,18 +29,18 @@ class Unheard:
         self._waiting: dict[object, _One] = {}
         self._of: Counter[str] = Counter()
 
-    def enter(self, who: object, address: str, give_up: Callable[[], object]) -> None:
+    def enter(self, who: object, origin: str, give_up: Callable[[], object]) -> None:
         """Wait for one who does not wait yet; `give_up` is called once, and not after he has left."""
-        if len(self._waiting) >= self._most or self._of[address] >= self._most_of_one:
-            self._make_room(address)
+        if len(self._waiting) >= self._most or self._of[origin] >= self._most_of_one:
+            self._make_room(origin)
         timer = asyncio.get_running_loop().call_later(self._seconds, self._give_up, who)
-        self._waiting[who] = _One(address, give_up, timer)
-        self._of[address] += 1
+        self._waiting[who] = _One(origin, give_up, timer)
+        self._of[origin] += 1
 
-    def _make_room(self, address: str) -> None:
-        is_of_one = self._of[address] >= self._most_of_one
+    def _make_room(self, origin: str) -> None:
+        is_of_one = self._of[origin] >= self._most_of_one
         for who, one in self._waiting.items():
-            if not is_of_one or one.address == address:
+            if not is_of_one or one.origin == origin:
                 self._give_up(who)
                 return
 
@@ -54,9 +54,9 @@ class Unheard:
         one = self._waiting.pop(who, None)
         if one is not None:
             one.timer.cancel()
-            self._of[one.address] -= 1
-            if not self._of[one.address]:
-                del self._of[one.address]
+            self._of[one.origin] -= 1
+            if not self._of[one.origin]:
+                del self._of[one.origin]
         return one
 
     def __contains__(self, who: object) -> bool:

@@ -135,23 +135,26 @@ class Upstream:
         self._listens = asyncio.create_task(self._listen())
 
     @classmethod
-    async def open(cls, settings: Settings, what: str, *, shown: str = "", origin: str = "") -> Upstream:
-        """Connect to the port for `what`. `shown`: the token of who calls, `origin`: the address that he calls from;
-        without these the console itself calls, and without a token somebody who is yet to say who he is. Raises
-        UnreachableError, ConfigError, and what the master answers to a token that opens nothing."""
+    async def open(
+        cls, settings: Settings, what: str, *, shown: str = "", origin: str = "", account: int | None = None
+    ) -> Upstream:
+        """Connect to the port for `what`. `shown`: the token of who calls, `origin`: the address that he calls from,
+        `account`: the uid of who calls from this machine; without these the console itself calls, and without a token
+        somebody who is yet to say who he is. Raises UnreachableError, ConfigError, and what the master answers to a
+        token that opens nothing."""
         try:
             async with asyncio.timeout(OPEN_S):
                 made = cls(*await _connected(settings, settings.ports[what]))
         except (OSError, TimeoutError):
             raise UnreachableError(Message("master_away")) from None
         try:
-            await made._show(settings, shown, origin)
+            await made._show(settings, shown, origin, account)
         except BaseException:
             await made.close()
             raise
         return made
 
-    async def _show(self, settings: Settings, shown: str, origin: str) -> None:
+    async def _show(self, settings: Settings, shown: str, origin: str, account: int | None) -> None:
         try:
             # Together: the master of another lab refuses both.
             await asyncio.gather(
@@ -163,7 +166,7 @@ class Upstream:
             # A master that begins writes a new one before it listens: this one was read too early.
             raise UnreachableError(Message("master_away")) from None
         if origin:
-            await self.call("auth.relay", {"from": origin})
+            await self.call("auth.relay", {"from": origin} | ({} if account is None else {"account": account}))
         if shown:
             await self.call("auth.token", {"token": shown})
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from web.accounts import account_of, is_loopback
 from wire.console import is_address
 from wire.errors import ForbiddenError
 from wire.message import Message
@@ -27,13 +28,14 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 class Whence(NamedTuple):
     """`address`: of who asks; `scheme`, `host` (with the port) and `prefix`: what he called us by; `is_plain`: others
-    on the way can hear it."""
+    on the way can hear it. `account`: the uid of who asks, where that is a process of this machine and no proxy."""
 
     address: str
     scheme: str
     host: str
     prefix: str
     is_plain: bool
+    account: int | None = None
 
     @property
     def origin(self) -> str:
@@ -60,16 +62,18 @@ class Gate:
         scheme = str(scope["scheme"]).replace("ws", "http")
         host: str = headers.get("host") or ""
         prefix = ""
-        is_plain = scheme == "http" and not _is_loopback(address)
+        is_plain = scheme == "http" and not is_loopback(address)
+        forwarded = ""
         if self._is_proxy(address):
             scheme = "https" if headers.get("x-forwarded-proto", scheme) == "https" else "http"
             host = headers.get("x-forwarded-host", host)
             prefix = _prefix(headers.get("x-forwarded-prefix", ""))
             forwarded = self._forwarded(headers.getlist("x-forwarded-for"))
-            is_plain = scheme == "http" and not _is_loopback(forwarded or address)
+            is_plain = scheme == "http" and not is_loopback(forwarded or address)
             address = forwarded or address
         self._check_host(host)
-        return Whence(address, scheme, host, prefix, is_plain)
+        account = None if forwarded else account_of(scope.get("server"), scope.get("client"))
+        return Whence(address, scheme, host, prefix, is_plain, account)
 
     def _is_proxy(self, address: str) -> bool:
         if not is_address(address):
@@ -109,7 +113,3 @@ def _prefix(said: str) -> str:
     """Beneath which path the proxy has us; nothing where it says nothing that makes sense."""
     said = said.rstrip("/")
     return said if _PREFIX.fullmatch(said) else ""
-
-
-def _is_loopback(address: str) -> bool:
-    return is_address(address) and ipaddress.ip_address(address).is_loopback

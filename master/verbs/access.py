@@ -180,7 +180,11 @@ def whence_of(peer: Peer) -> str:
     have subordinate uids, too; with them it is still one."""
     if not peer.is_here:
         return origin(peer.address)
-    return "here" if peer.uid is None else f"account {subordinate_of(peer.uid) or peer.uid} here"
+    return "here" if peer.uid is None else _account_here(peer.uid)
+
+
+def _account_here(uid: int) -> str:
+    return f"account {subordinate_of(uid) or uid} here"
 
 
 def why_barred(people: People, user: User, now: float) -> Message | None:
@@ -213,9 +217,11 @@ def by_service(name: Service, address: str) -> Identify:
     return lambda _people, _now: caller
 
 
-def by_relay(address: str) -> Identify:
-    """Somebody before the console, at this address, who has not shown yet who he is."""
-    caller = Caller(address, counted_as=origin(address), is_relayed=True)
+def by_relay(address: str, uid: int | None = None) -> Identify:
+    """Somebody before the console, at this address, who has not shown yet who he is. `uid`: of the account of this
+    machine that he has: all of them are at one address."""
+    whence = "" if uid is None else _account_here(uid)
+    caller = Caller(address, counted_as=whence or origin(address), whence=whence, is_relayed=True)
     return lambda _people, _now: caller
 
 

@@ -60,9 +60,11 @@ class Redeem(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Relay(msgspec.Struct, forbid_unknown_fields=True):
-    """auth.relay: the address that somebody comes `from`."""
+    """auth.relay: the address that somebody comes `from`, and the uid of the `account` of the master's machine that
+    they have there; absent for another machine."""
 
     origin: Annotated[str, Meta(max_length=64, examples=["192.168.36.20"])] = msgspec.field(name="from")
+    account: Annotated[int, Meta(ge=0, le=0xFFFFFFFF)] | None = None
 
 
 class BeginSession(msgspec.Struct, forbid_unknown_fields=True):
@@ -193,7 +195,7 @@ def relay(context: Context, params: Relay) -> Done:
         address = str(ipaddress.ip_address(params.origin))
     except ValueError:
         raise BadRequestError(Message("no_address", said=params.origin)) from None
-    context.become(by_relay(address))
+    context.become(by_relay(address, params.account))
     return Done()
 
 

@@ -7,6 +7,8 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from master.core.people import SCREEN_S, SESSION_S
+from tests.attack.test_planted_logs import as_account
+from tests.rights import need_users
 from tests.system.lab import Lab
 from tests.waiting import until
 from tests.web.console import PASSWORD, Browser, Console, talk
@@ -55,6 +57,20 @@ def test_a_page_of_another_site_signs_nobody_in_and_opens_no_socket(console: Con
         with pytest.raises(ConnectionClosed):
             socket.receive()
         assert socket.close_code == 4403
+
+
+def test_what_one_account_of_the_consoles_machine_guesses_keeps_no_other_out(console: Console) -> None:
+    need_users()
+    console.http().get("/healthz")  # the other account may not be able to load what that needs
+    guesser = console.http(headers={"Origin": console.url})
+
+    def guess() -> None:
+        codes = [guesser.post("/session", json={"user": "ann", "password": "wrong one"}).status_code for _ in range(7)]
+        assert codes[0] == 401
+        assert codes[-1] == 429
+
+    assert as_account(4301, guess) == ""
+    assert is_in(console.sign_in("ann"))
 
 
 def test_who_guesses_waits_and_others_do_not(lab: Lab, console: Console) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+
 import pytest
 
 from web.whence import Gate, Whence
@@ -61,6 +64,22 @@ def test_plain_text_is_heard_from_this_machine_alone() -> None:
     assert asked("10.0.0.9", "http").is_plain
     assert not asked("127.0.0.2", "http").is_plain
     assert asked("127.0.0.1", "http", x_forwarded_for="10.0.0.9").is_plain
+
+
+@pytest.mark.real
+def test_of_a_process_of_this_machine_the_account_is_known_and_of_nobody_else() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        accepted, client = server.accept()
+        with accepted:
+            ends = {"type": "http", "scheme": "https", "client": client, "server": accepted.getsockname()}
+            host = (b"host", b"localhost")
+            own = Gate([], [])
+            assert own.whence({**ends, "headers": [host]}).account == os.geteuid()
+            assert own.whence({**ends, "client": ("10.0.0.9", 5), "headers": [host]}).account is None
+            assert own.whence({**ends, "client": ("127.0.0.1", 5), "headers": [host]}).account is None
+            assert own.whence({**ends, "client": None, "headers": [host]}).account is None
+            proxied = [host, (b"x-forwarded-for", b"10.0.0.9")]
+            assert GATE.whence({**ends, "headers": proxied}).account is None, "that is the proxy's"
 
 
 def test_a_page_of_another_origin_asks_for_nothing() -> None:

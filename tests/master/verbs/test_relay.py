@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from master.config import Limits
+from master.people.guesses import ADDRESS_FACTOR
 from master.verbs.auth import IDLE_S
 from tests.master.in_process import InProcess, Peer, run
 from tests.master.verbs.test_people import PASSWORD, cut_off
@@ -78,6 +80,23 @@ def test_who_has_not_said_who_he_is_may_nothing_and_is_not_cut_off_by_what_other
         assert (await peer.call("auth.whoami"))["user"] == "ann"
         [session] = [one for one in await peer.call("token.list") if one["id"] == made["id"]]
         assert (session["from"], session["kind"]) == ("10.0.0.7", "session")
+
+    told(tmp_path, story)
+
+
+def test_what_one_account_of_this_machine_fails_at_before_the_console_keeps_no_other_out(tmp_path: Path) -> None:
+    async def story(master: InProcess, _owner: Peer) -> None:
+        async def from_account(uid: int | None) -> Peer:
+            peer = await console(master)
+            await peer.call("auth.relay", **{"from": "127.0.0.1"}, **({} if uid is None else {"account": uid}))
+            return peer
+
+        for number in range(ADDRESS_FACTOR):
+            for _ in range(Limits().failed_logins_per_minute):
+                await (await from_account(4301)).refusal("auth.login", name=f"nobody{number}", password=PASSWORD)
+        assert (await (await from_account(4301)).refusal("auth.login", name="ann", password=PASSWORD))[0] == "limit"
+        for uid in (4302, 0, None):
+            assert (await (await from_account(uid)).call("auth.login", name="ann", password=PASSWORD))["user"] == "ann"
 
     told(tmp_path, story)
 
