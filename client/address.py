@@ -12,6 +12,8 @@ from wire.regular_file import read_regular
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from client.logins import Login, Logins
     from client.trust import Trust
 
@@ -158,14 +160,32 @@ def _above() -> str | None:
         folder = os.getcwd()
     except FileNotFoundError:
         return None  # this folder was deleted
+    for path in _in_those_above(folder):
+        _check_ours(path)
+        if "socket_info" in load(path):
+            return path
+    return None
+
+
+def above(folder: str) -> str | None:
+    """The nearest conf.json of a lab in the folders above this one, whosever it is; None where there is none."""
+    from wire.errors import ConfigError
+
+    for path in _in_those_above(folder):
+        try:
+            if "socket_info" in load(path):
+                return path
+        except ConfigError:
+            continue
+    return None
+
+
+def _in_those_above(folder: str) -> Iterator[str]:
     while folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
         path = os.path.join(folder, _CONF)
         if os.path.lexists(path):
-            _check_ours(path)
-            if "socket_info" in load(path):
-                return path
-    return None
+            yield path
 
 
 def _check_ours(path: str) -> None:

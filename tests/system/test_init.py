@@ -117,3 +117,97 @@ def test_what_lies_in_the_place_of_the_list_keeps_nobody_from_a_lab(account: Acc
         case _:
             labs.write_bytes(b"\xff\0\n/dev/null\n" * 1000)
     assert len(set(ports(account.made("lab")))) == 3
+
+
+# -- what it says -----------------------------------------------------------------------------------------------------
+
+
+def test_it_prints_what_it_made_and_the_next_command(account: Account) -> None:
+    done = account.init("my lab", "--web")
+    conf = account.folder / "my lab" / "conf.json"
+    assert [Path(line).name for line in sorted(done.stdout.splitlines())] == ["conf.json", "gpu_slaver_info.json"]
+    made, following = done.stderr.splitlines()
+    for port in (*ports(conf), said(conf)["web"]["port"]):
+        assert str(port) in made
+    assert "node local" in made
+    assert following == "next: cd 'my lab' && muster up --detach"
+    (account.folder / "here").mkdir()
+    alone = Account(account.folder / "here")
+    assert "next: muster up --detach" in alone.init().stderr.splitlines()
+
+
+def test_json_is_all_that_is_said_where_it_is_wanted(account: Account) -> None:
+    account.made("first")
+    done = account.init("lab", "--json")
+    assert json.loads(done.stdout) == {"conf": str(account.folder / "lab" / "conf.json")}
+    assert done.stderr == ""
+
+
+def test_at_a_terminal_it_asks_which_lab_is_meant_where_another_one_is_known(account: Account) -> None:
+    first = account.made("first")
+    elsewhere = account.folder / "elsewhere" / "conf.json"
+    elsewhere.parent.mkdir()
+    elsewhere.write_bytes(first.read_bytes())
+    known: list[tuple[Path | str, str, dict[str, str]]] = [
+        (first, "second", {}),
+        (first, "first/inner", {}),
+        (elsewhere, "second", {"MUSTER_CONF": str(elsewhere)}),
+        ("queue.lab:7", "second", {"MUSTER_MASTER": "queue.lab:7"}),
+    ]
+    for other, folder, more in known:
+        with account.terminal(folder, **more) as terminal:
+            assert str(other).encode() in terminal.shows(b"[y/N]")
+            terminal.types("\n")
+            code, told = terminal.ends()
+        assert (code, b"nothing was made" in told) == (1, True), told
+        assert not (account.folder / folder).exists()
+    with account.terminal("second") as terminal:
+        terminal.shows(b"[y/N]")
+        terminal.types("y\n")
+        terminal.shows(b"Enter: none")
+        terminal.types("\n")
+        code, told = terminal.ends()
+    assert (code, (account.folder / "second" / "conf.json").exists()) == (0, True), told
+
+
+def test_the_end_of_the_terminal_is_no(account: Account) -> None:
+    account.made("first")
+    with account.terminal("second") as terminal:
+        terminal.shows(b"[y/N]")
+        terminal.types("\x04")
+        code, _ = terminal.ends()
+    assert (code, (account.folder / "second").exists()) == (1, False)
+
+
+def test_without_a_terminal_it_notes_the_other_lab_and_goes_on(account: Account) -> None:
+    first = account.made("first")
+    done = account.init("second")
+    assert (done.returncode, str(first) in done.stderr) == (0, True), done
+    assert "next: cd second && muster up --detach" in done.stderr.splitlines()
+    done = account.init("third", MUSTER_CONF=str(first))
+    third = account.folder / "third" / "conf.json"
+    assert f"next: muster up --detach --conf {third}" in done.stderr.splitlines()
+    assert "unset MUSTER_CONF" in done.stderr
+    with account.terminal("fourth", "--no-admin") as terminal:
+        code, told = terminal.ends()
+    assert (code, b"[y/N]" in told) == (0, False), told
+
+
+def test_where_there_is_a_lab_already_nothing_is_asked(account: Account) -> None:
+    account.made("first")
+    account.made("second")
+    with account.terminal("second") as terminal:
+        code, told = terminal.ends()
+    assert (code, b"exist already" in told) == (1, True), told
+
+
+def test_a_lab_that_somebody_logged_in_to_is_known(account: Account) -> None:
+    logins = account.folder / "config" / "muster" / "logins"
+    logins.mkdir(parents=True)
+    kept = {"name": "queue.lab:63005", "token": "t", "user": "li", "until": 1.0, "master": "queue.lab:63005"}
+    (logins / "queue.lab:63005.json").write_text(json.dumps(kept))
+    (logins / "queue.lab:63005.json").chmod(0o600)
+    done = account.init("lab")
+    assert (done.returncode, "queue.lab:63005" in done.stderr) == (0, True), done
+    (logins / "queue.lab:63005.json").write_text("nonsense")
+    assert account.init("lab2").returncode == 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from client import known_labs
-from client.cli import asking
+from client.cli import asking, which_lab
 from client.cli.terminal import said_yes
 from wire.harmless import harmless
 
@@ -98,6 +98,10 @@ def _write(context: Context) -> int:
 
     folder = os.path.abspath(context.options.dir or ".")
     conf = os.path.join(folder, "conf.json")
+    is_new = not os.path.lexists(conf)
+    other = which_lab.other_than(conf) if is_new else None
+    if _asks(context) and not which_lab.is_new_one_meant(context, other, folder):
+        return 1
     words = ["init", folder, *(["--force"] if context.options.force else [])]
     taken = _taken(conf)
     ports = known_labs.own_ports(conf) or known_labs.free_ports(taken)
@@ -117,7 +121,15 @@ def _write(context: Context) -> int:
             context.print_json({"conf": conf})
     if status == 0:
         known_labs.remember(conf)
+        if not context.json:
+            which_lab.tell(context, conf, context.options.dir, other)
     return status
+
+
+def _asks(context: Context) -> bool:
+    """May anything be asked, and is there somebody to answer?"""
+    options = context.options
+    return not (options.admin or options.no_admin or context.json) and asking.is_terminal()
 
 
 def _taken(conf: str) -> set[int]:
@@ -132,7 +144,7 @@ def _admin(context: Context, folder: str) -> tuple[str, str | None]:
     options = context.options
     if options.admin:
         return options.admin, asking.read_password(options.password_file) if options.password_file else None
-    if options.no_admin or context.json or not asking.is_terminal() or os.path.exists(f"{folder}/task_info"):
+    if not _asks(context) or os.path.exists(f"{folder}/task_info"):
         return "", None
     if os.path.exists(f"{folder}/conf.json") and not options.force:
         return "", None  # it is refused
