@@ -6,24 +6,27 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from master import desktop_names
 from master.core.people import LINK_S, Language, Role, User
 from master.core.quota import KEYS, Use
 from master.core.quotas import Key
 from master.core.task import ENDED, TaskState
 from master.desktop_names import check_claim, check_is_not_one
 from master.durable.archive_index import Wanted
+from master.nodes.same_account import of_other_machines
 from master.ownership import user_name
 from master.verbs.access import Caller
 from master.verbs.auth import Secret, UserName, check_password, confirm_password, sha256
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.quotas import QuotaChanges, QuotaView, UseView, quota_view, use_view
 from master.visible_secrets import check_not_visible
-from wire.errors import BadRequestError, ConflictError, ForbiddenError
+from wire.errors import BadRequestError, ConflictError, ForbiddenError, StorageError
 from wire.message import Message
 
 ALL_ENDED = tuple(state.value for state in sorted(ENDED))
@@ -136,11 +139,37 @@ class Claimed(msgspec.Struct, frozen=True):
     count: int
 
 
-def list_users(context: Context, _params: Nothing) -> list[UserView]:
+def list_users(context: Context, _params: Nothing) -> list[UserView] | Awaitable[list[UserView]]:
     """All users, by name."""
     users = sorted(context.core.people.users.values(), key=lambda user: user.name)
+    unused = _unused_desktop_users(context)
+    return _told_used(context, users, unused) if unused else _views(context, users)
+
+
+def _views(context: Context, users: list[User]) -> list[UserView]:
     uses = context.core.quotas.uses()
     return [user_view(context, user, uses) for user in users]
+
+
+def _unused_desktop_users(context: Context) -> set[str]:
+    """Return the names that are users only in case a desktop client comes, in a lab that lets none in from other
+    machines, unless they own a task now."""
+    core, client = context.core, context.master.config.desktop_client
+    if of_other_machines(client):
+        return set()
+    found = {core.people.named(name) for _, name in desktop_names.named(client)}
+    untouched = {one.name for one in found if one is not None and one == User(one.id, one.name, is_owner_only=True)}
+    return untouched - core.owners()
+
+
+async def _told_used(context: Context, users: list[User], unused: set[str]) -> list[UserView]:
+    """The users without `unused`, but for those of these who own finished tasks in the monthly files."""
+    with suppress(StorageError):
+        for name in sorted(unused):
+            page = await context.engine.archive.page(Wanted(ALL_ENDED, owners=(name,), limit=0))
+            unused = unused - {name} if page.total else unused
+        users = [user for user in users if user.name not in unused]
+    return _views(context, users)
 
 
 def add(context: Context, params: AddUser) -> Awaitable[UserView]:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from master.config import DesktopClient
 from master.core.people import Role
 from master.peer import Peer as KernelPeer
 from master.ports import hub
@@ -120,6 +121,29 @@ def test_a_wrong_password_of_a_user_of_a_disabled_one_and_of_nobody_are_told_ali
         }
         assert [code for code, _ in told] == ["unauthenticated"]
         assert (await stranger.call("auth.whoami"))["user"] is None
+
+    lab(story)
+
+
+def test_the_desktop_clients_user_is_listed_where_that_client_comes_in_or_owns_a_task(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        async def listed() -> list[str]:
+            return [user["name"] for user in await here.owner.call("user.list")]
+
+        place, core = here.master.place, here.master.core
+        loopback = place.config
+        place.config = msgspec.structs.replace(loopback, desktop_client=DesktopClient(users={"127.0.0.9": "corner"}))
+        await here.owner.call("user.add", name="ann")
+        assert core.people.named("desktop") is not None
+        assert await listed() == ["ann"], "it is there in case such a client comes"
+        place.config = msgspec.structs.replace(loopback, desktop_client=DesktopClient(networks=("10.0.0.0/8",)))
+        assert await listed() == ["ann", "corner", "desktop"]
+        place.config = msgspec.structs.replace(loopback, desktop_client=DesktopClient(users={"127.0.0.9": "corner"}))
+        await here.owner.call("user.disable", name="corner")
+        assert await listed() == ["ann", "corner"], "somebody did something with it"
+        task = (await here.owner.call("task.submit", command="true", hold=True))["id"]
+        await here.owner.call("task.edit", id=task, changes={"owner": "desktop"})
+        assert await listed() == ["ann", "corner", "desktop"]
 
     lab(story)
 
