@@ -24,8 +24,11 @@ if TYPE_CHECKING:
 _FIRST_S, _LONGEST_S = 0.00002, 0.01
 _ELSEWHERE_S = 0.02
 """For so long the kernel may not know yet of a connection that leads to somebody here."""
-_LISTENER_S = 0.5
-"""After so long without being accepted it is looked up who listens, so that a stranger who accepts nothing is named."""
+_LISTENER_S, _LISTENER_AGAIN_S = 0.5, 1.0
+"""After so long without being accepted it is looked up who listens, so that a stranger who accepts nothing is named.
+That reads a table of all sockets, so it is done again only after so long."""
+_LATER = 0.05
+"""Of the time that was waited already, so much passes until the next look, and at most a second."""
 
 
 def is_local(sock: socket.socket) -> bool:
@@ -47,15 +50,17 @@ class Finding:
         self._sock = sock
         self._is_allowed = is_allowed
         self._give_up = give_up
+        self._look_for_listeners = _LISTENER_S
         self._ours, self._theirs = sock.getsockname()[:2], sock.getpeername()[:2]
 
     def __iter__(self) -> Iterator[float]:
         began, pause = time.monotonic(), _FIRST_S
         while not self._is_found(time.monotonic() - began):
-            if time.monotonic() >= self._give_up:
+            now = time.monotonic()
+            if now >= self._give_up:
                 raise TimeoutError("nobody accepts the connection")
-            yield pause
-            pause = min(pause * 2, _LONGEST_S)
+            yield min(pause, self._give_up - now)
+            pause = min(pause * 2, max(_LONGEST_S, min((now - began) * _LATER, 1.0)))
 
     def _is_found(self, since: float) -> bool:
         uid = netlink.other_end(self._ours, self._theirs)
@@ -66,7 +71,8 @@ class Finding:
             raise ConnectionResetError("the other side closed the connection")
         if uid == netlink.ELSEWHERE:
             return since >= _ELSEWHERE_S
-        if since >= _LISTENER_S:
+        if since >= self._look_for_listeners:
+            self._look_for_listeners = since + _LISTENER_AGAIN_S
             self.uid = _stranger_who_listens(self._theirs, self._is_allowed)
         return self.uid is not None
 

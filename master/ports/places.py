@@ -26,6 +26,12 @@ ALL_HELD = 4
 """What is kept of all strangers together, in shares of one address."""
 SHARES = 4
 """Nobody has more than one of so many shares of the places of those that have said who they are."""
+FREE_SHARES = 2
+"""Nor more than one of so many shares of those that are free then: so those who come later find some, too."""
+SPARED, FEW = 8, 8
+"""Of so many places one does not count as free: it is spared for those who have fewer connections than `FEW` (where
+there are few places: than one in `FEW_OF` of them), and when only such places are left, than half of that."""
+FEW_OF = 16
 
 
 class Guest(Protocol):
@@ -112,13 +118,19 @@ class Places:
 
     def _why_no_more(self, account: Account, address: str, user: str) -> Message | None:
         room = self.limits.most - self._kept
-        # Where few files may be open one user alone could take all places.
-        most = min(self.limits.of_user if user else self.limits.known, max(1, room // SHARES))
+        # Where few files may be open, few users alone could take all places.
+        most = min(self.limits.of_user if user else self.limits.known, self._share(room))
         if len(account.known) >= most:
             if user:
                 return Message("no_more_of_this_user", user=user, most=most)
             return Message("no_more_of_this_address", address=address)
         return self.full if self._known >= room else None
+
+    def _share(self, room: int) -> int:
+        """Who has so many of these places gets no more of them now."""
+        free = room - self._known - room // SPARED
+        few = min(FEW, room // FEW_OF)
+        return max(1, few if free > 0 else few // 2, min(room // SHARES, free // FREE_SHARES))
 
     def _move(self, guest: Guest, before: Account, account: Account) -> None:
         held = self._held.pop(guest, 0)

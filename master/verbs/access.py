@@ -177,7 +177,7 @@ def by_kernel(peer: Peer, *, local_users: bool = False, local_admin: Literal["ow
 def whence_of(peer: Peer) -> str:
     """Whose failures to show who they are, and whose connections, are counted together. Any account of this machine has
     all of 127.0.0.0/8 to come from, and shares it with the others: so the kernel says which one it is. An account may
-    have subordinate uids, too; with them it is still one."""
+    have subordinate uids, too: it is one with all of them."""
     if not peer.is_here:
         return origin(peer.address)
     return "here" if peer.uid is None else _account_here(peer.uid)

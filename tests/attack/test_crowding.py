@@ -7,6 +7,7 @@ import asyncio
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from tests.master.core.small_core import core_with
 from tests.master.ports.test_places import OURS, Guest, Hall
 from tests.rights import need_users
 from tests.system.lab import Lab
-from tests.waiting import PATIENCE_S
+from tests.waiting import PATIENCE_S, until
 
 ANN, BOB = 4301, 4302
 MANY = 128
@@ -163,6 +164,73 @@ def test_subordinate_uids_are_one_account(tmp_path: Path, monkeypatch: pytest.Mo
     assert subordinates.subordinate_of(300000) is None
     file.unlink()
     assert subordinates.subordinate_of(100000) is None
+
+
+@pytest.mark.parametrize("owner", ["ann", "4301"])
+def test_an_account_and_its_subordinate_uids_are_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: str
+) -> None:
+    subuid, passwd = tmp_path / "subuid", tmp_path / "passwd"
+    subuid.write_text(f"{owner}:100000:65536\n", encoding="ascii")
+    passwd.write_text("root:x:0:0::/root:/bin/sh\n+::::::\nann:x:4301:4301::/home/ann:/bin/sh\n", encoding="ascii")
+    monkeypatch.setattr(subordinates, "SUBUID", subuid)
+    monkeypatch.setattr(subordinates, "PASSWD", passwd)
+    hall = Hall()
+    flood = [hall.comes(local(ANN if number % 2 else 100000 + number)) for number in range(20)]
+    assert sum(guest.why is None for guest in flood) == 8
+
+
+def test_an_account_that_only_a_directory_knows_is_one_with_its_subordinate_uids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked beside the loop, for it may hang; by the next connection it is known."""
+    subuid = tmp_path / "subuid"
+    subuid.write_text("far:100000:65536\n", encoding="ascii")
+    monkeypatch.setattr(subordinates, "SUBUID", subuid)
+    asked = threading.Event()
+
+    def getpwnam(name: str) -> SimpleNamespace:
+        assert asked.wait(PATIENCE_S)
+        assert name == "far"
+        return SimpleNamespace(pw_uid=ANN)
+
+    monkeypatch.setattr(subordinates, "getpwnam", getpwnam)
+    assert subordinates.subordinate_of(100000) == "far"
+    asked.set()
+    until("its uid", lambda: subordinates.subordinate_of(100000) == ANN)
+    hall = Hall()
+    flood = [hall.comes(local(ANN if number % 2 else 100000 + number)) for number in range(20)]
+    assert sum(guest.why is None for guest in flood) == 8
+
+
+@pytest.mark.parametrize(("most", "crowd"), [(512, 12), (4096, 20)])
+def test_few_users_do_not_take_all_places(most: int, crowd: int) -> None:
+    hall = Hall(most=most, of_user=512)
+    for user in range(crowd):
+        for _ in range(600):
+            logs_in(hall, local(5000 + user), f"u{user}")
+            hall.refused = None
+    for user in range(5):
+        for number in range(4):
+            logs_in(hall, local(6000 + user), f"late{user}")
+            assert hall.refused is None, (user, number)
+    for _ in range(4):
+        hall.speaks(OURS)
+        assert hall.refused is None
+
+
+def test_who_has_many_connections_gets_no_more_as_places_become_few() -> None:
+    hall = Hall(most=512, of_user=512)
+    had = []
+    for user in range(6):
+        before = hall.places.taken
+        for _ in range(600):
+            logs_in(hall, local(5000 + user), f"u{user}")
+            hall.refused = None
+        had.append(hall.places.taken - before)
+    assert had == sorted(had, reverse=True)
+    assert had[0] <= 512 // 4
+    assert had[-1] > 8, "but each has more than a few"
 
 
 def test_who_keeps_most_bytes_pays_for_what_all_keep_together() -> None:

@@ -217,8 +217,8 @@ ERRORS: dict[str, str] = {
     "desktop_clients_only": "this port speaks the desktop client's dialect only (conf.json: desktop_client.ports)",
     "no_plain_text": "plain text is not accepted from other machines: this master speaks TLS (conf.json: tls)",
     "no_more_of_this_address": (
-        "{address} has as many connections as conf.json allows one address (limits.connections_per_address): close "
-        "some, or raise it"
+        "{address} has as many connections as conf.json and the master's number of open files allow one address "
+        "(limits.connections_per_address): close some, or raise it"
     ),
     "no_more_of_this_user": (
         "{user} has {most} connections, as many as conf.json and the master's number of open files allow one user "

@@ -145,7 +145,7 @@ export const WORDS = {
   desktop_clients_only: "此端口只供桌面客户端使用（conf.json：desktop_client.ports）",
   no_plain_text: "不接受其他机器的明文：此主控使用 TLS（conf.json：tls）",
   no_more_of_this_user: "{user} 已有 {most} 个连接，达到 conf.json 和主控可打开文件数对单个用户的上限（limits.connections_per_user）：请关闭一些，或提高上限",
-  no_more_of_this_address: "{address} 的连接数已达 conf.json 允许的上限（limits.connections_per_address）：请关闭一些，或提高上限",
+  no_more_of_this_address: "{address} 的连接数已达 conf.json 和主控可打开文件数对单个地址的上限（limits.connections_per_address）：请关闭一些，或提高上限",
   no_more_connections: "主控的连接数已达 conf.json 和打开文件数允许的上限（limits.connections：现为 {most}）：请关闭一些，或提高上限",
   no_jsonrpc: "不是 JSON-RPC 请求：jsonrpc 为 {found!r}，应为 '2.0'",
   history_unusable: "{path} 中的历史无法使用：{said}",
