@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict, replace
 
 from master.config import Privacy
+from master.core.core import Core
 from master.core.inventory import NodeState
 from master.core.notes import Note
 from master.core.task import TaskState
@@ -113,13 +114,19 @@ def info(context: Context, _params: Nothing) -> Info:
 def _closed_nodes(context: Context) -> list[ClosedNodes]:
     core = context.core
     nodes, users = core.own_account.kept_out(context.now)
-    # After a start a node counts as closed until its agent has said that tasks run as their owners there.
-    nodes = [name for name in nodes if core.node(name).facts is not None or not core.notes.get(name, Note()).as_owners]
+    nodes = [name for name in nodes if _is_known_closed(core, name)]
     if not nodes:
         return []
     account = user_name(os.geteuid())
     closed, kept_out = names(nodes, _MOST_NAMES), names(users, _MOST_NAMES)
     return [ClosedNodes.of(Message("own_account_closed", account=account, nodes=closed, users=kept_out))]
+
+
+def _is_known_closed(core: Core, name: str) -> bool:
+    """Is the node still there? And after a start a node counts as closed until its agent has said that tasks run as
+    their owners there; the notes remember that it did."""
+    node = core.inventory.nodes.get(name)
+    return node is not None and (node.facts is not None or not core.notes.get(name, Note()).as_owners)
 
 
 def _looks_after(context: Context) -> bool:

@@ -67,6 +67,9 @@ def test_the_admin_and_the_user_are_warned_that_no_node_runs_the_users_tasks(
     assert CLOSED in muster("users", "enable", "bob").stderr
     assert CLOSED not in muster("users", "edit", "bob", "role=admin").stderr
     assert CLOSED in muster("users", "edit", "bob", "role=user").stderr
+    muster("node", "rm", "node0", "--yes")
+    assert muster("users", "add", "dan").stderr == "user dan: added\n", "the node has left"
+    assert CLOSED not in muster("status").stdout
 
 
 def test_where_tasks_run_as_their_owners_nobody_is_warned(make_system_lab: Callable[..., Lab]) -> None:
