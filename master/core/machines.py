@@ -43,7 +43,7 @@ class Machines:
             return self._refuse(node, before, facts)
         for other in others:
             self._identities.lose(other.name, name, facts)
-            self._nodes.cordon(other.name, SAME, Message("machine_is", node=name, name=other.name))
+            self._nodes.cordon(other.name, SAME, _twice(other, node))
         self._nodes.cordon(name, SAME, None)
         if facts.identity:
             self._identities.serve(node, facts, self._nodes.inventory.nodes)
@@ -55,7 +55,7 @@ class Machines:
         """
         node, nodes = self._nodes.get(name), self._nodes.inventory.nodes
         others = (nodes[other] for other in self._identities.late(name) if other in nodes)
-        other = next((one for one in others if node is not None and (node.spec.address or one.spec.address)), None)
+        other = next((one for one in others if node is not None and not _are_several(node, one)), None)
         return None if other is None else Message("machine_changed", node=other.name, name=name)
 
     def _yields(self, other: Node, name: str, facts: Facts) -> bool:
@@ -65,7 +65,7 @@ class Machines:
         if LEAVING in other.cordons:
             twice = Message("machine_was", node=other.name)
         else:
-            twice = Message("machine_is", node=other.name, name=node.name)
+            twice = _twice(node, other)
             self._identities.refuse(node.name, other.name, facts)
         self._nodes.cordon(node.name, SAME, twice if node.active else None)
         return None if node.active else (other.name, twice)
@@ -85,11 +85,13 @@ class Machines:
         ]
 
     def _is_same(self, node: Node, other: Node, facts: Facts, *, is_there: bool) -> bool:
-        """Entries of the master's own machine, and agents that dial in, are as many as somebody wants; one that left
-        while its tasks run, with a single other one there, was renamed."""
+        """Entries of the master's own machine, agents that dial in, and entries that declare their GPUs are as many as
+        somebody wants. One that left while its tasks run was renamed if its address is this one's, or if no other
+        entry may be the new one."""
         parts = self._parts_on(other).values()
-        by_ssh = [node.spec.address, other.spec.address, *(part.address for part in parts)]
-        if not (any(by_ssh) or (LEAVING in other.cordons and self._is_only(node, facts))):
+        if _are_several(node, other, *(part.address for part in parts)) and not (
+            LEAVING in other.cordons and (any(_was_sent_to(part, node) for part in parts) or self._is_only(node, facts))
+        ):
             return False
         return is_there or any(
             part.machine == facts.machine and _was_at(part, facts.boot_id, node.address_of(part.login))
@@ -106,9 +108,10 @@ class Machines:
         return Message("account_elsewhere", node=name)
 
     def _is_only(self, node: Node, facts: Facts) -> bool:
-        """Is it the only entry without an address that may be of this machine and stays?"""
+        """Is it the only one that may be of this machine and stays, of the entries that may be several?"""
         nodes = self._nodes.inventory.nodes.values()
-        stay = [one for one in nodes if not one.spec.address and LEAVING not in one.cordons and one is not node]
+        several = (one for one in nodes if not one.spec.address or one.spec.is_declared)
+        stay = [one for one in several if LEAVING not in one.cordons and one is not node]
         return all(one.facts is not None and one.facts.identity not in ("", facts.identity) for one in stay)
 
     # -- another machine, or another folder, under one name ---------------------------------------------------
@@ -174,6 +177,21 @@ class Machines:
         return {task_id: part for task_id, part in parts if part is not None}
 
 
+def _are_several(node: Node, other: Node, *addresses: str) -> bool:
+    """May these be two entries of one machine? `addresses`: where tasks of theirs were started, too."""
+    if node.spec.is_declared or other.spec.is_declared:
+        return True
+    return not any((node.spec.address, other.spec.address, *addresses))
+
+
+def _twice(node: Node, other: Node) -> Message:
+    """Why an entry is not served that is the machine of another one."""
+    ours, theirs = (one.spec.address.rpartition("@")[0] for one in (node, other))
+    if ours and theirs and ours != theirs:
+        return Message("machine_is_over", node=other.name, name=node.name, user=ours, other=theirs)
+    return Message("machine_is", node=other.name, name=node.name)
+
+
 def _is_there(node: Node, facts: Facts) -> bool:
     """Does another entry's agent say that it is this machine, as far as can be known now?"""
     known = node.facts if node.state in (NodeState.ONLINE, NodeState.CONNECTING) else None
@@ -183,6 +201,10 @@ def _is_there(node: Node, facts: Facts) -> bool:
 def _was_at(part: Part, boot_id: str, address: str) -> bool:
     """Machines that were copied from one image have one id: was it this one, then?"""
     return part.boot_id == boot_id or bool(address and part.address == address)
+
+
+def _was_sent_to(part: Part, node: Node) -> bool:
+    return bool(part.address) and part.address == node.address_of(part.login)
 
 
 def _by_its_clock(part: Part, at: float | None) -> float | None:

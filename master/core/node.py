@@ -31,7 +31,8 @@ NOT_SCHEDULABLE = Message("not_schedulable")
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What the registry says of a node. `cpus` and `slots` are None where the registry leaves them to the node;
     `address` names the machine and the account there (`user@host:port`), empty for this one. `accounts`: over which
-    other accounts there the tasks of their owners run (owner, account); None: all run over the one of `address`."""
+    other accounts there the tasks of their owners run (owner, account); None: all run over the one of `address`.
+    `is_declared`: its GPUs are believed and never probed."""
 
     name: str
     address: str = ""
@@ -41,6 +42,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
     slots: int | None = None
     schedulable: bool = True
     accounts: tuple[tuple[str, str], ...] | None = None
+    is_declared: bool = False
 
 
 class Reserved(msgspec.Struct, frozen=True):

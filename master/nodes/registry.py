@@ -85,6 +85,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             slots=self.slots,
             schedulable=self.schedulable,
             accounts=self._logins(),
+            is_declared=self.gpu_probe == "declared",
         )
 
     def _logins(self) -> tuple[tuple[str, str], ...] | None:

@@ -7,6 +7,7 @@ import json
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -203,8 +204,14 @@ def two(bed: Testbed, tmp_path: Path) -> Iterator[SshLab]:
         (host.folder / "machine-id").write_text(secrets.token_hex(16) + "\n", encoding="ascii")
         host.renew()
     lab = SshLab(tmp_path / f"lab-{secrets.token_hex(3)}", bed, hosts=bed.hosts)
+    lab.write_registry(entries_of(lab, *bed.hosts))
     yield lab
     assert lab.close() == []
+
+
+def entries_of(lab: SshLab, *hosts: Host) -> list[dict[str, Any]]:
+    """What the registry says of these: entries that declare their GPUs may be one machine."""
+    return [lab.entry(host, gpu_probe="auto") for host in hosts]
 
 
 def says(host: Host, other: Host, *names: str) -> None:
@@ -242,14 +249,14 @@ def test_a_liar_is_flagged_and_takes_no_node_away_over_a_restart(two: SshLab, be
 def test_a_node_that_was_removed_and_added_again_is_served_as_before(two: SshLab, bed: Testbed) -> None:
     good, evil = bed.hosts
     two.start_trusted()
-    two.write_registry([two.entry(evil)])
+    two.write_registry(entries_of(two, evil))
     with two.client() as client:
         until("the honest node is removed", lambda: len(client.nodes()) == 1)
     before = agents_of(evil)
     says(evil, good, "machine-id")
     until("the liar has another agent", lambda: agents_of(evil) - before)
     until_state(two, evil.name, "online")
-    two.write_registry([two.entry(host) for host in bed.hosts])
+    two.write_registry(entries_of(two, *bed.hosts))
     with two.client() as client:
         until("the honest node is added again", lambda: len(client.nodes()) == len(bed.hosts))
     two.await_online()

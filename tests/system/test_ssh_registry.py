@@ -189,8 +189,8 @@ def test_a_machine_that_was_entered_twice_is_served_once_and_told_twice(ssh_lab:
     door, number = running_task(ssh_lab, name, 3)
     ssh_lab.kill_master()
     first = next(entry for entry in entries_of(ssh_lab) if entry["name"] == name)
-    other = {**first, "name": "0-other", "ip": f"::ffff:{first['ip']}"}
-    ssh_lab.write_registry([other, *entries_of(ssh_lab)])
+    other = {**first, "name": "0-other", "ip": f"::ffff:{first['ip']}", "gpu_probe": "auto"}
+    ssh_lab.write_registry([other, *renamed(ssh_lab, name, name, gpu_probe="auto")])
     ssh_lab.start()
     ssh_lab.muster("node", "trust", "0-other", "--yes")
     until_node(ssh_lab, "0-other", "tells why", lambda node: f"machine that {name} is" in (node["reason"] or ""))

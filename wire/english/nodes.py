@@ -55,9 +55,15 @@ NODES: dict[str, str] = {
     ),
     "machine_was": "it is the machine that {node} was, whose last tasks must end first",
     "machine_is": (
-        "it says that it is the machine that {node} is, which had this identity first: {name} gets no tasks. If they "
-        "are one machine, keep one of the two entries; if not, one of them reports the ids of the other: compare "
-        "`/etc/machine-id` and `/proc/sys/kernel/random/boot_id` on both"
+        "it says that it is the machine that {node} is, which had this identity first: {name} gets no tasks, since "
+        "both entries would give out the same GPUs. If they are one machine, keep one of the two entries; if not, one "
+        "of them reports the ids of the other: compare `/etc/machine-id` and `/proc/sys/kernel/random/boot_id` on both"
+    ),
+    "machine_is_over": (
+        "it says that it is the machine that {node} is, reached as {user} in place of {other}. {node} had this "
+        "identity first: {name} gets no tasks, since both entries would give out the same GPUs. If they are one "
+        "machine, keep one of the two entries, and name the SSH accounts of users in its `accounts`; if not, one of "
+        "them reports the ids of the other: compare `/etc/machine-id` and `/proc/sys/kernel/random/boot_id` on both"
     ),
     "machine_changed": (
         "it had a machine id of its own and now reports that of {node}, which had it first: where both claim one boot, "

@@ -205,6 +205,72 @@ def by_ssh(name: str) -> NodeSpec:
 MACHINE = Facts(boot_id="boot-1", state_id="state-1", cpus=4, memory_mib=1000, machine="m1")
 
 
+def declared(spec: NodeSpec) -> NodeSpec:
+    return msgspec.structs.replace(spec, is_declared=True)
+
+
+def test_of_two_entries_over_other_users_of_one_machine_one_is_not_served_and_says_why() -> None:
+    lab, root = (NodeSpec(name=name, address=f"{user}@gpu1:22") for name, user in (("a", "lab"), ("b", "root")))
+    core = core_with(lab, root, online=False)
+    assert core.same_machine("a", MACHINE) is None
+    found = core.same_machine("b", msgspec.structs.replace(MACHINE, state_id="state-2"))
+    assert found is not None
+    said = str(found[1])
+    assert "that it is the machine that a is, reached as root in place of lab" in said
+    assert "both entries would give out the same GPUs" in said
+    assert "`accounts`" in said
+    assert "node rm" not in said
+    assert core.same_machine("a", MACHINE) is None
+
+
+def test_of_two_entries_over_one_user_the_one_that_is_not_served_says_why() -> None:
+    core = core_with(by_ssh("a"), by_ssh("b"), online=False)
+    assert core.same_machine("a", MACHINE) is None
+    found = core.same_machine("b", MACHINE)
+    assert "both entries would give out the same GPUs" in str(found and found[1])
+
+
+def test_entries_that_declare_their_gpus_are_as_many_as_somebody_wants() -> None:
+    for first, second in (
+        (declared(by_ssh("a")), by_ssh("b")),
+        (by_ssh("a"), declared(by_ssh("b"))),
+        (declared(by_ssh("a")), declared(by_ssh("b"))),
+        (NodeSpec(name="a"), declared(by_ssh("b"))),
+    ):
+        core = core_with(first, second, online=False)
+        assert core.same_machine("a", MACHINE) is None
+        core.node_state("a", NodeState.ONLINE, None, MACHINE)
+        assert core.same_machine("b", MACHINE) is None
+        assert core.same_machine("a", MACHINE) is None
+
+
+def test_a_declared_node_that_is_renamed_while_busy_gives_nothing_out_twice() -> None:
+    old, new, third = (declared(by_ssh(name)) for name in "abc")
+    core = core_with(old, online=False)
+    core.node_state("a", NodeState.ONLINE, None, MACHINE)
+    submit(core, gpus=1)
+    core.plan(0.0)
+    core.set_nodes((new,))
+    assert core.same_machine("b", MACHINE) is not None
+    core.set_nodes((new, third))
+    assert core.same_machine("b", MACHINE) is None, "who has several wants several"
+    core.set_nodes((new, by_ssh("third")))
+    assert core.same_machine("b", MACHINE) is not None, "one that is probed is another machine"
+    renamed = msgspec.structs.replace(old, name="d")
+    core.set_nodes((renamed, third))
+    assert core.same_machine("d", MACHINE) is not None, "its address says that it is the new one"
+
+
+def test_a_node_is_probed_again_once_its_entry_declares_nothing_any_more() -> None:
+    core = core_with(by_ssh("a"), declared(by_ssh("b")), online=False)
+    for name in "ab":
+        assert core.same_machine(name, MACHINE) is None
+        core.node_state(name, NodeState.ONLINE, None, MACHINE)
+    core.set_nodes((by_ssh("a"), by_ssh("b")))
+    assert core.same_machine("a", MACHINE) is None
+    assert core.same_machine("b", MACHINE) is not None
+
+
 def test_a_machine_with_two_entries_is_served_as_the_one_that_came_first() -> None:
     core = core_with(by_ssh("a"), by_ssh("b"), online=False)
     assert core.same_machine("a", MACHINE) is None

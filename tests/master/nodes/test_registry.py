@@ -55,6 +55,9 @@ def test_what_planning_needs_is_taken_over(tmp_path: Path) -> None:
     spec = node.spec()
     assert (spec.name, spec.address, spec.gpu_models) == ("Slaver1", "aaaaa@192.168.36.130:22", node.gpu_models)
     assert (spec.gpu_memory_mib, spec.cpus, spec.slots, spec.schedulable) == ((24576, 24576, 11264), 16, 4, False)
+    assert not spec.is_declared
+    (node,) = load_registry(write(tmp_path, seed_but(gpu_probe="declared")))
+    assert node.spec().is_declared
 
 
 def test_gpus_without_names_are_counted_all_the_same(tmp_path: Path) -> None:
