@@ -24,6 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from web.settings import Settings
 from wire.console import TlsFiles, is_address
 from wire.errors import ConfigError
+from wire.tls import server_context
 
 ROOT_DAYS = 10 * 365
 SHOWN_DAYS = 397
@@ -45,8 +46,7 @@ class Certificates:
 
     def context(self) -> ssl.SSLContext:
         """For new connections; what is missing or ends soon is made first. Raises ConfigError."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context = server_context()
         context.set_alpn_protocols(["http/1.1"])
         cert, key = self._files()
         try:

@@ -8,6 +8,8 @@ from datetime import datetime
 
 import msgspec
 
+from wire.tls import server_context
+
 
 class Shown(msgspec.Struct, frozen=True):
     """`authority`: PEM of what clients and agents pin. `ends`: when the first certificate of the chain does. `names`:
@@ -35,9 +37,7 @@ def context_of(pem: bytes) -> ssl.SSLContext:
     It is made of what was looked at, and not of files, which may hold something else by now. It is a new one each time,
     for a context that refuses a key has lost the one that it had.
     """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_RENEGOTIATION
+    context = server_context()
     context.num_tickets = 0  # connections last; nobody comes back to resume one
     fd = os.memfd_create("certificate")
     with os.fdopen(fd, "wb") as file:

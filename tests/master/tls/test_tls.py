@@ -261,6 +261,32 @@ def test_an_old_tls_is_refused(tmp_path: Path) -> None:
         run(story())
 
 
+@pytest.mark.parametrize("port", [DATA, NODES, TASKS])
+def test_a_cipher_without_forward_secrecy_or_authentication_is_refused_on_each_port(tmp_path: Path, port: str) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            master.tls.context()
+
+            async def speak(ciphers: str) -> None:
+                context = unverified()
+                context.maximum_version = ssl.TLSVersion.TLSv1_2
+                context.set_ciphers(ciphers)
+                _, writer = await asyncio.open_connection(*master.address(port), ssl=context)
+                writer.close()
+
+            await speak("ECDHE-ECDSA-AES128-GCM-SHA256")
+            for cipher in (
+                "ECDHE-ECDSA-AES128-SHA256",
+                "ECDHE-ECDSA-AES256-SHA",
+                "DHE-RSA-AES128-GCM-SHA256",
+                "AES128-GCM-SHA256",
+            ):
+                with pytest.raises((ssl.SSLError, ConnectionResetError)):
+                    await speak(cipher)
+
+    run(story())
+
+
 GARBAGE = {
     "random bytes": b"\x16" + bytes(range(1, 200)),
     "a record of another protocol": b"\x16\x03\x01\x00\x05hello\n",
