@@ -57,11 +57,10 @@ class Trust:
             if before is not None:
                 with suppress(ssl.SSLCertVerificationError):
                     return _shake_hands(dial(), before, host)
-            raise self._untrusted(
-                doubt(error)
-                or f"does not prove to be the master that was pinned ({error.verify_message}): it was set up anew, or "
-                f"somebody stands in between. If you know that it is right, remove {self._path()}"
-            ) from None
+            if why := doubt(error):
+                raise self._untrusted(why) from None
+            accepted = fingerprint(self._pem) if self._pem else f"the one in {self._shown_at}"
+            raise self._changed(accepted, self._shown_now(dial, host)) from None
 
     def _context(self, dial: Callable[[], socket.socket], host: str) -> ssl.SSLContext:
         from wire.pinning import pinned
@@ -104,7 +103,7 @@ class Trust:
         except ValueError:
             raise OSError("what answers there is not a Muster master") from None
         if self.wanted and shown != self._wanted():
-            raise self._untrusted(f"shows the authority {shown}, not {self._wanted()}")
+            raise self._changed(self._wanted(), shown)
         if not self.wanted and (self.ask is None or not self.ask(shown)):
             raise self._untrusted(
                 f"shows an authority that is not known here: {shown}. If `muster status` on its machine tells the "
@@ -112,6 +111,29 @@ class Trust:
             )
         self._keep(pem)
         return pem
+
+    def _shown_now(self, dial: Callable[[], socket.socket], host: str) -> str:
+        """The fingerprint that whoever answers shows now; empty where that is not found out."""
+        from wire.pinning import unverified
+
+        try:
+            with _shake_hands(dial(), unverified(), host) as sock:
+                return fingerprint(_asked(sock))
+        except (OSError, ValueError):
+            return ""
+
+    def _changed(self, accepted: str, shown: str) -> Exception:
+        """That the authority is another one, in one sentence with the next step."""
+        before = f"{accepted} as given" if self.wanted else f"{accepted} as before"
+        now = f"is {shown}, not {before}" if shown else f"is not {before}"
+        same = "the same" if shown else "the new one"
+        given = shown or "SHA256"
+        from wire.errors import UntrustedError
+
+        return UntrustedError(
+            f"the certificate authority at {self.name} {now}, so nothing was sent: if `muster status` on the master's "
+            f"machine shows {same}, run this once with --ca-fingerprint {given}"
+        )
 
     def _wanted(self) -> str:
         try:

@@ -198,7 +198,10 @@ def _dial_at(settings: Settings, place: Place, context: ssl.SSLContext) -> ssl.S
         sock.settimeout(PATIENCE_S)
     except ssl.SSLCertVerificationError as error:
         _close(bare)
-        why = doubt(error) or f"is not the master that was pinned ({error.verify_message})"
+        why = doubt(error) or (
+            "has another certificate authority than this agent was given, so nothing was sent: if the master was set "
+            "up anew, begin with the one that `muster status` on its machine shows (--authority sha256:...)"
+        )
         raise CallError(f"what answers at {settings.master} {why}") from None
     except (OSError, ValueError) as error:
         _close(bare)
