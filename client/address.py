@@ -248,6 +248,8 @@ def _encrypt(
     from client.trust import Trust
 
     address.trust = Trust(str(address), lies_at, shown_at, is_brought=is_brought)
+    if address.conf is not None:
+        address.trust.vouches = address.end.vouches
 
 
 def _parse(text: str) -> Address:

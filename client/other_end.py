@@ -72,6 +72,14 @@ class OtherEnd:
                 return None
         raise self.refusal(*sock.getpeername()[:2])
 
+    def vouches(self, sock: socket.socket) -> bool:
+        """Does the kernel say that the master has the other end of this connection, on this machine? It must have been
+        accepted."""
+        from wire.other_end import account_of, is_local
+
+        uid = account_of(sock) if is_local(sock) else None
+        return uid is not None and self.is_allowed(uid)
+
     def refusal(self, host: str, port: int) -> Exception:
         """Why nothing is said to whoever answers there: a ForbiddenError."""
         from wire.errors import ForbiddenError
