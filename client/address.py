@@ -62,10 +62,15 @@ class Address:
     @property
     def is_here(self) -> bool:
         """Is what is said to it heard on this machine only?"""
-        return self.host in LOOPBACK or self.host.startswith("127.")
+        return is_loopback(self.host)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.data}"
+
+
+def is_loopback(host: str) -> bool:
+    """Is it heard on this machine only?"""
+    return host in LOOPBACK or host.startswith("127.")
 
 
 def find(

@@ -21,13 +21,16 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def invitation(context: Context) -> Callable[[str], str]:
     """A maker of that line, of a link's secret. It names the master as others reach it, as far as we know, and the
     authority that it will show, so that nobody has to compare fingerprints."""
-    from client.address import DEFAULT_DATA_PORT
+    from client.address import DEFAULT_DATA_PORT, is_loopback
 
     where = context.address
-    host = _name_of_this() if where.is_here else where.host
+    info = context.client.info()
+    # A master that listens on loopback alone is reached by no name of this machine: those are in its network.
+    is_named = where.is_here and not is_loopback(info.get("bind") or "")
+    host = _name_of_this() if is_named else where.host
     host = f"[{host}]" if ":" in host else host
     place = host if where.data == DEFAULT_DATA_PORT else f"{host}:{where.data}"
-    authority = (context.client.info().get("tls") or {}).get("authority")
+    authority = (info.get("tls") or {}).get("authority")
     pinned = f" --ca-fingerprint {authority}" if authority else ""
     return lambda link: f"muster login {shlex.quote(place)} --link {shlex.quote(link)}{pinned}"
 
