@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from client.people import People
     from client.session import Session
     from client.settings import Settings
-    from client.shapes import Array, AuditPage, Cancelled, ClockAccepted, Diff, Note, Task, TaskPage, Why
+    from client.shapes import Array, AuditPage, Cancelled, ClockAccepted, Diff, Note, Removed, Task, TaskPage, Why
 
     OnWarning = Callable[[str | None], object]
 
@@ -82,7 +82,7 @@ class Client(NodeVerbs):
         `as`, in whose name (for root on the master's machine); and `request_id`: two submits with the same one are one
         submit; `strict`: what `preflight` would tell is refused (ConflictError)."""
         spec.setdefault("request_id", new_request_id())
-        return int(self.call("task.submit", {"command": command, **spec})["id"])
+        return int(self.call("task.submit", {"command": command, **self._with_ids(spec)})["id"])
 
     def missing_places(self, cwd: str = "", env: str = "") -> list[str]:
         """Which of these a task would not find, as far as the master can see it; a line each."""
@@ -91,7 +91,7 @@ class Client(NodeVerbs):
     def preflight(self, command: list[str] | str | None = None, **spec: Any) -> list[Note]:
         """What would keep such a task from starting well, were it to start now, as far as the master can see it within
         a moment: `spec` as for `submit`, or `commands` as for `submit_batch`. Nothing is queued."""
-        said = spec if command is None else {"command": command, **spec}
+        said = self._with_ids(spec if command is None else {"command": command, **spec})
         asked = {name: value for name, value in said.items() if name not in _OF_A_SUBMIT}
         found: dict[str, Any] = self.call("task.places", asked, repeatable=False)
         said_and_keys = zip(found["missing"], found["missing_messages"], strict=True)
@@ -100,7 +100,7 @@ class Client(NodeVerbs):
     def submit_batch(self, commands: list[str], **spec: Any) -> list[int]:
         """Queue many bash lines with the same `spec`, all of them or none; the ids are consecutive."""
         spec.setdefault("request_id", new_request_id())
-        result = self.call("task.submit_batch", {"commands": commands, **spec})
+        result = self.call("task.submit_batch", {"commands": commands, **self._with_ids(spec)})
         return _ids(result, len(commands))
 
     def submit_array(
@@ -120,7 +120,7 @@ class Client(NodeVerbs):
         spec.setdefault("request_id", new_request_id())
         said = {"array": array, "sweep": sweep, "cap": cap, "max_fails": max_fails}
         params = {name: value for name, value in said.items() if value is not None}
-        result = self.call("task.submit_array", {"command": command, **params, **spec})
+        result = self.call("task.submit_array", {"command": command, **params, **self._with_ids(spec)})
         return _ids(result, _MOST_AT_ONCE)
 
     def edit_array(self, array: int, **changes: int | None) -> Array:
@@ -130,7 +130,7 @@ class Client(NodeVerbs):
 
     def check(self, command: list[str] | str, **spec: Any) -> dict[str, Any]:
         """Where the command would run now (`placement`), or why it would wait (`reason`); nothing is queued."""
-        return self._dict("task.submit", {"command": command, **spec, "dry_run": True})
+        return self._dict("task.submit", {"command": command, **self._with_ids(spec), "dry_run": True})
 
     def list_tasks(self, **filters: Any) -> tuple[list[Task], int]:
         """Tasks in the queue's order, and how many there are without `limit` and `offset`.
@@ -146,78 +146,103 @@ class Client(NodeVerbs):
         """Like `list_tasks`, without the total."""
         return self.list_tasks(**filters)[0]
 
-    def show(self, task_id: int) -> TaskPage:
+    def find_id(self, task: int | str) -> int:
+        """The id of a task that is named by it, or by the name of an active task of the caller's that no other of these
+        has. All methods that take a task take both. Raises NotFoundError, ConflictError where several have the name."""
+        if not isinstance(task, str):
+            return task
+        from client.named import find_id
+
+        return find_id(self, task)
+
+    def named(self, name: str) -> list[Task]:
+        """The caller's active tasks of this name, by id."""
+        from client.named import active
+
+        return active(self, name)
+
+    def show(self, task_id: int | str) -> TaskPage:
         """One task, whole."""
-        task: TaskPage = self.call("task.show", {"id": task_id})
+        task: TaskPage = self.call("task.show", {"id": self.find_id(task_id)})
         return task
 
-    def why(self, task_id: int) -> Why:
+    def why(self, task_id: int | str) -> Why:
         """Why a task is in the state in which it is."""
-        why: Why = self.call("task.why", {"id": task_id})
+        why: Why = self.call("task.why", {"id": self.find_id(task_id)})
         return why
 
-    def diff(self, task_id: int, other: int | None = None) -> Diff:
+    def diff(self, task_id: int | str, other: int | str | None = None) -> Diff:
         """In what two tasks differ, what was asked for first; without `other` the nearest of the same array, one that
         succeeded if there is one."""
-        params = {"id": task_id} if other is None else {"id": task_id, "other": other}
+        params = {"id": self.find_id(task_id), **({} if other is None else {"other": self.find_id(other)})}
         found: Diff = self.call("task.diff", params)
         return found
 
     def cancel(
         self,
-        ids: Iterable[int] = (),
+        ids: Iterable[int | str] = (),
         *,
         everything: bool = False,
         mine: bool = False,
         states: Iterable[str] | None = None,
+        name: str | None = None,
     ) -> Cancelled:
-        """End tasks: those named, all (`everything`), or all of ours (`mine`); of the latter two only those in one of
-        `states`, if given."""
-        which: dict[str, Any] = {"all": True} if everything else {"mine": True} if mine else {"ids": list(ids)}
+        """End tasks: those of these ids, all (`everything`), all of ours (`mine`), or those of ours with this `name`;
+        of the latter three only those in one of `states`, if given."""
+        which: dict[str, Any] = {"all": True} if everything else {"mine": True}
+        if name is not None:
+            which = {"mine": True, "name": name}
+        elif not (everything or mine):
+            which = {"ids": [*map(self.find_id, ids)]}
         if states:
             which["states"] = list(states)
         done: Cancelled = self.call("task.cancel", which)
         return done
 
-    def edit(self, task_id: int, *, if_seq: int | None = None, **changes: Any) -> Task:
+    def edit(self, task_id: int | str, *, if_seq: int | None = None, **changes: Any) -> Task:
         """Change fields of a task; the names are those of `submit`, and `owner` for admins. `if_seq`: only while the
         task's `seq` is this one. Raises ConflictError where it was changed meanwhile."""
         only = {} if if_seq is None else {"if_seq": if_seq}
-        return self._task("task.edit", {"id": task_id, "changes": changes, **only})
+        return self._task("task.edit", {"id": self.find_id(task_id), "changes": self._with_ids(changes), **only})
 
-    def hold(self, task_id: int) -> Task:
+    def hold(self, task_id: int | str) -> Task:
         """Keep a waiting task from starting until it is released."""
-        return self._task("task.hold", {"id": task_id})
+        return self._task("task.hold", {"id": self.find_id(task_id)})
 
-    def release(self, task_id: int) -> Task:
+    def release(self, task_id: int | str) -> Task:
         """Let a held task wait again."""
-        return self._task("task.release", {"id": task_id})
+        return self._task("task.release", {"id": self.find_id(task_id)})
 
-    def pause(self, task_id: int) -> Task:
+    def pause(self, task_id: int | str) -> Task:
         """Have a task that runs stand still, with all that it holds; its time limit goes on. It is `paused` once its
         node says so."""
-        return self._task("task.pause", {"id": task_id})
+        return self._task("task.pause", {"id": self.find_id(task_id)})
 
-    def resume(self, task_id: int) -> Task:
+    def resume(self, task_id: int | str) -> Task:
         """Let a paused task go on."""
-        return self._task("task.resume", {"id": task_id})
+        return self._task("task.resume", {"id": self.find_id(task_id)})
 
-    def move(self, task_id: int, position: int) -> Task:
+    def move(self, task_id: int | str, position: int) -> Task:
         """Put a waiting task at a place in the queue; 1 is the next one."""
-        return self._task("task.move", {"id": task_id, "position": position})
+        return self._task("task.move", {"id": self.find_id(task_id), "position": position})
 
-    def start(self, task_id: int) -> Task:
+    def start(self, task_id: int | str) -> Task:
         """Start a task as soon as its GPUs are free, whatever its priority, predecessors, time and hold say."""
-        return self._task("task.start", {"id": task_id}, repeatable=False)
+        return self._task("task.start", {"id": self.find_id(task_id)}, repeatable=False)
 
-    def retry(self, task_id: int) -> Task:
+    def retry(self, task_id: int | str) -> Task:
         """Queue an ended task again, as a new attempt."""
-        return self._task("task.retry", {"id": task_id}, repeatable=False)
+        return self._task("task.retry", {"id": self.find_id(task_id)}, repeatable=False)
 
-    def remove(self, task_id: int, *, successors: bool = False) -> list[int]:
+    def remove(self, task_id: int | str, *, successors: bool = False) -> list[int]:
         """Delete a task that is not alive, with those that wait for it if so asked; gives the ids that are gone."""
-        params = {"id": task_id, "successors": successors}
-        return list(self.call("task.remove", params, repeatable=False)["removed"])
+        return self.removed(task_id, successors=successors)["removed"]
+
+    def removed(self, task_id: int | str, *, successors: bool = False) -> Removed:
+        """The same; gives their names, too."""
+        params = {"id": self.find_id(task_id), "successors": successors}
+        answer: Removed = self.call("task.remove", params, repeatable=False)
+        return answer
 
     def audit(
         self, *, since: float | None = None, user: str | None = None, verb: str | None = None, limit: int = 100
@@ -279,7 +304,7 @@ class Client(NodeVerbs):
         return Files(self)
 
     def read_log(
-        self, task_id: int | None, offset: int, limit: int | None = None, **how: Any
+        self, task_id: int | str | None, offset: int, limit: int | None = None, **how: Any
     ) -> tuple[bytes, dict[str, Any]]:
         """At most `limit` bytes (of 1 MiB) of a log from `offset` (negative: from the end), and {offset, size, ended,
         path, warning}. None is the master's own log.
@@ -289,11 +314,11 @@ class Client(NodeVerbs):
         """
         from client import logs
 
-        return logs.read(self, task_id, offset, limit, **how)
+        return logs.read(self, self._of_log(task_id), offset, limit, **how)
 
     def logs(
         self,
-        task_id: int | None,
+        task_id: int | str | None,
         *,
         follow: bool = False,
         offset: int = 0,
@@ -306,11 +331,11 @@ class Client(NodeVerbs):
         `on_warning` gets, with each answer before the end, what looks wrong with the task, or None."""
         from client import logs
 
-        return logs.pieces(self, task_id, follow=follow, offset=offset, on_warning=on_warning, rank=rank)
+        return logs.pieces(self, self._of_log(task_id), follow=follow, offset=offset, on_warning=on_warning, rank=rank)
 
     def collapsed_logs(
         self,
-        task_id: int | None,
+        task_id: int | str | None,
         *,
         follow: bool = False,
         offset: int = 0,
@@ -321,11 +346,13 @@ class Client(NodeVerbs):
         state of the line that has no end yet. `offset` must be where a line begins."""
         from client import logs
 
-        return logs.collapsed(self, task_id, follow=follow, offset=offset, on_warning=on_warning, rank=rank)
+        return logs.collapsed(
+            self, self._of_log(task_id), follow=follow, offset=offset, on_warning=on_warning, rank=rank
+        )
 
     def search_log(
         self,
-        task_id: int | None,
+        task_id: int | str | None,
         pattern: str,
         *,
         regex: bool = False,
@@ -345,11 +372,11 @@ class Client(NodeVerbs):
         from client import logs
 
         how: dict[str, Any] = {"regex": regex, "ignore_case": ignore_case, "backwards": backwards, "offset": offset}
-        return logs.search(self, task_id, pattern, most=most, **how, **logs.of_rank(rank))
+        return logs.search(self, self._of_log(task_id), pattern, most=most, **how, **logs.of_rank(rank))
 
     def wait(
         self,
-        ids: Iterable[int],
+        ids: Iterable[int | str],
         timeout: float | None = None,
         on_change: Callable[[dict[int, Task]], None] | None = None,
         *,
@@ -362,13 +389,24 @@ class Client(NodeVerbs):
         """
         from client.waiting import wait
 
-        return wait(self, ids, timeout, on_change, until=until)
+        return wait(self, [*map(self.find_id, ids)], timeout, on_change, until=until)
 
     def watch(self, what: What) -> Iterator[dict[str, Any]]:
         """What is there now, then every change as a notification; see `client.watch`."""
         from client.watch import watch
 
         return watch(self, what)
+
+    def _of_log(self, task: int | str | None) -> int | None:
+        return None if task is None else self.find_id(task)
+
+    def _with_ids(self, spec: dict[str, Any]) -> dict[str, Any]:
+        """What is asked for, with the ids of predecessors that are named."""
+        after = spec.get("after")
+        named = [one for one in after or () if isinstance(one, dict) and isinstance(one.get("id"), str)]
+        if not after or not named:
+            return spec
+        return {**spec, "after": [{**one, "id": self.find_id(one["id"])} if one in named else one for one in after]}
 
     def _dict(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = self.call(method, params)

@@ -494,13 +494,23 @@ class Diff(TypedDict):
 
 class Cancelled(TypedDict):
     """What a cancel did: gone from the queue at once, told to end, or refused (id, as a string: why; in `codes` the
-    error's stable name, in `messages` the same for programs)."""
+    error's stable name, in `messages` the same for programs); in `names` the names of the first 200 that were ended and
+    have one."""
 
     cancelled: list[int]
     signalled: list[int]
     refused: dict[str, str]
     codes: dict[str, str]
     messages: dict[str, Message]
+    names: NotRequired[dict[str, str]]
+
+
+class Removed(TypedDict):
+    """The ids of tasks that were deleted, and in `names` the names of the first 200 that have one (id, as a string:
+    name)."""
+
+    removed: list[int]
+    names: NotRequired[dict[str, str]]
 
 
 class Who(TypedDict):

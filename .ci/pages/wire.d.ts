@@ -127,6 +127,7 @@ export interface Cancelled {
   refused: Record<string, string>;
   codes: Record<string, string>;
   messages: Record<string, Message>;
+  names?: Record<string, string>;
 }
 
 export interface Claimed {
@@ -619,6 +620,7 @@ export interface Received {
 
 export interface Removed {
   removed: (number)[];
+  names?: Record<string, string>;
 }
 
 export interface Resizing {

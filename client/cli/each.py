@@ -11,7 +11,7 @@ from wire.ranges import ids_in_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Any
 
     from client.cli.context import Context
@@ -27,10 +27,11 @@ def task(
     wanted: Iterable[int] | None = None,
     states: Iterable[str] | None = None,
     as_json: bool = True,
+    names: Mapping[str, str] | None = None,
 ) -> int:
     """Call `verb` for each of the ids (`wanted`; else those of the command line, of arrays those in one of `states`);
     `said` is told of those for which it went well. Gives 1 when one was refused. `as_json`: print the list of results
-    with --json; without, the caller does."""
+    with --json; without, the caller does. `names`: those of the tasks, to be told with their ids."""
     from wire.errors import MusterError, UnreachableError
 
     results: list[Any] = []
@@ -39,7 +40,7 @@ def task(
 
     def tell() -> None:
         if done:
-            context.say(f"task{'s' if len(done) > 1 else ''} {ids_in_short(done)}: {said}")
+            context.say(f"task{'s' if len(done) > 1 else ''} {ids_and_names(done, names or {})}: {said}")
         refused.tell()
 
     try:
@@ -58,6 +59,16 @@ def task(
     if context.json and as_json:
         context.print_json(results)
     return 1 if refused else 0
+
+
+def ids_and_names(task_ids: list[int], names: Mapping[str, str]) -> str:
+    """`3-12 (sweep), 15 (bert), 17`: those that have the same name together. `names`: by id, as a string."""
+    by_name: dict[str, list[int]] = {}
+    for task_id in task_ids:
+        by_name.setdefault(names.get(str(task_id), ""), []).append(task_id)
+    plain = by_name.pop("", [])
+    told = [f"{ids_in_short(found)} ({harmless(name)})" for name, found in by_name.items()]
+    return ", ".join([*told, *([ids_in_short(plain)] if plain else [])])
 
 
 class Refused:

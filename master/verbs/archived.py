@@ -21,7 +21,7 @@ from master.durable.archive_index import Wanted
 from master.verbs.base import Context
 from master.verbs.spec import Spec
 from master.verbs.task_list import SortKey
-from master.verbs.tasks import Cancel, Cancelled, Edit, Remove, Removed, Why, cancel, edit, remove
+from master.verbs.tasks import Cancel, Cancelled, Edit, Remove, Removed, Why, cancel, edit, names_of, remove
 from master.views.tasks import task_page
 from wire.errors import ConflictError, MusterError, NotFoundError, StoreUnavailableError
 from wire.message import Message
@@ -209,11 +209,11 @@ def removed(context: Context, params: Remove) -> Removed | Awaitable[Removed]:
 
 
 async def _remove_archived(context: Context, params: Remove) -> Removed:
-    await context.engine.archive.find(params.id)
+    task = await context.engine.archive.find(params.id)
     await context.engine.archive.forget([params.id])
     if params.id in context.core.tasks:  # somebody took it back meanwhile
         return remove(context, params)
-    return Removed([params.id])
+    return Removed([params.id], names_of([task]))
 
 
 async def _with_copies(context: Context, answer: Removed) -> Removed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import islice
 from typing import Annotated, Any
 
@@ -27,6 +28,7 @@ from wire.message import Message, ids
 NAMED = 100
 """So many tasks of an array are named that another one waits for; in a sentence `FEW` ranges."""
 FEW, FIRST_ENDS = 4, 2
+MOST_NAMES = 200
 
 TaskId = Annotated[int, Meta(ge=1, examples=[12])]
 
@@ -61,12 +63,13 @@ class Edit(msgspec.Struct, forbid_unknown_fields=True):
 
 class Cancel(msgspec.Struct, forbid_unknown_fields=True):
     """task.cancel: `ids`, or `all`, or all of the caller's (`mine`). `states`: of the latter two only those that are in
-    one of these."""
+    one of these; `name`: of the caller's only those of this name."""
 
     ids: Annotated[list[TaskId], Meta(examples=[[12, 13]])] = []
     all: bool = False
     mine: bool = False
     states: list[TaskState] | None = None
+    name: str | None = None
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,13 +94,15 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 class Cancelled(msgspec.Struct, frozen=True):
     """What became of tasks, by id: `cancelled`, gone from the queue at once; `signalled`, told to end; `refused`, with
-    why; in `codes` the error's stable name, in `messages` the same for programs."""
+    why; in `codes` the error's stable name, in `messages` the same for programs. In `names` the names of the first 200
+    that were ended and have one."""
 
     cancelled: list[int]
     signalled: list[int]
     refused: dict[int, str]
     codes: dict[int, str]
     messages: dict[int, MessageView]
+    names: dict[int, str] | UnsetType = UNSET
 
     def refuse(self, task_id: int, error: MusterError) -> None:
         """Note that a task was not cancelled, and why."""
@@ -108,9 +113,10 @@ class Cancelled(msgspec.Struct, frozen=True):
 
 
 class Removed(msgspec.Struct, frozen=True):
-    """`removed`: the ids of the tasks that are forgotten now."""
+    """`removed`: the ids of the tasks that are forgotten now; in `names` the names of the first 200 that have one."""
 
     removed: list[int]
+    names: dict[int, str] | UnsetType = UNSET
 
 
 def show(context: Context, params: OneTask) -> TaskPage:
@@ -173,12 +179,16 @@ def cancel(context: Context, params: Cancel) -> Cancelled:
     core = context.core
     live = (QUEUED | ACTIVE) & frozenset(TaskState if params.states is None else params.states)
     ids = params.ids
+    if params.name is not None and (params.all or not params.mine):
+        raise BadRequestError(Message("name_without_mine"))
     if params.all or params.mine:
         ids = [
             t.id
             for t in core.tasks.values()
             if t.state in live and (params.all or t.owner == context.user) and context.caller.looks_after(t)
         ]
+        if params.name is not None:
+            ids = [task_id for task_id in ids if core.tasks[task_id].name == params.name]
     elif not ids:
         raise BadRequestError(Message("which_tasks"))
     elif params.states is not None:
@@ -197,7 +207,14 @@ def cancel(context: Context, params: Cancel) -> Cancelled:
                 done.refuse(task_id, error)
 
     context.change(change, grows=False)
-    return msgspec.structs.replace(done, cancelled=done.cancelled[::-1], signalled=done.signalled[::-1])
+    cancelled, signalled = done.cancelled[::-1], done.signalled[::-1]
+    names = names_of(core.tasks[task_id] for task_id in (*cancelled, *signalled) if task_id in core.tasks)
+    return msgspec.structs.replace(done, cancelled=cancelled, signalled=signalled, names=names)
+
+
+def names_of(tasks: Iterable[Task]) -> dict[int, str] | UnsetType:
+    """The names of the first of these tasks, by id; of those that have one."""
+    return {task.id: task.name for task in islice(tasks, MOST_NAMES) if task.name} or UNSET
 
 
 def edit(context: Context, params: Edit) -> TaskView:
@@ -298,5 +315,9 @@ def remove(context: Context, params: Remove) -> Removed:
     if params.successors and not context.caller.owns_all:
         for successor in context.core.dependencies.chain(params.id)[1:]:
             check_owner(context.caller, "task.remove", "own", context.core.find(successor))
-    removed = context.change(lambda: context.core.remove(params.id, context.now, successors=params.successors))
-    return Removed(removed)
+    core = context.core
+    task = core.find(params.id)
+    known = core.dependencies.chain(task.id) if params.successors else [task.id]
+    names = names_of(map(core.find, known))
+    removed = context.change(lambda: core.remove(params.id, context.now, successors=params.successors))
+    return Removed(removed, names)

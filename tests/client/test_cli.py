@@ -316,7 +316,7 @@ def test_options_of_another_queue_in_a_script_are_told(master: FakeMaster, tmp_p
         (("cancel",), "--mine"),
         (("logs",), "--server"),
         (("queu",), "muster queue"),
-        (("show", "x"), "task id"),
+        (("show", "0"), "task id"),
     ],
 )  # fmt: skip
 def test_wrong_usage_is_one_line_and_exit_2(

@@ -134,7 +134,8 @@ def test_what_is_no_signal_is_refused(text: str) -> None:
 
 def test_ids_come_in_ranges() -> None:
     assert ids.several("3-5,9") == [3, 4, 5, 9]
-    for wrong in ("5-3", "0", "x", "1-", "1-9999999", "²"):
+    assert ids.several("x") == [ids.Name("x")]
+    for wrong in ("5-3", "0", "1.5", "1-", "1-9999999", "²"):
         with pytest.raises(argparse.ArgumentTypeError):
             ids.several(wrong)
 

@@ -114,7 +114,7 @@ NOT_PLAIN = [
     "queue --all=yes",
     "queue 7",
     "why",
-    "why x",
+    "why 0",
     "logs 7 8",
     "cancel 1 --json 2",
     "cancel -- 1",

@@ -168,6 +168,7 @@ ERRORS: dict[str, str] = {
     "batch_with_log": "the tasks of a batch cannot share one log file: leave `log` out",
     "other_port": "tasks are streamed on the train-state port and nodes on the monitor port",
     "which_tasks": "say which tasks: ids, `all` or `mine`",
+    "name_without_mine": "`name` goes with `mine`: a task of somebody else is named by its id",
     "states_without_all": "`states` goes with `all` or `mine`: of ids it is known which they are",
     "needs_no_token": (
         "node {node} has the driver `{driver}`: only an agent that dials in needs a token (`muster node edit {node} "

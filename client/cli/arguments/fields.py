@@ -29,6 +29,7 @@ _SPANS = r"(\d+(?:\.\d+)?)([smhd])"
 _SLURM = r"(?:(\d+)-(\d+)(?::(\d\d?))?(?::(\d\d?))?|(\d+):(\d\d?):(\d\d?))"
 _BEGIN_HELP = "22:00 (the next one), now+2h, 2026-11-23T06:00 (of here) or 2026-11-23T06:00+08:00"
 _SIGNAL_NUMBERS = {"1": "HUP", "2": "INT", "3": "QUIT", "10": "USR1", "12": "USR2", "15": "TERM"}
+_ON = ("any", "ok", "fail")
 _TIME_HELP = "90 (seconds), 45m, 2h, 1h30m, 1-12:00 (a day and 12 hours) or 2:30:00"
 
 
@@ -160,19 +161,23 @@ def words(text: str) -> list[str]:
 
 
 def after(text: str) -> list[dict[str, Any]]:
-    """`7`, `7:any`, `7:ok,9:fail`, `3-4:any` as predecessors; without a word it means ok. `12/` is all of an array.
-    Raises ArgumentTypeError."""
+    """`7`, `7:any`, `7:ok,9:fail`, `3-4:any` as predecessors; without a word it means ok. `12/` is all of an array;
+    `bert:any` a task by its name. Raises ArgumentTypeError."""
     from client.cli.arguments import ids
+    from client.named import is_ids
 
     found: list[dict[str, Any]] = []
     for part in text.split(","):
-        numbers, _, word = part.strip().partition(":")
-        on = word or "ok"
-        if not ids.is_said(numbers) or on not in ("any", "ok", "fail"):
-            raise wrong(f"{part!r} is not ID, ID:any, ID:ok or ID:fail (3-4: several tasks; 12/: an array)")
+        said, colon, on = part.strip().rpartition(":")
+        if colon and on not in _ON and not is_ids(said):  # the name has a colon
+            colon = ""
+        said, on = (said, on or "ok") if colon else (part.strip(), "ok")
+        if not said or on not in _ON:
+            raise wrong(f"{part!r} is not ID, ID:any, ID:ok or ID:fail (3-4: several tasks; 12/: an array; or a name)")
         found += [
-            {"id": int(one), "on": on, **({"array": True} if isinstance(one, ids.Whole) else {})}
-            for one in ids.several(numbers)
+            {"id": one if isinstance(one, str) else int(one), "on": on}
+            | ({"array": True} if isinstance(one, ids.Whole) else {})
+            for one in ids.several(said)
         ]
     return found
 

@@ -1,13 +1,16 @@
-"""Task ids as people type them: `7`, `7 9`, `3-12`, `3,5-7`; `12/` is all of the array whose first task is 12."""
+"""Tasks as people type them: `7`, `7 9`, `3-12`, `3,5-7`; `12/` is all of the array whose first task is 12; any other
+word is the name of an active task of one's own, which is looked up when its id is needed."""
 
 from __future__ import annotations
 
 from client.cli.arguments.wrong import wrong
+from client.named import is_ids
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
+    from typing import Any
 
     from client.cli.context import Context
 
@@ -20,7 +23,18 @@ class Whole(int):
     """All of an array, by the id of its first task."""
 
 
-def one(text: str) -> int:
+class Name(str):
+    """The name of a task."""
+
+    __slots__ = ()
+
+
+def one(text: str) -> int | Name:
+    """A single task: its id, or its name. Raises ArgumentTypeError."""
+    return number(text) if is_ids(text) else Name(text)
+
+
+def number(text: str) -> int:
     """A single id. Raises ArgumentTypeError."""
     if text.isascii() and text.isdigit() and 0 < int(text) < 1 << 63:
         return int(text)
@@ -29,29 +43,28 @@ def one(text: str) -> int:
 
 def one_or_whole(text: str) -> int:
     """A single id, or an array. Raises ArgumentTypeError."""
-    return Whole(one(text[:-1])) if text.endswith("/") else one(text)
+    return Whole(number(text[:-1])) if text.endswith("/") else number(text)
 
 
-def several(text: str) -> list[int]:
-    """An id, a range A-B, an array A/, or several with commas. Raises ArgumentTypeError."""
+def several(text: str) -> list[int | Name]:
+    """An id, a range A-B, an array A/, or several with commas; or a name. Raises ArgumentTypeError."""
+    return [*numbers(text)] if is_ids(text) else [Name(text)]
+
+
+def numbers(text: str) -> list[int]:
+    """The same without a name."""
     found: list[int] = []
     for part in text.split(","):
         if part.endswith("/"):
             found.append(one_or_whole(part))
             continue
         low, dash, high = part.partition("-")
-        first = one(low)
-        last = one(high) if dash else first
+        first = number(low)
+        last = number(high) if dash else first
         if last < first or last - first >= MAX_RANGE:
             raise wrong(f"{part!r} is not a range: A-B with A up to B, at most {MAX_RANGE:,} ids")
         found.extend(range(first, last + 1))
     return found
-
-
-def is_said(text: str) -> bool:
-    """Is it an id, a range, or an array, as it is written?"""
-    low, _, high = text.removesuffix("/").partition("-")
-    return low.isascii() and low.isdigit() and (not high or (high.isascii() and high.isdigit()))
 
 
 def add(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
@@ -61,7 +74,7 @@ def add(parser: argparse.ArgumentParser, nargs: str = "+") -> None:
         nargs=nargs,
         type=several,
         metavar="ID",
-        help="task ids: 7, 3-12, 3,5-7; 12/: the array of which 12 is the first",
+        help="tasks: 7, 3-12, 3,5-7; 12/: the array of which 12 is the first; or the name of an active one of yours",
     )
 
 
@@ -69,8 +82,13 @@ def flat(context: Context, states: Iterable[str] | None = None) -> list[int]:
     """All ids, in order, each once. `states`: of an array only those of its tasks that are in one of these."""
     found: list[int] = []
     for said in (said for group in context.options.ids for said in group):
-        found += of_array(context, said, states) if isinstance(said, Whole) else [said]
+        found += of_array(context, said, states) if isinstance(said, Whole) else [context.client.find_id(said)]
     return list(dict.fromkeys(found))
+
+
+def of_after(context: Context, after: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Predecessors with their ids, where they were named."""
+    return [{**one, "id": context.client.find_id(one["id"])} for one in after]
 
 
 def of_array(context: Context, array: int, states: Iterable[str] | None = None) -> list[int]:

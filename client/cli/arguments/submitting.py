@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from client.cli.arguments import fields
+from client.cli.arguments import fields, ids
 from client.here import here, within
 
 TYPE_CHECKING = False
@@ -177,6 +177,8 @@ def complete_spec(context: Context) -> dict[str, Any]:
     if context.options.converted:
         context.note("note: the lines of the script end as on Windows (CR LF); it is queued with line ends as on Linux")
     spec = fields.spec(context.options)
+    if spec.get("after"):
+        spec["after"] = ids.of_after(context, spec["after"])
     if context.options.task_token is not None:
         spec["token"] = context.options.task_token
     cwd = _folder(context, spec.pop("cwd", None))

@@ -8,7 +8,7 @@ from client.cli import each
 from client.cli.arguments import fields, ids
 from client.states import ENDED, STATES
 from client.text.quantities import counted
-from wire.ranges import ids_in_short
+from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ EXAMPLES = """examples:
   muster cancel 3-12 15
   muster cancel 12/                    (what waits or runs of the array of which 12 is the first)
   muster cancel --mine
+  muster cancel bert                   (the only active one of yours of this name)
+  muster cancel --name bert            (all of yours of this name)
   muster cancel --state waiting,held       (of yours; with --all everybody's)"""
 
 
@@ -33,6 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     ids.add(parser, "*")
     parser.add_argument("--mine", action="store_true", help="all of yours")
     parser.add_argument("--all", action="store_true", help="everybody's; at a terminal it asks first")
+    parser.add_argument("--name", metavar="NAME", help="all of yours of this name")
     parser.add_argument("--state", type=fields.states, metavar="STATE[,…]", help="those of yours in such a state")
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
 
@@ -42,8 +45,10 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
     options = parser.parse_args(argv)
     if options.mine and options.all:
         parser.error("--mine and --all: give one of them")
-    if bool(options.ids) == bool(options.mine or options.all or options.state):
-        parser.error("give one of: task ids, --mine, --all, --state STATE")
+    if options.all and options.name is not None:
+        parser.error("--name means your own tasks: leave out --all, or give ids")
+    if bool(options.ids) == bool(options.mine or options.all or options.state or options.name is not None):
+        parser.error("give one of: task ids, --mine, --all, --state STATE, --name NAME")
     over = [state for state in options.state or () if state in ENDED]
     if over:
         parser.error(f"--state: {over[0]} tasks have ended already (`muster rm` deletes them)")
@@ -62,15 +67,20 @@ def run(context: Context) -> int:
         done = context.client.cancel(wanted)
     else:
         # The master looks which are in the state: one that has started meanwhile is not ended as a waiting one.
-        done = context.client.cancel(everything=options.all, mine=not options.all, states=options.state)
+        done = context.client.cancel(
+            everything=options.all, mine=not options.all, states=options.state, name=options.name
+        )
     if context.json:
         context.print_json(done)
+    names = done.get("names") or {}
     if done["cancelled"]:
-        context.say(f"cancelled: {ids_in_short(done['cancelled'])}")
+        context.say(f"cancelled: {each.ids_and_names(done['cancelled'], names)}")
     if done["signalled"]:
-        context.say(f"told to end: {ids_in_short(done['signalled'])} (`muster wait` waits until they have)")
+        told = each.ids_and_names(done["signalled"], names)
+        context.say(f"told to end: {told} (`muster wait` waits until they have)")
     if not (done["cancelled"] or done["signalled"] or done["refused"]):
-        context.say("nothing to cancel")
+        named = "" if options.name is None else f": no active task of yours is called {harmless(repr(options.name))}"
+        context.say(f"nothing to cancel{named}")
     refused = each.Refused(context)
     codes = done.get("codes") or {}
     for task_id, why in done["refused"].items():

@@ -20,7 +20,7 @@ EXAMPLES = """examples:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    parser.add_argument("id", type=ids.one, metavar="ID", help="a task's id")
+    parser.add_argument("id", type=ids.one, metavar="ID", help="a task's id, or name")
     parser.add_argument("other", type=ids.one, metavar="ID", nargs="?", help="that of another one")
 
 

@@ -34,7 +34,9 @@ _EMPTY: dict[str, object] = {
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    parser.add_argument("id", type=ids.several, metavar="ID", help="the task's id; 3-4,9: several; 12/: an array")
+    parser.add_argument(
+        "id", type=ids.several, metavar="ID", help="the task's id, or name; 3-4,9: several; 12/: an array"
+    )
     pairs.add(parser, "changes", change, _is_key, text="see the keys below")
 
 
@@ -97,11 +99,13 @@ def run(context: Context) -> int:
     for field, value in context.options.changes:
         if field == "gpus":
             changes |= fields.counts(value)
+        elif field == "after":
+            changes[field] = ids.of_after(context, value)
         elif field == "node" and value:
             changes |= fields.place(value)
         else:
             changes[field] = {**changes.get(field, {}), **value} if field == "variables" else value
-    first, *others = context.options.id
+    first, *others = said = _known(context)
     if isinstance(first, ids.Whole) and not others:
         return _edit_array(context, first, changes)
     if not _OF_ARRAYS.isdisjoint(changes):
@@ -109,7 +113,7 @@ def run(context: Context) -> int:
 
         raise BadRequestError(f"cap and max-fails are an array's: `muster edit {first}/ …`")
     if others:
-        return _edit_several(context, changes)
+        return _edit_several(context, said, changes)
     task = context.client.edit(first, **changes)
     if context.json:
         context.print_json(task)
@@ -119,10 +123,15 @@ def run(context: Context) -> int:
     return 0
 
 
-def _edit_several(context: Context, changes: dict[str, Any]) -> int:
+def _known(context: Context) -> list[int]:
+    """The ids of the tasks and arrays."""
+    return [one if isinstance(one, ids.Whole) else context.client.find_id(one) for one in context.options.id]
+
+
+def _edit_several(context: Context, said: list[int], changes: dict[str, Any]) -> int:
     wanted: list[int] = []
-    for said in context.options.id:
-        wanted += ids.of_array(context, said, ids.QUEUED) if isinstance(said, ids.Whole) else [said]
+    for one in said:
+        wanted += ids.of_array(context, one, ids.QUEUED) if isinstance(one, ids.Whole) else [one]
     tasks: list[Task] = []
 
     def edit(task_id: int) -> Task:

@@ -36,7 +36,7 @@ _LARGEST_CHUNK = 1 << 20
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    parser.add_argument("id", type=ids.one, metavar="ID", nargs="?", help="the task's id")
+    parser.add_argument("id", type=ids.one, metavar="ID", nargs="?", help="the task's id, or name")
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the task has ended")
     parser.add_argument("--tail", "-n", type=_lines, metavar="N", help="only the last N lines, or N found ones")
     parser.add_argument("--search", type=_pattern, metavar="TEXT", help="only the lines with TEXT in them")
@@ -66,6 +66,8 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
 def run(context: Context) -> int:
     """Do it."""
     options = context.options
+    if options.id is not None:
+        options.id = context.client.find_id(options.id)
     if options.search is not None:
         from client.cli import log_search
 

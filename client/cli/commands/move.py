@@ -17,16 +17,17 @@ EXAMPLES = """examples:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    parser.add_argument("id", type=ids.one, metavar="ID", help="the task's id")
+    parser.add_argument("id", type=ids.one, metavar="ID", help="the task's id, or name")
     parser.add_argument("position", type=_position, metavar="POSITION", help="1, 2, 3 …")
 
 
 def run(context: Context) -> int:
     """Do it."""
-    task = context.client.move(context.options.id, context.options.position)
+    task_id = context.client.find_id(context.options.id)
+    task = context.client.move(task_id, context.options.position)
     if context.json:
         context.print_json(task)
-    context.say(f"task {context.options.id}: at place {context.options.position} of the queue")
+    context.say(f"task {task_id}: at place {context.options.position} of the queue")
     return 0
 
 

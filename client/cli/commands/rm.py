@@ -26,14 +26,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     """Do it."""
     gone: set[int] = set()
+    names: dict[str, str] = {}
 
     def remove(task_id: int) -> list[int]:
         # A successor named beside its predecessor is gone already when its turn comes.
-        removed = [] if task_id in gone else context.client.remove(task_id, successors=context.options.successors)
-        gone.update(removed)
-        return removed
+        if task_id in gone:
+            return []
+        answer = context.client.removed(task_id, successors=context.options.successors)
+        gone.update(answer["removed"])
+        names.update(answer.get("names") or {})
+        return answer["removed"]
 
-    code = each.task(context, remove, "deleted", as_json=False, states={*ids.QUEUED, *ENDED})
+    code = each.task(context, remove, "deleted", as_json=False, states={*ids.QUEUED, *ENDED}, names=names)
     if context.json:
-        context.print_json({"removed": sorted(gone)})
+        context.print_json({"removed": sorted(gone), "names": names})
     return code

@@ -21,6 +21,7 @@ EXAMPLES = """examples:
   muster wait 3-12 && echo all well
   muster wait 12/                      (all of an array)
   muster wait --mine                   (all of yours that wait or run now)
+  muster wait --name bert              (all of yours of this name)
   muster wait --timeout 2h $(muster submit -- make data)"""
 _SHOWN = 10
 _CLEAR = "\r\x1b[K"
@@ -30,20 +31,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     ids.add(parser, "*")
     parser.add_argument("--mine", action="store_true", help="all of yours that wait or run now")
+    parser.add_argument(
+        "--name", metavar="NAME", help="all of yours of this name, else the last one of them that ended"
+    )
     parser.add_argument("--timeout", type=fields.seconds, metavar="TIME", help="give up after: 90, 5m, 2h")
 
 
 def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
     """Read the command line."""
     options = parser.parse_args(argv)
-    if bool(options.ids) == options.mine:
-        parser.error("give one of: task ids, --mine")
+    if sum((bool(options.ids), options.mine, options.name is not None)) != 1:
+        parser.error("give one of: task ids, --mine, --name NAME")
     return options
 
 
 def run(context: Context) -> int:
     """Do it."""
-    wanted = ids.of_state(context, None, with_allocations=False) if context.options.mine else ids.flat(context)
+    wanted = _wanted(context)
     if not wanted:
         context.note("none of yours waits or runs")
     progress = _Progress(IdleNote(context, before=_CLEAR))
@@ -59,6 +63,24 @@ def run(context: Context) -> int:
     if context.json:
         context.print_json(tasks)
     return _judge(context, tasks)
+
+
+def _wanted(context: Context) -> list[int]:
+    if context.options.mine:
+        return ids.of_state(context, None, with_allocations=False)
+    name = context.options.name
+    if name is None:
+        return ids.flat(context)
+    found = [task["id"] for task in context.client.named(name) if not task.get("is_allocation")]
+    if found:
+        return found
+    # It may have ended before anybody could wait for it.
+    from client import named
+
+    ended = named.ended(context.client, name)
+    if not ended:
+        raise named.none_active(context.client, name)
+    return [ended[0]["id"]]
 
 
 def _judge(context: Context, tasks: list[Task]) -> int:

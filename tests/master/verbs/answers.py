@@ -242,6 +242,7 @@ async def _run_some(ask: Asker, lab: Lab) -> None:
     await ask("task.pause", id=2)
     await ask("task.resume", id=2)
     await ask("task.cancel", ids=[1, 2, 999])
+    await ask("task.cancel", mine=True, name="none", states=["waiting"])
     await ask("task.cancel", mine=True, states=["waiting"])
     await ask("task.list", ended=True, sparse=True)
     await ask("task.retry", id=1)

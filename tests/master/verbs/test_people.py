@@ -367,6 +367,28 @@ def test_a_mentor_ends_what_the_group_runs_and_may_not_change_it(lab: Lab) -> No
     lab(story)
 
 
+def test_a_cancel_by_name_reaches_ones_own_tasks_alone_even_those_of_a_mentor_and_an_admin(lab: Lab) -> None:
+    async def story(here: People) -> None:
+        ann, bob = await here.user("ann"), await here.user("bob")
+        await here.owner.call("group.add", name="vision")
+        await here.owner.call("group.edit", name="vision", add=["ann"], add_mentors=["bob"])
+        wish = {"command": "true", "hold": True, "name": "bert"}
+        theirs = [(await ann.call("task.submit", **wish))["id"] for _ in range(2)]
+        own = (await bob.call("task.submit", **wish))["id"]
+        named = {"mine": True, "name": "bert"}
+        assert (await here.owner.call("task.cancel", **named))["cancelled"] == []
+        answer = await bob.call("task.cancel", **named)
+        assert (answer["cancelled"], answer["names"]) == ([own], {str(own): "bert"})
+        for which in ({"all": True}, {"ids": theirs}, {}):
+            assert (await bob.refusal("task.cancel", name="bert", **which))[0] == "bad_request"
+        assert (await ann.call("task.cancel", **named, states=["running"]))["cancelled"] == []
+        assert (await ann.call("task.cancel", **named))["cancelled"] == theirs
+        gone = await ann.call("task.remove", id=theirs[0])
+        assert gone == {"removed": theirs[:1], "names": {str(theirs[0]): "bert"}}
+
+    lab(story)
+
+
 def test_who_is_added_is_there_after_a_restart_and_so_is_his_log_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ export const WORDS = {
   batch_with_log: "批量任务不能共用一个日志文件：请去掉 `log`",
   other_port: "任务的变化在 train-state 端口，节点的变化在 monitor 端口",
   which_tasks: "请说明哪些任务：编号、`all` 或 `mine`",
+  name_without_mine: "`name` 与 `mine` 一起使用：别人的任务用编号指明",
   states_without_all: "`states` 与 `all` 或 `mine` 一起使用：给出编号时无须说明",
   needs_no_token: "节点 {node} 的驱动是 `{driver}`：只有主动连接的代理需要令牌（`muster node edit {node} driver=report`）",
   token_without_tls: "{path} 写着 `tls: off`，而代理只经 TLS 连接：令牌没有用处",
