@@ -39,7 +39,9 @@ def run(context: Context) -> int:
         print(_line(match, coloured=sys.stdout.isatty()), flush=count < _FLUSHED)
     if not count:
         which = "the master's log" if options.id is None else f"the log of task {options.id}"
-        context.note(f"no line of {which} has {harmless(options.search)!r}")
+        state = None if options.id is None else context.client.show(options.id)["state"]
+        told = f": it is {state} and may not have begun" if state in ("waiting", "held", "starting") else ""
+        context.note(f"no line of {which} has {harmless(options.search)!r}{told}")
     return 0 if count else 1
 
 

@@ -399,6 +399,7 @@ def test_the_tail_of_a_log(
     master: FakeMaster, capfdbinary: pytest.CaptureFixture[bytes], text: str, tail: str, shown: str
 ) -> None:
     master.verbs["log.read"] = _log(text.encode())
+    master.verbs["task.show"] = lambda params: task(params["id"], "running", started_at=1.0)
     assert main(["logs", "7", "--tail", tail]) == 0
     assert capfdbinary.readouterr().out.decode() == shown
 

@@ -12,6 +12,8 @@ from client.cli import interrupt
 from client.cli.arguments import ids
 from client.cli.arguments.wrong import wrong
 from client.cli.idle_note import IdleNote
+from client.states import ENDED
+from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ EXAMPLES = """examples:
   muster logs --rank 1 12              what its second part wrote, of a task on several nodes
   muster logs --search loss 7          the lines with "loss"; -n 5: only the last five
   muster logs --search 'CUDA|memory' --regex -i 7
+  muster logs -o train.log 7           into a new file; -f: until the task has ended
   muster logs --server --tail 50       the master's own log"""
 MOST_PATTERN = 1000
 _TAIL_CHUNK = 1 << 16
@@ -46,6 +49,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--raw", action="store_true", help="every byte as it was written (the default)")
     how.add_argument("--collapse", action="store_true", help="of each line only the last state: one per progress bar")
     parser.add_argument("--rank", type=_lines, metavar="N", default=0, help="of a task on several nodes: of its part N")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write it into FILE, which must not exist yet")
     parser.add_argument("--server", action="store_true", help="the master's own log")
 
 
@@ -58,6 +62,10 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
         parser.error("--regex and --ignore-case say how to search: give --search TEXT, too")
     if options.search is not None and (options.follow or options.raw or options.collapse):
         parser.error("--search finds lines of what is there: leave out -f, --raw and --collapse")
+    if options.output is not None and (options.json or options.search is not None):
+        parser.error("-o writes the log as it is: leave out --json and --search")
+    if options.output == "":
+        parser.error("-o: a file has a name")
     if options.json and options.follow:
         parser.error("--json prints one document when all is there: leave out -f")
     return options
@@ -76,25 +84,80 @@ def run(context: Context) -> int:
     if context.json:
         data = b"".join(_pieces(context, offset))
         if not data:
-            _refuse_missing(context)
+            _tell_nothing(context)
         context.print_json({"id": options.id, "text": data.decode(errors="replace")})
         return 0
+    if options.output is not None:
+        return _into_file(context, offset)
     if not options.follow:
         _stream(context, offset)
         return 0
-    again = "--server" if options.server else str(options.id)
-    detached = f"\ndetached; `muster logs -f {again}` goes on" + ("" if options.server else ", the task too")
-    with interrupt.LastWords(lambda: interrupt.tell(detached)):
+    with interrupt.LastWords(lambda: interrupt.tell(f"\n{_detached(context)}")):
         _stream(context, offset)
     return 0
 
 
-def _refuse_missing(context: Context) -> None:
-    """Nothing was printed. Raise NotFoundError where there was something: the task has written it, and it is gone."""
+def _detached(context: Context) -> str:
+    options = context.options
+    again = "--server" if options.server else str(options.id)
+    return f"detached; `muster logs -f {again}` goes on" + ("" if options.server else ", the task too")
+
+
+def _into_file(context: Context, offset: int) -> int:
+    from client.cli.log_output import LogOutput
+    from wire.errors import MusterError
+
+    file = LogOutput(context.options.output)
+    file.check()
+
+    def last_words() -> None:
+        whole = _detached(context) if context.options.follow else "interrupted, it is not whole"
+        interrupt.tell(harmless(f"{file.told() if file.size else f'{file.path}: nothing is written'}; {whole}"))
+
+    try:
+        with interrupt.LastWords(last_words):
+            _tell_if_waiting(context)
+            empty = True
+            for piece in _pieces(context, offset):
+                if piece:
+                    file.write(piece)
+                    empty = False
+            if empty and _tell_nothing(context):
+                return 1
+            file.close()
+    except MusterError:
+        if file.size and not file.is_broken:
+            context.note(f"{harmless(file.told())}, and is not whole")
+        raise
+    context.say(harmless(file.told()))
+    return 0
+
+
+def _tell_if_waiting(context: Context) -> None:
+    """Whoever follows a task that has not started would look at nothing, without knowing why."""
+    task_id = context.options.id
+    if context.options.follow and task_id is not None:
+        state = context.client.show(task_id)["state"]
+        if state in ("waiting", "held"):
+            context.note(f"task {task_id} is {state}; its output follows when it starts")
+
+
+def _tell_nothing(context: Context) -> bool:
+    """Nothing was printed. Say so where that is because the task has not run, and give True. Raise NotFoundError where
+    there was something: the task has written it, and it is gone."""
     task_id = context.options.id
     if task_id is None:
-        return
+        return False
     _, state = context.client.read_log(task_id, 0, 0, **_rank(context))
+    if state["size"]:
+        return False
+    task = context.client.show(task_id)
+    if task["started_at"] is None and not task.get("attempts"):
+        if task["state"] in ENDED:
+            context.note(f"task {task_id} ended before it started ({task['state']}): it has written nothing")
+        else:
+            context.note(f"task {task_id} is {task['state']} and has written nothing yet; `muster why {task_id}`")
+        return True
     if state.get("missing"):
         from wire.errors import NotFoundError
 
@@ -102,14 +165,12 @@ def _refuse_missing(context: Context) -> None:
         if state["ended"]:
             then = f"`muster retry {task_id}` runs it again and writes a new one"
         raise NotFoundError(f"the log of task {task_id} was deleted or moved, {state['path']} is not there; {then}")
+    return False
 
 
 def _stream(context: Context, offset: int) -> None:
     out = sys.stdout.buffer
-    if context.options.follow and context.options.id is not None and sys.stderr.isatty():
-        state = context.client.show(context.options.id)["state"]
-        if state in ("waiting", "held"):
-            context.note(f"task {context.options.id} is {state}; its output follows when it starts")
+    _tell_if_waiting(context)
     empty = True
     pieces = _live(context, offset) if context.options.collapse and sys.stdout.isatty() else _pieces(context, offset)
     for piece in pieces:
@@ -117,7 +178,7 @@ def _stream(context: Context, offset: int) -> None:
         out.write(piece)
         out.flush()
     if empty:
-        _refuse_missing(context)
+        _tell_nothing(context)
 
 
 def _pieces(context: Context, offset: int) -> Iterator[bytes]:

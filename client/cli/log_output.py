@@ -1,0 +1,75 @@
+"""The file of `muster logs -o FILE`: made anew, never one that exists already, whatever is laid there meanwhile.
+
+Made with the first bytes, so that a log that cannot be read leaves no file; what was written when it breaks off stays,
+and how much that is is told.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+class LogOutput:
+    """Writes to `path`. `size`: so many bytes are in it; `is_broken`: it took no more."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.size = 0
+        self.is_broken = False
+        self._fd: int | None = None
+
+    def check(self) -> None:
+        """Refuse at once what could not be made. Raises ConflictError."""
+        if os.path.lexists(self.path):
+            self._refuse()
+
+    def write(self, data: bytes) -> None:
+        """Append. Raises ConflictError where somebody has made the file meanwhile, StorageError."""
+        fd = self._opened()
+        left = memoryview(data)
+        try:
+            while left:
+                count = os.write(fd, left)
+                self.size += count
+                left = left[count:]
+        except OSError as error:
+            self._broken(error)
+
+    def close(self) -> None:
+        """All is written, also where that is nothing. Raises ConflictError, StorageError."""
+        fd = self._opened()
+        self._fd = None
+        try:
+            os.close(fd)  # some file servers tell only now that a disk or a quota is full
+        except OSError as error:
+            self._broken(error)
+
+    def told(self) -> str:
+        """What is in it."""
+        return f"{self.path} has {self.size:,} byte{'' if self.size == 1 else 's'}"
+
+    def _opened(self) -> int:
+        if self._fd is None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            try:
+                self._fd = os.open(self.path, flags, 0o666)
+            except FileExistsError:
+                self._refuse()
+        return self._fd
+
+    def _refuse(self) -> NoReturn:
+        from wire.errors import ConflictError
+
+        if os.path.isdir(self.path):
+            raise ConflictError(f"{self.path} is a folder: name a file in it")
+        raise ConflictError(f"{self.path} exists already and is not overwritten: remove it, or name another file")
+
+    def _broken(self, error: OSError) -> NoReturn:
+        from wire.errors import StorageError
+
+        self.is_broken = True
+        raise StorageError(f"{self.path}: {error.strerror}; it is not whole, {self.told()}") from None
