@@ -83,7 +83,7 @@ class Decoder:
         """Take what was received, give what is whole in it. However the bytes were cut, the events are the same."""
         self._held += data
         events: list[Event] = []
-        if self._is_first and _is_foreign(bytes(self._held[: HEAD * 2]), len(self._held)):
+        if self._is_first and is_foreign(bytes(self._held[: HEAD * 2]), len(self._held)):
             self._is_first = False
             events.append(Broken(self._head(len(self._held)), "what begins so is no frame", is_foreign=True))
         while (at := self._held.find(TERMINATOR, self._searched)) >= 0:
@@ -186,7 +186,7 @@ def _may_begin(head: bytes) -> bool:
     return head[:1] in (b"{", b"") or CLOSE.startswith(head[: len(CLOSE)])
 
 
-def _is_foreign(head: bytes, size: int) -> bool:
+def is_foreign(head: bytes, size: int) -> bool:
     """Is it another protocol's, what a connection begins with: HTTP's, which pages in browsers speak, or one that is
     not text, as TLS and what else browsers can be made to speak (STUN)?"""
     if HTTP.match(head.lstrip()) or CONTROL.search(head):

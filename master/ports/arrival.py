@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import socket
 import ssl
 from contextlib import suppress
@@ -28,6 +27,7 @@ from master.verbs.access import Caller, by_desktop_client, whence_of
 from master.verbs.call import Calls
 from wire import desktop as desktop_wire
 from wire.errors import ConfigError, LimitError, MusterError, ProtocolError, UnauthenticatedError
+from wire.framing import FrameError, strict_loads
 from wire.message import Message
 
 if TYPE_CHECKING:
@@ -37,10 +37,6 @@ log = logging.getLogger("muster.ports")
 
 SILENT_S = 1.5
 """Who says nothing for so long on a port that tells things, and may be a desktop client, is one."""
-NO_FRAME = 4096
-"""How many bytes are looked through that can begin no frame: nothing but a line of HTTP is as long."""
-HTTP = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64} +(/|\*|[A-Za-z][A-Za-z0-9+.-]*://|\S+ +HTTP/)")
-"""How a request of HTTP begins. No frame of ours does."""
 AGENT = b'{"op":'
 """How the first line of an agent that dials in begins, and of whoever fetches what it needs."""
 NO_OBJECT = Message("no_object")
@@ -202,10 +198,25 @@ class Arrival(asyncio.Protocol):
 
     def _hear_no_object(self) -> None:
         """It began with what begins no request of ours, nor one of the desktop client's."""
-        if HTTP.match(self._head):
+        head = self._head
+        if desktop_wire.HTTP.match(head):
             self.cut("what it says looks like HTTP")
-        elif b"\n" in self._head or len(self._head) > NO_FRAME or not self._head[:1].isalpha():
+        elif self._may_be_desktop_clients():
+            # A broken frame of theirs is dropped and the next one answered, so its end is waited for.
+            if desktop_wire.TERMINATOR in head:
+                self._become_desktop_client()
+            elif desktop_wire.is_foreign(head, len(head)):
+                self.cut("no desktop client begins so, and no other client of ours")
+        elif b"\n" in head or len(head) > desktop_wire.NO_FRAME or not head[:1].isalpha():
             self._refuse_aloud(ProtocolError(NO_OBJECT))
+
+    def _may_be_desktop_clients(self) -> bool:
+        """May what begins no request be a broken frame of a desktop client? A line of JSON is none, where others come
+        in by the same port."""
+        if self._speaks == "ours" or not self._is_plain or self._hub.desktop.objection(self.peer) is not None:
+            return False
+        line, newline, _ = self._head.partition(b"\n")
+        return not newline or self._speaks == "desktop" or desktop_wire.TERMINATOR in line or not _is_json(line)
 
     # -- what becomes of it -----------------------------------------------------------------------------------
 
@@ -361,4 +372,15 @@ class Arrival(asyncio.Protocol):
 
     def _no_request(self) -> None:
         self._deadline = None
-        self.give_up(f"no request within {self._hub.limits.handshake_s:g} s")
+        if self._head[:1] not in (b"{", b"") and self._transport is not None:
+            self._refuse_aloud(ProtocolError(NO_OBJECT))
+        else:
+            self.give_up(f"no request within {self._hub.limits.handshake_s:g} s")
+
+
+def _is_json(line: bytes) -> bool:
+    try:
+        strict_loads(line)
+    except FrameError:
+        return False
+    return True

@@ -171,22 +171,32 @@ def test_a_session_that_begins_broken_ends_and_nothing_of_it_is_obeyed(
     with_client(tmp_path, story)
 
 
-@pytest.mark.parametrize(
-    "beginning",
-    [
-        b"hello_<END_SEND>_",
-        b"_<END_SEND>_",
-        b'{"jsonrpc":"2.0","id":1,"method":"task.list"}_<END_SEND>_',
-        b'{"mode":"get_root","ui":"main"_<END_SEND>_',
-        "垃圾_<END_SEND>_".encode("gbk"),
-    ],
-)
+GARBAGE = [
+    b"hello_<END_SEND>_",
+    b"_<END_SEND>_",
+    b'{"jsonrpc":"2.0","id":1,"method":"task.list"}_<END_SEND>_',
+    b'{"mode":"get_root","ui":"main"_<END_SEND>_',
+    "垃圾_<END_SEND>_".encode("gbk"),
+    "垃圾\n再来_<END_SEND>_".encode(),
+    b"hello\nagain_<END_SEND>_",
+    b"[1, 2\r\n_<END_SEND>_",
+    b'"a string that is open_<END_SEND>_',
+    b"<x>_<END_SEND>_",
+    b"7" * 4000 + b"_<END_SEND>_",
+]
+
+
+@pytest.mark.parametrize("cut", [1, 7, None], ids=["a byte first", "some bytes first", "all at once"])
+@pytest.mark.parametrize("beginning", GARBAGE, ids=lambda garbage: repr(garbage[:12]))
 def test_garbage_that_a_client_begins_with_is_dropped_and_what_it_asks_for_then_is_answered(
-    tmp_path: Path, beginning: bytes
+    tmp_path: Path, beginning: bytes, cut: int | None
 ) -> None:
     def story(_client: DesktopClient, master: DesktopPlace) -> None:
         one = Reader(master.address("data_port"))
-        one.send(beginning)
+        one.send(beginning[:cut])
+        in_loop(master, lambda: None)  # it was heard
+        if cut is not None:
+            one.send(beginning[cut:])
         one.send(request("get_root", ""))
         assert one.next().mode == "ret_root"
         assert [frame.mode for frame in one.seen] == ["ret_root"], "garbage gets no reply"
@@ -194,6 +204,61 @@ def test_garbage_that_a_client_begins_with_is_dropped_and_what_it_asks_for_then_
         assert master.core.tasks == {}
 
     with_client(tmp_path, story)
+
+
+@pytest.mark.parametrize("line", [b"[1, 2]\n", b"7\n", b'"x"\r\n'])
+def test_a_line_of_json_that_is_no_object_is_answered_at_once(tmp_path: Path, line: bytes) -> None:
+    def story(_client: DesktopClient, master: DesktopPlace) -> None:
+        assert rpc(master, "data_port", line)["error"]["data"]["code"] == "protocol"
+
+    with_client(tmp_path, story)
+
+
+@pytest.mark.parametrize("beginning", [b"hello\nagain", b"7" * 5000, b"\x01x"])
+def test_garbage_without_an_end_is_given_up(tmp_path: Path, beginning: bytes) -> None:
+    def story(_client: DesktopClient, master: DesktopPlace) -> None:
+        in_loop(master, lambda: setattr(master.hub, "limits", msgspec.structs.replace(LIMITS, handshake_s=0.5)))
+        one = Reader(master.address("data_port"))
+        one.send(beginning)
+        assert one.ended.wait(60)
+        one.close()
+
+    with_client(tmp_path, story)
+
+
+def test_garbage_from_elsewhere_is_closed_as_soon_as_it_shows(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Elsewhere(tmp_path) as master:
+
+            def meet() -> None:
+                for beginning in ("垃".encode("gbk"), b"<x", b"hello\n"):
+                    one = Reader(master.address("data_port"))
+                    one.send(beginning)
+                    assert one.ended.wait(60)
+                    one.close()
+
+            await asyncio.to_thread(meet)
+
+    run(story())
+
+
+def test_on_its_own_ports_too_garbage_is_dropped_and_the_next_request_answered(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with OwnPorts(tmp_path) as master:
+
+            def meet() -> None:
+                for beginning in GARBAGE:
+                    one = Reader(master.address("desktop data_port"))
+                    one.send(beginning[:1])
+                    in_loop(master, lambda: None)
+                    one.send(beginning[1:])
+                    one.send(request("get_root", ""))
+                    assert one.next().mode == "ret_root"
+                    one.close()
+
+            await asyncio.to_thread(meet)
+
+    run(story())
 
 
 def test_a_request_inside_of_a_string_that_a_session_begins_with_is_not_obeyed(tmp_path: Path) -> None:
