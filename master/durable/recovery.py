@@ -54,8 +54,8 @@ class Recovery:
     """One reading of a folder. `run` it; then the other attributes tell what was found.
 
     `promised`: what `ids` tells of the last record that was written. `vouched`: whether state.json says what
-    the queue files were. `damage` are sentences about what was lost, or may have been, for people to see; `notes` are
-    for the log.
+    the queue files were. `damage` are sentences about what was lost, or may have been, for people to see; `unanswered`
+    about what was cut off and nobody had an answer for; `notes` are for the log.
     """
 
     journal: Journal
@@ -67,6 +67,7 @@ class Recovery:
         self.witness = witness
         self.notes: list[str] = []
         self.damage: list[str] = []
+        self.unanswered: list[str] = []
         self.queues: dict[str, snapshot.Queue] = {}
         self.settled = snapshot.Settled(0, 1, format=snapshot.FORMAT)
         self.snapshot_bytes = 0
@@ -349,10 +350,10 @@ class Recovery:
         kept = self.keep(TORN, torn)
         failpoint.reach("start.torn_kept")
         note = f"{len(torn)} bytes of unfinished records were cut off {JOURNAL} and kept in {kept}"
-        if not self.permit.damage and self._is_unanswered(reading):
-            self.notes.append(f"{note}. The master was killed while it wrote them: no answer had been given for them")
-            return {}
         self.notes.append(note)
+        if not self.permit.damage and self._is_unanswered(reading):
+            self.unanswered.append(f"{note}. The master was killed while it wrote them: nobody had an answer for them")
+            return {}
         text = (
             f"{len(torn)} bytes at the end of {JOURNAL} could not be read and were cut off (kept in {kept}). A "
             "power cut does that to what nobody was answered for, a failing disk to more: look at its health, and "

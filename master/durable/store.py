@@ -380,8 +380,8 @@ class Store:
             self.append(Change(state=missing))
         image.seq = self._journal.seq
         image.next_id = self._highest_id + 1
-        if self._highest_id > recovery.highest_id:
-            self._tell(recovery.damage)
+        if self._highest_id > recovery.highest_id or recovery.unanswered:
+            self._tell(recovery)
         image.state = dict(self._state)
         return image
 
@@ -437,13 +437,13 @@ class Store:
         except legacy.NotLegacyError as error:
             snapshot.refuse(path, None, f"it does not say which tasks are to be held ({error})")
 
-    def _tell(self, damage: list[str]) -> None:
+    def _tell(self, recovery: Recovery) -> None:
         """Record from where ids go on, and keep what people have to know of until somebody has seen it."""
         begin = f"new ids begin at {self._highest_id + 1}"
         # The tombstone of an id beyond all that may have been given: from here on the journal knows how far they went.
-        change = Change(gone=[self._highest_id])
-        if damage:
-            found = [salvage.Loss(time.time(), f"{text}; {begin}") for text in damage]
+        change = Change(gone=[self._highest_id] if self._highest_id > recovery.highest_id else [])
+        if told := [*(f"{text}; {begin}" for text in recovery.damage), *recovery.unanswered]:
+            found = [salvage.Loss(time.time(), text) for text in told]
             change.state[salvage.DAMAGE] = msgspec.Raw(msgspec.json.encode([*self.damage, *found]))
         else:
             self.notes.append(f"the machine went down under the master, and nobody knows which ids were given: {begin}")

@@ -409,7 +409,7 @@ def test_a_master_that_is_killed_in_the_middle_of_a_write_ends_nobodys_access(tm
     start = lived(tmp_path, nothing, damage=False)
     assert "t4" in start.core.people.tokens
     assert "t3" not in start.core.people.tokens
-    assert not start.store.damage
+    assert "nobody had an answer" in start.store.damage[0].what
 
 
 def test_a_mark_that_could_not_be_written_is_written_with_a_later_record(tmp_path: Path) -> None:
