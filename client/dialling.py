@@ -7,6 +7,7 @@ the master's.
 
 from __future__ import annotations
 
+import errno
 import socket
 
 TYPE_CHECKING = False
@@ -43,8 +44,17 @@ class Place:
 
 
 def places(host: str, port: int) -> list[Place]:
-    """All addresses of this name, in the order of the system. Raises OSError if there are none."""
+    """All addresses of this name, in the order of the system. Raises OSError if there are none, UnicodeEncodeError
+    for a name that is not UTF-8."""
     # As bytes where that is possible: for a str the interpreter loads its idna codec, which is felt at each start.
-    name: Any = host.encode() if host.isascii() else host
+    name: Any = host.encode() if host.isascii() else _encoded(host, port)
     found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(Place(family, where) for family, _, _, _, where in found))
+
+
+def _encoded(host: str, port: int) -> bytes:
+    f"{host}:{port}".encode()
+    try:
+        return host.encode("idna")
+    except UnicodeError:
+        raise OSError(errno.EINVAL, "that is no name of a host") from None

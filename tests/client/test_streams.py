@@ -116,6 +116,14 @@ def test_a_byte_that_is_not_utf_8_is_named_with_its_place(
     assert told.count("\n") == 1
 
 
+def test_a_name_that_no_host_can_have_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--master", "机..器", "status"]) == 3
+    told = capsys.readouterr().err
+    assert "机..器:63005" in told
+    assert "that is no name of a host" in told
+    assert told.count("\n") == 1
+
+
 @pytest.mark.usefixtures("master")
 def test_a_folder_whose_name_is_not_utf_8_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
