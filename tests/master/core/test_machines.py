@@ -119,6 +119,57 @@ def test_an_attempt_of_a_machine_without_an_id_is_told_to_one_that_has_got_an_id
     assert len(told(core, ANEW)) == 1
 
 
+def test_an_attempt_of_this_machine_is_told_once_its_node_is_reached_by_an_address() -> None:
+    core = core_with(NodeSpec(name="a", gpu_models=("GPU",)), online=False)
+    core.node_state("a", NodeState.ONLINE, None, MACHINE)
+    submit(core, gpus=1)
+    core.plan(0.0)
+    core.set_nodes((A,))
+    assert len(told(core, ANEW)) == 1
+
+
+def test_when_an_attempt_began_is_told_by_the_clock_of_its_node() -> None:
+    core = core_with(A, online=False)
+    core.node_state("a", NodeState.ONLINE, None, MACHINE)
+    core.clock_told("a", 90_000.0, 0.0, 0.0)
+    submit(core, gpus=1)
+    core.plan(0.0)
+    [launch_id] = [part.launch_id for part in core.tasks[1].allocation]
+    core.started("a", launch_id, 90_005.0, 5.0)
+    assert core.tasks[1].started_at == 5.0
+    assert [one.started_at for one in core.adoptable("a", ANEW)] == [90_005.0]
+
+
+def test_an_entry_whose_agent_is_just_coming_is_the_machine_that_it_says() -> None:
+    core = core_with(A, by_ssh("b", "lab@10.0.0.2:22"), online=False)
+    core.node_state("a", NodeState.CONNECTING, None, MACHINE)
+    assert core.same_machine("b", MACHINE) is not None
+
+
+@pytest.mark.parametrize(("third", "is_renamed"), [("m3", True), ("m1", False), ("", False), (None, False)], ids=str)
+def test_a_local_node_was_renamed_if_no_other_entry_may_be_the_new_one(third: str | None, *, is_renamed: bool) -> None:
+    old, new, other = (NodeSpec(name=name, gpu_models=("GPU",)) for name in ("old", "new", "other"))
+    core = core_with(old, other, online=False)
+    core.node_state("old", NodeState.ONLINE, None, MACHINE)
+    if third is not None:
+        core.node_state("other", NodeState.ONLINE, None, msgspec.structs.replace(MACHINE, machine=third, boot_id="x"))
+    submit(core, gpus=1, node="old")
+    core.plan(0.0)
+    core.set_nodes((new, other))
+    assert (core.same_machine("new", MACHINE) is not None) is is_renamed
+
+
+def test_what_ran_on_a_local_machine_is_over_once_it_has_restarted() -> None:
+    old, new = (NodeSpec(name=name, gpu_models=("GPU",)) for name in ("old", "new"))
+    core = core_with(old, online=False)
+    core.node_state("old", NodeState.ONLINE, None, MACHINE)
+    submit(core, gpus=1)
+    core.plan(0.0)
+    core.set_nodes((new,))
+    assert core.same_machine("new", COPY) is None
+    assert core.same_machine("new", MACHINE) is not None
+
+
 def test_that_an_agent_has_adopted_an_attempt_is_written_down() -> None:
     core = busy_and_away()
     task: Task = core.tasks[1]

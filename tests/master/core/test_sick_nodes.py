@@ -382,3 +382,33 @@ def test_a_task_has_failed_where_hardly_any_other_could_not_be_started(others: s
         core.inventory.nodes[name].faulted[number] = WHY
     refuse(found(core, task), task)
     assert task.state is state
+
+
+def test_a_node_that_is_resumed_while_it_rests_takes_tasks_at_once_and_nothing_counts_against_it() -> None:
+    core = core_with(NodeSpec(name="a", slots=60))
+    core.drain("a", "the fan rattles", "root", 5.0)
+    core.resume("a")
+    assert core.notes == {}, "nor is it kept who drained it"
+    tasks = [submit(core) for _ in range(3)]
+    core.plan(0.0)
+    refuse(core, tasks[0])
+    core.rested("a")
+    refuse(core, tasks[1])
+    assert not core.inventory.nodes["a"].takes_tasks
+    core.resume("a")
+    assert core.inventory.nodes["a"].takes_tasks
+    effects(core)
+    refuse(core, tasks[2])
+    assert [one for one in effects(core) if isinstance(one, Rest)] == [Rest("a", REST_S)]
+    assert core.notes == {}, "it could not start one task since"
+
+
+def test_what_a_node_could_not_start_has_waited_since_it_came() -> None:
+    core = core_with(ONE)
+    task = submit(core, gpus=1)
+    came = task.eligible_at
+    core.plan(2.0)
+    refuse(core, task)
+    core.rested("a")
+    core.plan(9.0)
+    assert task.eligible_at == came

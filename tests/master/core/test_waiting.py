@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from master.core.core import Core
@@ -90,6 +91,16 @@ def test_a_clock_that_was_put_back_lets_nobody_wait_longer_for_the_next_try() ->
     core.plan(BEGUN - 86400.0 + pause)
     assert task.state is TaskState.STARTING
     assert own_time.state is TaskState.WAITING
+
+
+def test_an_edit_of_one_that_waits_for_a_time_says_nothing_new_of_that_time() -> None:
+    core = core_with()
+    task = submit(core, begin_at=90.0, not_before=90.0)
+    core.plan(1.0)
+    core.edit(msgspec.structs.replace(task, command="better"))
+    core.take_outcome()
+    core.plan(2.0)
+    assert written(core) == set()
 
 
 def ids(core: Core) -> list[int]:
