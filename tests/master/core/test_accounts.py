@@ -325,6 +325,28 @@ def test_processes_of_an_account_on_a_gpu_that_its_task_holds_are_the_task_s() -
     assert seen((gpu, "li2")) == {gpu: "gpu_used"}
 
 
+def test_a_process_that_nobody_owns_up_to_is_not_taken_for_a_task_of_the_node_s_own_account() -> None:
+    core = lab_with()
+    own = begun(core, "deng", "")
+    (gpu,) = own.allocation[0].gpus
+    core.gpus_seen("a", [GpuReport(index, memory_total_mib=1000) for index in range(4)], 8.0)
+    stranger = GpuReport(gpu, memory_total_mib=1000, processes=(Holder(9, "", 500),))
+    others = [GpuReport(index, memory_total_mib=1000) for index in range(4) if index != gpu]
+    core.gpus_seen("a", [stranger, *others], 9.0)
+    assert core.inventory.nodes["a"].kept_back[gpu].key == "gpu_used"
+    assert core.inventory.nodes["a"].watch.peak_mib == {}
+
+
+def test_a_process_that_says_whose_it_is_is_not_taken_for_another_task_of_its_account() -> None:
+    core = lab_with()
+    first, second = begun(core, "li", "li2"), begun(core, "li", "li2")
+    (gpu,) = second.allocation[0].gpus
+    stray = GpuReport(gpu, memory_total_mib=1000, processes=(Holder(9, "li2", 500, launch_of(first)),))
+    others = [GpuReport(index, memory_total_mib=1000) for index in range(4) if index != gpu]
+    core.gpus_seen("a", [stray, *others], 9.0)
+    assert core.inventory.nodes["a"].watch.peak_mib == {first.id: 500}
+
+
 def test_an_attempt_knows_its_account_over_a_restart_of_the_master() -> None:
     core = lab_with()
     hers = begun(core, "li", "li2")

@@ -317,6 +317,8 @@ def test_while_somebody_waits_to_share_a_gpu_only_notably_more_of_one_is_planned
     assert not wanted(memory_used_mib=9500 - 63)
     assert wanted(memory_used_mib=9500 - 64)
     wanted(memory_used_mib=9000)
+    assert wanted(memory_used_mib=9000, model="NVIDIA L40"), "by now it is known what it is"
+    assert not wanted(memory_used_mib=9000, model="NVIDIA L40")
     assert wanted(memory_used_mib=9000, memory_total_mib=48_000), "it is another GPU"
 
 

@@ -93,6 +93,15 @@ def test_a_clock_that_was_put_back_lets_nobody_wait_longer_for_the_next_try() ->
     assert own_time.state is TaskState.WAITING
 
 
+def test_a_clock_that_was_put_back_lets_the_next_try_wait_ten_seconds_where_pauses_are_shorter() -> None:
+    core = core_with()
+    core.tuning.set("scheduler.retry_after_s", 1, "chen", BEGUN)
+    task = failing(core, BEGUN)
+    core.plan(BEGUN)
+    core.plan(BEGUN - 86400.0)
+    assert task.not_before == BEGUN - 86400.0 + 10.0
+
+
 def test_an_edit_of_one_that_waits_for_a_time_says_nothing_new_of_that_time() -> None:
     core = core_with()
     task = submit(core, begin_at=90.0, not_before=90.0)
