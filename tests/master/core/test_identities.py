@@ -193,6 +193,7 @@ def test_machines_of_one_image_that_were_there_together_take_nothing_from_each_o
         assert comes(core, "good", ids(boot)) is None
         heard(core, "evil")
         goes(core, "evil")
+        assert comes(core, "good", ids(boot)) is None
         goes(core, "good")
         core = next_master(core, when, EVIL, GOOD)
         assert comes(core, "evil", ids(boot)) == CLAIM
@@ -207,6 +208,26 @@ def test_who_takes_an_id_that_was_anothers_gives_way_to_each_entry_that_began_wi
     core.set_nodes((EVIL, by_ssh("moved", "10.0.0.9")))
     assert comes(core, "moved", IDS) is None
     keeps(core, "moved")
+
+
+def test_who_said_an_id_before_its_node_was_first_seen_takes_no_boot_from_it() -> None:
+    core = lab(GOOD, EVIL, THIRD)
+    new = msgspec.structs.replace(IDS, machine="m3", boot_id="boot-30")
+    assert comes(core, "evil", msgspec.structs.replace(new, boot_id="invented")) is None, "nobody had it yet"
+    assert comes(core, "third", new) is None
+    goes(core, "third")
+    assert comes(core, "evil", new) == Message("machine_is", node="third", name="evil")
+    assert comes(core, "third", new) is None
+
+
+@WHEN
+def test_a_new_entry_for_a_machine_that_has_another_id_for_a_while_keeps_it(when: str) -> None:
+    core = lab(GOOD, EVIL, THIRD)
+    assert comes(core, "good", ANEW) is None
+    core = next_master(core, when, GOOD, EVIL, THIRD)
+    assert comes(core, "third", IDS) is None
+    assert comes(core, "good", IDS) == Message("machine_is", node="third", name="good")
+    assert comes(core, "third", IDS) is None
 
 
 def test_an_entry_that_took_anothers_id_is_told_until_it_says_one_of_its_own() -> None:
