@@ -13,7 +13,7 @@ from wire.agent import STAGE_FD
 from wire.pattern import Pattern
 
 ENV_NAME = Pattern(r"[\w.+-]+")
-"""Names of environments; a path (`/…`) names a virtual environment."""
+"""Names of environments; a path (`/…`) names one anywhere, virtual or conda's."""
 CANNOT_START = 121
 """The exit code of a task whose environment could not be activated: one that neither bash nor the tools around it use,
 so that its owner is told which it was."""
@@ -41,7 +41,7 @@ def activation(env: str, conda: str, *, marks: bool = False) -> str:
     if not env:
         return ""
     if env.startswith("/"):
-        source = f"source {shlex.quote(env)}/bin/activate"
+        source = _by_path(env.rstrip("/"), conda)
     else:
         own = shlex.quote(f"{conda}/envs/{env}")
         source = (
@@ -55,6 +55,21 @@ def activation(env: str, conda: str, *, marks: bool = False) -> str:
     gone = _fail(f"the environment {env} has no Python that runs (bin/python)", CANNOT_START)
     lines += f"if {has_python}; then [ -x {place}/bin/python ] || {gone}; fi\n"
     return _to_the_end(lines, f"the environment {env} ended the shell", CANNOT_START, marks=marks)
+
+
+def _by_path(env: str, conda: str) -> str:
+    """One of conda's has no script of its own: the conda that owns it activates it, which is the base above its `envs`,
+    else the lab's."""
+    own = shlex.quote(env)
+    source = f"source {shlex.quote(conda)}/bin/activate {own}"
+    above, _, _ = env.rpartition("/")
+    base = above.removesuffix("/envs")
+    if base != above and base not in ("", conda):
+        path = shlex.quote(base)
+        source = f"if [ -f {path}/bin/activate ]; then source {path}/bin/activate {own}; else {source}; fi"
+    return (
+        f"if [ -e {own}/conda-meta ] && [ ! -f {own}/bin/activate ]; then {source}; else source {own}/bin/activate; fi"
+    )
 
 
 def setup_lines(setup: str, *, marks: bool = False) -> str:

@@ -88,7 +88,7 @@ def wants_of(task: Task, commands: Iterable[list[str] | str], *, root: str, cond
 
 def _environment(env: str, conda: str) -> list[Want]:
     if env.startswith("/"):
-        return [Want("env", env, (f"{env}/bin/activate",))]
+        return [Want("env", env, (f"{env}/bin/activate", f"{env}/conda-meta"))]
     if not is_env_name(env):
         return []
     return [Want("env", env, (f"{conda}/envs/{env}", *([f"{conda}/bin/activate"] if env == "base" else ())))]
@@ -225,6 +225,16 @@ def closed_to_owner(task: Task, inventory: Inventory) -> Message | None:
 
 
 # -- the words ------------------------------------------------------------------------------------------------
+
+
+def told_of_all(finding: Finding, count: int) -> Message:
+    """What to say of it where each of the `count` nodes that could run the task was asked."""
+    want, lack, _ = finding
+    if want.kind == "env":
+        return Message("env_nowhere", env=want.name, count=count)
+    if lack is Lack.ABSENT:
+        return Message("folder_nowhere", path=want.paths[0], count=count)
+    return told(finding)
 
 
 _MOST_SHOWN = 60

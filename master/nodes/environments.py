@@ -1,8 +1,8 @@
 """Python environments: what they are called, what is asked of them on a node, and what the answers mean. Pure.
 
-An environment is the name of one in the shared conda prefix, or the absolute path of a virtual environment beneath
-`root`. It is asked as a task would meet it: activated by the same lines, with the same variables. A name reaches bash
-as a quoted word only, and only after it was checked; what is asked is Python of ours, given as one argument.
+An environment is the name of one in the shared conda prefix, or the absolute path of one. It is asked as a task would
+meet it: activated by the same lines, with the same variables. A name reaches bash as a quoted word only, and only after
+it was checked; what is asked is Python of ours, given as one argument.
 """
 
 from __future__ import annotations
@@ -78,8 +78,18 @@ class Env(msgspec.Struct, frozen=True):
     path: str
 
 
+def check_env(env: str, root: str) -> str:
+    """The environment, as activation takes it, wherever a task could have it: a name, or a path that leads straight to
+    a folder in a folder, and not to `root`. Raises BadRequestError."""
+    if env.startswith("/"):
+        names = env.rstrip("/").split("/")[1:]
+        if len(names) > 1 and not {"", ".", ".."} & set(names) and env.isprintable() and env.rstrip("/") != root:
+            return env.rstrip("/")
+    return check_name(env, root)
+
+
 def check_name(env: str, root: str) -> str:
-    """The environment, as activation takes it. Raises BadRequestError for what is neither a name nor beneath root."""
+    """The same of what a list may show. Raises BadRequestError for what is neither a name nor beneath root."""
     if env.startswith("/"):
         path = os.path.normpath(env)
         if path == root or not path.startswith(root.rstrip("/") + "/") or not path.isprintable():

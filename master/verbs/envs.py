@@ -35,7 +35,7 @@ class ListEnvs(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OneEnv(msgspec.Struct, forbid_unknown_fields=True):
-    """env.check, env.python, env.packages: a name, or the absolute path of a virtual environment beneath root."""
+    """env.check, env.python, env.packages: a name, or the absolute path of an environment."""
 
     env: EnvName
     node: str | None = None
@@ -107,7 +107,7 @@ async def _ask(
     context: Context, params: OneEnv, what: str, kind: type[Told], limit_s: float, *, gpus: bool = False
 ) -> Told:
     master = context.master
-    env = environments.check_name(params.env, master.root)
+    env = environments.check_env(params.env, master.root)
     if env.startswith("/") and not _is_his(context, env):
         raise ForbiddenError(Message("not_yours", path=env))
     node = _node(context, params.node, gpus=gpus)

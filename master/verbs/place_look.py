@@ -40,6 +40,10 @@ class Look:
         place = os.path.normpath(path) + "/"
         return path.startswith("/") and place.startswith(self._root) and not place.startswith(self._own)
 
+    def is_of_conda(self, path: str) -> bool:
+        """Does it lie in the shared prefix of environments?"""
+        return path.startswith(self._conda)
+
     def may_name(self, path: str) -> bool:
         """May he be told of it, by its name alone? Where there are no rules, yes."""
         if not self.is_shared(path):

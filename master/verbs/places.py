@@ -3,8 +3,9 @@ which refuses it for that.
 
 What every machine of the lab has at the same path is looked at from here: beneath `root`, and environments in the
 shared prefix. What is a node's own is looked at where the task names the node, and as the account that the task would
-have there. Where tasks run as their owners, a node is asked in any case: the master may see more than they. Nobody
-waits for this longer than `PATIENCE_S`, however many tasks he submits.
+have there; a folder or an environment also where few nodes could run the task, and all of them can be asked. Where
+tasks run as their owners, a node is asked in any case: the master may see more than they. Nobody waits for this longer
+than `PATIENCE_S`, however many tasks he submits.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import msgspec
 from msgspec import Meta
 
 from master.core import preflight
-from master.core.inventory import NodeState
+from master.core.inventory import NodeState, obstacle
 from master.core.preflight import Finding, Want
+from master.core.request import request_of
 from master.core.task import After, Task
 from master.nodes import place_question
 from master.verbs.access import who
@@ -33,6 +35,8 @@ from wire.message import Message
 
 PATIENCE_S = 0.3
 """So long a submit waits for a disk, or a node, to say whether something is there."""
+MOST_NODES = 8
+"""Where more nodes could run the task, none is asked for a folder of its own: a submit is no flood."""
 STRETCHES = 6
 """The patience is had in so many parts: what stops all of this machine for a second takes one of them only."""
 
@@ -136,16 +140,55 @@ async def _looked(context: Context, draft: Task, commands: Sequence[list[str] | 
         conda=master.conda,
         sees_all=somebody.sees_all,
     )
+    own = [want for want in wants if named is None and _is_a_nodes(want, look)]
+    nowhere = asyncio.ensure_future(_nowhere(context, own, draft))
+    try:
+        return [*await _seen(context, node, wants, look, draft), *await nowhere]
+    finally:
+        nowhere.cancel()
+
+
+async def _seen(context: Context, node: str | None, wants: list[Want], look: Look, draft: Task) -> list[Message]:
+    """What is not as it should be, as this node sees it, or the master."""
+    master = context.master
+    account = master.run_as(draft.owner)
     if node is None:
-        if as_owner:
+        if account is not None and _some_run_as_owners(context):
             return []  # with his rights nobody can look now
         if "PATH" in master.config.task_env:
             wants = [want for want in wants if want.kind not in _SEARCHED]
         seen = await master.files.quick.call(master.root, lambda _tick: list(look.findings(wants)))
         return [preflight.told(finding) for finding in seen]
-    asked = [want for want in wants if _may_be_asked(want, look, everywhere=node == named)]
+    asked = [want for want in wants if _may_be_asked(want, look, everywhere=node == _named(draft))]
     seen = await _asked(context, node, asked, account)
     return [preflight.told(finding, node) for finding in preflight.once_each(seen)]
+
+
+def _is_a_nodes(want: Want, look: Look) -> bool:
+    """A folder or environment that each node has, or has not, for itself."""
+    return want.kind in ("folder", "env") and not any(
+        look.is_shared(path) or look.is_of_conda(path) or not look.may_name(path) for path in want.paths
+    )
+
+
+async def _nowhere(context: Context, wants: list[Want], draft: Task) -> list[Message]:
+    """What is on none of the nodes that could run the task, where each of them can be asked: one that is away may have
+    it."""
+    nodes, request = context.core.inventory.nodes.values(), request_of(draft)
+    able = [node for node in nodes if obstacle(node, request) is None]
+    are_there = all(
+        node.state is NodeState.ONLINE and node.is_open_to(draft.owner, by_admin=draft.by_admin) for node in able
+    )
+    if not wants or not 0 < len(able) <= MOST_NODES or not are_there:
+        return []
+    account = context.master.run_as(draft.owner)
+    try:
+        async with asyncio.timeout(PATIENCE_S / 2):
+            found = await asyncio.gather(*(_asked(context, node.name, wants, account) for node in able))
+    except (TimeoutError, MusterError):
+        return []  # nothing is known of what they have
+    lacking = [finding for finding in found[0] if all(finding in other for other in found[1:])]
+    return [preflight.told_of_all(finding, len(able)) for finding in lacking]
 
 
 def _some_run_as_owners(context: Context) -> bool:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.system.lab import Lab
+from tests.cases import each_case
+from tests.system.lab import ROOT, Lab
 from tests.waiting import until
 from wire.errors import ConflictError, MusterError, NotFoundError
 
@@ -37,7 +38,7 @@ if [ -z "${{CONDA_SHLVL+x}}" ]; then export CONDA_SHLVL=0; PS1="${{PS1-}}"; fi
 CONDA = """#!{prefix}/bin/python
 import os, shlex, sys
 name = sys.argv[3] if len(sys.argv) > 3 else "base"
-place = "{prefix}" if name == "base" else "{prefix}/envs/" + name
+place = "{prefix}" if name == "base" else os.path.join("{prefix}/envs", name)
 if not os.path.isdir(place + "/conda-meta"):
     print("\\nEnvironmentNameNotFound: Could not find conda environment: " + name, file=sys.stderr)
     print("You can list all discoverable environments with `conda info --envs`.\\n\\n", file=sys.stderr)
@@ -219,3 +220,113 @@ def test_what_is_no_environment_reaches_no_node(lab: Lab, env: str) -> None:
     assert "\n" not in str(told.value)
     with pytest.raises(NotFoundError, match="there is no node 'none'"):
         ask(lab, "check", env="base", node="none")
+
+
+# -- one rule for what is said of an environment ----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Somebody's own: a conda in his home, outside of `root`, and a project with a virtual environment."""
+    made = tmp_path_factory.mktemp("home")
+    base = made / "miniforge3"
+    conda_environment(base)
+    (base / "etc/profile.d").mkdir(parents=True)
+    for name, text in (("bin/activate", ACTIVATE), ("etc/profile.d/conda.sh", CONDA_SH), ("bin/conda", OWN_CONDA)):
+        (base / name).write_text(text.format(prefix=base), encoding="utf-8")
+    (base / "bin/conda").chmod(0o755)
+    conda_environment(base / "envs/own", "python-3.11.2-h955ad1f_0_cpython")
+    for place in ("project/env", "project/venv", "project/my env", "project/base"):
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(made / place)], check=True, timeout=60)
+    return made
+
+
+OWN_CONDA = """#!{prefix}/bin/python
+import os, shlex, sys
+place = sys.argv[3] if len(sys.argv) > 3 else "{prefix}"
+if not os.path.isdir(place + "/conda-meta"):
+    sys.exit("EnvironmentNameNotFound: " + place)
+print("export PATH=" + shlex.quote(place + "/bin:" + os.environ["PATH"]))
+print("export CONDA_PREFIX=" + shlex.quote(place))
+"""
+"""It knows environments by their paths."""
+
+
+def said_in(lab: Lab, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command, typed in the project."""
+    verb, *rest = words
+    environment = {**lab.environment(), "HOME": str(home), "PWD": str(home / "project"), "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        [sys.executable, "-m", "muster", verb, "--conf", str(lab.conf), *rest], cwd=home / "project", env=environment,
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
+MEANT = {
+    "./env": "{home}/project/env",
+    "env": "{home}/project/env",
+    "my env": "{home}/project/my env",
+    "../project/env/": "{home}/project/env",
+    "~/project/env": "{home}/project/env",
+    "~/miniforge3/envs/own": "{home}/miniforge3/envs/own",
+    "../miniforge3": "{home}/miniforge3",
+    "{home}/project/./env": "{home}/project/env",
+    "./base": "{home}/project/base",
+    "base": "{root}/envs/miniconda3",
+    "venv": "{root}/envs/miniconda3/envs/venv",
+    "{root}/envs/miniconda3/envs/训练-1": "{root}/envs/miniconda3/envs/训练-1",
+}
+"""What is typed in the project, and whose Python runs then."""
+
+
+def test_submit_and_check_mean_the_same_by_the_same_words(lab: Lab, home: Path) -> None:
+    with each_case() as cases:
+        for words, place in MEANT.items():
+            with cases.case(words):
+                env, due = (text.format(home=home, root=lab.folder) for text in (words, place))
+                checked = said_in(lab, home, "env", "check", env, "--json")
+                assert checked.returncode == 0, checked
+                assert json.loads(checked.stdout)["prefix"] == due
+                command = ["python", "-c", "import sys; print(sys.prefix)"]
+                ran = said_in(lab, home, "run", "--env", env, "--", *command)
+                assert ran.returncode == 0, ran
+                assert due in ran.stdout.splitlines(), ran
+                assert "does not exist" not in ran.stderr + checked.stderr
+                assert "on none of the nodes" not in ran.stderr
+
+
+def test_an_edit_means_the_same(lab: Lab, home: Path) -> None:
+    task = said_in(lab, home, "submit", "--hold", "--", "true").stdout.strip()
+    assert said_in(lab, home, "edit", task, "env=./env").returncode == 0
+    with lab.client() as client:
+        assert client.show(int(task))["env"] == str(home / "project/env")
+        client.cancel([int(task)])
+
+
+def test_a_name_that_is_the_labs_stays_it_and_that_there_is_another_one_here_is_noted(lab: Lab, home: Path) -> None:
+    done = said_in(lab, home, "env", "check", "venv")
+    assert "the environment venv is the lab's; the one in this folder is ./venv" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--env", "--cwd"])
+@pytest.mark.parametrize("path", ["C:\\Users\\li\\env", "d:/env", "\\\\server\\env", "~nobody-of-this-name/env"])
+def test_a_path_that_no_node_can_have_is_refused(lab: Lab, home: Path, option: str, path: str) -> None:
+    done = said_in(lab, home, "submit", option, path, "--", "true")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: bad_request: {option} ")
+
+
+def test_a_folder_from_home_is_that_of_who_types_it(lab: Lab, home: Path) -> None:
+    done = said_in(lab, home, "run", "--cwd", "~/project", "--", "pwd")
+    assert done.stdout.splitlines()[0] == str(home / "project"), done
+
+
+@pytest.mark.parametrize("words", [("--cwd", "/nope"), ("--env", "/nope/env"), ("--env", "./gone"), ("--cwd", "gone")])
+def test_what_is_on_no_node_is_told_at_once(lab: Lab, home: Path, words: tuple[str, str]) -> None:
+    done = said_in(lab, home, "submit", "--hold", *words, "--", "true")
+    assert done.returncode == 0
+    assert "is on none of the nodes that could run the task" in done.stderr, done
+    refused = said_in(lab, home, "submit", "--strict", *words, "--", "true")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    with lab.client() as client:
+        client.cancel([int(done.stdout)])

@@ -179,7 +179,7 @@ ERRORS: dict[str, str] = {
     "token_is_there": (
         "node {node} has a token, which was shown when {by} made it; `muster node token {node} --rotate` makes another"
     ),
-    "env_elsewhere": "env: {env!r} does not lie beneath {root}",
+    "env_elsewhere": "env: {env!r} is no path of an environment: name its folder straight, beneath {root} or elsewhere",
     "env_no_name_but": "env: {env!r} is neither the name of an environment nor an absolute path; `muster env list`",
     "env_answers_otherwise": "{env} on {node}: its Python answers something else than was asked: {said}",
     "env_not_activated": "{env} could not be activated on {node}: {said}; see `muster env list`",

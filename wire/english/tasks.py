@@ -255,6 +255,14 @@ WARNINGS: dict[str, str] = {
     "script_is_beside": ("no program is looked for in the folder: for the file there write `{reader} {name:quoted}`"),
     "text_with_line_ends": "its lines end as on Windows (CR LF), and bash takes the CR for a part of its last words",
     "env_absent": "there is no environment {env} (yet): `muster env list` shows which there are",
+    "folder_nowhere": (
+        "the folder {path} is on none of the nodes that could run the task ({count}): the task fails unless it is "
+        "there when it starts"
+    ),
+    "env_nowhere": (
+        "the environment {env} is on none of the nodes that could run the task ({count}): `muster env list` shows "
+        "which there are"
+    ),
     "predecessor_is_doomed": "it waits for task {id} to succeed, which never will: task {other} is being cancelled",
     "gpu_memory_unknown": (
         "no node that could take it is known to have a GPU with {mib} MiB: it waits until one says so, or the registry "

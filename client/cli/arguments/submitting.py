@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from client.cli.arguments import fields, ids
+from client.cli.arguments import environment, fields, ids
 from client.here import here, within
 
 TYPE_CHECKING = False
@@ -181,6 +181,8 @@ def complete_spec(context: Context) -> dict[str, Any]:
         spec["after"] = ids.of_after(context, spec["after"])
     if context.options.task_token is not None:
         spec["token"] = context.options.task_token
+    if spec.get("env"):
+        spec["env"] = environment.resolved(context, spec["env"])
     cwd = _folder(context, spec.pop("cwd", None))
     if cwd:
         spec["cwd"] = cwd
@@ -306,6 +308,10 @@ def read_text(path: str) -> str:
 
 
 def _folder(context: Context, asked: str | None) -> str | None:
+    if asked is not None:
+        environment.check_not_windows("--cwd", asked)
+        if asked.startswith("~"):
+            return environment.at_home(context, "--cwd", asked)
     if asked is not None and (asked.startswith("/") or not context.address.same_machine):
         return os.path.normpath(asked) if context.address.same_machine else asked
     found = here()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from client.cli import each
-from client.cli.arguments import fields, ids, pairs
+from client.cli.arguments import environment, fields, ids, pairs
 from client.cli.arguments.wrong import wrong
 
 TYPE_CHECKING = False
@@ -103,6 +103,8 @@ def run(context: Context) -> int:
             changes[field] = ids.of_after(context, value)
         elif field == "node" and value:
             changes |= fields.place(value)
+        elif field == "env" and value:
+            changes["env"] = environment.resolved(context, value)
         else:
             changes[field] = {**changes.get(field, {}), **value} if field == "variables" else value
     first, *others = said = _known(context)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from client.cli.arguments import environment
 from client.cli.terminal import terminal_width
 from client.text.table import render
 from wire.harmless import harmless
@@ -29,7 +30,7 @@ _PATIENCE_S = 120.0
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("action", choices=ACTIONS, nargs="?", default="list", help="what to do (default: list)")
-    parser.add_argument("env", nargs="?", metavar="ENV", help="its name, or the path of a virtual environment")
+    parser.add_argument("env", nargs="?", metavar="ENV", help="its name, or its path (./venv, ~/venv, /lab/venv)")
     parser.add_argument("--node", metavar="NAME", help="ask this node; otherwise the first that is online")
     parser.add_argument("--framework", choices=["torch", "tensorflow"], default="torch", help="cuda: what to ask")
 
@@ -48,7 +49,7 @@ def run(context: Context) -> int:
     params: dict[str, Any] = {} if options.node is None else {"node": options.node}
     if options.action == "list":
         return _list(context, params)
-    params["env"] = options.env
+    params["env"] = environment.resolved(context, options.env)
     if options.action == "cuda":
         params["framework"] = options.framework
     found = _ask(context, options.action, params)

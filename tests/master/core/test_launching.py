@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -286,3 +287,44 @@ def _conda(folder: Path) -> str:
     (prefix / "bin").mkdir(parents=True)
     (prefix / "bin" / "activate").write_text('export ENV_NAME="$1"\n', encoding="utf-8")
     return os.fspath(prefix)
+
+
+def _conda_of(folder: Path) -> Path:
+    """A conda that says which it is, and in which environment."""
+    (folder / "bin").mkdir(parents=True)
+    script = f'export WHOSE={shlex.quote(str(folder))} ENV_NAME="$1"\n'
+    (folder / "bin" / "activate").write_text(script, encoding="utf-8")
+    return folder
+
+
+def _environment_of_condas(place: Path) -> str:
+    (place / "conda-meta").mkdir(parents=True)
+    return str(place)
+
+
+def test_an_environment_of_condas_is_activated_by_its_path_and_by_the_conda_that_owns_it(tmp_path: Path) -> None:
+    labs, own = _conda_of(tmp_path / "the 'lab's"), _conda_of(tmp_path / "home $(x) 中" / "miniforge3")
+    for place, owner in (
+        (labs / "envs" / "torch", labs),
+        (own / "envs" / "torch", own),
+        (tmp_path / "project" / "env", labs),  # made with `--prefix`
+        (tmp_path / "micromamba" / "envs" / "torch", labs),  # a base without a script
+    ):
+        env = _environment_of_condas(place)
+        for said in (env, f"{env}/"):
+            code, out, err = bash('echo "$WHOSE|$ENV_NAME"', conda=str(labs), env=said)
+            assert (code, out, err) == (0, f"{owner}|{env}\n", "")
+
+
+def test_one_that_no_conda_is_there_for_keeps_the_command_from_running(tmp_path: Path) -> None:
+    env = _environment_of_condas(tmp_path / "project" / "env")
+    code, out, err = bash("echo ran", conda="/nowhere", env=env)
+    assert (code, out) == (CANNOT_START, "")
+    assert f"muster: the environment {env} could not be activated" in err
+
+
+def test_a_script_of_its_own_activates_an_environment_of_condas_too(tmp_path: Path) -> None:
+    """A base has one, and so have environments of old versions."""
+    base = _conda_of(tmp_path / "miniforge3")
+    (base / "conda-meta").mkdir()
+    assert bash('echo "$WHOSE|$ENV_NAME"', conda="/nowhere", env=str(base))[:2] == (0, f"{base}|\n")

@@ -239,3 +239,9 @@ def test_a_task_that_no_node_takes_from_its_owner_is_told_why_and_by_which_nodes
     assert "node a: tasks there" in told_of("bob", nodes=2, node_list=["a", "c"])
     assert told_of("ann", gpus=1, by_admin=True) == ""
     assert "with a token without that scope" in told_of("ann", gpus=1)
+
+
+def test_an_environment_by_its_path_is_there_if_it_is_a_virtual_one_or_condas() -> None:
+    task = Task(id=1, command="true", cwd="/w", env="/home/li/miniforge3/envs/x")
+    (want,) = wants_of(task, [], root="/w", conda="/c", on_node=False)
+    assert want.paths == (f"{task.env}/bin/activate", f"{task.env}/conda-meta")

@@ -115,7 +115,7 @@ export const WORDS = {
   token_without_tls: "{path} 写着 `tls: off`，而代理只经 TLS 连接：令牌没有用处",
   no_token: "节点 {node} 没有令牌",
   token_is_there: "节点 {node} 已有令牌，在 {by} 创建时显示过；`muster node token {node} --rotate` 可更换",
-  env_elsewhere: "env：{env!r} 不在 {root} 之下",
+  env_elsewhere: "env：{env!r} 不是环境的路径：请直接写明其文件夹，在 {root} 之下或别处",
   env_no_name_but: "env：{env!r} 既不是环境名，也不是绝对路径；`muster env list`",
   env_answers_otherwise: "{node} 上的 {env}：其 Python 的回答与所问不符：{said}",
   env_not_activated: "无法在 {node} 上激活 {env}：{said}；见 `muster env list`",
