@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 BASE = "/api/v1"
 RPC = f"{BASE}/rpc/"
-NOT_OVER_HTTP = frozenset({"subscribe", "auth.login", "auth.token", "auth.redeem", "auth.relay", "auth.session"})
+NOT_OVER_HTTP = frozenset(
+    {"subscribe", "server.hello", "auth.login", "auth.token", "auth.redeem", "auth.relay", "auth.session"}
+)
 """Verbs that make of a connection somebody's, or tell over it what changes: an HTTP request says each time who asks."""
 
 

@@ -140,6 +140,11 @@ def test_a_preview_makes_nothing(admin: httpx.Client) -> None:
     assert admin.get("tasks").json()["total"] == before
 
 
+def test_who_means_another_lab_does_not_turn_the_consoles_connection_away(admin: httpx.Client) -> None:
+    assert admin.post("rpc/server.hello", json={"lab": "2" * 32}).status_code == 400
+    assert admin.post("rpc/server.info", json={}).status_code == 200
+
+
 @pytest.mark.parametrize("verb", sorted(NOT_OVER_HTTP))
 def test_no_verb_that_is_about_a_connection_is_asked_over_http_or_by_a_page(
     console: Console, tokens: dict[str, str], admin: httpx.Client, verb: str
