@@ -291,7 +291,7 @@ def yes(text: str) -> bool:
 VALUES: dict[str, tuple[str, Callable[[str], Any], str, str]] = {
     "name": ("name", str, "TEXT", "what to call the task"),
     "project": ("project", str, "TEXT", "what it belongs to"),
-    "env": ("env", str, "ENV", "conda environment (its name) or the path of a venv"),
+    "env": ("env", str, "ENV", "an environment of the lab (its name), or the path of one (./venv)"),
     "setup": ("setup", str, "CMD", "a bash line to run first, in the task's own shell"),
     "cwd": ("cwd", str, "DIR", "folder to run in (default: this one where the master sees it too, else its root)"),
     "gpus": ("gpus", gpu_count, "N", "how many GPUs (default: 0); 1-4: as many of these as are free when it starts"),
