@@ -32,6 +32,7 @@ class Terminal:
         self._environ = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
         self._environ["MUSTER_CONF"] = str(folder / "conf.json")
         self._environ["XDG_STATE_HOME"] = str(folder / "state")
+        self._environ["XDG_CONFIG_HOME"] = str(folder / "config")  # this lab is to be gone without a trace
         self._environ["MUSTER_AGENT_IDLE_S"] = "1"
         self._folder = folder
 

@@ -141,6 +141,7 @@ def test_root_in_a_strangers_folder_starts_no_master_and_talks_to_none(tmp_path:
 
 @pytest.mark.real
 def test_what_init_writes_is_obeyed_whatever_the_umask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     script = f"umask 000; {shlex.join([sys.executable, '-m', 'muster', 'init', str(tmp_path / 'made')])}"
     done = subprocess.run(["bash", "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr

@@ -35,6 +35,10 @@ class MovedLab(Lab):
         self.old = lay_out(folder / "gpulab", free_ports(3))
         self.conf = self.old / "conf.json"
 
+    def environment(self) -> dict[str, str]:
+        """Likewise; and `init` is to note the lab for nobody but this test."""
+        return {**super().environment(), "XDG_CONFIG_HOME": str(self.folder / "config")}
+
     @property
     def task_info(self) -> Path:
         """Where the old system kept its queues, and Muster goes on to."""
