@@ -83,10 +83,7 @@ def test_at_a_terminal_a_name_and_a_password_are_asked_for_and_he_logs_in_with_t
     assert (who["user"], who["role"], who["via"]) == ("wang", "admin", "session")
     assert place.lab is not None
     listed = json.loads(place.lab.muster("users", "list", "--json").stdout)
-    assert [(user["name"], user["role"], user["is_owner_only"]) for user in listed] == [
-        ("desktop", "user", True),
-        ("wang", "admin", False),
-    ]
+    assert [(user["name"], user["role"], user["is_owner_only"]) for user in listed] == [("wang", "admin", False)]
     [entry] = [one for one in json.loads(place.lab.muster("audit", "--json").stdout) if one["from"] == "offline"]
     assert (entry["verb"], entry["target"]) == ("user.add", "wang")
 
@@ -152,14 +149,23 @@ def test_without_a_terminal_nothing_is_asked_and_the_queue_is_its_owners(place: 
     assert [Path(line).name for line in sorted(done.stdout.splitlines())] == WRITTEN
 
 
-@pytest.mark.parametrize("answer", ["\n", None])
-def test_at_a_terminal_enter_is_no_answer_too_and_no_admin_asks_nothing(place: Place, answer: str | None) -> None:
-    with place.terminal(*(["--no-admin"] if answer is None else [])) as terminal:
-        if answer is not None:
+@pytest.mark.parametrize("words", [(), ("--no-admin",), ("--yes",), ("-y",)])
+def test_at_a_terminal_enter_is_no_answer_too_and_no_admin_and_yes_ask_nothing(
+    place: Place, words: tuple[str, ...]
+) -> None:
+    with place.terminal(*words) as terminal:
+        if not words:
             terminal.shows(b"Enter: none")
-            terminal.types(answer)
+            terminal.types("\n")
         code, said = terminal.ends()
     assert (code, place.files) == (0, WRITTEN), said
+    assert words == () or b"Name of a first admin" not in said
+
+
+def test_with_yes_an_admin_gets_a_link_and_nothing_else_is_asked(place: Place) -> None:
+    with place.terminal("--admin", "wang", "--yes") as terminal:
+        code, said = terminal.ends()
+    assert (code, b" --link " in said, place.said().get("web")) == (0, True, None), said
 
 
 @pytest.mark.parametrize(

@@ -52,14 +52,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--web", nargs="?", type=int, const=_FREE, metavar="PORT",
         help=f"with the console for browsers (`web` in conf.json; default: {WEB_PORT}, or one that is free)",
     )  # fmt: skip
+    parser.add_argument(
+        "-y", "--yes", action="store_true",
+        help="ask nothing, add no admin but --admin's; with --from: hold waiting tasks that seem to have run",
+    )  # fmt: skip
     group = parser.add_argument_group("taking over an old system")
     group.add_argument("--from", dest="old", metavar="OLD", help="its `master` folder, or the one above")
     group.add_argument("--back", metavar="OLD", help="the way back: its files as they were, what has run marked as run")
     group.add_argument("--bind", metavar="ADDRESS", help="where to listen (default: 127.0.0.1, or asked)")
     group.add_argument("--networks", metavar="NET,…", help="where desktop clients may come from: 192.168.36.0/24,…")
-    group.add_argument(
-        "-y", "--yes", action="store_true", help="hold waiting tasks that seem to have run; ask nothing of it"
-    )
     group.add_argument("--dry-run", action="store_true", help="tell all, write nothing")
 
 
@@ -78,9 +79,11 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
         parser.error(f"--web: found {options.web}, expected a port from 1 to {_PORTS - 1}")
     if options.password_file is not None and not options.admin:
         parser.error("--password-file goes with --admin")
-    for name in ("bind", "networks", "dry_run", "yes"):
+    for name in ("bind", "networks", "dry_run"):
         if options.old is None and getattr(options, name):
             parser.error(f"--{name.replace('_', '-')} goes with --from")
+    if options.yes and options.old is None and options.back is None and not options.admin:
+        options.no_admin = True
     return options
 
 
