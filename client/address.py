@@ -93,6 +93,8 @@ def find(
         _note_account(address)
     if not address.is_here:
         address.proxy = proxy or os.environ.get("MUSTER_PROXY") or (kept.proxy if kept is not None else "")
+    if address.proxy and address.trust is not None:
+        address.trust.vouches = None  # the kernel knows who has the proxy, not who is behind it
     return address
 
 

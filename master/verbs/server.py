@@ -37,7 +37,7 @@ class Info(About, kw_only=True):
     written yet; `warned`: ids of tasks that do nothing. `tasks` and `nodes` are numbers by state; `user` is who asks;
     `privacy`: what people see of others' tasks. `clock`: what is the matter with the master's clock. `loop`: how long
     others wait for their turn, for admins and the programs around the master. `closed_nodes`: nodes that users' tasks
-    never run on, for the same."""
+    never run on, for admins."""
 
     protocol: int
     user: str
@@ -107,7 +107,7 @@ def info(context: Context, _params: Nothing) -> Info:
         nodes=Counter(node.state for node in core.inventory.nodes.values()),
         clock=[] if is_wall else list(map(ClockTrouble.of, core.clock.troubles(context.now))),
         loop=(context.master.loop_times() or UNSET) if _looks_after(context) else UNSET,
-        closed_nodes=_closed_nodes(context) if _looks_after(context) else [],
+        closed_nodes=_closed_nodes(context) if context.caller.role == "admin" else [],
     )
 
 

@@ -41,6 +41,25 @@ def test_a_conf_that_binds_everything_is_reached_over_loopback(tmp_path: Path) -
     assert address.same_machine
 
 
+@pytest.mark.parametrize("way", ["option", "variable"])
+def test_the_kernels_word_about_a_proxy_of_this_machine_is_none_about_the_master(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """A proxy on loopback is root's or the user's own, and connects to whomever it likes."""
+    path, proxy = tmp_path / "conf.json", "socks5h://127.0.0.1:1080"
+    path.write_text(
+        '{"bind": "192.168.36.10", "socket_info": {"monitor_port": 1, "data_port": 2, "train_state_port": 3}}'
+    )
+    direct = find(str(path)).trust
+    assert direct is not None
+    assert direct.vouches is not None
+    if way == "variable":
+        monkeypatch.setenv("MUSTER_PROXY", proxy)
+    address = find(str(path), proxy=proxy if way == "option" else None)
+    assert address.trust is not None
+    assert (address.proxy, address.trust.vouches) == (proxy, None)
+
+
 @pytest.mark.parametrize("text", ["[]", "{", "{}", '{"socket_info": {"data_port": "x"}}'])
 def test_a_broken_conf_is_told_with_its_name(tmp_path: Path, text: str) -> None:
     path = tmp_path / "conf.json"
