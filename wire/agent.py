@@ -6,7 +6,7 @@ one rule that whoever starts an agent must keep; else no behaviour.
 A conversation. The master connects and says `hello`. The agent answers `refused` (and closes) if it obeys another
 master, else `welcome` and right after it one `inventory` of every attempt that it has not been allowed to forget.
 From then on `launch`, `kill`, `pause`, `resume`, `ack`, `ping`, `probe`, `retire`, `adopt` go one way and `started`,
-`exit`, `sample`, `pong`, `probed` the other.
+`exit`, `unproven`, `sample`, `pong`, `probed` the other.
 
 Rules both sides rely on:
 
@@ -19,7 +19,7 @@ Rules both sides rely on:
 
 from typing import Any, Dict, List, Mapping, Optional, TypedDict
 
-PROTOCOL = 7
+PROTOCOL = 8
 RUNS_AS = 3
 """Since this protocol an agent knows `run_as`; one before would run the command as itself."""
 PAUSES = 4
@@ -34,6 +34,9 @@ MARKS_STAGES = 7
 STAGE_FD = 113
 """By this descriptor the shell of a launch with `stages` writes a byte at the end of each. Programs use small ones, and
 shells take the first from 10 on that is free."""
+TELLS_DOUBT = 8
+"""Since this protocol an agent says of which attempts its records say too little, and of which nothing that lives is
+proven to be theirs; a master tells it all that it knows of the former."""
 MAX_FRAME = 16 * 1024 * 1024
 HEARTBEAT_S = 5.0
 """The master pings this often; whoever hears nothing for three of these takes the other side for gone."""
@@ -281,9 +284,10 @@ class Lost(Owned):
 
 
 class Adopt(TypedDict):
-    """master -> agent, before the first `inventory` of a new state folder is believed: these were started on this
-    machine since it booted, and may be alive. The agent claims each and looks after what lives of it; those that it
-    cannot speak for (they are another account's) it leaves. It answers with an `inventory`. Since protocol 2."""
+    """master -> agent, before the first `inventory` of a new state folder is believed, or one that lacks an attempt or
+    is in `doubt` of one: these were started on this machine since it booted, and may be alive. The agent claims each
+    and looks after what lives of it; those that it cannot speak for (they are another account's) it leaves. It answers
+    with an `inventory`, in which nothing is in doubt. Since protocol 2."""
 
     op: str
     attempts: List[Lost]
@@ -350,7 +354,26 @@ CAUSES = ("exited", "killed", "timed_out", "log_too_large", "not_started", "unkn
 unknown: the shim died, so nobody saw the code; rebooted: the machine's boot id changed under it."""
 
 
-class Attempt(Found):
+class Unproven(TypedDict):
+    """agent -> master: the record of this attempt was lost, nothing that lives is proven to be of it, and these
+    processes may be: they carry its launch id, or are of its process group. They are not signalled, whoever asks for
+    that, and the attempt is not over while they live; empty: that is so no more. Said again to each `kill`. Since
+    protocol 7."""
+
+    op: str
+    launch_id: str
+    pids: List[int]
+
+
+class Doubt(Found, total=False):
+    """Of an entry of an inventory, else absent (since protocol 7). `doubt`: the record of this attempt is lost, or says
+    too little; the master is to tell what it knows (`adopt`). `unproven`: as in Unproven."""
+
+    doubt: bool
+    unproven: List[int]
+
+
+class Attempt(Doubt):
     """One entry of an inventory: `state` is `claimed`, `running` or `ended`; the other keys as in Started and Exit."""
 
     launch_id: str

@@ -157,6 +157,16 @@ class Ended(msgspec.Struct):
         )
 
 
+Pids = Annotated[tuple[Annotated[int, Meta(ge=1, le=1 << 31)], ...], Meta(max_length=64)]
+
+
+class Unproven(msgspec.Struct):
+    """See `wire.agent.Unproven`."""
+
+    launch_id: Name
+    pids: Pids
+
+
 class Attempt(msgspec.Struct):
     """See `wire.agent.Attempt`."""
 
@@ -178,6 +188,8 @@ class Attempt(msgspec.Struct):
     reached: Count | None = None
     ran_out: Name = ""
     last_line: Told = ""
+    doubt: bool = False
+    unproven: Pids = ()
 
     def seen(self) -> Seen:
         """As the core takes it."""
@@ -208,6 +220,8 @@ class Attempt(msgspec.Struct):
             paused=self.paused,
             run_as=self.run_as,
             log_path=self.log_path,
+            doubt=self.doubt,
+            unproven=self.unproven,
         )
 
 
@@ -317,6 +331,7 @@ as_welcome = decoder(Welcome)
 as_refused = decoder(Refused)
 as_started = decoder(Started)
 as_ended = decoder(Ended)
+as_unproven = decoder(Unproven)
 as_inventory = decoder(Inventory)
 as_probed = decoder(Probed)
 as_sample = decoder(Sample)

@@ -53,6 +53,7 @@ from master.core.task import Task
 from master.core.task_access import TaskAccess
 from master.core.telling import Telling
 from master.core.tuning import Tuning
+from master.core.unproven import UnprovenAttempts
 from master.core.waiting import Waiting
 from master.settings import Settings
 from wire.message import Message
@@ -115,9 +116,14 @@ class Core:
             new_launch_id=new_launch_id,
         )
         gpus = Gpus(book, nodes, notes, pending, waiting.backlog, outgrown=OutgrownShares(book, tuning, dispatch.kill))
-        pausing = Pausing(book, nodes, dispatch, pending)
+        pausing, unproven = Pausing(book, nodes, dispatch, pending), UnprovenAttempts(book, nodes, dispatch)
         reconciliation = Reconciliation(
-            book, nodes, dispatch, pausing=pausing, endings=endings, remnants=remnants, pending=pending
+            *(book, nodes, dispatch),
+            pausing=pausing,
+            endings=endings,
+            remnants=remnants,
+            unproven=unproven,
+            pending=pending,
         )
         clients = ClientEvents(
             book,
@@ -131,14 +137,20 @@ class Core:
             quotas=quotas,
             tuning=tuning,
         )
-        telling = Telling(book, nodes, dispatch, waiting, quotas=quotas, learned=learned, outgrown=gpus.outgrown)
+        telling = Telling(
+            *(book, nodes, dispatch, waiting),
+            quotas=quotas,
+            learned=learned,
+            outgrown=gpus.outgrown,
+            unproven=unproven,
+        )
         owners, access = Owners(book, people, own_tasks, barred), TaskAccess(dispatch, people)
 
         # Who is told what happens to tasks, in this order: the last two move others in turn, each in ways that do not
         # concern the other.
         for listener in (
             nodes, dispatch, pausing, quotas, access, waiting, learned, allocations, dispatch.elastic, refusals,
-            gpus.outgrown, own_tasks, barred, dependencies, arrays
+            gpus.outgrown, unproven, own_tasks, barred, dependencies, arrays
         ):  # fmt: skip
             book.listen(listener)
 
@@ -148,10 +160,8 @@ class Core:
         self.backlog, self.standing, self.later = waiting.backlog, waiting.standing, waiting.later
         self.queue, self.queued, self.projects = waiting.queue, waiting.queued, projects.known
         self.inventory, self.node, self.active = nodes.inventory, nodes.find, nodes.active
-        self.answered, self.notes, self.some_may_be_warned = answers.given, notes.of, telling.some_may_be_warned
-        self.why_it_waits, self.wait, self.ends_of = telling.why_it_waits, telling.wait, telling.ends_of
-        self.reason, self.warnings, self.warn = telling.reason, telling.warnings, telling.warn
-        self.warned, self.warning, self.what_looks_wrong = telling.warned, telling.warning, telling.what_looks_wrong
+        self.answered, self.notes = answers.given, notes.of
+        self._hand_on_telling(telling)
 
         # What the engine does.
         self.has_outcome, self.take_outcome, self.number = pending.has_outcome, pending.take, pending.number
@@ -179,7 +189,7 @@ class Core:
         self.tasks_of, self.edit_project, self.token_holder = own_tasks.of, quotas.edit_project, access.holder
 
         # What agents tell, and what people decide about nodes.
-        self.stands, self.reconcile = pausing.told, reconciliation.reconcile
+        self.stands, self.reconcile, self.unproven = pausing.told, reconciliation.reconcile, unproven.told
         self._hand_on_nodes(
             nodes,
             notes,
@@ -188,6 +198,12 @@ class Core:
             machines=Machines(book, nodes, self._identities),
             giving_up=GivingUp(book, nodes, dispatch, allocations, remnants),
         )
+
+    def _hand_on_telling(self, telling: Telling) -> None:
+        self.why_it_waits, self.wait, self.ends_of = telling.why_it_waits, telling.wait, telling.ends_of
+        self.reason, self.warnings, self.warn = telling.reason, telling.warnings, telling.warn
+        self.warned, self.some_may_be_warned = telling.warned, telling.some_may_be_warned
+        self.warning, self.what_looks_wrong = telling.warning, telling.what_looks_wrong
 
     def _hand_on(self, sizes: AllocationSize, ends: RightsEnd) -> None:
         self.grow_allocation, self.shrink_allocation = sizes.grow, sizes.shrink
@@ -212,6 +228,7 @@ class Core:
         self.cordon, self.rested, self.reserve = nodes.cordon, health.rested, nodes.reserve
         self.same_machine, self.stranger, self.tokens_told = machines.same, machines.stranger, nodes.tokens_told
         self.adoptable, self.adopted, self.late_machine = machines.adoptable, machines.adopted, machines.late
+        self.unaccounted = machines.unaccounted
         self.account_state, self.forget_account = nodes.account_changed, nodes.forget_account
         self.keep_apart, self.keep_from_root = nodes.keep_apart, nodes.keep_from_root
         self.want_account, self.account_elsewhere = nodes.want_account, machines.elsewhere

@@ -45,7 +45,8 @@ class Exit(msgspec.Struct, frozen=True):
 
 class Seen(msgspec.Struct, frozen=True):
     """One attempt in an agent's inventory: `exit` is set if it ended, else it runs since `started_at` (None: is
-    about to); `paused`: all of it stands still."""
+    about to); `paused`: all of it stands still. `doubt`: the agent knows too little of it, see `wire.agent.Doubt`;
+    `unproven`: the pids of what may be of it, where nothing is proven to be."""
 
     launch_id: str
     started_at: float | None = None
@@ -57,6 +58,8 @@ class Seen(msgspec.Struct, frozen=True):
     paused: bool = False
     run_as: str = ""
     log_path: str = ""
+    doubt: bool = False
+    unproven: tuple[int, ...] = ()
 
 
 def verdict(

@@ -13,6 +13,7 @@ from master.core.exits import Seen
 from master.core.identities import Identities
 from master.core.inventory import LEAVING, TOLD, Facts, Node, NodeState
 from master.core.nodes import SAME, Nodes
+from master.core.task import Task
 from wire.message import Message, Several
 
 ADOPTS = 2
@@ -141,17 +142,19 @@ class Machines:
         alive = self._unspoken_for(node, facts, login)
         if not all(_is_same_run(part, facts, node.address_of(login)) for part in alive.values()):
             return []
-        tasks = self._book.tasks
+        return [_as_known(part, self._book.tasks[task_id]) for task_id, part in alive.items()]
+
+    def unaccounted(self, name: str, facts: Facts, seen: list[Seen], login: str = OWN) -> list[Seen]:
+        """What to tell an agent that says it has these, and whose state folder is that in which its tasks were started:
+        of those that ran and are not among them, and of those that it is in doubt of. Their records may have been lost,
+        and what they are of may live. Nothing where it does not know the word."""
+        node, known = self._nodes.get(name), {one.launch_id: one for one in seen}
+        if node is None or facts.protocol < ADOPTS:
+            return []
         return [
-            Seen(
-                part.launch_id,
-                _by_its_clock(part, tasks[task_id].started_at),
-                pid=part.pid,
-                pid_start=part.pid_start,
-                run_as=part.run_as,
-                log_path=tasks[task_id].log_path,
-            )
-            for task_id, part in alive.items()
+            _as_known(part, self._book.tasks[task_id])
+            for task_id, part in self._parts_on(node).items()
+            if part.login == login and not part.ended_at and _is_unaccounted(part, facts, known.get(part.launch_id))
         ]
 
     def adopted(self, name: str, facts: Facts, seen: list[Seen], login: str = OWN) -> None:
@@ -205,6 +208,25 @@ def _was_at(part: Part, boot_id: str, address: str) -> bool:
 
 def _was_sent_to(part: Part, node: Node) -> bool:
     return bool(part.address) and part.address == node.address_of(part.login)
+
+
+def _as_known(part: Part, task: Task) -> Seen:
+    """What was written down of it."""
+    return Seen(
+        part.launch_id,
+        _by_its_clock(part, task.started_at),
+        pid=part.pid,
+        pid_start=part.pid_start,
+        run_as=part.run_as,
+        log_path=task.log_path,
+    )
+
+
+def _is_unaccounted(part: Part, facts: Facts, found: Seen | None) -> bool:
+    """Of what was sent and never heard of the launch is sent again, so an agent need not have it."""
+    if found is not None:
+        return found.doubt
+    return bool(part.pid) and (part.boot_id, part.state_id) == (facts.boot_id, facts.state_id)
 
 
 def _by_its_clock(part: Part, at: float | None) -> float | None:

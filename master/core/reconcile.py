@@ -19,6 +19,7 @@ from master.core.outcome import Pending
 from master.core.pausing import Pausing
 from master.core.remnants import Remnants
 from master.core.task import Task
+from master.core.unproven import UnprovenAttempts
 from wire.message import Message
 
 
@@ -34,6 +35,7 @@ class Reconciliation:
         pausing: Pausing,
         endings: Endings,
         remnants: Remnants,
+        unproven: UnprovenAttempts,
         pending: Pending,
     ) -> None:
         self._book = book
@@ -42,6 +44,7 @@ class Reconciliation:
         self._pausing = pausing
         self._endings = endings
         self._remnants = remnants
+        self._unproven = unproven
         self._pending = pending
 
     def reconcile(self, name: str, seen: list[Seen], now: float, login: str = OWN) -> None:
@@ -58,6 +61,7 @@ class Reconciliation:
             if part is not None and part.login == login:
                 self._one(task, part, known.pop(part.launch_id, None), now)
         self._remnants.end(name, list(known.values()), login)
+        self._unproven.found(name, seen, login)
 
     def _one(self, task: Task, part: Part, found: Seen | None, now: float) -> None:
         if found is not None and found.exit is not None:

@@ -17,6 +17,7 @@ from master.core.request import demand_of
 from master.core.reservations import Forecast
 from master.core.scheduler import Wait, explain
 from master.core.task import After, Task, TaskState
+from master.core.unproven import UnprovenAttempts
 from master.core.waiting import Waiting
 from wire.message import Message
 
@@ -47,6 +48,7 @@ class Telling:
         quotas: Quotas,
         learned: Learned,
         outgrown: OutgrownShares,
+        unproven: UnprovenAttempts,
     ) -> None:
         self.warnings: dict[int, Message] = {}
         self._book = book
@@ -57,6 +59,7 @@ class Telling:
         self._learned = learned
         self._elastic = dispatch.elastic
         self._outgrown = outgrown
+        self._unproven = unproven
 
     def reason(self, task: Task) -> str | None:
         """Why it waits, or what there is to say of its end."""
@@ -105,8 +108,9 @@ class Telling:
 
     def what_looks_wrong(self, task: Task) -> Message | None:
         """What looks wrong with a task that runs. Nothing of it is kept over a restart."""
-        if task.state is not TaskState.RUNNING:
-            return None
+        unproven = self._unproven.warning(task)
+        if unproven is not None or task.state is not TaskState.RUNNING:
+            return unproven
         all_of_it = (
             self._dispatch.log_warning(task),
             self.warnings.get(task.id),
@@ -125,11 +129,13 @@ class Telling:
 
     def some_may_be_warned(self) -> bool:
         """Is there anything that looks wrong with a task? Where not, nobody needs to look at each."""
-        return bool(self.warnings or self._dispatch.large_logs or self._elastic.lacking or self._outgrown.told)
+        known = self.warnings or self._dispatch.large_logs or self._elastic.lacking or self._outgrown.told
+        return bool(known) or self._unproven.any
 
     def warned(self) -> list[int]:
         """The tasks that there is a warning about."""
         known = {*self.warnings, *self._dispatch.large_logs, *self._elastic.lacking, *self._outgrown.told}
+        known.update(self._unproven.tasks())
         marked = sorted(number for number in known if number in self._book.tasks)
         return [task_id for task_id in marked if self.warning(self._book.tasks[task_id]) is not None]
 

@@ -162,7 +162,10 @@ class Link:
         self._reader: PacedReader | None = None
         self._greeted = False
         self._ready = False
+        self._facts: Facts | None = None
         self._adopting: Facts | None = None
+        self._has_told = False
+        """Of attempts that the agent did not know, or was in doubt of."""
         self._inventories_to_skip = 0
         self.tried = asyncio.Event()
         self._closed = asyncio.Event()
@@ -256,7 +259,7 @@ class Link:
         """One connection from beginning to end; why it ended. Raises CannotConnectError."""
         self._closed.clear()
         self.tried.clear()
-        self._adopting = None
+        self._adopting, self._has_told = None, False
         self._why_closed = AGENT_CLOSED
         line = _Line(self)
         try:
@@ -421,6 +424,9 @@ class Link:
             ended = agent_messages.as_ended(line).exit()
             failpoint.reach("exit.received")
             self._engine.event(lambda: core.exited(self.node, ended, time.time(), self.login))
+        elif op == "unproven":
+            unproven = agent_messages.as_unproven(line)
+            self._engine.event(lambda: core.unproven(self.node, unproven.launch_id, unproven.pids, self.login))
         elif op == "sample" and self.login == OWN:
             self._sampled(line)
         elif op == "welcome":
@@ -506,6 +512,7 @@ class Link:
             self.on_welcome(facts)
             self._state(NodeState.CONNECTING, None, facts)
             self._measure(told_at)
+            self._facts = facts
             if lost:
                 self._have_adopted(facts, lost)
 
@@ -514,6 +521,11 @@ class Link:
         what it answers counts, not what it says before."""
         log.warning("node %s: its agent has a new state folder and is told of %d attempts", self.label, len(lost))
         self._adopting, self._inventories_to_skip = facts, 1
+        self._tell_of(lost)
+
+    def _tell_of(self, lost: list[Seen]) -> None:
+        """It answers with an inventory."""
+        self._has_told = True
         entries = [_as_lost(one) for one in lost]
         if self._transport is not None:
             self._transport.write(_encoded(wire.Adopt(op="adopt", attempts=entries)))
@@ -521,7 +533,7 @@ class Link:
     def _inventoried(self, seen: list[Seen]) -> None:
         facts = self._adopting
         if facts is None:
-            self._reconcile(seen)
+            self._account_for(seen)
         elif self._inventories_to_skip:
             self._inventories_to_skip -= 1
         else:
@@ -530,10 +542,26 @@ class Link:
             self._engine.event(lambda: core.adopted(self.node, facts, seen, self.login))
             stranger = core.stranger(self.node, facts, self.login)
             if stranger is None:
-                self._reconcile(seen)
+                self._account_for(seen)
             else:
                 self._why_closed = stranger
                 self._closed.set()
+
+    def _account_for(self, seen: list[Seen]) -> None:
+        """Before what it has is believed to be all there is: of what ran there and is not among it, and of what it
+        knows too little of, it is told what we know."""
+        facts = self._facts
+        missing = [] if facts is None else self._engine.core.unaccounted(self.node, facts, seen, self.login)
+        if not missing and not any(one.doubt for one in seen):
+            self._reconcile(seen)
+        elif not self._has_told:
+            log.warning(
+                "node %s: records of attempts are lost there, its agent is told of %d", self.label, len(missing)
+            )
+            self._tell_of(missing)
+        else:
+            self._why_closed = Message("attempts_unaccounted", count=len(missing), name=self.node)
+            self._closed.set()
 
     def _is_served_as_another(self, facts: Facts) -> bool:
         same = self._engine.event(lambda: self._engine.core.same_machine(self.node, facts))

@@ -29,6 +29,7 @@ class Folder:
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
         self.attempts = os.path.join(self.path, "attempts")
+        self.claims = os.path.join(self.path, "claims")
         self.reports = os.path.join(self.path, "reports")
         self.log = os.path.join(self.path, "agent.log")
         self.failpoint = os.path.join(self.path, "failpoint")

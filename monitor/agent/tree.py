@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
-from typing import Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 MARK = "MUSTER_LAUNCH_ID"
 
@@ -21,19 +21,32 @@ class Process(NamedTuple):
     start: int
     state: str
     session: int = 0
+    group: int = 0
 
 
 class Trace(NamedTuple):
     """By what the tree of an attempt is known without its shim: the command's pid, which is its session's number too,
     and its start; the processes, by pid and start, that were seen to belong to it. A variable alone would not do: a
     program may clean its environment, and others may set it. `uid`: whose processes are believed in what they carry;
-    None: everybody's."""
+    None: everybody's. `strict`: its record was lost, so nobody here saw it begin. What a process carries then only
+    makes it a candidate, and so does its process group. `cgroups`: those of its own that were seen."""
 
     launch_id: str
     pid: Optional[int]
     start: Optional[int]
     members: Set[Tuple[int, int]]
     uid: Optional[int] = None
+    strict: bool = False
+    cgroups: FrozenSet[bytes] = frozenset()
+
+
+class Tree(NamedTuple):
+    """The living processes of an attempt. `members`: they are proven to be of it, and may be signalled. `candidates`:
+    they may be of it, and nothing proves that. `cgroups`: those of members that this process is not in."""
+
+    members: List[Process]
+    candidates: List[Process]
+    cgroups: FrozenSet[bytes]
 
 
 def look(pid: int) -> Optional[Process]:
@@ -44,7 +57,7 @@ def look(pid: int) -> Optional[Process]:
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text[text.rindex(b")") + 2 :].split()
-    return Process(pid, int(fields[1]), int(fields[19]), fields[0].decode(), int(fields[3]))
+    return Process(pid, int(fields[1]), int(fields[19]), fields[0].decode(), int(fields[3]), int(fields[2]))
 
 
 def is_alive(pid: Optional[int], start: Optional[int]) -> bool:
@@ -79,41 +92,60 @@ def descendants(roots: Iterable[int], processes: Dict[int, Process]) -> List[Pro
 
 
 def trees(traces: Iterable[Trace]) -> Dict[str, List[Process]]:
+    """By launch id the living processes that are proven to be of each attempt, see `search`."""
+    return {launch_id: found.members for launch_id, found in search(traces).items()}
+
+
+def search(traces: Iterable[Trace]) -> Dict[str, Tree]:
     """By launch id the living processes of each attempt: those that carry its mark, are of its session or were seen to
-    belong to it, and all that descend from them."""
+    belong to it, and all that descend from them. Of a `strict` one a mark proves nothing: its processes are the
+    recorded one, those of its session and of its own control groups, with its uid and no older than it,
+    and what descends from these."""
     processes, known_traces = everyone(), list(traces)
     uids = {trace.launch_id: trace.uid for trace in known_traces}
     marks = {process.pid: _credible_mark(process, uids) for process in processes.values()}
-    found: Dict[str, List[Process]] = {}
-    for trace in known_traces:
-        roots = [process for process in processes.values() if _belongs(process, trace, marks, processes)]
-        known = {process.pid for process in roots}
-        below = (process for process in descendants(known, processes) if process.pid not in known)
-        others = (process for process in below if marks[process.pid] in ("", trace.launch_id))
-        found[trace.launch_id] = [*(process for process in roots if process.state not in "ZX"), *others]
+    return {trace.launch_id: _find(trace, processes, marks) for trace in known_traces}
+
+
+def _find(trace: Trace, processes: Dict[int, Process], marks: Dict[int, str]) -> Tree:
+    belongs = _is_proven if trace.strict else _belongs
+    roots = {process.pid: process for process in processes.values() if belongs(process, trace, marks, processes)}
+    cgroups, may_be = trace.cgroups, []
+    if trace.strict:
+        cgroups |= _own_cgroups(roots.values())
+        may_be = [process for process in processes.values() if _may_belong(process, trace, marks, processes)]
+        roots.update((process.pid, process) for process in may_be if cgroups and _cgroup(process.pid) in cgroups)
+    below = (process for process in descendants(roots, processes) if process.pid not in roots)
+    others = (process for process in below if marks[process.pid] in ("", trace.launch_id))
+    members = [*(process for process in roots.values() if process.state not in "ZX"), *others]
+    proven = {process.pid for process in members}
+    return Tree(members, [process for process in may_be if process.pid not in proven], cgroups)
+
+
+def carried(uid: int) -> Dict[str, List[int]]:
+    """The pids of this account's living processes by the launch id that they carry."""
+    found: Dict[str, List[int]] = {}
+    for process in everyone().values():
+        mark = _mark(process)
+        if mark and real_uid(process.pid) == uid:
+            found.setdefault(mark, []).append(process.pid)
     return found
 
 
 def strays(known: Set[int]) -> List[Process]:
     """Living children of this process besides `known` and its own forks, and that carry no mark: what fell to it when a
     shim died, or a parent in a tree without one."""
-    myself, own = os.getpid(), _command_line(os.getpid())
+    myself, own = os.getpid(), command_line(os.getpid())
     children = (process for process in everyone().values() if process.parent == myself and process.pid not in known)
     living = (process for process in children if process.state not in "ZX")
-    return [process for process in living if _command_line(process.pid) != own and not _mark(process)]
+    return [process for process in living if command_line(process.pid) != own and not _mark(process)]
 
 
 def shim_above(process: Process) -> Optional[Process]:
     """The shim of this command, if it lives: an agent's fork that leads a session of its own."""
     above = look(process.parent)
-    is_fork = above is not None and above.session == above.pid and b"\0--state\0" in _command_line(above.pid)
+    is_fork = above is not None and above.session == above.pid and b"\0--state\0" in command_line(above.pid)
     return above if is_fork else None
-
-
-def under_shim(launch_id: str) -> Optional[Process]:
-    """The process that carries this mark right under a shim: the command."""
-    carriers = trees([Trace(launch_id, None, None, set())])[launch_id]
-    return next((process for process in carriers if shim_above(process) is not None), None)
 
 
 def is_our_users(process: Process, *, is_owners: bool = False) -> bool:
@@ -137,16 +169,39 @@ def _belongs(process: Process, trace: Trace, marks: Dict[int, str], processes: D
     mark = marks[process.pid]
     if mark:
         return mark == trace.launch_id
+    return (process.pid, process.start) in trace.members or _is_of_session(process, trace, processes)
+
+
+def _is_proven(process: Process, trace: Trace, _marks: Dict[int, str], processes: Dict[int, Process]) -> bool:
     if (process.pid, process.start) in trace.members:
         return True
+    return _is_of_session(process, trace, processes) and real_uid(process.pid) == trace.uid
+
+
+def _is_of_session(process: Process, trace: Trace, processes: Dict[int, Process]) -> bool:
     if not trace.pid or trace.start is None:
         return False
     if process.pid == trace.pid:
         return process.start == trace.start
-    # The number may have become another session's; it is that one's leader who shows it.
-    leader = processes.get(trace.pid)
-    is_ours = leader is None or leader.start == trace.start
-    return is_ours and process.session == trace.pid and process.start >= trace.start
+    return _is_its_number(trace, processes) and process.session == trace.pid and process.start >= trace.start
+
+
+def _is_its_number(trace: Trace, processes: Dict[int, Process]) -> bool:
+    """It may have become that of another session or group; it is that one's leader who shows it."""
+    leader = processes.get(trace.pid or 0)
+    return leader is None or leader.start == trace.start
+
+
+def _may_belong(process: Process, trace: Trace, marks: Dict[int, str], processes: Dict[int, Process]) -> bool:
+    is_old = trace.start is not None and process.start < trace.start
+    is_of_group = trace.pid is not None and process.group == trace.pid and _is_its_number(trace, processes)
+    is_alike = marks[process.pid] == trace.launch_id or is_of_group
+    return is_alike and not is_old and process.state not in "ZX" and real_uid(process.pid) == trace.uid
+
+
+def _own_cgroups(processes: Iterable[Process]) -> FrozenSet[bytes]:
+    """The control groups of processes that are not ours as well: by a group that others share nothing is known."""
+    return frozenset(_cgroup(process.pid) for process in processes) - {_cgroup(os.getpid()), b""}
 
 
 def send(processes: Iterable[Process], number: int) -> None:
@@ -231,9 +286,19 @@ def real_uid(pid: int) -> Optional[int]:
     return None
 
 
-def _command_line(pid: int) -> bytes:
+def command_line(pid: int) -> bytes:
+    """Its words, each with a zero byte behind it; nothing where it is gone."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _cgroup(pid: int) -> bytes:
+    """Its control groups, as the kernel tells them; nothing where that cannot be read."""
+    try:
+        with open(f"/proc/{pid}/cgroup", "rb") as file:
             return file.read()
     except OSError:
         return b""

@@ -88,7 +88,9 @@ def _connected(address: Path) -> socket.socket:
 class Link:
     """One connection, as a master's: also while a test waits for something else, the agent hears from it."""
 
-    def __init__(self, address: Path, *, epoch: int, incarnation: str, lineage: list[list[Any]] | None) -> None:
+    def __init__(
+        self, address: Path, *, epoch: int, incarnation: str, lineage: list[list[Any]] | None, protocol: int = 1
+    ) -> None:
         self.socket = _connected(address)
         self._decoder = LineDecoder(MAX_FRAME)
         self._arrived: list[Message] = []
@@ -97,7 +99,7 @@ class Link:
         self._beats = 0
         """How many pings were sent whose answers nobody waits for."""
         ancestry = [[epoch, incarnation]] if lineage is None else lineage
-        hello = {"op": "hello", "protocol": 1, "cluster": "test", "epoch": epoch, "incarnation": incarnation}
+        hello = {"op": "hello", "protocol": protocol, "cluster": "test", "epoch": epoch, "incarnation": incarnation}
         self.send({**hello, "lineage": ancestry})
         self.welcome = self.read()
         self.inventory: dict[str, Message] = {}
@@ -241,8 +243,11 @@ class Node:
             self.agents.append(int((self.state / "lock").read_text(encoding="ascii")))
         return done
 
-    def link(self, epoch: int = 1, incarnation: str = "a", lineage: list[list[Any]] | None = None) -> Link:
-        link = Link(self.state / "agent.sock", epoch=epoch, incarnation=incarnation, lineage=lineage)
+    def link(
+        self, epoch: int = 1, incarnation: str = "a", lineage: list[list[Any]] | None = None, *, protocol: int = 1
+    ) -> Link:
+        address = self.state / "agent.sock"
+        link = Link(address, epoch=epoch, incarnation=incarnation, lineage=lineage, protocol=protocol)
         self.links.append(link)
         return link
 

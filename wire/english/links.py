@@ -21,6 +21,10 @@ LINKS: dict[str, str] = {
         "its agent has another state folder than that in which tasks {tasks:few} were started, and the machine has not "
         "restarted since: put the folder back, or give them up with `muster node lost {name:quoted}`"
     ),
+    "attempts_unaccounted": (
+        "its agent cannot look after {count} attempt{count:|s} that ran there: see its log, or give their tasks up "
+        "with `muster node lost {name:quoted}`"
+    ),
     # Starting an agent.
     "agent_not_answering": "the agent was started and does not answer; see {log}",
     "agent_not_started": "the agent cannot be started: {said}",

@@ -70,6 +70,10 @@ NODES: dict[str, str] = {
         "{node} is served and {name} is not"
     ),
     "remnants": "{count} attempt{count:|s} that nobody owns any more must end first",
+    "unproven_there": (
+        "records of attempts were lost, and processes there may be of them, which nothing proves: pid {pids:, }. No "
+        "new tasks before they have ended: look at them there, and end them (`kill PID`)"
+    ),
     "folders_looked_at": "its shared folders are being looked at",
     "folders_not_asked": "{said}",
     "folders_hang": "the shared folders do not answer ({said}): is the NFS server up? ({folders:, })",

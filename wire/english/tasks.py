@@ -223,6 +223,11 @@ ENDS: dict[str, str] = {
 WARNINGS: dict[str, str] = {
     "idle": "idle since {since:minute}: its GPU{gpus:|s} ({where:; }) {gpus:does|do} nothing and its log is silent",
     "gpus_on_node": "{numbers:, } on node {node}",
+    "unproven": (
+        "the record of its attempt on {node} was lost, and processes there may be of it, which nothing proves: pid "
+        "{pids:, }. None of them is signalled, and its GPUs stay held. Look at them on {node}, and end them "
+        "(`kill PID`)"
+    ),
     "large_log": "its log has {size:size}; at {limit:size} the task is ended (scheduler.log_bytes)",
     "share_outgrown": (
         "it uses {used} MiB of GPU {gpu} of {node} and was given {share}, so others find less room there: ask for as "

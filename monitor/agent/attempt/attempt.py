@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Set, Tuple
+import os
+from typing import Any, Dict, FrozenSet, List, Optional, Set, Tuple
 
 from ..tree import Trace
 from . import given_files
@@ -17,7 +18,9 @@ class Attempt:
     __slots__ = (
         "at",
         "cause",
+        "cgroups",
         "code",
+        "doubt",
         "durable",
         "error",
         "fault",
@@ -44,7 +47,9 @@ class Attempt:
         "shim_start",
         "started_at",
         "state",
+        "strict",
         "uid",
+        "unproven",
     )  # fmt: skip
 
     def __init__(self, launch_id: str) -> None:
@@ -80,6 +85,13 @@ class Attempt:
         """Where what its launch brought lies, its token and the like."""
         self.members: Set[Tuple[int, int]] = set()
         """Pid and start of the processes that were seen to be of its tree."""
+        self.strict = False
+        """Its record was lost and made anew: see `Trace`."""
+        self.doubt = False
+        """Nothing here says which processes are its; the master may know."""
+        self.unproven: List[int] = []
+        """The pids of all that may be of it, where nothing that lives is proven to be."""
+        self.cgroups: FrozenSet[bytes] = frozenset()
         self.paused = False
         """All of its tree was seen to stand still."""
         self.kill_asked = False
@@ -94,6 +106,7 @@ class Attempt:
         if kind == "claim":
             self.shim, self.shim_start = line["shim"], line["shim_start"]
             self.given_files = list(given_files.paths(line).values())
+            self.strict = self.strict or line.get("anew") is True
         elif kind == "start" and self.state == CLAIMED:
             self.state, self.started_at = RUNNING, line["at"]
             self.pid, self.pid_start = line["pid"], line["pid_start"]
@@ -122,11 +135,15 @@ class Attempt:
 
     def trace(self) -> Trace:
         """By what its tree is known."""
-        return Trace(self.launch_id, self.pid, self.pid_start, self.members, self.uid)
+        uid = os.geteuid() if self.uid is None else self.uid
+        return Trace(self.launch_id, self.pid, self.pid_start, self.members, uid, self.strict, self.cgroups)
 
     def entry(self) -> Dict[str, Any]:
         """Its entry in an inventory."""
-        return {"state": self.state, "pid": self.pid, "pid_start": self.pid_start, **self._end(), **self._more()}
+        known = {"state": self.state, "pid": self.pid, "pid_start": self.pid_start, **self._end(), **self._more()}
+        if self.doubt and self.state != ENDED:
+            known["doubt"] = True
+        return {**known, "unproven": self.unproven} if self.unproven else known
 
     def _more(self) -> Dict[str, Any]:
         log = {"log_bytes": self.log_bytes, "log_limit": self.log_limit} if self.log_limit else {}

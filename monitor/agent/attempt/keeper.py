@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Optional
 from .. import tree
 from ..folder import Folder
 from ..probe.logins import Logins
-from . import blame, early, given_files, record, stages
+from . import anew, blame, early, given_files, living, record, stages
 from .attempt import ENDED, Attempt
 from .awaited import Awaited
 from .failpoint import reach
@@ -25,6 +25,7 @@ from .reports import Reports
 from .survey import Survey
 
 LOOK_EVERY_S = 1.0
+LOST = "the exit code is unknown: the agent's state folder was lost while it ran, or the attempt's record there"
 Message = Dict[str, Any]
 
 
@@ -54,16 +55,24 @@ class Keeper:
         self._awaited = Awaited(logins, self._start, self._refuse)
         self._shims: Dict[int, Attempt] = {}
         self._survey = Survey(self.attempts, self._shims)
-        self._orphans = Orphans(folder, self._end_orphan, self._survey.fallen_later)
+        self._orphans = Orphans(
+            folder, end=self._end_orphan, fallen=self._survey.fallen_later, unproven=self._tell_unproven
+        )
         self._pausing = Pausing(self._tell)
         self.forks = Forks(folder, boot_id, reports, environment, complain)
         self._look_at = 0.0
+        self._carried: Dict[str, List[int]] = {}
+        """By the launch id that they carry the processes that lived when this agent began, and of which it knows no
+        more."""
 
     def load(self) -> None:
-        """Take over what the folder holds from before."""
-        for launch_id in record.sweep(self._folder):
-            self._adopt(launch_id)
+        """Take over what the folder holds from before, and what runs although the folder does not tell of it. Raises
+        OSError."""
+        found = living.shims(self._folder)
+        for launch_id in sorted({*record.sweep(self._folder), *found}):
+            self._adopt(launch_id, found.get(launch_id), loading=True)
         self._pausing.recognise(self.attempts.values())
+        self._carried = {key: pids for key, pids in tree.carried(os.geteuid()).items() if key not in self.attempts}
 
     @property
     def idle(self) -> bool:
@@ -104,6 +113,8 @@ class Keeper:
             return
         if problem:
             self._refuse(launch_id, problem, blame.TASK)
+        elif launch_id in self._carried:
+            self._doubt_launch(launch_id)
         elif message.get("run_as") is None:
             self._start(launch_id, message)
         else:
@@ -123,6 +134,7 @@ class Keeper:
         self._pausing.ends(attempt)
         if attempt.orphan:
             self._orphans.kill(attempt, time.monotonic())
+            self._tell_unproven(attempt)
         else:
             self._ask_shim(attempt)
 
@@ -146,6 +158,8 @@ class Keeper:
                 continue
             del self.attempts[launch_id]
             self._forget(launch_id)
+        if not self.attempts:
+            record.trim(self._folder)
 
     def hear_all(self) -> None:
         """Take what is in the pipe of reports."""
@@ -180,6 +194,8 @@ class Keeper:
             return  # what stands there is of the next agent, and a claim that is missing there says nothing
         self._survey.look(now)
         for attempt in list(self.attempts.values()):
+            if attempt.orphan and attempt.pid is None:
+                self._see_start(attempt)
             if attempt.state == ENDED or attempt.orphan:
                 continue
             size = record.size(self._folder, attempt.launch_id)
@@ -192,46 +208,81 @@ class Keeper:
                 self._check_shim(attempt)
 
     def adopt(self, entries: List[Message]) -> None:
-        """The master tells of attempts whose claims were in a state folder that is gone."""
+        """The master tells of attempts whose claims are gone, or say too little: all that it knows."""
+        found = living.shims(self._folder)
         for entry in entries:
-            launch_id, pid, start = str(entry["launch_id"]), int(entry["pid"]), entry["pid_start"]
-            if launch_id in self.attempts:
+            launch_id, pid = str(entry["launch_id"]), int(entry["pid"])
+            known = self.attempts.get(launch_id)
+            if known is not None and not (known.doubt and known.pid is None):
                 continue
-            found = tree.look(pid) if pid else tree.under_shim(launch_id)
-            main = found if found is not None and (not pid or found.start == start) else None
+            standing, main = found.get(launch_id), tree.look(pid) if pid else None
+            if main is not None and main.start != entry["pid_start"]:
+                main = None
+            if main is None and standing is not None and not pid:
+                main = standing.main
             is_ours = main is None or tree.is_our_users(main, is_owners=bool(entry.get("run_as")))
             if not record.LAUNCH_ID.match(launch_id) or not is_ours:
                 self._complain(f"{launch_id[:80]!r} is not adopted: it is no launch id, or another account's")
                 continue
-            try:
-                self._claim_lost(launch_id, main, entry)
-            except record.ClaimedError:
-                self._adopt(launch_id)
-            except OSError as error:
-                self._complain(f"{launch_id}: cannot be adopted: {error.strerror}")
+            attempt = known or Attempt(launch_id)
+            lines = anew.lines(launch_id, self._boot_id, standing, main, entry)
+            self._make_anew(attempt, lines, has_shim=standing is not None)
+        self.heard_all()
 
-    def _claim_lost(self, launch_id: str, main: Optional[tree.Process], entry: Message) -> None:
-        """Claim it anew, with what is known, as the shim did. Raises OSError, ClaimedError."""
-        shim = tree.shim_above(main) if main is not None else None
-        claim = {"is": "claim", "launch_id": launch_id, "boot_id": self._boot_id, "at": time.time(), "log_path": ""}
-        claim.update(shim=shim.pid if shim else 0, shim_start=shim.start if shim else 0)
-        pid, start = (main.pid, main.start) if main is not None else (entry["pid"], entry["pid_start"])
-        begun = {"is": "start", "pid": pid, "pid_start": start, "at": entry["started_at"] or time.time()}
-        begun.update({key: entry[key] for key in ("run_as", "log_path") if entry.get(key)})
-        fd = record.claim(self._folder, launch_id)
-        try:
-            record.append(fd, record.encode(claim) + (record.encode(begun) if pid else b""))
-        except OSError:
-            os.close(fd)
-            record.forget(self._folder, launch_id)
-            raise
-        attempt = self.attempts[launch_id] = Attempt(launch_id)
-        for line in record.read(self._folder, launch_id):
+    def heard_all(self) -> None:
+        """The master has told all that it knows, or can tell nothing: what is not found by now is gone."""
+        for attempt in self.attempts.values():
+            attempt.doubt = False
+
+    def _make_anew(self, attempt: Attempt, lines: List[record.Line], *, has_shim: bool) -> None:
+        """Write down what is known of an attempt whose record does not say it, and look after it; where the disk does
+        not take that, in memory."""
+        self.attempts[attempt.launch_id] = attempt
+        if not attempt.orphan:
+            self._lock_anew(attempt, lines)
+        elif attempt.lock is not None:
+            self._write_anew(attempt, attempt.lock, lines)
+        for line in record.read_if_possible(self._folder, attempt.launch_id) or lines:
             attempt.take(line)
-        attempt.error = "the exit code is unknown: the agent's state folder was lost while it ran"
-        attempt.lock = fd
-        self._orphans.add(attempt)
+        for line in lines:
+            attempt.take(line)
+        attempt.seen = record.size(self._folder, attempt.launch_id)
+        if attempt.state == ENDED:
+            self._has_ended(attempt)
+        elif not attempt.orphan and (attempt.lock is not None or not has_shim):
+            attempt.error = attempt.error or LOST
+            self._orphans.add(attempt)
         self._pausing.recognise([attempt])
+
+    def _lock_anew(self, attempt: Attempt, lines: List[record.Line]) -> None:
+        try:
+            attempt.lock, fd = record.reopen(self._folder, attempt.launch_id)
+        except OSError as error:
+            self._complain(f"{attempt.launch_id}: its record cannot be made anew: {error.strerror}")
+            return
+        self._write_anew(attempt, fd, lines)
+        if fd != attempt.lock:
+            os.close(fd)
+
+    def _write_anew(self, attempt: Attempt, fd: int, lines: List[record.Line]) -> None:
+        try:
+            record.append(fd, b"".join(map(record.encode, lines)))
+        except OSError as error:
+            self._complain(f"{attempt.launch_id}: its record cannot be made anew: {error.strerror}")
+
+    def _has_ended(self, attempt: Attempt) -> None:
+        attempt.durable = True
+        if attempt.lock is not None and not attempt.orphan:
+            os.close(attempt.lock)
+            attempt.lock = None
+
+    def _doubt_launch(self, launch_id: str) -> None:
+        """It is to be started, and what carries its id lives: its claim is gone."""
+        attempt = Attempt(launch_id)
+        self._make_anew(attempt, anew.lines(launch_id, self._boot_id, None, None, {}), has_shim=False)
+
+    def _tell_unproven(self, attempt: Attempt) -> None:
+        self._emit({"op": "unproven", "launch_id": attempt.launch_id, "pids": attempt.unproven})
 
     def _forget(self, launch_id: str) -> None:
         try:
@@ -323,10 +374,17 @@ class Keeper:
         attempt.ours = False
         self.forks.take_back(pid)
 
-    def _adopt(self, launch_id: str) -> None:
+    def _adopt(self, launch_id: str, standing: Optional[living.Standing] = None, *, loading: bool = False) -> None:
         attempt = self.attempts[launch_id] = Attempt(launch_id)
-        lines = record.read(self._folder, launch_id)
+        try:
+            lines = record.read(self._folder, launch_id)
+        except OSError as error:
+            self._complain(f"{launch_id}: its record cannot be read: {error.strerror}")
+            lines = []
         boot_ids = [line["boot_id"] for line in lines if line.get("is") == "claim"]
+        if loading and not record.has_start(lines) and boot_ids[:1] in ([], [self._boot_id]):
+            self._adopt_unknown(attempt, lines, standing)
+            return
         self._refresh(attempt)
         if attempt.state == ENDED:
             return
@@ -335,6 +393,20 @@ class Keeper:
             self._record_end(attempt, line, record.lock(self._folder, launch_id))
             return
         self._check_shim(attempt)
+
+    def _adopt_unknown(self, attempt: Attempt, lines: List[record.Line], standing: Optional[living.Standing]) -> None:
+        """Its record does not say who claimed it, or what began. Its shim shows that, if it lives; else the master may
+        know, and until it has told nothing is over."""
+        for line in lines:
+            attempt.take(line)
+        if standing is not None:
+            known = anew.lines(attempt.launch_id, self._boot_id, standing, standing.main, {})
+            self._make_anew(attempt, known, has_shim=True)
+            return
+        attempt.doubt = True
+        self._complain(f"{attempt.launch_id}: its record is lost, or damaged, and no shim stands over it")
+        self._make_anew(attempt, [], has_shim=False)
+        attempt.strict = True
 
     def _check_shim(self, attempt: Attempt) -> None:
         """A record that nobody holds has no shim any more."""
@@ -347,6 +419,18 @@ class Keeper:
             return
         attempt.lock = fd
         self._orphans.add(attempt)
+
+    def _see_start(self, attempt: Attempt) -> None:
+        """Of one whose shim writes into a record that is gone."""
+        is_there = attempt.shim and tree.is_alive(attempt.shim, attempt.shim_start)
+        main = living.main_of(attempt.shim) if is_there else None
+        if main is None:
+            return
+        line = anew.begun(main)
+        if attempt.lock is not None:
+            self._write_anew(attempt, attempt.lock, [line])
+        if attempt.take(line):
+            self._tell(attempt)
 
     def _refresh(self, attempt: Attempt) -> None:
         attempt.seen = record.size(self._folder, attempt.launch_id)

@@ -19,21 +19,26 @@ from .shim import KILL_AGAIN_S, LEFTOVER_GRACE_S
 
 FIRST_LOOK_S = 0.05
 LAST_LOOK_S = 2.0
+MOST_TOLD = 20
+"""So many processes are named at most."""
 
 
 class Orphans:
     """`end` is told the attempt and the exit that was recorded. `fallen`: pid and start of what became our child since
-    nobody else was left above it."""
+    nobody else was left above it. `unproven` is told an attempt of which it is news what may be of it unproven."""
 
     def __init__(
         self,
         folder: Folder,
+        *,
         end: Callable[[Attempt, record.Line], None],
         fallen: Callable[[], Set[Tuple[int, int]]],
+        unproven: Callable[[Attempt], None],
     ) -> None:
         self._folder = folder
         self._end = end
         self._fallen = fallen
+        self._unproven = unproven
         self._attempts: List[Attempt] = []
         self._look_at = 0.0
         self._pause = FIRST_LOOK_S
@@ -70,14 +75,17 @@ class Orphans:
         if not self._attempts or now < self._look_at:
             return
         self._take_fallen()
-        trees = tree.trees([attempt.trace() for attempt in self._attempts])
+        found = tree.search([attempt.trace() for attempt in self._attempts])
         for attempt in list(self._attempts):
-            members = trees[attempt.launch_id]
-            attempt.members = {(process.pid, process.start) for process in members}
+            members, candidates, attempt.cgroups = found[attempt.launch_id]
             if self._has_shim(attempt):
+                self._remember(attempt)
                 continue  # it ends what must end, and leaves the exit where we look
+            attempt.members = {(process.pid, process.start) for process in members}
+            self._note_unproven(attempt, [] if members else candidates)
             if not members:
-                self._over(attempt)
+                if not candidates and not attempt.doubt:
+                    self._over(attempt)
             elif attempt.kill_at is None:
                 self._end_leftovers(attempt, now)
             elif now >= attempt.kill_at:
@@ -85,6 +93,18 @@ class Orphans:
         killing = any(attempt.kill_at is not None for attempt in self._attempts)
         self._pause = KILL_AGAIN_S if killing else min(self._pause * 2, LAST_LOOK_S)
         self._look_at = now + self._pause
+
+    def _remember(self, attempt: Attempt) -> None:
+        """What stands under its shim is its own, also when that is dead."""
+        below = tree.descendants([attempt.shim], tree.everyone())
+        attempt.members = {(process.pid, process.start) for process in below}
+        self._note_unproven(attempt, [])
+
+    def _note_unproven(self, attempt: Attempt, candidates: List[tree.Process]) -> None:
+        pids = sorted(process.pid for process in candidates)[:MOST_TOLD]
+        if pids != attempt.unproven:
+            attempt.unproven = pids
+            self._unproven(attempt)
 
     def _take_fallen(self) -> None:
         """A daemon whose parent ended between two looks. Where it may be of several trees, all of them wait for it."""
@@ -107,7 +127,13 @@ class Orphans:
 
     def _over(self, attempt: Attempt) -> None:
         if attempt.lock is None:
-            raise AssertionError("an orphan's record is locked by us")
+            try:
+                attempt.lock, fd = record.reopen(self._folder, attempt.launch_id)
+            except OSError:
+                return  # as below
+            if attempt.lock is None:
+                os.close(fd)
+                return  # somebody may still start or watch it
         left = [line for line in record.read(self._folder, attempt.launch_id) if line.get("is") == "exit"]
         line = left[0] if left else record.exit_line(None, _cause(attempt), attempt.error, attempt.started_at)
         try:

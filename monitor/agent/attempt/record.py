@@ -13,8 +13,10 @@ import fcntl
 import json
 import os
 import re
+import stat
 import time
-from typing import Any, Dict, List, Optional
+from contextlib import suppress
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ..folder import Folder
 
@@ -22,6 +24,8 @@ LAUNCH_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}\Z")
 FOUND = ("reached", "ran_out", "last_line")
 """What the line of an exit may tell besides, see `wire.agent.Found`."""
 Line = Dict[str, Any]
+MAX_NOTES = 256 * 1024
+"""Bytes of notes of claims; beyond, they are dropped when nothing is claimed."""
 
 
 class ClaimedError(Exception):
@@ -48,7 +52,37 @@ def claim(folder: Folder, launch_id: str) -> int:
     if os.fstat(fd).st_size:
         os.close(fd)
         raise ClaimedError(launch_id)
+    _note(folder, b"+", launch_id)
     return fd
+
+
+def reopen(folder: Folder, launch_id: str) -> Tuple[Optional[int], int]:
+    """Of an attempt whose record is damaged or gone the lock, None where somebody else has it, and a descriptor to
+    write to the record, which is the same if both are there. What is no record is laid aside. Raises OSError."""
+    with suppress(ClaimedError):
+        fd = claim(folder, launch_id)
+        return fd, fd
+    try:
+        locked = lock(folder, launch_id)
+    except OSError:
+        _lay_aside(folder, launch_id)
+        locked = lock_new(folder, launch_id)
+    if locked is not None:
+        return locked, locked
+    return None, os.open(_path(folder, launch_id), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+
+
+def lock_new(folder: Folder, launch_id: str) -> Optional[int]:
+    """The lock of a claim that is made now. Raises OSError."""
+    os.mkdir(os.path.join(folder.attempts, launch_id), 0o700)
+    _note(folder, b"+", launch_id)
+    return lock(folder, launch_id)
+
+
+def has_start(lines: List[Line]) -> bool:
+    """Whether a record tells all that is needed to know its tree: who claimed it, and how it began or ended."""
+    kinds = {line.get("is") for line in lines}
+    return "exit" in kinds or {"claim", "start"} <= kinds
 
 
 def lock(folder: Folder, launch_id: str) -> Optional[int]:
@@ -74,6 +108,14 @@ def read(folder: Folder, launch_id: str) -> List[Line]:
         return []
     found = (_parse(line) for line in data.split(b"\n")[:-1])
     return [line for line in found if line is not None]
+
+
+def read_if_possible(folder: Folder, launch_id: str) -> List[Line]:
+    """The same, none also where it cannot be read."""
+    try:
+        return read(folder, launch_id)
+    except OSError:
+        return []
 
 
 def size(folder: Folder, launch_id: str) -> int:
@@ -135,12 +177,25 @@ def is_elsewhere(folder: Folder, launch_id: str, fd: int) -> bool:
 
 
 def leave(folder: Folder, launch_id: str, data: bytes) -> None:
-    """Write a line, synced, into the record that another agent has made of the same attempt; nothing where there is
-    none. Raises OSError."""
+    """Write a line, synced, into the record that another agent has made of the same attempt, or one made for it;
+    nothing where their folder is gone. Raises OSError."""
     try:
         fd = os.open(_path(folder, launch_id), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
+        _leave_anew(folder, launch_id, data)
         return
+    try:
+        append(fd, data, sync=True)
+    finally:
+        os.close(fd)
+
+
+def _leave_anew(folder: Folder, launch_id: str, data: bytes) -> None:
+    """No agent has missed the record yet: the next one finds the end there."""
+    try:
+        fd = claim(folder, launch_id)
+    except (ClaimedError, FileNotFoundError, NotADirectoryError):
+        return  # the folder is gone as well, or an agent was faster, and knows us
     try:
         append(fd, data, sync=True)
     finally:
@@ -171,20 +226,66 @@ def forget(folder: Folder, launch_id: str) -> None:
         os.rename(os.path.join(folder.attempts, launch_id), gone)
     except (FileNotFoundError, NotADirectoryError):
         return  # there was no claim: the disk had refused it
+    _note(folder, b"-", launch_id)
     _remove(gone)
 
 
 def sweep(folder: Folder) -> List[str]:
-    """Finish what `forget` began; the launch ids that have a claim."""
+    """Finish what `forget` began; the launch ids that have a claim, and those that had one and were not forgotten.
+    Raises OSError."""
     names = os.listdir(folder.attempts)
     for name in names:
         if name.startswith("."):
             _remove(os.path.join(folder.attempts, name))
-    return sorted(name for name in names if LAUNCH_ID.match(name))
+    return sorted({name for name in names if LAUNCH_ID.match(name)} | _noted(folder))
+
+
+def trim(folder: Folder) -> None:
+    """Nothing is claimed: what was noted of claims tells nothing any more."""
+    with suppress(OSError):
+        if os.stat(folder.claims).st_size > MAX_NOTES:
+            os.truncate(folder.claims, 0)
+
+
+def _note(folder: Folder, what: bytes, launch_id: str) -> None:
+    """Keep apart from the claims that there is one (`+`), or none any more (`-`): so that it is seen where a claim was
+    removed by somebody else. A reboot ends all of them, so this is not synced; a full disk takes no claim either."""
+    with suppress(OSError):
+        fd = os.open(folder.claims, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.write(fd, b"%s%s\n" % (what, launch_id.encode("ascii")))
+        finally:
+            os.close(fd)
+
+
+def _noted(folder: Folder) -> Set[str]:
+    """The launch ids that were claimed and not forgotten, as far as that was noted."""
+    found: Set[str] = set()
+    try:
+        with open(folder.claims, "rb") as file:
+            for line in file:
+                name = line[1:].strip().decode("ascii", "replace")
+                if line[:1] == b"+" and LAUNCH_ID.match(name):
+                    found.add(name)
+                elif line[:1] == b"-":
+                    found.discard(name)
+    except OSError:
+        return set()
+    return found
 
 
 def _path(folder: Folder, launch_id: str) -> str:
     return f"{folder.attempts}/{launch_id}/record"
+
+
+def _lay_aside(folder: Folder, launch_id: str) -> None:
+    """Where something stands that is no claim, or none that can be used. Raises OSError."""
+    aside = os.path.join(folder.attempts, "." + launch_id)
+    with suppress(FileNotFoundError):
+        _remove(aside)
+    os.rename(os.path.join(folder.attempts, launch_id), aside)
+    with suppress(OSError):  # the next start tries again
+        _remove(aside)
 
 
 def _remove(path: str) -> None:
@@ -192,9 +293,17 @@ def _remove(path: str) -> None:
         os.unlink(path + "/record")
         os.rmdir(path)  # mostly there is no more in it
     except OSError:
-        for name in os.listdir(path):
-            os.unlink(os.path.join(path, name))
-        os.rmdir(path)
+        _remove_all(path)
+
+
+def _remove_all(path: str) -> None:
+    """Whatever somebody has put there; no link is followed. Raises OSError."""
+    if not stat.S_ISDIR(os.lstat(path).st_mode):
+        os.unlink(path)
+        return
+    for name in os.listdir(path):
+        _remove_all(os.path.join(path, name))
+    os.rmdir(path)
 
 
 def _parse(data: bytes) -> Optional[Line]:

@@ -89,7 +89,10 @@ class Holders:
         launch_id = os.fsdecode(environ.partition(_MARK)[2].partition(b"\0")[0])
         is_name = launch_id not in {"", ".", ".."} and "/" not in launch_id
         is_ours = is_name and os.path.isdir(os.path.join(self._attempts, launch_id))
-        return launch_id if is_ours and record.uid_of(self._attempts, launch_id) in (None, tree.real_uid(pid)) else ""
+        if not is_ours:
+            return ""
+        uid = record.uid_of(self._attempts, launch_id)
+        return launch_id if tree.real_uid(pid) == (os.geteuid() if uid is None else uid) else ""
 
 
 class _Names:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any, Callable, Dict
 
 from wire.account import Door
-from wire.agent import DEFAULT_GRACE_S, IDLE_EXIT_S
+from wire.agent import DEFAULT_GRACE_S, IDLE_EXIT_S, TELLS_DOUBT
 
 from .. import fork
 from ..attempt.keeper import Keeper
@@ -209,6 +209,8 @@ class Server:
         if incarnation is None:
             return
         self._connections.welcome(connection, incarnation)
+        if not knows_doubt(hello):
+            self._keeper.heard_all()
         connection.send(self._admission.welcome())
         connection.send({"op": "inventory", "attempts": self._keeper.inventory()})
         self._keeper.repeat_exits()
@@ -231,6 +233,12 @@ class Server:
         master = self._connections.master
         if master is not None and not master.crowded:
             master.send_line(line)
+
+
+def knows_doubt(hello: Dict[str, Any]) -> bool:
+    """Whether this master tells what it knows of attempts whose records say too little."""
+    protocol = hello.get("protocol")
+    return isinstance(protocol, int) and protocol >= TELLS_DOUBT
 
 
 def _drain(wake: int) -> None:

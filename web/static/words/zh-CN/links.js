@@ -12,6 +12,7 @@ export const WORDS = {
   agent_stopped_start: "代理被 {by} 停止：`muster agents start {name:quoted}`",
   nobody_answers: "没有应答",
   tasks_elsewhere: "{address} 不是任务 {tasks:few} 启动的地方（{before}）：请恢复原样直至任务结束，或用 `muster node lost {name:quoted}` 放弃",
+  attempts_unaccounted: "代理无法照看曾在那里运行的 {count} 个运行：请看它的日志，或用 `muster node lost {name:quoted}` 放弃其任务",
   tasks_in_other_folder: "代理的状态文件夹不是任务 {tasks:few} 启动时的那个，机器也没有重启过：请恢复该文件夹，或用 `muster node lost {name:quoted}` 放弃",
   agent_not_answering: "代理已启动但没有应答；见 {log}",
   agent_not_started: "无法启动代理：{said}",

@@ -23,6 +23,7 @@ export const WORDS = {
   machine_is: "它报告的身份与 {node} 相同，而 {node} 先有此身份：两条登记会重复分配同一批 GPU，因此 {name} 不会收到任务。如果两者是同一台机器，请只保留一条登记；否则其中一台冒用了另一台的标识：请在两台机器上比较 `/etc/machine-id` 和 `/proc/sys/kernel/random/boot_id`",
   machine_is_over: "它报告的身份与 {node} 相同，只是以用户 {user} 而不是 {other} 登录。{node} 先有此身份：两条登记会重复分配同一批 GPU，因此 {name} 不会收到任务。如果两者是同一台机器，请只保留一条登记，并在其 `accounts` 中写明各用户的 SSH 账号；否则其中一台冒用了另一台的标识：请在两台机器上比较 `/etc/machine-id` 和 `/proc/sys/kernel/random/boot_id`",
   machine_changed: "它原有自己的 machine-id，现在报告的却是 {node} 的，而 {node} 先有此标识：两者声称同一次启动时，以 {node} 为准，{name} 不会被采用",
+  unproven_there: "运行记录已丢失，那里有进程可能属于这些运行，但无法证明：pid {pids:, }。它们结束之前不接新任务：请在该节点上查看并结束它们（`kill PID`）",
   remnants: "须先结束 {count} 个无主的运行",
   folders_looked_at: "正在检查共享文件夹",
   folders_not_asked: "{said}",

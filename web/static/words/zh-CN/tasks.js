@@ -155,6 +155,7 @@ export const WORDS = {
   gpus_on_node: "节点 {node} 的 {numbers:, }",
   share_outgrown: "{node} 的 GPU {gpu} 上已用 {used} MiB，超过分到的 {share} MiB，别人在那里的余地变小：下次请按此申请（`--gpu-mem`）",
   share_outgrown_so_far: "{node} 的 GPU {gpu} 上已用 {used} MiB，申请的是 {share} MiB：若持续 {after:g} 秒，任务将被终止（scheduler.end_outgrown_after_s）；下次请按此申请（`--gpu-mem`）",
+  unproven: "它在 {node} 上的运行记录已丢失，那里有进程可能属于它，但无法证明：pid {pids:, }。不会向它们发信号，GPU 仍被占用。请在 {node} 上查看并结束它们（`kill PID`）",
   large_log: "日志已有 {size:size}；达到 {limit:size} 时任务将被终止（scheduler.log_bytes）",
   warnings: "{warnings:; }",
   folder_absent: "文件夹 {path}（尚）不存在：启动时若仍没有，任务将失败",

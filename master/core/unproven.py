@@ -1,0 +1,100 @@
+"""Attempts whose records were lost on their node, and of which nothing that lives can be proven to be theirs: they hold
+what they have while processes live that may be, and their node takes nothing new.
+
+Pure. What may be theirs the agent says, each time that it connects and whenever it changes, so nothing of it is kept
+over a restart.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from master.core.accounts import OWN
+from master.core.book import Book
+from master.core.dispatch import Dispatch
+from master.core.exits import Seen
+from master.core.law import State
+from master.core.nodes import Nodes
+from master.core.task import ACTIVE, Task
+from wire.message import Message
+
+UNPROVEN = "unproven"
+"""The kind of the cordon."""
+
+
+class Unproven(msgspec.Struct, frozen=True):
+    """The processes that may be of an attempt, by the word of the agent of this account on this node."""
+
+    node: str
+    login: str
+    pids: tuple[int, ...]
+
+
+class UnprovenAttempts:
+    """By launch id, also of attempts that no task has any more."""
+
+    def __init__(self, book: Book, nodes: Nodes, dispatch: Dispatch) -> None:
+        self._book = book
+        self._nodes = nodes
+        self._dispatch = dispatch
+        self._of: dict[str, Unproven] = {}
+
+    @property
+    def any(self) -> bool:
+        """Are there some?"""
+        return bool(self._of)
+
+    def concerns(self, before: State, after: State) -> bool:
+        """Attempts that are over."""
+        return before in ACTIVE and after not in ACTIVE
+
+    def moved(self, task: Task, _before: State, _after: State) -> None:
+        """What was given up may live on; its agent says so again when it comes back."""
+        for part in task.allocation:
+            self._forget(part.launch_id)
+
+    def found(self, name: str, seen: list[Seen], login: str = OWN) -> None:
+        """The agent of this account has these attempts, and these only."""
+        told = {one.launch_id: one.unproven for one in seen if one.exit is None and one.unproven}
+        for launch_id in [key for key, one in self._of.items() if (one.node, one.login) == (name, login)]:
+            if launch_id not in told:
+                self._forget(launch_id)
+        for launch_id, pids in told.items():
+            self.told(name, launch_id, pids, login)
+
+    def told(self, name: str, launch_id: str, pids: tuple[int, ...], login: str = OWN) -> None:
+        """These processes may be of the attempt, and none is proven to be; none: that is so no more."""
+        known = self._of.get(launch_id)
+        if self._nodes.get(name) is None or (known is not None and (known.node, known.login) != (name, login)):
+            return
+        if not pids:
+            self._forget(launch_id)
+        elif known is None or known.pids != pids:
+            self._of[launch_id] = Unproven(name, login, pids)
+            self._changed(name, launch_id, login)
+
+    def warning(self, task: Task) -> Message | None:
+        """What to say of a task that cannot be ended for that."""
+        found = self._part(task)
+        return None if found is None else Message("unproven", node=found.node, pids=found.pids)
+
+    def tasks(self) -> list[int]:
+        """Those of which there is something to say."""
+        attempts = ((self._dispatch.find(one.node, key, one.login)) for key, one in self._of.items())
+        return [task.id for task in attempts if task is not None]
+
+    def _part(self, task: Task) -> Unproven | None:
+        found = (self._of.get(part.launch_id) for part in task.allocation) if self._of else iter(())
+        return next((one for one in found if one is not None), None)
+
+    def _forget(self, launch_id: str) -> None:
+        known = self._of.pop(launch_id, None)
+        if known is not None:
+            self._changed(known.node, launch_id, known.login)
+
+    def _changed(self, name: str, launch_id: str, login: str) -> None:
+        task = self._dispatch.find(name, launch_id, login)
+        if task is not None:
+            self._book.changed(task)
+        left = tuple(pid for one in self._of.values() if one.node == name for pid in one.pids)
+        self._nodes.cordon(name, UNPROVEN, Message("unproven_there", pids=left) if left else None)

@@ -1,0 +1,300 @@
+"""Records of attempts are removed, emptied or overwritten while no agent runs. What lives is known by its shim, or by
+what the master wrote down; what a process carries makes it a candidate at most, and only its owner's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from monitor.agent.tree import MARK
+from tests import rights
+from tests.agent.small_master import Link, Message, Node, alive, known
+from tests.waiting import until
+from wire.agent import TELLS_DOUBT
+
+STRANGER = 54321
+
+
+def begun(node: Node, link: Link, command: str, launch_id: str = "t1") -> Message:
+    """What the master wrote down of the start."""
+    node.launch(link, launch_id, command, cwd="/")
+    told = link.wait_for("started", launch_id)
+    return {"launch_id": launch_id, "pid": told["pid"], "pid_start": told["pid_start"], "started_at": told["at"]}
+
+
+def kill(*pids: int) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    until("they are dead", lambda: not any(map(alive, pids)))
+
+
+def knowing(node: Node) -> Link:
+    """A connection of a master that tells what it knows of attempts that the agent is in doubt of."""
+    return node.link(protocol=TELLS_DOUBT)
+
+
+def again(node: Node) -> Link:
+    assert node.serve().returncode == 0
+    return knowing(node)
+
+
+@contextmanager
+def carrier(launch_id: str, *, uid: int | None = None) -> Iterator[int]:
+    """A process of nobody's attempt that says that it is of this one."""
+    become = [] if uid is None else ["setpriv", f"--reuid={uid}", "--clear-groups"]
+    process = subprocess.Popen(
+        [*become, "sleep", "1000"], env={**os.environ, MARK: known(launch_id)}, start_new_session=True
+    )
+    wanted = os.geteuid() if uid is None else uid
+    until("it is there", lambda: b"sleep" in Path(f"/proc/{process.pid}/cmdline").read_bytes()[:5])
+    until("it is this account's", lambda: Path(f"/proc/{process.pid}").stat().st_uid == wanted)
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_what_ends_while_its_record_is_gone_and_no_agent_lives_tells_its_exit_code(node: Node) -> None:
+    link = node.up()
+    gate = node.logs.parent / "gate"
+    os.mkfifo(gate)
+    begun(node, link, f"read word < {gate}; exit 9")
+    shim = node.shim_of("t1")
+    node.kill_agent(link)
+    shutil.rmtree(node.claim("t1"))
+    gate.write_text("go\n", encoding="utf-8")
+    until("the shim's end", lambda: not alive(shim))
+    end = again(node).wait_for("exit", "t1")
+    assert (end["cause"], end["code"]) == ("exited", 9)
+
+
+def test_what_another_account_carries_neither_holds_an_attempt_nor_is_signalled(node: Node) -> None:
+    rights.need_real_root()
+    link = node.up()
+    told = begun(node, link, "exec sleep 1000")
+    shim = node.shim_of("t1")
+    with carrier("t1", uid=STRANGER) as stranger:
+        node.kill_agent(link)
+        kill(shim)
+        os.truncate(node.claim("t1") / "record", 0)
+        new = again(node)
+        new.adopt(told)
+        new.kill("t1", grace_s=0.0)
+        assert new.wait_for("exit", "t1")["cause"] == "killed"
+        assert not alive(told["pid"])
+        assert alive(stranger)
+
+
+def test_what_another_account_carries_does_not_hold_an_attempt_whose_record_is_there(node: Node) -> None:
+    rights.need_real_root()
+    link = node.up()
+    told = begun(node, link, "exec sleep 1000")
+    shim = node.shim_of("t1")
+    with carrier("t1", uid=STRANGER) as stranger:
+        node.kill_agent(link)
+        kill(shim)
+        new = again(node)
+        new.kill("t1", grace_s=0.0)
+        assert new.wait_for("exit", "t1")["cause"] == "killed"
+        assert not alive(told["pid"])
+        assert alive(stranger)
+
+
+def test_what_its_own_account_carries_is_named_and_not_signalled_and_holds_it(node: Node) -> None:
+    link = node.up()
+    told = begun(node, link, "exec sleep 1000")
+    shim = node.shim_of("t1")
+    with carrier("t1") as stranger:
+        node.kill_agent(link)
+        kill(shim)
+        os.truncate(node.claim("t1") / "record", 0)
+        new = again(node)
+        new.adopt(told)
+        new.kill("t1", grace_s=0.0)
+        until("what is proven is dead", lambda: not alive(told["pid"]))
+        while (said := new.wait_for("unproven", "t1"))["pids"] != [stranger]:
+            pass
+        new.ping()
+        assert alive(stranger)
+        assert knowing(node).inventory["t1"]["unproven"] == said["pids"]
+        os.kill(stranger, signal.SIGKILL)
+    assert node.link().wait_for("exit", "t1")["cause"] == "killed"
+
+
+def test_what_is_older_than_the_attempt_does_not_hold_it(node: Node) -> None:
+    link = node.up()
+    with carrier("t1") as stranger:
+        begins = begun(node, link, "exec sleep 1000")
+        shim = node.shim_of("t1")
+        node.kill_agent(link)
+        kill(shim, begins["pid"])
+        os.truncate(node.claim("t1") / "record", 0)
+        new = again(node)
+        new.adopt({**begins, "pid_start": begins["pid_start"] + 1})
+        assert new.wait_for("exit", "t1")["cause"] == "unknown"
+        assert alive(stranger)
+
+
+def test_what_is_in_doubt_is_not_over_before_the_master_has_told_what_it_knows(node: Node) -> None:
+    link = node.up()
+    told = begun(node, link, "exec env -i /bin/sleep 1000")
+    until("the clean environment", lambda: not node.carriers("t1"))
+    shim = node.shim_of("t1")
+    node.kill_agent(link)
+    kill(shim)
+    os.truncate(node.claim("t1") / "record", 0)
+    new = again(node)
+    assert new.inventory["t1"]["doubt"]
+    for _ in range(3):
+        new.ping()
+    assert knowing(node).inventory["t1"]["state"] == "claimed"
+    last = knowing(node)
+    last.adopt(told)
+    assert (last.inventory["t1"]["state"], last.inventory["t1"].get("doubt")) == ("running", None)
+    assert alive(told["pid"])
+    last.kill("t1", grace_s=0.0)
+    assert last.wait_for("exit", "t1")["cause"] == "killed"
+    assert not alive(told["pid"])
+
+
+@pytest.mark.parametrize("lives", [True, False])
+def test_what_was_claimed_is_not_started_again_after_its_claim_was_removed(node: Node, lives: bool) -> None:  # noqa: FBT001
+    link = node.up()
+    starts = node.logs.parent / "starts"
+    command = f"echo $$ >> {starts}; " + ("exec sleep 1000" if lives else "exit 3")
+    node.launch(link, "t1", command, cwd="/")
+    link.wait_for("started" if lives else "exit", "t1")
+    shim = node.shim_of("t1")
+    node.kill_agent(link)
+    if lives:
+        kill(shim)
+    shutil.rmtree(node.claim("t1"))
+    new = again(node)
+    node.launch(new, "t1", command, cwd="/")
+    new.ping()
+    new.adopt({"launch_id": "t1", "pid": 0, "pid_start": None, "started_at": None})
+    if not lives:
+        assert new.wait_for("exit", "t1")["cause"] == "unknown"
+    new.ping()
+    assert len(starts.read_text(encoding="ascii").split()) == 1
+
+
+def test_what_carries_the_id_of_a_launch_keeps_it_from_being_started_again(node: Node) -> None:
+    """All that told of the claim is gone."""
+    link = node.up()
+    starts = node.logs.parent / "starts"
+    command = f"echo $$ >> {starts}; exec sleep 1000"
+    told = begun(node, link, command)
+    shim = node.shim_of("t1")
+    node.kill_agent(link)
+    kill(shim)
+    shutil.rmtree(node.claim("t1"))
+    (node.state / "claims").unlink()
+    new = again(node)
+    node.launch(new, "t1", command, cwd="/")
+    assert new.wait_for("unproven", "t1")["pids"] == [told["pid"]]
+    assert len(starts.read_text(encoding="ascii").split()) == 1
+    kill(told["pid"])
+    assert new.wait_for("exit", "t1")["cause"] == "unknown"
+
+
+def test_a_start_that_comes_after_its_claim_was_lost_is_told(node: Node) -> None:
+    link = node.up()
+    log = node.logs / "t1.log"
+    node.logs.mkdir(exist_ok=True)
+    os.mkfifo(log)  # nobody reads it yet, so its shim waits
+    node.launch(link, "t1", "exit 5", cwd="/")
+    until("the claim", (node.claim("t1") / "record").exists)
+    node.shim_of("t1")
+    node.kill_agent(link)
+    shutil.rmtree(node.claim("t1"))
+    new = again(node)
+    assert new.inventory["t1"]["state"] == "claimed"
+    reader = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert new.wait_for("exit", "t1")["code"] == 5
+    finally:
+        os.close(reader)
+
+
+def test_a_full_disk_keeps_nothing_that_lives_from_being_known(node: Node) -> None:
+    rights.need_real_root()
+    node.state.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k,mode=700", "muster-test", str(node.state)], check=True)
+    try:
+        link = node.up()
+        told = begun(node, link, "exec env -i /bin/sleep 1000")
+        shim = node.shim_of("t1")
+        node.kill_agent(link)
+        kill(shim)
+        shutil.rmtree(node.claim("t1"))
+        filler = node.state / "filler"
+        with filler.open("wb", buffering=0) as file, suppress(OSError):
+            while file.write(bytes(4096)):
+                pass
+        new = again(node)
+        new.adopt(told)
+        assert new.inventory["t1"]["state"] == "running"
+        new.kill("t1", grace_s=0.0)
+        until("it is dead", lambda: not alive(told["pid"]))
+        filler.unlink()
+        assert new.wait_for("exit", "t1")["cause"] == "killed"
+        node.kill_agent(new)
+    finally:
+        node.clean()
+        until("unmounted", lambda: subprocess.run(["umount", str(node.state)], check=False).returncode == 0)
+
+
+def test_what_is_in_a_control_group_of_its_own_is_proven_by_it(node: Node) -> None:
+    rights.need_real_root()
+    group = own_group()
+    try:
+        link = node.up()
+        daemon = "setsid sleep 1000 & echo $! > /dev/null; wait"
+        told = begun(node, link, daemon)
+        left = until("the daemon", lambda: [pid for pid in node.carriers("t1") if pid != told["pid"]])
+        for pid in (told["pid"], *left):
+            (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
+        shim = node.shim_of("t1")
+        node.kill_agent(link)
+        kill(shim)
+        os.truncate(node.claim("t1") / "record", 0)
+        new = again(node)
+        new.adopt(told)
+        new.ping()
+        last = knowing(node)
+        last.kill("t1", grace_s=0.0)
+        assert last.wait_for("exit", "t1")["cause"] == "killed"
+        assert not any(map(alive, [told["pid"], *left]))
+    finally:
+        node.clean()
+        until("the group is empty", lambda: _is_gone(group))
+
+
+def own_group() -> Path:
+    for top in ("/sys/fs/cgroup/pids", "/sys/fs/cgroup/memory", "/sys/fs/cgroup"):
+        group = Path(top) / f"muster-test-own-{os.getpid()}"
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        if (group / "cgroup.procs").exists():
+            return group
+        group.rmdir()
+    raise rights.CannotHere("needs a control group that root may make", "in a container: --privileged")
+
+
+def _is_gone(group: Path) -> bool:
+    try:
+        group.rmdir()
+    except OSError:  # somebody is dying in it
+        return False
+    return True
