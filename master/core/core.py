@@ -160,7 +160,7 @@ class Core:
         self.backlog, self.standing, self.later = waiting.backlog, waiting.standing, waiting.later
         self.queue, self.queued, self.projects = waiting.queue, waiting.queued, projects.known
         self.inventory, self.node, self.active = nodes.inventory, nodes.find, nodes.active
-        self.answered, self.notes = answers.given, notes.of
+        self.answered, self.notes, self.why_not_ended = answers.given, notes.of, unproven.why_not_ended
         self._hand_on_telling(telling)
 
         # What the engine does.

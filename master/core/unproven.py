@@ -78,6 +78,11 @@ class UnprovenAttempts:
         found = self._part(task)
         return None if found is None else Message("unproven", node=found.node, pids=found.pids)
 
+    def why_not_ended(self, task: Task) -> Message | None:
+        """Why nothing of a task was signalled that is to end; None if its tree can be reached, as far as is known."""
+        found = self._part(task)
+        return None if found is None else Message("cancel_unproven", id=task.id, node=found.node, pids=found.pids)
+
     def tasks(self) -> list[int]:
         """Those of which there is something to say."""
         attempts = ((self._dispatch.find(one.node, key, one.login)) for key, one in self._of.items())

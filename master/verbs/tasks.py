@@ -94,8 +94,9 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 class Cancelled(msgspec.Struct, frozen=True):
     """What became of tasks, by id: `cancelled`, gone from the queue at once; `signalled`, told to end; `refused`, with
-    why; in `codes` the error's stable name, in `messages` the same for programs. In `names` the names of the first 200
-    that were ended and have one."""
+    why, also of those of which nothing could be signalled, which end as cancelled all the same; in `codes` the error's
+    stable name, in `messages` the same for programs. In `names` the names
+    of the first 200 that were ended and have one."""
 
     cancelled: list[int]
     signalled: list[int]
@@ -200,9 +201,12 @@ def cancel(context: Context, params: Cancel) -> Cancelled:
         for task_id in sorted(set(ids), reverse=True):
             try:
                 check_owner(context.caller, "task.cancel", "group", core.find(task_id))
-                (done.cancelled if core.cancel(task_id, context.now, by=context.user) else done.signalled).append(
-                    task_id
-                )
+                if core.cancel(task_id, context.now, by=context.user):
+                    done.cancelled.append(task_id)
+                elif (why := core.why_not_ended(core.find(task_id))) is not None:
+                    done.refuse(task_id, ConflictError(why))
+                else:
+                    done.signalled.append(task_id)
             except MusterError as error:
                 done.refuse(task_id, error)
 

@@ -198,3 +198,35 @@ def test_without_its_shim_it_is_known_by_what_the_master_wrote_down(lab: Lab, tm
         until("what was cancelled is dead", lambda: not lives(pid))
         assert client.wait([first, second], 60)[second]["state"] == "succeeded"
     assert [len(said(tmp_path / name)) for name in ("first", "second")] == [1, 1]
+
+
+@pytest.mark.parametrize("fault", one_in(5, FAULTS))
+def test_what_cannot_be_proven_to_be_its_own_is_not_signalled_and_holds_its_gpus(
+    lab: Lab, tmp_path: Path, fault: Fault
+) -> None:
+    lab.start()
+    with lab.client() as client:
+        daemon = f"setsid bash -c 'echo $$ >>{tmp_path}/daemon; exec sleep 1000' & echo $$ >>{tmp_path}/first; wait"
+        first = client.submit(daemon, gpus=4)
+        client.wait([first], 60, until="started")
+        command, left = began(tmp_path / "first"), began(tmp_path / "daemon")
+        # All of its session dies with the shim; the daemon has a session of its own.
+        session = [command, *(child for child in processes.children(command) if child != left)]
+    lose(lab, fault, parent_of(command), *session)
+    with lab.client() as client:
+        until_online(client)
+        until("its master says so", lambda: client.show(first)["warning"])
+        second = nothing_starts(client, tmp_path / "second")
+        assert client.why(second)["details"] or client.why(second)["reason"]
+        assert str(left) in str(client.why(first)["warning"])
+        done = client.cancel([first])
+        assert (done["signalled"], str(left) in done["refused"][str(first)]) == ([], True), done
+        told = lab.muster("cancel", str(first))
+        assert told.returncode == 1
+        assert "nothing was signalled" in told.stderr + told.stdout
+        assert str(left) in lab.muster("queue").stdout
+        assert lives(left)
+        kill_and_wait(left)
+        assert client.wait([first, second], 60)[second]["state"] == "succeeded"
+        assert client.show(first)["state"] in ("cancelled", "lost")
+    assert [len(said(tmp_path / name)) for name in ("first", "second")] == [1, 1]

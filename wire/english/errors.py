@@ -18,6 +18,11 @@ ERRORS: dict[str, str] = {
         "on)"
     ),
     "has_ended": "task {id} has already ended ({state})",
+    "cancel_unproven": (
+        "nothing was signalled of task {id}: the record of its attempt on {node} was lost, and processes there may be "
+        "of it, which nothing proves: pid {pids:, }. Look at them on {node}, and end them (`kill PID`): the task is "
+        "cancelled once they have ended"
+    ),
     "cannot_retry": "task {id} is {state}; only an ended one can be tried again",
     "cannot_remove": "task {id} is {state} and cannot be removed: cancel it first",
     "cannot_archive": "task {id} is {state}; only an ended one moves to the monthly files",

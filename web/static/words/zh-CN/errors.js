@@ -12,6 +12,7 @@ export const WORDS = {
   cannot_resume: "任务 {id} {state}，没有被暂停（暂缓的：`muster release {id}`）",
   is_being_ended: "任务 {id} 正在结束，不能再暂停",
   agent_cannot_pause: "节点 {node} 的代理版本过旧，不能暂停任务：`muster agents restart {node}`（任务继续运行）",
+  cancel_unproven: "没有向任务 {id} 的任何进程发信号：它在 {node} 上的运行记录已丢失，那里有进程可能属于它，但无法证明：pid {pids:, }。请在 {node} 上查看并结束它们（`kill PID`）：它们结束后任务即为已取消",
   has_ended: "任务 {id} 已经结束（{state}）",
   cannot_retry: "任务 {id} {state}；只有已结束的任务可以重试",
   cannot_remove: "任务 {id} {state}，不能删除：请先中止它",
