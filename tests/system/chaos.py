@@ -22,6 +22,7 @@ from master import failpoint
 from tests.system import books
 from tests.system.lab import Lab
 from tests.system.ledger import Ledger
+from tests.system.lost_records import FAULTS, ended
 from tests.system.oracle import CAP, FOREVER_S, NARROW, NARROW_GPUS, UNIT_MIB, UNITS, Job, Oracle, make_jobs
 from tests.waiting import NeverError, until
 from wire.errors import ConflictError, UnreachableError
@@ -56,8 +57,9 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """How much load and how many faults. `outages`: what shall happen to whole machines, as the storm understands it;
-    `pace_s`: seconds from the beginning of a phase to its strike, at least and at most."""
+    """How much load and how many faults. `lost_records`: how the records of a node's attempts are lost while its agent
+    is dead, by names of `lost_records.FAULTS`. `outages`: what shall happen to whole machines, as the storm understands
+    it; `pace_s`: seconds from the beginning of a phase to its strike, at least and at most."""
 
     tasks: int
     kills: int
@@ -65,6 +67,7 @@ class Plan:
     failpoints: tuple[str, ...] = ()
     agent_failpoints: tuple[str, ...] = ()
     outages: tuple[str, ...] = ()
+    lost_records: tuple[str, ...] = ()
     pace_s: tuple[float, float] = QUICK_S
     seed: int = 0
 
@@ -74,6 +77,7 @@ class Plan:
         found += [("failpoint", name) for name in self.failpoints]
         found += [("agent failpoint", name) for name in self.agent_failpoints]
         found += [("outage", name) for name in self.outages]
+        found += [("lost records", name) for name in self.lost_records]
         chance.shuffle(found)
         return found
 
@@ -81,9 +85,10 @@ class Plan:
 @dataclass
 class Report:
     """What a run did and found. Times in seconds; `recovery_s`: from a master's start to its first answer. `rebooted`:
-    nodes that lost power. `filed`: how many tasks were submitted; `looks`: how often the books were read meanwhile,
-    `most`: how much of each kind was under way then, at most. `backlog`: tasks not ended when all were submitted and
-    the last fault was over; `converged_s`: until they were."""
+    nodes that lost power. `unknown_ends`: attempts whose end was lost with their record. `filed`: how many tasks were
+    submitted; `looks`: how often the books were read meanwhile, `most`: how much of each kind was under way then, at
+    most. `backlog`: tasks not ended when all were submitted and the last fault was over; `converged_s`: until they
+    were."""
 
     plan: Plan
     problems: list[str] = field(default_factory=list)
@@ -92,6 +97,7 @@ class Report:
     repeated: int = 0
     recovery_s: list[float] = field(default_factory=list)
     rebooted: set[str] = field(default_factory=set)
+    unknown_ends: int = 0
     filed: int = 0
     looks: int = 0
     most: dict[str, int] = field(default_factory=dict)
@@ -267,8 +273,23 @@ class Storm:
         elif kind == "agent":
             node = self._chance.choice(self.standing())
             until(f"an agent of {node} to kill", lambda: self._lab.kill_agent(node))
+        elif kind == "lost records":
+            self._lose_records(name)
         else:
             raise NeverError(f"nobody knows how to do this: {kind} {name}")
+
+    def _lose_records(self, name: str) -> None:
+        """Those of one node, while neither an agent nor a master that would begin one lives."""
+        node = self._chance.choice(self.standing())
+        fault = next(fault for fault in FAULTS if fault.__name__ == name)
+        until(f"an agent of {node} to kill", lambda: self._lab.agent_pid(node) is not None)
+        self._lab.kill_master()
+        self._lab.kill_agent(node)
+        until("it is dead", lambda: self._lab.agent_pid(node) is None)
+        attempts = self._lab.agent_folder(node) / "attempts"
+        self._report.unknown_ends += ended(attempts)
+        fault(attempts)
+        self._restart()
 
     def _at_failpoint(self, phase: int, name: str) -> None:
         self._lab.kill_master()
@@ -331,7 +352,7 @@ def run(folder: Path, plan: Plan, say: Say = lambda _line: None, stage: Stage | 
         _settle(lab, clients, gate, report)
         jobs += [sibling for client in clients for sibling in client.siblings]
         report.filed = len(jobs)
-        lost = sum(name in SHIM_KILLS for name in plan.agent_failpoints)
+        lost = sum(name in SHIM_KILLS for name in plan.agent_failpoints) + report.unknown_ends
         report.problems += books.audit_running(lab, oracle, jobs, lost=lost, rebooted=report.rebooted)
         lab.stop_master()
         report.problems += books.audit_stopped(lab, jobs, folder, chance, prefixes=12)
@@ -389,4 +410,5 @@ def _make_sure(jobs: list[Job], share: int, strikes: list[tuple[str, str]]) -> N
 def every_fault(tasks: int, kills: int, agent_kills: int, seed: int) -> Plan:
     """Random kills, and every failpoint that load alone leads to, once."""
     names = tuple(name for name in failpoint.NAMES if name not in PREPARED)
-    return Plan(tasks, kills, agent_kills, names, AGENT_FAILPOINTS, seed=seed)
+    lost_records = tuple(fault.__name__ for fault in FAULTS)
+    return Plan(tasks, kills, agent_kills, names, AGENT_FAILPOINTS, lost_records=lost_records, seed=seed)

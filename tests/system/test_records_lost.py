@@ -4,9 +4,7 @@ lives is given up or started twice, and a cancel reaches it or says that it does
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,95 +13,9 @@ import pytest
 from client.api import Client
 from tests.soak import one_in
 from tests.system.lab import Lab
+from tests.system.lost_records import FAULTS, Fault
 from tests.testbed import processes
 from tests.waiting import until
-
-Fault = Callable[[Path], None]
-
-
-def removes_all(attempts: Path) -> None:
-    for claim in attempts.iterdir():
-        shutil.rmtree(claim) if claim.is_dir() else claim.unlink()
-
-
-def removes_the_folder(attempts: Path) -> None:
-    shutil.rmtree(attempts)
-
-
-def renames_the_folder(attempts: Path) -> None:
-    attempts.rename(attempts.with_name("attempts.old"))
-
-
-def puts_an_older_copy_back(attempts: Path) -> None:
-    shutil.rmtree(attempts)
-    attempts.mkdir()
-
-
-def removes_claims(attempts: Path) -> None:
-    for record in attempts.glob("*/record"):
-        shutil.rmtree(record.parent)
-
-
-def removes_records(attempts: Path) -> None:
-    for record in attempts.glob("*/record"):
-        record.unlink()
-
-
-def empties_records(attempts: Path) -> None:
-    for record in attempts.glob("*/record"):
-        os.truncate(record, 0)
-
-
-def fills_records_with_zeros(attempts: Path) -> None:
-    for record in attempts.glob("*/record"):
-        with record.open("r+b") as file:
-            file.write(bytes(record.stat().st_size))
-
-
-def replaces_records(attempts: Path) -> None:
-    """With empty ones, which no shim has open."""
-    for record in attempts.glob("*/record"):
-        record.unlink()
-        record.touch()
-
-
-def cuts_records_in_the_claim(attempts: Path) -> None:
-    for record in attempts.glob("*/record"):
-        os.truncate(record, 20)
-
-
-def cuts_records_in_the_start(attempts: Path) -> None:
-    for record in attempts.glob("*/record"):
-        os.truncate(record, record.read_bytes().index(b"\n") + 20)
-
-
-def puts_folders_in_their_place(attempts: Path) -> None:
-    for record in attempts.glob("*/record"):
-        record.unlink()
-        record.mkdir()
-
-
-def puts_files_in_their_place(attempts: Path) -> None:
-    for record in attempts.glob("*/record"):
-        shutil.rmtree(record.parent)
-        record.parent.touch()
-
-
-FAULTS: list[Fault] = [
-    removes_all,
-    empties_records,
-    removes_claims,
-    replaces_records,
-    cuts_records_in_the_start,
-    removes_the_folder,
-    renames_the_folder,
-    puts_an_older_copy_back,
-    removes_records,
-    fills_records_with_zeros,
-    cuts_records_in_the_claim,
-    puts_folders_in_their_place,
-    puts_files_in_their_place,
-]
 
 
 def lives(pid: int) -> bool:
