@@ -258,12 +258,15 @@ def _transitions(task_info: Path, jobs: Mapping[int, Job]) -> list[str]:
     path = task_info / JOURNAL
     base = int(json.loads((task_info / "state.json").read_text(encoding="utf-8"))["seq"])
     states: dict[int, TaskState] = {}
+    retries: dict[int, int] = {}
     problems = []
     for record in read_journal(path.read_bytes(), path, base).records:
         change = msgspec.json.decode(record.body, type=Change)
         for task in change.tasks:
             before = states.get(task.id, task.state)
-            goes_on = task.state is TaskState.STARTING and task.resizes > 0  # it waited for no moment
+            # It waited for no moment: it was resized, or its pause was over when its end was heard of.
+            is_retried = task.retries > retries.get(task.id, 0)
+            goes_on = task.state is TaskState.STARTING and (task.resizes > 0 or is_retried)
             # An agent that comes back tells both at once, that it runs and that it stands; a record has where that led.
             at_once = before is TaskState.STARTING and task.state is TaskState.PAUSED
             if task.state != before and task.state not in TRANSITIONS[before] and not (goes_on or at_once):
@@ -273,7 +276,7 @@ def _transitions(task_info: Path, jobs: Mapping[int, Job]) -> list[str]:
             job = jobs.get(task.id)
             if task.attempt > 1 + task.resizes + (0 if job is None else job.retries):
                 problems.append(f"record {record.seq}: task {task.id} has attempt {task.attempt}")
-            states[task.id] = task.state
+            states[task.id], retries[task.id] = task.state, task.retries
     return problems
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from typing import Any, Callable, Dict, List, Optional
 
 from .. import tree
@@ -134,7 +135,8 @@ class Keeper:
         self._pausing.ends(attempt)
         if attempt.orphan:
             self._orphans.kill(attempt, time.monotonic())
-            self._tell_unproven(attempt)
+            if attempt.unproven:
+                self._tell_unproven(attempt)
         else:
             self._ask_shim(attempt)
 
@@ -376,11 +378,7 @@ class Keeper:
 
     def _adopt(self, launch_id: str, standing: Optional[living.Standing] = None, *, loading: bool = False) -> None:
         attempt = self.attempts[launch_id] = Attempt(launch_id)
-        try:
-            lines = record.read(self._folder, launch_id)
-        except OSError as error:
-            self._complain(f"{launch_id}: its record cannot be read: {error.strerror}")
-            lines = []
+        lines = self._read(launch_id)
         boot_ids = [line["boot_id"] for line in lines if line.get("is") == "claim"]
         if loading and not record.has_start(lines) and boot_ids[:1] in ([], [self._boot_id]):
             self._adopt_unknown(attempt, lines, standing)
@@ -393,6 +391,17 @@ class Keeper:
             self._record_end(attempt, line, record.lock(self._folder, launch_id))
             return
         self._check_shim(attempt)
+
+    def _read(self, launch_id: str) -> List[record.Line]:
+        """The lines of a record, none where it cannot be read."""
+        try:
+            with suppress(PermissionError):
+                return record.read(self._folder, launch_id)
+            record.regain(self._folder, launch_id)
+            return record.read(self._folder, launch_id)
+        except OSError as error:
+            self._complain(f"{launch_id}: its record cannot be read: {error.strerror}")
+            return []
 
     def _adopt_unknown(self, attempt: Attempt, lines: List[record.Line], standing: Optional[living.Standing]) -> None:
         """Its record does not say who claimed it, or what began. Its shim shows that, if it lives; else the master may

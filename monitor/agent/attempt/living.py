@@ -28,10 +28,9 @@ class Standing(NamedTuple):
 def shims(folder: Folder) -> Dict[str, Standing]:
     """By launch id those of this folder's agents, of whatever version."""
     processes = tree.everyone()
-    words = b"\0--state\0%s\0" % os.fsencode(folder.path)
     held: Dict[int, str] = {}
     for process in processes.values():
-        if process.session == process.pid and process.state not in "ZX" and _is_fork(process.pid, words):
+        if process.session == process.pid and process.state not in "ZX" and _is_fork(process.pid, folder):
             launch_id = _stands_over(process.pid)
             if launch_id:
                 held[process.pid] = launch_id
@@ -45,8 +44,10 @@ def main_of(shim: int) -> Optional[tree.Process]:
     return _main(shim, {}, tree.everyone())
 
 
-def _is_fork(pid: int, words: bytes) -> bool:
-    if pid == os.getpid() or not tree.command_line(pid).endswith(words):
+def _is_fork(pid: int, folder: Folder) -> bool:
+    """Was it begun as an agent of this folder, by our account?"""
+    words = tree.command_line(pid).split(b"\0")
+    if pid == os.getpid() or words[-3:-2] != [b"--state"] or os.path.abspath(os.fsdecode(words[-2])) != folder.path:
         return False
     return tree.real_uid(pid) == os.getuid()
 

@@ -64,12 +64,18 @@ def reopen(folder: Folder, launch_id: str) -> Tuple[Optional[int], int]:
         return fd, fd
     try:
         locked = lock(folder, launch_id)
-    except OSError:
+    except (IsADirectoryError, NotADirectoryError, PermissionError):
         _lay_aside(folder, launch_id)
         locked = lock_new(folder, launch_id)
     if locked is not None:
         return locked, locked
     return None, os.open(_path(folder, launch_id), os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+
+
+def regain(folder: Folder, launch_id: str) -> None:
+    """Somebody took our right to read or write a record of ours. Raises OSError."""
+    os.chmod(os.path.join(folder.attempts, launch_id), 0o700)
+    os.chmod(_path(folder, launch_id), 0o600)
 
 
 def lock_new(folder: Folder, launch_id: str) -> Optional[int]:
