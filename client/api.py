@@ -316,6 +316,13 @@ class Client(NodeVerbs):
 
         return logs.read(self, self._of_log(task_id), offset, limit, **how)
 
+    def last_lines(self, task_id: int | str, most: int = 8) -> list[str]:
+        """The last lines of a task's log, each in its last state and without what acts on a terminal; none where the
+        caller may not read it."""
+        from client.log_tail import last_lines
+
+        return last_lines(self, self.find_id(task_id), most)
+
     def logs(
         self,
         task_id: int | str | None,

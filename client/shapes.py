@@ -287,10 +287,35 @@ class Expected(TypedDict):
 
 class TaskPage(Task):
     """A task as `show --json` shows it: with its `attempts`, the oldest first; of more than 31 the first and the
-    newest 30. `expected_s`: how long it is expected to run, None where nothing is known, or where it has ended."""
+    newest 30. `expected_s`: how long it is expected to run, None where nothing is known, or where it has ended.
+    `gpu_use`: what one that runs uses of its GPUs; `held_by`: the first of the `holders`, the tasks that have what one
+    that waits lacks."""
 
     attempts: list[Attempt]
     expected_s: Expected | None
+    gpu_use: list[GpuUse]
+    held_by: list[HeldBy]
+    holders: int
+
+
+class GpuUse(TypedDict):
+    """One GPU of a task that runs. Memory in MiB, `utilization` in percent; None where nothing is known. `used_mib` is
+    the task's own, `memory_used_mib` and `utilization` are the GPU's, which others may share."""
+
+    node: str
+    gpu: int
+    used_mib: int | None
+    memory_used_mib: int | None
+    memory_mib: int | None
+    utilization: float | None
+
+
+class HeldBy(TypedDict):
+    """A task that has what another one waits for."""
+
+    id: int
+    owner: str
+    name: str
 
 
 class Foreign(TypedDict):

@@ -301,6 +301,15 @@ export interface Gpu {
   foreign: (Foreign)[];
 }
 
+export interface GpuUse {
+  node: string;
+  gpu: number;
+  used_mib: number | null;
+  memory_used_mib: number | null;
+  memory_mib: number | null;
+  utilization: number | null;
+}
+
 export interface Greeted {
   lab: string;
 }
@@ -312,6 +321,12 @@ export interface Group {
   mentors: (string)[];
   quota: Quota;
   use: Use;
+}
+
+export interface HeldBy {
+  id: number;
+  owner: string;
+  name: string;
 }
 
 export interface Info {
@@ -942,6 +957,9 @@ export interface TaskPage {
   unsaved: boolean;
   attempts: (Attempt)[];
   expected_s: Expected | null;
+  gpu_use: (GpuUse)[];
+  held_by: (HeldBy)[];
+  holders: number;
 }
 
 export type TaskState = "cancelled" | "failed" | "held" | "lost" | "paused" | "running" | "starting" | "succeeded" | "timed_out" | "waiting";

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from client.text.command import command_line
-from client.text.quantities import counted, duration, moment
+from client.text.quantities import counted, duration, mib, moment
 from client.text.snapshots import snapshot_line
 from client.text.tasks import array_place
 from wire.exit_codes import with_signal
@@ -14,6 +14,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from client.shapes import After, Expected, Part, Task, Why
 
+NOT_WELL = ("failed", "timed_out", "lost", "cancelled")
+"""The states of tasks that ended otherwise than they should."""
+FAILED = ("failed", "timed_out", "lost")
+"""Those of which one looks into the log for why."""
 _UNSAVED = "the disk takes no writes; if the master ends before it does, this is taken back"
 
 
@@ -43,6 +47,8 @@ def task_page(task: Task, now: float) -> list[tuple[str, str]]:
         ("needs", _needs(task)),
         ("within", "" if task.get("within") is None else f"allocation {task['within']}"),
         ("runs on", "; ".join(_place(entry["node"], entry["gpus"]) for entry in task["allocation"])),
+        ("GPU use", _gpu_use(task)),
+        ("held by", _held_by(task)),
         ("runs as", harmless(_rights(task))),
         ("after", ", ".join(map(_predecessor, task["after"]))),
         ("priority", _priority(task)),
@@ -60,8 +66,43 @@ def task_page(task: Task, now: float) -> list[tuple[str, str]]:
         ("took" if ended else "runs for", duration((ended or now) - started) if started else ""),
         ("clock", _clocks(task["allocation"])),
         ("cancel", _cancel(task)),
+        ("next", next_step(task)),
     ]
     return [entry for entry in entries if entry[1]]
+
+
+def _gpu_use(task: Task) -> str:
+    """`n1 GPU 0: 12.3G of 80G, 97 %`; of a GPU that it shares also what all use together."""
+    told = []
+    for one in task.get("gpu_use") or ():  # type: ignore[attr-defined]  # which `show` alone has
+        own, of_all = one["used_mib"], one["memory_used_mib"]
+        used = mib(of_all if own is None else own) + (f" ({mib(of_all)} in use)" if task.get("share") and own else "")
+        memory = f"{used} of {mib(one['memory_mib'])}" if (own, of_all) != (None, None) else ""
+        busy = "" if one["utilization"] is None else f"{one['utilization']:.0f} %"
+        figures = ", ".join(filter(None, (memory, busy))) or "not measured"
+        told.append(f"{harmless(one['node'])} GPU {one['gpu']}: {figures}")
+    return "; ".join(told)
+
+
+def _held_by(task: Task) -> str:
+    """`task 7 of wang (bert), task 9 of li`: who has what it waits for."""
+    found = task.get("held_by") or []
+    told = [
+        f"task {one['id']} of {harmless(one['owner'])}" + (f" ({harmless(one['name'])})" if one["name"] else "")
+        for one in found  # type: ignore[attr-defined]  # which `show` alone has
+    ]
+    more = task.get("holders", 0) - len(told)  # type: ignore[operator]
+    return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+
+
+def next_step(task: Task | Why) -> str:
+    """The command that goes on from here, of a task that did not end well; else ""."""
+    return f"muster retry {task['id']}" if task["state"] in NOT_WELL else ""
+
+
+def log_end_lines(lines: list[str]) -> list[str]:
+    """The last lines of a log, below a word of what they are."""
+    return ["its log ends with:", *(f"  {line}" for line in lines)] if lines else []
 
 
 def _array(task: Task) -> str:
@@ -231,9 +272,10 @@ def _priority(task: Task) -> str:
 
 
 def why_lines(why: Why) -> list[str]:
-    """What there is to say, nothing of it twice."""
+    """What there is to say, nothing of it twice, and the next command."""
     details = why.get("details") or []
     blocked = [] if details else why.get("blocked_by") or []
     told = why.get("brief") or why["reason"] or why.get("warning") or "nothing special"
     found = [f"task {why['id']} ({why['state']}): {harmless(told)}", *(f"  {harmless(detail)}" for detail in details)]
-    return found + ([f"  waits for: {', '.join(harmless(str(entry)) for entry in blocked)}"] if blocked else [])
+    found += [f"  waits for: {', '.join(harmless(str(entry)) for entry in blocked)}"] if blocked else []
+    return found + [f"  next: {step}" for step in (next_step(why),) if step]

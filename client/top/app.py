@@ -29,6 +29,7 @@ from client.live.asker import Asker
 from client.live.feed import Feed
 from client.live.log_reader import LogReader
 from client.live.state import FEEDS, State
+from client.text.task_page import FAILED
 from client.top import frame, pages, reasons
 from client.top.lists import Lists
 from client.top.rows import OneLine
@@ -296,7 +297,10 @@ class Top(App[None]):
         if node is not None:
             self._open_page("why", pages.node_why(node))
         elif (task_id := self._chosen()) is not None:
-            self.ask(lambda client: client.why(task_id), lambda why: self._open_page("why", pages.why_page(why)))
+            self.ask(lambda client: _with_log_end(client, client.why(task_id)), self._show_why)
+
+    def _show_why(self, answer: tuple[Any, list[str]]) -> None:
+        self._open_page("why", pages.why_page(*answer))
 
     def action_show(self) -> None:
         """Everything about a task or a node."""
@@ -305,10 +309,10 @@ class Top(App[None]):
             self.ask(lambda client: client.node(name), lambda node: self._open_page("node", pages.node_page(node)))
         elif (task_id := self._chosen()) is not None:
 
-            def shown(task: Any) -> None:
-                self._open_page("task", pages.task_page(task, time.time()))
+            def shown(answer: tuple[Any, list[str]]) -> None:
+                self._open_page("task", pages.task_page(answer[0], time.time(), answer[1]))
 
-            self.ask(lambda client: client.show(task_id), shown)
+            self.ask(lambda client: _with_log_end(client, client.show(task_id)), shown)
 
     def action_diff(self) -> None:
         """In what two tasks differ: the one that was chosen before, and this one. One of an array is compared at once
@@ -401,3 +405,8 @@ class Top(App[None]):
         if not shown:
             self.lists.focus_list(self._filtering)
             self.draw()
+
+
+def _with_log_end(client: Client, task: Any) -> tuple[Any, list[str]]:
+    """What was told of a task, and how its log ends if it failed."""
+    return task, client.last_lines(task["id"]) if task["state"] in FAILED else []

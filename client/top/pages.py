@@ -13,6 +13,8 @@ from wire.harmless import harmless
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from client.shapes import Diff, Node, NodePage, TaskPage, Why
 
 KEYS = (
@@ -43,11 +45,12 @@ def help_page() -> str:
     return "\n".join([*keys, "", "GPUs", *marks, "", PACKED])
 
 
-def task_page(task: TaskPage, now: float) -> str:
-    """Everything about a task; `now`: seconds since the epoch."""
+def task_page(task: TaskPage, now: float, log_end: Sequence[str] = ()) -> str:
+    """Everything about a task; `now`: seconds since the epoch; `log_end`: the last lines of its log."""
     attempts = task.get("attempts")  # masters before told of none
     table = f"\n\n{attempts_table(attempts, None).rstrip()}" if attempts else ""
-    return _page(task_text.task_page(task, now)) + table
+    end = "".join(f"\n{line}" for line in task_text.log_end_lines([*log_end]))
+    return _page(task_text.task_page(task, now)) + table + (f"\n{end}" if end else "")
 
 
 def diff_page(diff: Diff) -> str:
@@ -55,9 +58,10 @@ def diff_page(diff: Diff) -> str:
     return "\n".join(difference_lines(diff))
 
 
-def why_page(why: Why) -> str:
-    """Why a task is in its state."""
-    return "\n".join(task_text.why_lines(why))
+def why_page(why: Why, log_end: Sequence[str] = ()) -> str:
+    """Why a task is in its state; `log_end`: the last lines of its log."""
+    end = task_text.log_end_lines([*log_end])
+    return "\n".join([*task_text.why_lines(why), *(["", *end] if end else [])])
 
 
 def node_page(node: NodePage) -> str:

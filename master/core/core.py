@@ -204,6 +204,7 @@ class Core:
         self.reason, self.warnings, self.warn = telling.reason, telling.warnings, telling.warn
         self.warned, self.some_may_be_warned = telling.warned, telling.some_may_be_warned
         self.warning, self.what_looks_wrong = telling.warning, telling.what_looks_wrong
+        self.holders_of = telling.holders_of
 
     def _hand_on(self, sizes: AllocationSize, ends: RightsEnd) -> None:
         self.grow_allocation, self.shrink_allocation = sizes.grow, sizes.shrink

@@ -32,6 +32,7 @@ import msgspec
 
 from master.core.attempt import AskedEnd, Attempt, Part, in_short
 from master.core.expected import Expected
+from master.core.gpu_use import GpuUse, HeldBy
 from master.core.nothing import NO_LIST, NO_MAPPING
 from wire.message import Message
 
@@ -422,10 +423,15 @@ class TaskView(TaskFields, kw_only=True, omit_defaults=False, gc=False):
 
 class TaskPage(TaskView, kw_only=True, omit_defaults=False, gc=False):
     """All about one task: as in a list, and its `attempts`, the oldest first; of more than 31 the first and the newest
-    30. `expected_s`: how long it is expected to run, by what its like took; null where nothing is known."""
+    30. `expected_s`: how long it is expected to run, by what its like took; null where nothing is known. `gpu_use`:
+    what one that runs uses of its GPUs. `held_by`: the first tasks that have what one that waits lacks, of `holders`
+    that the caller may know."""
 
     attempts: list[Attempt] = []
     expected_s: Expected | None = None
+    gpu_use: list[GpuUse] = []
+    held_by: list[HeldBy] = []
+    holders: int = 0
 
 
 def merge_pieces(state: dict[str, msgspec.Raw], change: Mapping[str, msgspec.Raw]) -> None:

@@ -93,6 +93,13 @@ class Telling:
         giving = self._elastic.giving(task.id)
         return found._replace(obstacles=[*giving, *found.obstacles]) if giving else found
 
+    def holders_of(self, task: Task) -> list[int]:
+        """The tasks that have what one lacks which waits for room, by id; of one within an allocation, nobody."""
+        waits = task.state is TaskState.WAITING and not task.waits_for and task.id not in self._waiting.later
+        if not waits or task.within is not None or self.wait(task).brief.key != "needs":
+            return []
+        return sorted(in_the_way(demand_of(task), self._nodes.inventory, self._book.tasks))
+
     def ends_of(self, task: Task, now: float) -> list[tuple[int, float | None]]:
         """The tasks that have what a waiting one lacks, and by when each is expected to have ended (None: nobody
         knows), the first one first."""

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from master.core.barred import why_barred
 from master.core.core import Core
+from master.core.gpu_use import HeldBy
 from master.core.scheduler import Wait
 from master.core.task import ACTIVE, QUEUED, After, Task, TaskPage, TaskState, TaskView
 from master.verbs.access import check_owner
@@ -21,7 +22,7 @@ from master.verbs.projects import check_project
 from master.verbs.spec import edited_copy
 from master.verbs.whose_turn import check_ahead, check_wish, may_put_ahead, who_may_be_passed
 from master.views.messages import MessageView, message_view
-from master.views.tasks import task_page
+from master.views.tasks import holders_seen, task_page
 from wire.errors import BadRequestError, ConflictError, MusterError
 from wire.message import Message, ids
 
@@ -137,7 +138,7 @@ def why(context: Context, params: OneTask) -> Why:
     if is_for_room and context.sight.knows(task.owner):
         wait = core.wait(task)
         brief = str(said(wait.brief))
-        lines = [*map(said, wait.obstacles), *_ends(context, task, wait)]
+        lines = [*map(said, wait.obstacles), *_holders(context, task), *_ends(context, task, wait)]
         lines.append(Message("ahead", count=core.standing.before(task)))
     elif seen.waits_for:
         lines = [_awaited(core, after) for after in seen.waits_for]
@@ -155,6 +156,20 @@ def why(context: Context, params: OneTask) -> Why:
         details=list(map(str, lines)),
         detail_messages=list(map(message_view, lines)),
     )
+
+
+def _holders(context: Context, task: Task) -> list[Message]:
+    """Whose the tasks are that have what it lacks, and what they are called."""
+    count, found = holders_seen(context.core, task, context.sight)
+    if not found:
+        return []
+    return [Message("held_by_tasks", holders=tuple(map(_holder, found)), more=count - len(found))]
+
+
+def _holder(one: HeldBy) -> Message:
+    if one.name:
+        return Message("holder_named", id=one.id, owner=one.owner, name=one.name)
+    return Message("holder", id=one.id, owner=one.owner)
 
 
 def _ends(context: Context, task: Task, wait: Wait) -> list[Message]:

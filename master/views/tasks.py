@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 from msgspec.structs import astuple
 
 from master.core.core import Core
-from master.core.task import ENDED, Task, TaskPage, TaskView
+from master.core.gpu_use import GpuUse, HeldBy
+from master.core.inventory import NodeState
+from master.core.node import Node
+from master.core.task import ENDED, Task, TaskPage, TaskState, TaskView
 from master.views.messages import shown
 from master.views.sight import Sight
 
+MOST_HOLDERS = 4
+"""So many of the tasks that are in the way are named."""
+_WORKING = (TaskState.RUNNING, TaskState.PAUSED)
 V = TypeVar("V", bound=TaskView)
 
 _LAUNCH, _EARLIER = map(Task.__struct_fields__.index, ("former_launch", "earlier"))
@@ -30,7 +36,39 @@ def task_page(core: Core, task: Task, sight: Sight) -> TaskPage:
     if sight.knows(task.owner):
         page.attempts = sight.veiled(task).attempts
         page.expected_s = None if task.state in ENDED else core.learned.expected(task)
+        if task.state in _WORKING:
+            page.gpu_use = _gpu_use(task, core.inventory.nodes)
+        page.holders, page.held_by = holders_seen(core, task, sight)
     return _told(core, task, page, sight)
+
+
+def holders_seen(core: Core, task: Task, sight: Sight) -> tuple[int, list[HeldBy]]:
+    """How many tasks have what one that waits lacks, of those of which the viewer may know what they are, and the
+    first ones."""
+    found = [one for number in core.holders_of(task) if sight.knows((one := core.tasks[number]).owner)]
+    return len(found), [HeldBy(one.id, one.owner, one.name) for one in found[:MOST_HOLDERS]]
+
+
+def _gpu_use(task: Task, nodes: Mapping[str, Node]) -> list[GpuUse]:
+    """Of each GPU that the task holds on a node which is there."""
+    found = []
+    for part in task.allocation:
+        node = nodes.get(part.node)
+        if node is not None and node.state is NodeState.ONLINE:
+            found += [_of_gpu(task, node, gpu) for gpu in part.gpus]
+    return found
+
+
+def _of_gpu(task: Task, node: Node, gpu: int) -> GpuUse:
+    report = node.watch.newest.get(gpu)
+    return GpuUse(
+        node=node.name,
+        gpu=gpu,
+        used_mib=node.watch.used_by_tasks(gpu).get(task.id),
+        memory_used_mib=report.memory_used_mib if report else None,
+        memory_mib=node.gpu_memory_mib(gpu),
+        utilization=report.utilization if report else None,
+    )
 
 
 def as_filed(task: Task) -> TaskView:

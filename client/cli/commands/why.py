@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from client.cli.arguments import ids
-from client.text.task_page import why_lines
+from client.cli.log_end import MOST, log_end_of
+from client.text.task_page import log_end_lines, why_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,12 +29,17 @@ def run(context: Context) -> int:
     if len(wanted) != 1:
         return _several(context, wanted)
     why = context.client.why(wanted[0])
+    log_end = log_end_of(context, why)
     if context.json:
-        context.print_json(why)
+        context.print_json({**why, **log_end})
         return 0
-    for line in why_lines(why):
-        context.say(line)
+    _tell(context, why, log_end)
     return 0
+
+
+def _tell(context: Context, why: Why, log_end: dict[str, list[str]]) -> None:
+    for line in (*why_lines(why), *(f"  {line}" for line in log_end_lines(log_end.get("log_end") or []))):
+        context.say(line)
 
 
 def _several(context: Context, wanted: list[int]) -> int:
@@ -42,15 +48,16 @@ def _several(context: Context, wanted: list[int]) -> int:
 
     refused = Refused(context)
     found: list[Why] = []
+    ends: list[dict[str, list[str]]] = []
     for task_id in wanted:
         try:
             found.append(context.client.why(task_id))
+            ends.append(log_end_of(context, found[-1]) if len(wanted) <= MOST else {})
         except NotFoundError as error:
             refused.add(task_id, error.code, str(error))
     if context.json:
-        context.print_json(found)
-    for why in found:
-        for line in why_lines(why):
-            context.say(line)
+        context.print_json([{**why, **log_end} for why, log_end in zip(found, ends, strict=True)])
+    for why, log_end in zip(found, ends, strict=True):
+        _tell(context, why, log_end)
     refused.tell()
     return 1 if refused else 0

@@ -15,6 +15,9 @@ from master.durable.disk import OsDisk
 from tests.master.in_process import InProcess, Peer, run
 from tests.waiting import settled
 
+PAGE_ONLY = ("attempts", "expected_s", "gpu_use", "held_by", "holders")
+"""What `show` alone tells."""
+
 
 async def ends(master: InProcess, task_id: int, code: int) -> None:
     """The task is started, runs and ends so."""
@@ -45,7 +48,7 @@ def test_show_tells_all_attempts_and_lists_tell_the_last_one(tmp_path: Path) -> 
             assert [second["parts"]] == [shown["allocation"]]
             assert all(one["parts"][0]["launch_id"].startswith(f"{task_id}.") for one in (first, second))
             (listed,) = (await peer.call("task.list"))["tasks"]
-            assert listed == {key: value for key, value in shown.items() if key not in ("attempts", "expected_s")}
+            assert listed == {key: value for key, value in shown.items() if key not in PAGE_ONLY}
             (sparse,) = whole_tasks(await peer.call("task.list", sparse=True))
             assert sparse == listed
             assert sparse["cancel_requested"]

@@ -1,6 +1,9 @@
 // Everything that is known of a task: what was asked, what it has, and each attempt.
 
-import { html } from "../core/html.js";
+import { useNow } from "../core/clock.js";
+import { RUNNING } from "../core/cluster.js";
+import { live } from "../core/context.js";
+import { html, useEffect, useState } from "../core/html.js";
 import { withSignal } from "../core/exit-codes.js";
 import { commandLine, memory, quoted, ranges, span, wholeMoment } from "../core/format.js";
 import { harmless, harmlessLines } from "../core/harmless.js";
@@ -81,12 +84,44 @@ function facts(task) {
     ["resizes", any.resizes || ""],
     ["array", any.array ? html`<a href=${`sweeps/${any.array.id}`}>${any.array.id}/${any.array.index}</a>` : ""],
     ["sweep", any.sweep ? Object.entries(any.sweep).map(([name, value]) => `${harmless(name)}=${harmless(value)}`).join(" ") : ""],
+    ["gpu_use", RUNNING.has(task.state) && task.allocation.some((part) => part.gpus.length > 0) ? html`<${GpuUse} task=${task} />` : ""],
     ["log_path", harmless(task.log_path)],
     ["submitted_at", wholeMoment(task.submitted_at)],
     ["started_at", wholeMoment(task.started_at)],
     ["ended_at", wholeMoment(task.ended_at)],
   ];
   return all.filter(([, value]) => value !== "" && value !== null && value !== undefined && !(Array.isArray(value) && value.length === 0));
+}
+
+/**
+ * How full and how busy its GPUs are: asked anew every few seconds, for no change of a task tells it.
+ * @param {{task: Task}} props
+ */
+function GpuUse({ task }) {
+  const [uses, setUses] = useState(/** @type {any[]} */ ([]));
+  const holds = task.allocation.some((part) => part.gpus.length > 0);
+  const tick = Math.floor(useNow() / 5);
+  useEffect(() => {
+    let isWanted = true;
+    if (holds) {
+      live.call("task.show", { id: task.id }).then(
+        (it) => isWanted && setUses(it.gpu_use ?? []),
+        () => {}, // whoever looks at the task is told elsewhere
+      );
+    }
+    return () => {
+      isWanted = false;
+    };
+  }, [task.id, holds, tick]);
+  const known = uses.filter((one) => (one.used_mib ?? one.memory_used_mib ?? one.utilization) !== null);
+  return known.map((one) => {
+    const used = one.used_mib ?? one.memory_used_mib;
+    const figures = [
+      used === null ? "" : memory(used) + (one.memory_mib ? ` / ${memory(one.memory_mib)}` : ""),
+      one.utilization === null ? "" : `${Math.round(one.utilization)} %`,
+    ];
+    return html`<div key=${`${one.node}:${one.gpu}`} class="gpu-use"><span class="mono">${harmless(one.node)}:${one.gpu}</span> ${figures.filter(Boolean).join(", ")}</div>`;
+  });
 }
 
 /** @param {unknown} is */
