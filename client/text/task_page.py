@@ -34,6 +34,7 @@ def task_page(task: Task, now: float) -> list[tuple[str, str]]:
         ("warning", harmless(task.get("warning") or "")),
         ("exit code", "" if task["exit_code"] is None else with_signal(task["exit_code"])),
         ("owner", harmless(task["owner"])),
+        ("by admin", "it counts as an admin's" if task.get("by_admin") else ""),
         ("project", harmless(task["project"])),
         ("array", _array(task)),
         ("command", command_line(task["command"])),

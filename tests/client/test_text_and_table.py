@@ -103,6 +103,13 @@ def test_a_task_page_tells_what_was_asked_for_and_how_much_of_it_is_used_up() ->
     assert not {"retries", "time limit", "begins", "waits since"} & plain.keys(), "nor of a master from before"
 
 
+def test_a_task_page_says_that_a_task_counts_as_an_admins() -> None:
+    page = dict(task_page(task(1, by_admin=True), 3e9))  # type: ignore[arg-type]
+    assert page["by admin"] == "it counts as an admin's"
+    for other in (task(1, by_admin=False), task(1)):
+        assert "by admin" not in dict(task_page(other, 3e9))  # type: ignore[arg-type]
+
+
 def test_a_task_page_says_whose_clocks_were_wrong() -> None:
     parts = [{"node": "a", "gpus": [], "clock_offset_s": 86400.0}, {"node": "b", "gpus": [], "clock_offset_s": -61.0}]
     page = dict(task_page(task(1, allocation=[*parts, {"node": "c", "gpus": []}]), 3e9))  # type: ignore[arg-type]

@@ -84,6 +84,7 @@ function facts(task) {
     ["resizes", any.resizes || ""],
     ["array", any.array ? html`<a href=${`sweeps/${any.array.id}`}>${any.array.id}/${any.array.index}</a>` : ""],
     ["sweep", any.sweep ? Object.entries(any.sweep).map(([name, value]) => `${harmless(name)}=${harmless(value)}`).join(" ") : ""],
+    ["by_admin", yes(any.by_admin)],
     ["gpu_use", RUNNING.has(task.state) && task.allocation.some((part) => part.gpus.length > 0) ? html`<${GpuUse} task=${task} />` : ""],
     ["log_path", harmless(task.log_path)],
     ["submitted_at", wholeMoment(task.submitted_at)],

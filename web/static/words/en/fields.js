@@ -28,6 +28,7 @@ export const WORDS = {
   "field.resizes": "Resized",
   "field.array": "Array",
   "field.sweep": "Sweep",
+  "field.by_admin": "Counts as an admin's",
   "field.gpu_use": "GPU use now",
   "field.log_path": "Log file",
   "field.log": "Log file",

@@ -28,6 +28,7 @@ export const WORDS = {
   "field.resizes": "改变 GPU 次数",
   "field.array": "数组",
   "field.sweep": "参数组合",
+  "field.by_admin": "算作管理员的任务",
   "field.gpu_use": "GPU 使用情况",
   "field.log_path": "日志文件",
   "field.log": "日志文件",
