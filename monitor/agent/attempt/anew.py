@@ -44,7 +44,7 @@ def _owner(main: Optional[tree.Process], told: Message) -> Message:
     uid = tree.real_uid(main.pid) if main is not None else None
     if told.get("run_as"):
         with suppress(KeyError):
-            uid = pwd.getpwnam(told["run_as"]).pw_uid if uid is None else uid
+            uid = pwd.getpwnam(told["run_as"]).pw_uid
         return {"run_as": told["run_as"], "log_path": told.get("log_path", ""), "uid": uid}
     if main is None or uid in (None, os.geteuid()):
         return {}

@@ -23,6 +23,7 @@ from tests.hanging_share import Share
 from tests.rights import need_real_root
 from tests.testbed import processes
 from tests.waiting import until
+from wire.agent import TELLS_DOUBT
 
 WHO = "id -u; id -g; id -G; umask; pwd; ls /proc/self/fd; exec cat /proc/self/status"
 
@@ -186,6 +187,31 @@ def test_an_agent_that_lost_its_folder_adopts_an_owners_task(node: PeopleNode) -
     assert (again.inventory["t1"]["state"], again.inventory["t1"]["run_as"]) == ("running", "alice")
     again.kill("t1", grace_s=1.0)
     assert again.wait_for("exit", "t1")["cause"] == "killed"
+
+
+def test_who_poses_as_part_of_a_task_whose_record_is_lost_neither_keeps_it_nor_is_ended(node: PeopleNode) -> None:
+    link = node.up()
+    node.launch_as(link, ALICE, "t1", "exec sleep 1000")
+    told = link.wait_for("started", "t1")
+    node.launch_as(link, BOB, "t2", f"MUSTER_LAUNCH_ID={known('t1')} setsid sleep 1001 & wait")
+    link.wait_for("started", "t2")
+    [posing] = until("it poses", lambda: [pid for pid in node.carriers("t1") if pid != told["pid"]])
+    shim = node.shim_of("t1")
+    node.kill_agent(link)
+    os.kill(shim, signal.SIGKILL)
+    until("the shim's end", lambda: not alive(shim))
+    os.truncate(node.claim("t1") / "record", 0)
+    assert node.serve().returncode == 0
+    again = node.link(protocol=TELLS_DOUBT)
+    assert again.inventory["t1"]["doubt"]
+    lost = {key: told[key] for key in ("pid", "pid_start", "run_as", "log_path")}
+    again.adopt({"launch_id": "t1", "started_at": told["at"], **lost})
+    assert again.inventory["t1"]["run_as"] == "alice"
+    again.kill("t1", grace_s=0.2)
+    assert again.wait_for("exit", "t1")["cause"] == "killed"
+    assert (alive(told["pid"]), alive(posing)) == (False, True)
+    again.kill("t2", grace_s=0.2)
+    again.wait_for("exit", "t2")
 
 
 # -- who may not ----------------------------------------------------------------------------------------------
