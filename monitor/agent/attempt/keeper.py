@@ -235,6 +235,7 @@ class Keeper:
         """The master has told all that it knows, or can tell nothing: what is not found by now is gone."""
         for attempt in self.attempts.values():
             attempt.doubt = False
+        self._orphans.hurry()
 
     def _make_anew(self, attempt: Attempt, lines: List[record.Line], *, has_shim: bool) -> None:
         """Write down what is known of an attempt whose record does not say it, and look after it; where the disk does

@@ -48,6 +48,10 @@ class Orphans:
         """Whether there are some."""
         return bool(self._attempts)
 
+    def hurry(self) -> None:
+        """The next look is to be at once."""
+        self._look_at, self._pause = 0.0, FIRST_LOOK_S
+
     def add(self, attempt: Attempt) -> None:
         """Watch an attempt whose shim is dead. A kill that the shim did not finish goes on here.
 

@@ -208,9 +208,10 @@ class Server:
         incarnation = self._admission.admit(connection, hello, self._connections.master)
         if incarnation is None:
             return
-        self._connections.welcome(connection, incarnation)
         if not knows_doubt(hello):
             self._keeper.heard_all()
+            self._keeper.look(time.monotonic())  # before it is welcomed, so that it hears of ends after what is there
+        self._connections.welcome(connection, incarnation)
         connection.send(self._admission.welcome())
         connection.send({"op": "inventory", "attempts": self._keeper.inventory()})
         self._keeper.repeat_exits()
