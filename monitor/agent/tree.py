@@ -135,16 +135,16 @@ def carried(uid: int) -> Dict[str, List[int]]:
 def strays(known: Set[int]) -> List[Process]:
     """Living children of this process besides `known` and its own forks, and that carry no mark: what fell to it when a
     shim died, or a parent in a tree without one."""
-    myself, own = os.getpid(), _command_line(os.getpid())
+    myself, own = os.getpid(), command_line(os.getpid())
     children = (process for process in everyone().values() if process.parent == myself and process.pid not in known)
     living = (process for process in children if process.state not in "ZX")
-    return [process for process in living if _command_line(process.pid) != own and not _mark(process)]
+    return [process for process in living if command_line(process.pid) != own and not _mark(process)]
 
 
 def shim_above(process: Process) -> Optional[Process]:
     """The shim of this command, if it lives: an agent's fork that leads a session of its own."""
     above = look(process.parent)
-    is_fork = above is not None and above.session == above.pid and b"\0--state\0" in _command_line(above.pid)
+    is_fork = above is not None and above.session == above.pid and b"\0--state\0" in command_line(above.pid)
     return above if is_fork else None
 
 
@@ -288,10 +288,6 @@ def real_uid(pid: int) -> Optional[int]:
 
 def command_line(pid: int) -> bytes:
     """Its words, each with a zero byte behind it; nothing where it is gone."""
-    return _command_line(pid)
-
-
-def _command_line(pid: int) -> bytes:
     try:
         with open(f"/proc/{pid}/cmdline", "rb") as file:
             return file.read()
