@@ -173,7 +173,7 @@ def test_a_question_that_is_given_up_leaves_nothing_of_the_shell(home: Homely) -
     script = (
         "import os, signal; from monitor.agent import tree; from monitor.agent.probe.login import Login\n"
         "login = Login(); under = lambda: tree.descendants([login.pid], tree.everyone())\n"
-        "lines = lambda: [tree._command_line(one.pid) for one in under()]\n"
+        "lines = lambda: [tree.command_line(one.pid) for one in under()]\n"
         "while b'sleep\\0001000\\0' not in lines(): pass\n"
         "os.kill(login.pid, signal.SIGSTOP); print(login.give_up().fault)"
     )
