@@ -193,7 +193,6 @@ def test_what_is_missing_is_told_when_it_is_submitted_and_the_task_is_queued_all
         (["--env", f"{absent}/venv"], f"there is no environment {absent}/venv"),
         (["--cwd", str(lab.folder / ("x" * 300))], "does not exist"),
         (["--cwd", str(there)], ""),
-        (["--cwd", "/no/such/folder"], ""),  # not every machine's: who knows what the nodes have
     ):
         done = lab.muster_seen("submit", "--hold", *words, "--", "true")
         assert done.returncode == 0, done.stderr
@@ -273,7 +272,9 @@ def test_a_node_that_is_named_is_asked_for_what_only_it_has(lab: Lab8, tmp_path:
         assert strict.returncode == (1 if told else 0), strict.stderr
         if where:
             anywhere = lab.muster_seen("submit", "--hold", *words)
-            assert (anywhere.returncode, anywhere.stderr) == (0, ""), words
+            assert anywhere.returncode == 0, anywhere.stderr
+            # A folder is told where no node has it (tests/system/test_envs.py); a program of one node is asked of no other.
+            assert anywhere.stderr == "" or "/no/such/folder" in words, (words, anywhere.stderr)
 
 
 def test_in_what_two_tasks_differ_is_told_with_what_became_of_them(lab: Lab8) -> None:
