@@ -39,8 +39,7 @@ def pc(tmp_path: Path) -> Pc:
 @pytest.fixture
 def admin(lab: Lab, pc: Pc) -> Pc:
     """The same, where the master's own user types."""
-    ports = {"socket_info": lab.keys["socket_info"]}
-    (pc.home / "work" / "conf.json").write_text(json.dumps(ports))
+    (pc.home / "work" / "conf.json").symlink_to(lab.conf)
     return pc
 
 
