@@ -273,7 +273,7 @@ def test_a_node_that_is_named_is_asked_for_what_only_it_has(lab: Lab8, tmp_path:
         if where:
             anywhere = lab.muster_seen("submit", "--hold", *words)
             assert anywhere.returncode == 0, anywhere.stderr
-            # A folder is told where no node has it (tests/system/test_envs.py); a program of one node is asked of no other.
+            # A folder is told where no node has it (tests/system/test_envs.py), a program of one node is not.
             assert anywhere.stderr == "" or "/no/such/folder" in words, (words, anywhere.stderr)
 
 
