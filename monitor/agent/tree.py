@@ -132,13 +132,14 @@ def carried(uid: int) -> Dict[str, List[int]]:
     return found
 
 
-def strays(known: Set[int]) -> List[Process]:
-    """Living children of this process besides `known` and its own forks, and that carry no mark: what fell to it when a
-    shim died, or a parent in a tree without one."""
+def strays(known: Set[int], uids: Dict[str, Optional[int]]) -> List[Process]:
+    """Living children of this process besides `known` and its own forks, and that carry no mark that is believed: what
+    fell to it when a shim died, or a parent in a tree without one. `uids`: whose processes are believed, by the launch
+    id that they carry; one that has become another account's since is known by having fallen to us alone."""
     myself, own = os.getpid(), command_line(os.getpid())
     children = (process for process in everyone().values() if process.parent == myself and process.pid not in known)
     living = (process for process in children if process.state not in "ZX")
-    return [process for process in living if command_line(process.pid) != own and not _mark(process)]
+    return [process for process in living if command_line(process.pid) != own and not _credible_mark(process, uids)]
 
 
 def shim_above(process: Process) -> Optional[Process]:

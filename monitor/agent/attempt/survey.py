@@ -40,7 +40,8 @@ class Survey:
     def fallen(self) -> Processes:
         """What became our child and hides whose it is; who is of a session that we know does not."""
         sessions = {attempt.pid for attempt in self._attempts.values()}
-        found = tree.strays(set(self._shims))
+        traces = (attempt.trace() for attempt in self._attempts.values())
+        found = tree.strays(set(self._shims), {trace.launch_id: trace.uid for trace in traces})
         return {(process.pid, process.start) for process in found if process.session not in sessions}
 
     def fallen_later(self) -> Processes:

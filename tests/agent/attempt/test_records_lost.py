@@ -108,6 +108,29 @@ def test_what_another_account_carries_does_not_hold_an_attempt_whose_record_is_t
         assert alive(stranger)
 
 
+def test_what_became_another_accounts_and_hid_is_ended_though_its_shim_died(node: Node) -> None:
+    rights.need_real_root()
+    link = node.up()
+    begun(node, link, f"(setsid setpriv --reuid={STRANGER} --clear-groups sleep 1000 &); exec sleep 1000")
+    daemon = until("the daemon", lambda: of_the_stranger(node))
+    kill(node.shim_of("t1"))
+    link.kill("t1", grace_s=0.0)
+    try:
+        assert link.wait_for("exit", "t1")["cause"] == "killed"
+        assert not any(map(alive, daemon))
+    finally:
+        kill(*filter(alive, daemon))
+
+
+def of_the_stranger(node: Node) -> list[int]:
+    """What carries t1 and has become that account's for good."""
+    found = [Path(f"/proc/{pid}") for pid in node.carriers("t1")]
+    programs = [
+        one for one in found if one.stat().st_uid == STRANGER and one.joinpath("comm").read_bytes() == b"sleep\n"
+    ]
+    return [int(one.name) for one in programs]
+
+
 def test_what_its_own_account_carries_is_named_and_not_signalled_and_holds_it(node: Node) -> None:
     link = node.up()
     told = begun(node, link, "exec sleep 1000")
