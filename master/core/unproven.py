@@ -63,11 +63,16 @@ class UnprovenAttempts:
             self.told(name, launch_id, pids, login)
 
     def told(self, name: str, launch_id: str, pids: tuple[int, ...], login: str = OWN) -> None:
-        """These processes may be of the attempt, and none is proven to be; none: that is so no more."""
-        known = self._of.get(launch_id)
-        if self._nodes.get(name) is None or (known is not None and (known.node, known.login) != (name, login)):
+        """These processes may be of the attempt, and none is proven to be; none: that is so no more. An agent has a
+        word in what was sent to it alone, and in what it said itself that it has beyond that."""
+        node, known = self._nodes.get(name), self._of.get(launch_id)
+        was_sent = self._dispatch.find(name, launch_id, login) is not None
+        if node is None or (known is not None and not was_sent and (known.node, known.login) != (name, login)):
             return
-        if not pids:
+        if known is not None and (known.node, known.login) != (name, login):
+            self._forget(launch_id)
+            known = None
+        if not pids or not (was_sent or node.remnants.get(launch_id) == login):
             self._forget(launch_id)
         elif known is None or known.pids != pids:
             self._of[launch_id] = Unproven(name, login, pids)
@@ -89,8 +94,11 @@ class UnprovenAttempts:
         return [task.id for task in attempts if task is not None]
 
     def _part(self, task: Task) -> Unproven | None:
-        found = (self._of.get(part.launch_id) for part in task.allocation) if self._of else iter(())
-        return next((one for one in found if one is not None), None)
+        for part in task.allocation if self._of else ():
+            found = self._of.get(part.launch_id)
+            if found is not None and (found.node, found.login) == (part.node, part.login):
+                return found
+        return None
 
     def _forget(self, launch_id: str) -> None:
         known = self._of.pop(launch_id, None)

@@ -8,9 +8,11 @@ from master.core.core import Core
 from master.core.exits import Exit, Seen
 from master.core.inventory import Facts, NodeSpec, NodeState
 from master.core.task import Task, TaskState
-from tests.master.core.small_core import core_with, submit
+from tests.master.core.small_core import core_with, launch_of, submit
+from tests.master.core.test_accounts import HIS, begun, lab_with
+from wire.agent import TELLS_DOUBT
 
-FACTS = Facts(boot_id="boot-1", state_id="state-1", cpus=4, memory_mib=1000, machine="m1", protocol=7)
+FACTS = Facts(boot_id="boot-1", state_id="state-1", cpus=4, memory_mib=1000, machine="m1", protocol=TELLS_DOUBT)
 
 
 def running() -> tuple[Core, Task, str]:
@@ -36,7 +38,7 @@ def test_an_agent_is_told_of_what_ran_and_is_missing_and_of_what_it_is_in_doubt_
 
 def test_an_agent_that_does_not_know_the_word_is_told_nothing() -> None:
     core, _, _ = running()
-    assert core.unaccounted("a", msgspec.structs.replace(FACTS, protocol=1), []) == []
+    assert core.unaccounted("a", msgspec.structs.replace(FACTS, protocol=TELLS_DOUBT - 1), []) == []
 
 
 def test_what_was_sent_and_not_heard_of_is_sent_again_and_not_told() -> None:
@@ -90,3 +92,21 @@ def test_of_what_nobody_owns_the_node_waits_too() -> None:
     core, _, launch_id = running()
     core.reconcile("a", [Seen(launch_id, 1.0), Seen("9.1.0", 1.0, unproven=(11,))], 2.0)
     assert "11" in (core.node("a").closed_because or "")
+
+
+def test_an_agent_has_no_word_in_what_was_sent_to_another_account() -> None:
+    core = lab_with()
+    hers, his = begun(core, "li", "li2"), begun(core, "wang", "wang", HIS)
+    core.unproven("a", launch_of(hers), (7,), "wang")
+    core.reconcile("a", [Seen(launch_of(his), 2.0), Seen(launch_of(hers), None, unproven=(7,))], 3.0, "wang")
+    assert core.why_not_ended(hers) is None
+    assert core.warning(hers) is None
+    core.unproven("a", launch_of(hers), (7,), "li2")
+    assert "7" in str(core.why_not_ended(hers))
+
+
+def test_what_was_never_sent_to_an_agent_closes_no_node() -> None:
+    core = lab_with()
+    begun(core, "wang", "wang", HIS)
+    core.unproven("a", "77.1.abc", (7,), "wang")
+    assert not core.inventory.nodes["a"].cordons
