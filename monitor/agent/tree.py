@@ -114,7 +114,8 @@ def _find(trace: Trace, processes: Dict[int, Process], marks: Dict[int, str]) ->
     if trace.strict:
         cgroups |= _own_cgroups(roots.values())
         may_be = [process for process in processes.values() if _may_belong(process, trace, marks, processes)]
-        roots.update((process.pid, process) for process in may_be if cgroups and _cgroup(process.pid) in cgroups)
+        alike = (process for process in may_be if cgroups and real_uid(process.pid) == trace.uid)
+        roots.update((process.pid, process) for process in alike if _cgroup(process.pid) in cgroups)
     below = (process for process in descendants(roots, processes) if process.pid not in roots)
     others = (process for process in below if marks[process.pid] in ("", trace.launch_id))
     members = [*(process for process in roots.values() if process.state not in "ZX"), *others]
@@ -195,9 +196,14 @@ def _is_its_number(trace: Trace, processes: Dict[int, Process]) -> bool:
 
 def _may_belong(process: Process, trace: Trace, marks: Dict[int, str], processes: Dict[int, Process]) -> bool:
     is_old = trace.start is not None and process.start < trace.start
+    if is_old or process.state in "ZX":
+        return False
+    # Only who descends from its leader is of a session: it may have become another account's, as by sudo.
+    if _is_of_session(process, trace, processes):
+        return True
     is_of_group = trace.pid is not None and process.group == trace.pid and _is_its_number(trace, processes)
     is_alike = marks[process.pid] == trace.launch_id or is_of_group
-    return is_alike and not is_old and process.state not in "ZX" and real_uid(process.pid) == trace.uid
+    return is_alike and real_uid(process.pid) == trace.uid
 
 
 def _own_cgroups(processes: Iterable[Process]) -> FrozenSet[bytes]:

@@ -229,6 +229,28 @@ def test_what_carries_the_id_of_a_launch_keeps_it_from_being_started_again(node:
     assert new.wait_for("exit", "t1")["cause"] == "unknown"
 
 
+def test_what_of_its_session_is_another_accounts_by_now_holds_it(node: Node) -> None:
+    rights.need_real_root()
+    link = node.up()
+    told = begun(node, link, f"setpriv --reuid={STRANGER} --clear-groups sleep 1000 & wait")
+    child = until("the child", lambda: of_the_stranger(node))
+    try:
+        shim = node.shim_of("t1")
+        node.kill_agent(link)
+        kill(shim, told["pid"])
+        os.truncate(node.claim("t1") / "record", 0)
+        new = again(node)
+        new.adopt(told)
+        said = new.read()
+        assert (said["op"], said.get("pids")) == ("unproven", child)
+        new.kill("t1", grace_s=0.0)
+        new.ping()
+        assert all(map(alive, child))
+    finally:
+        kill(*filter(alive, child))
+    assert new.wait_for("exit", "t1")["cause"] == "killed"
+
+
 def test_a_start_that_comes_after_its_claim_was_lost_is_told(node: Node) -> None:
     link = node.up()
     log = node.logs / "t1.log"
