@@ -123,6 +123,8 @@ class Keeper:
 
     def kill(self, launch_id: str, grace_s: float) -> None:
         """Kill an attempt's whole tree: TERM, then KILL after `grace_s` seconds. An unknown one is claimed as ended."""
+        if launch_id in self._carried and launch_id not in self.attempts and record.LAUNCH_ID.match(launch_id):
+            self._doubt_launch(launch_id)
         attempt = self.attempts.get(launch_id)
         if attempt is None:
             self._awaited.drop(launch_id)
@@ -280,7 +282,7 @@ class Keeper:
             attempt.lock = None
 
     def _doubt_launch(self, launch_id: str) -> None:
-        """It is to be started, and what carries its id lives: its claim is gone."""
+        """It is to be started or killed, and what carries its id lives: its claim is gone."""
         attempt = Attempt(launch_id)
         self._make_anew(attempt, anew.lines(launch_id, self._boot_id, None, None, {}), has_shim=False)
 

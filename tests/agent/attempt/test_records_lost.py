@@ -229,6 +229,22 @@ def test_what_carries_the_id_of_a_launch_keeps_it_from_being_started_again(node:
     assert new.wait_for("exit", "t1")["cause"] == "unknown"
 
 
+def test_a_kill_of_what_nothing_tells_of_waits_for_what_carries_its_id(node: Node) -> None:
+    link = node.up()
+    told = begun(node, link, "exec sleep 1000")
+    shim = node.shim_of("t1")
+    node.kill_agent(link)
+    kill(shim)
+    shutil.rmtree(node.claim("t1"))
+    (node.state / "claims").unlink()
+    new = again(node)
+    new.kill("t1", grace_s=0.0)
+    said = new.read()
+    assert (said["op"], said.get("pids")) == ("unproven", [told["pid"]])
+    kill(told["pid"])
+    assert new.wait_for("exit", "t1")["cause"] == "killed"
+
+
 def test_what_of_its_session_is_another_accounts_by_now_holds_it(node: Node) -> None:
     rights.need_real_root()
     link = node.up()
