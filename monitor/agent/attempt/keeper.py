@@ -411,6 +411,11 @@ class Keeper:
         know, and until it has told nothing is over."""
         for line in lines:
             attempt.take(line)
+        if standing is not None and standing.main is None:
+            shim = standing.shim
+            if (shim.pid, shim.start) == (attempt.shim, attempt.shim_start):
+                self._check_shim(attempt)  # nothing is lost: its command has not begun
+                return
         if standing is not None:
             known = anew.lines(attempt.launch_id, self._boot_id, standing, standing.main, {})
             self._make_anew(attempt, known, has_shim=True)

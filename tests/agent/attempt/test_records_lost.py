@@ -267,6 +267,25 @@ def test_what_of_its_session_is_another_accounts_by_now_holds_it(node: Node) -> 
     assert new.wait_for("exit", "t1")["cause"] == "killed"
 
 
+def test_a_claim_whose_command_has_not_begun_is_not_made_anew(node: Node) -> None:
+    link = node.up()
+    log = node.logs / "t1.log"
+    node.logs.mkdir(exist_ok=True)
+    os.mkfifo(log)  # nobody reads it yet, so its shim waits
+    node.launch(link, "t1", "exit 5", cwd="/")
+    node.shim_of("t1")
+    node.kill_agent(link)
+    claim = (node.claim("t1") / "record").read_bytes()
+    new = again(node)
+    assert new.inventory["t1"]["state"] == "claimed"
+    assert (node.claim("t1") / "record").read_bytes() == claim
+    reader = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert new.wait_for("exit", "t1")["code"] == 5
+    finally:
+        os.close(reader)
+
+
 def test_a_start_that_comes_after_its_claim_was_lost_is_told(node: Node) -> None:
     link = node.up()
     log = node.logs / "t1.log"
