@@ -129,7 +129,7 @@ def argv(task: Task, conda: str, gpus: str = "", *, marks: bool = False) -> list
         return ["/bin/bash", "-c", prelude + task.command]
     if prelude:
         # A sourced script that is given no words sees those of who sources it, and conda's would take ours for its own.
-        prelude = f'words=("$@"); set --\n{prelude}set -- "${{words[@]}}"\n'
+        prelude = f'_muster_words=("$@"); set --\n{prelude}set -- "${{_muster_words[@]}}"\n'
     return ["/bin/bash", "-c", prelude + 'exec "$@"', "bash", *(_with_gpus(word, gpus) for word in task.command)]
 
 

@@ -103,7 +103,7 @@ def check_name(env: str, root: str) -> str:
 def question(env: str, what: str, conda: str) -> list[str]:
     """The argument list that asks an environment; `what` is a key of SCRIPTS."""
     # A sourced script that is given no words sees those of who sources it, and conda's would take ours for its own.
-    lines = f'words=("$@"); set --\n{activation(env, conda)}set -- "${{words[@]}}"\nexec "$@"'
+    lines = f'_muster_words=("$@"); set --\n{activation(env, conda)}set -- "${{_muster_words[@]}}"\nexec "$@"'
     place = env if env.startswith("/") else conda if env == BASE else f"{conda}/envs/{env}"
     return ["/bin/bash", "-c", lines, "bash", "python", "-c", SCRIPTS[what], place]
 

@@ -43,6 +43,13 @@ def bash(command: list[str] | str, *, conda: str = "/nowhere", cwd: str = "/", *
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
+@pytest.mark.parametrize("setup", ["words=lost", "words=(lost too)", "declare -r words=lost", "unset words"])
+def test_a_setup_may_have_a_variable_of_any_plain_name(setup: str) -> None:
+    task = Task(id=1, command=["echo", "two words"], setup=setup)
+    done = subprocess.run(argv(task, "/nowhere"), capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, b"two words\n")
+
+
 def test_the_words_of_a_command_reach_the_program_as_they_are() -> None:
     code, out, _ = bash(["printf", "%s\\0", *NASTY])
     assert (code, out.split("\0")[:-1]) == (0, NASTY)
