@@ -193,7 +193,7 @@ class Client(NodeVerbs):
         if name is not None:
             which = {"mine": True, "name": name}
         elif not (everything or mine):
-            which = {"ids": [*map(self.find_id, ids)]}
+            which = {"ids": self._find_ids(ids)}
         if states:
             which["states"] = list(states)
         done: Cancelled = self.call("task.cancel", which)
@@ -396,13 +396,17 @@ class Client(NodeVerbs):
         """
         from client.waiting import wait
 
-        return wait(self, [*map(self.find_id, ids)], timeout, on_change, until=until)
+        return wait(self, self._find_ids(ids), timeout, on_change, until=until)
 
     def watch(self, what: What) -> Iterator[dict[str, Any]]:
         """What is there now, then every change as a notification; see `client.watch`."""
         from client.watch import watch
 
         return watch(self, what)
+
+    def _find_ids(self, tasks: Iterable[int | str]) -> list[int]:
+        """A str is one task, and not one for each of its letters."""
+        return [*map(self.find_id, [tasks] if isinstance(tasks, str) else tasks)]
 
     def _of_log(self, task: int | str | None) -> int | None:
         return None if task is None else self.find_id(task)

@@ -209,3 +209,11 @@ def test_the_python_api_takes_names(master: FakeMaster) -> None:
     assert [params["id"] for params in master.asked("task.hold")] == [7]
     assert master.asked("task.cancel") == [{"ids": [7, 3]}, {"mine": True, "name": "bert"}]
     assert master.asked("task.submit")[0]["after"] == [{"id": 7}, {"id": 3, "on": "any"}]
+
+
+@pytest.mark.parametrize(("said", "task_id"), [("12", 12), ("bert", 7)])
+def test_one_word_is_one_task_for_a_method_that_takes_several(master: FakeMaster, said: str, task_id: int) -> None:
+    """Not its letters: `cancel("12")` would end the tasks 1 and 2."""
+    with connect() as client:
+        client.cancel(said)
+        assert master.asked("task.cancel") == [{"ids": [task_id]}]
