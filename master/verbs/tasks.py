@@ -70,7 +70,7 @@ class Cancel(msgspec.Struct, forbid_unknown_fields=True):
     all: bool = False
     mine: bool = False
     states: list[TaskState] | None = None
-    name: str | None = None
+    name: Annotated[str, Meta(min_length=1)] | None = None
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):

@@ -217,3 +217,11 @@ def test_one_word_is_one_task_for_a_method_that_takes_several(master: FakeMaster
     with connect() as client:
         client.cancel(said)
         assert master.asked("task.cancel") == [{"ids": [task_id]}]
+
+
+@pytest.mark.parametrize("verb", ["cancel", "wait"])
+def test_an_empty_name_is_wrong_usage(verb: str, master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    """As from a variable that is not set: tasks without a name are not meant."""
+    assert main([verb, "--name", ""]) == 2
+    assert "--name: a name is expected" in capsys.readouterr().err
+    assert master.calls == []

@@ -45,6 +45,8 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
     options = parser.parse_args(argv)
     if options.mine and options.all:
         parser.error("--mine and --all: give one of them")
+    if options.name == "":
+        parser.error("--name: a name is expected, this is empty")
     if options.all and options.name is not None:
         parser.error("--name means your own tasks: leave out --all, or give ids")
     if bool(options.ids) == bool(options.mine or options.all or options.state or options.name is not None):

@@ -40,6 +40,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
     """Read the command line."""
     options = parser.parse_args(argv)
+    if options.name == "":
+        parser.error("--name: a name is expected, this is empty")
     if sum((bool(options.ids), options.mine, options.name is not None)) != 1:
         parser.error("give one of: task ids, --mine, --name NAME")
     return options

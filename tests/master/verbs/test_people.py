@@ -381,6 +381,9 @@ def test_a_cancel_by_name_reaches_ones_own_tasks_alone_even_those_of_a_mentor_an
         assert (answer["cancelled"], answer["names"]) == ([own], {str(own): "bert"})
         for which in ({"all": True}, {"ids": theirs}, {}):
             assert (await bob.refusal("task.cancel", name="bert", **which))[0] == "bad_request"
+        unnamed = (await bob.call("task.submit", command="true", hold=True))["id"]
+        assert (await bob.refusal("task.cancel", mine=True, name=""))[0] == "bad_request"
+        assert (await bob.call("task.cancel", ids=[unnamed]))["cancelled"] == [unnamed]
         assert (await ann.call("task.cancel", **named, states=["running"]))["cancelled"] == []
         assert (await ann.call("task.cancel", **named))["cancelled"] == theirs
         gone = await ann.call("task.remove", id=theirs[0])
