@@ -23,9 +23,9 @@ _UNKNOWN = ("unknown_method", "unauthenticated")
 
 def frame(lab: Lab, *, is_here: bool) -> bytes:
     """The request. `is_here`: the master is on this machine, so that it can compare the path of conf.json."""
-    said = {"lab": lab.identity}
-    if is_here:
-        said |= {"conf": _text(lab.conf), "file": lab.file}
+    said = lab.said(is_here=is_here)
+    if "conf" in said:
+        said["conf"] = _text(lab.conf)
     return encode({"jsonrpc": "2.0", "id": ID, "method": VERB, "params": said})
 
 
@@ -35,7 +35,8 @@ def is_of_this_lab(lab: Lab, answer: dict[str, Any], where: tuple[str, int]) -> 
     error, result = answer.get("error"), answer.get("result")
     if not isinstance(error, dict):
         theirs = result.get("lab") if isinstance(result, dict) else None
-        if lab.identity and theirs and theirs != lab.identity:
+        # The first start in a folder that was moved gives it another one; then the master has compared the conf.json.
+        if lab.identity and not lab.moved_from and theirs and theirs != lab.identity:
             raise _other_lab(lab, where)
         return True
     data = error.get("data")

@@ -20,11 +20,12 @@ def settle(conf: Path) -> Lab:
     """The lab of this conf.json, with an identity of its own, which is written if need be. Without one where it cannot
     be written: clients compare the path of conf.json then."""
     path, lab = Path(path_of(str(conf))), read(str(conf))
-    if lab.identity and _is_right(path, lab):
+    if lab.identity and not lab.moved_from and _is_right(path, lab):
         return lab
     if lab.copied_from:
         log.info("%s is a copy of %s: this lab gets an identity of its own", lab.conf, lab.copied_from)
-    made = Lab(lab.identity or secrets.token_hex(16), lab.conf, lab.file)
+    kept = "" if lab.moved_from else lab.identity
+    made = Lab(kept or secrets.token_hex(16), lab.conf, lab.file)
     try:
         _write(path, made)
     except OSError as error:

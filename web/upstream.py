@@ -172,9 +172,9 @@ class Upstream:
 
     async def _greet(self, lab: Lab) -> None:
         """Say which lab is meant, to a master that understands it."""
-        said = {"lab": lab.identity}
-        if is_local(self._writer.get_extra_info("socket")):
-            said |= {"conf": lab.conf.encode(errors="replace").decode(), "file": lab.file}
+        said = lab.said(is_here=is_local(self._writer.get_extra_info("socket")))
+        if "conf" in said:
+            said["conf"] = lab.conf.encode(errors="replace").decode()
         with suppress(UnknownMethodError, UnauthenticatedError):
             await self.call("server.hello", said)
 

@@ -1,9 +1,9 @@
 """Which lab a conf.json is of: the master keeps an identity beside it, and clients compare it before anything else.
 
 The file also says where its conf.json lies. So a copy of the folder is known for one, until a master starts there and
-gives it an identity of its own: the copy names another place, and the lab there has the same identity. The identity of
-a folder that was moved stays. What cannot be read or is no such file counts as none; then the two ends compare which
-conf.json they read.
+gives it an identity of its own: the copy names another place, and the lab there has the same identity. A folder that
+was moved is known by its conf.json until the next start gives it another identity, for a second copy may have the same
+one. What cannot be read or is no such file counts as none; then the two ends compare which conf.json they read.
 """
 
 from __future__ import annotations
@@ -23,20 +23,29 @@ _LENGTHS = range(16, 65)
 
 class Lab:
     """The lab of one conf.json. `identity`: empty where it has none; `conf`: the file's real path; `file`: its device
-    and inode, which are the same under each of its names; `copied_from`: the conf.json whose identity it repeats."""
+    and inode, which are the same under each of its names; `copied_from`: the conf.json whose identity it repeats;
+    `moved_from`: the one that the identity was made for, where that is not seen any more."""
 
-    def __init__(self, identity: str, conf: str, file: str = "", copied_from: str = "") -> None:
+    def __init__(self, identity: str, conf: str, file: str = "", copied_from: str = "", moved_from: str = "") -> None:
         self.identity = identity
         self.conf = conf
         self.file = file
         self.copied_from = copied_from
+        self.moved_from = moved_from
+
+    def said(self, *, is_here: bool) -> dict[str, str]:
+        """What names it to a master. `is_here`: that is on this machine, so that it can compare the conf.json. Then the
+        identity of a folder that was moved is left out: another copy of the same folder has it, too."""
+        if not is_here:
+            return {"lab": self.identity}
+        return {"lab": "" if self.moved_from else self.identity, "conf": self.conf, "file": self.file}
 
     def is_meant(self, identity: str, conf: str, file: str) -> bool:
         """Is this the lab of whoever names this identity and conf.json? Both compare what they have."""
         if identity and self.identity:
             return identity == self.identity
         if conf or file:
-            return conf == self.conf or bool(file and file == self.file)
+            return conf == self.conf or bool(file and file in (self.file, file_of(self.conf)))
         return True
 
 
@@ -51,6 +60,8 @@ def read(conf: str) -> Lab:
     identity, place = stored(path_of(conf))
     if identity and place != real and _is_of_another(identity, place, real):
         return Lab("", real, file_of(real), copied_from=place)
+    if identity and place != real and not _is_same(place, real):
+        return Lab(identity, real, file_of(real), moved_from=place)
     return Lab(identity, real, file_of(real))
 
 
@@ -83,10 +94,13 @@ def file_of(conf: str) -> str:
 
 def _is_of_another(identity: str, place: str, real: str) -> bool:
     """Does the lab at `place` have this identity, and is that not the folder of `real` under another name?"""
-    if stored(place + _END)[0] != identity or not os.path.isfile(place):
-        return False
+    return stored(place + _END)[0] == identity and os.path.isfile(place) and not _is_same(place, real)
+
+
+def _is_same(place: str, real: str) -> bool:
+    """Are these two names of one conf.json, as by another mount?"""
     try:
         is_same_folder = os.path.samefile(os.path.dirname(place), os.path.dirname(real))
     except OSError:
-        return False  # it goes just now
-    return not (is_same_folder and os.path.basename(place) == os.path.basename(real))
+        return False
+    return is_same_folder and os.path.basename(place) == os.path.basename(real)

@@ -116,6 +116,16 @@ def test_a_lab_named_by_its_address_is_not_compared() -> None:
     assert [name for name, _ in master.calls] == ["server.info"]
 
 
+def test_the_first_start_in_a_moved_folder_may_give_it_another_identity(tmp_path: Path) -> None:
+    """`up` has read the one before."""
+    with FakeMaster({"server.hello": lambda _: {"lab": OTHER}, "server.info": lambda _: {}}) as master:
+        conf = lab_at(tmp_path / "lab", master.port)
+        Path(path_of(conf)).write_text(json.dumps({"lab": ONE, "conf": str(tmp_path / "before" / "conf.json")}))
+        with connect(conf=conf) as client:
+            assert client.info() == {}
+    assert master.calls[0][1]["lab"] == ""
+
+
 def test_a_copy_is_known_for_one_while_the_lab_that_it_was_made_of_is_there(tmp_path: Path) -> None:
     first = lab_at(tmp_path / "first", 7, ONE)
     (tmp_path / "second").mkdir()

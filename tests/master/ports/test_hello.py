@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
+from master.lab_file import settle
 from tests.master.in_process import InProcess, run
-from wire.lab import Lab
+from wire.lab import Lab, path_of, read
 
 OURS, OTHER = "1" * 32, "2" * 32
 
@@ -78,3 +80,37 @@ def test_a_stranger_is_not_told_where_the_lab_lies(tmp_path: Path) -> None:
             assert str(tmp_path) not in str(error)
 
     run(story())
+
+
+def copied(folder: Path, of: Path) -> Path:
+    """A conf.json with the identity of another one, as a copy of the folder has it."""
+    folder.mkdir()
+    conf = folder / "conf.json"
+    conf.write_text("{}")
+    Path(path_of(str(conf))).write_text(json.dumps({"lab": OURS, "conf": str(of)}))
+    return conf
+
+
+def is_meant(running: Lab, said: dict[str, str]) -> bool:
+    return running.is_meant(said["lab"], said.get("conf", ""), said.get("file", ""))
+
+
+def test_two_copies_of_a_folder_that_is_gone_are_two_labs(tmp_path: Path) -> None:
+    """Both have its identity, as with a backup that was put back twice, under other names."""
+    gone = tmp_path / "gone" / "conf.json"
+    first, second = (copied(tmp_path / name, gone) for name in ("first", "second"))
+    running = settle(first)
+    for other in (read(str(second)), settle(second), read(str(second))):
+        assert not is_meant(running, other.said(is_here=True))
+    assert is_meant(running, read(str(first)).said(is_here=True))
+
+
+def test_a_folder_that_was_moved_while_its_master_runs_is_known_by_the_file(tmp_path: Path) -> None:
+    (tmp_path / "before").mkdir()
+    conf = tmp_path / "before" / "conf.json"
+    conf.write_text("{}")
+    running = settle(conf)
+    (tmp_path / "before").rename(tmp_path / "after")
+    moved = read(str(tmp_path / "after" / "conf.json"))
+    assert is_meant(running, moved.said(is_here=True))
+    assert is_meant(running, moved.said(is_here=False)), "from another machine"
