@@ -21,6 +21,7 @@ import msgspec
 
 from web.settings import Settings
 from wire.errors import (
+    BadRequestError,
     ConflictError,
     MusterError,
     ProtocolError,
@@ -166,9 +167,17 @@ class Upstream:
             # A master that begins writes a new one before it listens: this one was read too early.
             raise UnreachableError(Message("master_away")) from None
         if origin:
-            await self.call("auth.relay", {"from": origin} | ({} if account is None else {"account": account}))
+            await self._relay(origin, account)
         if shown:
             await self.call("auth.token", {"token": shown})
+
+    async def _relay(self, origin: str, account: int | None) -> None:
+        """Say from where somebody calls; not as which account to a master before that key."""
+        if account is not None:
+            with suppress(BadRequestError):
+                await self.call("auth.relay", {"from": origin, "account": account})
+                return
+        await self.call("auth.relay", {"from": origin})
 
     async def _greet(self, lab: Lab) -> None:
         """Say which lab is meant, to a master that understands it."""

@@ -331,7 +331,7 @@ def test_what_is_on_no_node_is_told_at_once(lab: Lab, home: Path, words: tuple[s
         assert done.stdout == "" if done.returncode else done.stdout.strip().isdigit()
         return is_told
 
-    for options in (("--hold",), ("--hold", "--strict")):
-        until("a submit is told", lambda options=options: told(*options))
+    until("a submit is told", lambda: told("--hold"))
+    until("a submit is refused", lambda: told("--hold", "--strict"))
     with lab.client() as client:
         client.cancel(everything=True)

@@ -69,6 +69,15 @@ def muster(conf: Path, verb: str, *words: str) -> subprocess.CompletedProcess[st
     )  # fmt: skip
 
 
+def muster_at(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run a command where there is no conf.json."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
+    return subprocess.run(
+        [sys.executable, "-m", "muster", *words], cwd=folder, env={**own, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+
 def check_refused(lab: Lab, other: Lab, *words: str) -> None:
     done = muster(lab.conf, *words)
     told, (status, code) = done.stderr.strip(), TOLD.get(words[0], (1, "conflict"))
@@ -94,6 +103,20 @@ def test_nothing_that_is_asked_in_one_lab_is_done_by_the_others_master(first: La
     with pytest.raises(ConflictError), connect(conf=str(second.conf)) as client:
         client.submit(["true"])
     check_unharmed(first)
+
+
+def test_a_copy_of_a_conf_json_that_is_not_there_is_told_a_way_that_works(first: Lab, tmp_path: Path) -> None:
+    conf = tmp_path / "home of li" / "conf.json"
+    conf.parent.mkdir()
+    conf.write_bytes(first.conf.read_bytes())
+    assert f"`--conf {first.conf}` uses that lab" in muster(conf, "queue").stderr
+    aside = first.conf.with_name("aside")
+    first.conf.rename(aside)
+    told = muster(conf, "queue").stderr
+    aside.rename(first.conf)
+    way = f"--master 127.0.0.1:{first.keys['socket_info']['data_port']}"
+    assert f"`{way}` uses that lab" in told
+    assert muster_at(tmp_path, "queue", *way.split()).returncode == 0
 
 
 def test_nor_where_each_has_an_identity(first: Lab, second: Lab) -> None:

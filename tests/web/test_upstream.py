@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -26,6 +27,44 @@ def settings(master: InProcess, folder: Path, identity: str) -> Settings:
     return Settings(
         conf, msgspec.convert({"port": 1}, Web), "127.0.0.1", master.folder / "task_info", "127.0.0.1", ports, "off"
     )
+
+
+class OlderMaster:
+    """As far as a console asks it: one that does not know the key `account` of `auth.relay`."""
+
+    def __init__(self) -> None:
+        self.relayed: list[dict[str, object]] = []
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer until the end."""
+        while line := await reader.readline():
+            asked = json.loads(line)
+            answer = {"jsonrpc": "2.0", "id": asked["id"]}
+            if asked["method"] != "auth.relay":
+                answer["result"] = {}
+            elif "account" in asked["params"]:
+                data = {"code": "bad_request"}
+                answer["error"] = {"code": -32602, "message": "unknown key `account`", "data": data}
+            else:
+                self.relayed.append(asked["params"])
+                answer["result"] = None
+            writer.write(json.dumps(answer).encode() + b"\n")
+        writer.close()
+
+
+def test_a_master_that_knows_no_accounts_of_callers_is_told_the_address_alone(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            asked = settings(master, tmp_path / "conf", "1" * 32)
+            older = OlderMaster()
+            async with await asyncio.start_server(older.serve, "127.0.0.1") as server:
+                port = server.sockets[0].getsockname()[1]
+                asked = asked._replace(ports=dict.fromkeys(asked.ports, port))
+                upstream = await Upstream.open(asked, "calls", origin="127.0.0.1", account=1000)
+                await upstream.close()
+            assert older.relayed == [{"from": "127.0.0.1"}]
+
+    run(story())
 
 
 def test_it_says_nothing_to_the_master_of_another_lab(tmp_path: Path) -> None:
