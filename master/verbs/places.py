@@ -131,8 +131,8 @@ async def _looked(context: Context, draft: Task, commands: Sequence[list[str] | 
     )
     if "PATH" in draft.variables:
         wants = [want for want in wants if want.kind not in _SEARCHED]
-    if not wants:
-        return []
+    if not wants or (node is not None and all(want.kind == "beside" for want in wants)):
+        return []  # for a hint alone no node is asked
     look = Look(
         master.root,
         str(master.config.task_info),

@@ -117,6 +117,7 @@ def test_the_demo_tells_where_the_console_is_and_stays_there_until_ctrl_c(tmp_pa
             with httpx.Client(verify=ssl.create_default_context(cafile=root)) as browser:
                 origin = link.partition("/#")[0]
                 signed = browser.post(f"{origin}/session", json=words, headers={"Origin": origin})
+            assert signed.status_code == 200, signed.text
             assert signed.json()["user"]["role"] == "admin", signed.text
             demo.send_signal(signal.SIGINT)
             assert demo.wait(PATIENCE_S) == 0

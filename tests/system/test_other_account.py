@@ -101,6 +101,7 @@ def test_a_desktop_users_task_as_another_account_gets_at_nothing_of_the_masters(
     got = json.loads(next(line for line in log.splitlines() if line.startswith("GOT"))[4:])
     assert got == [
         "conf.json.account",
+        "conf.json.lab",
         "gpu_slaver_info.json",
         "master.out",
         "thief.py",
