@@ -3,6 +3,7 @@ he is dropped, and a browser is served as if he were not there."""
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import sys
@@ -15,6 +16,7 @@ import httpx
 import pytest
 import uvicorn
 
+from tests.rights import need_users
 from tests.system.lab import Lab
 from tests.waiting import PATIENCE_S, until
 from tests.web.browser import chromium, visit
@@ -23,6 +25,8 @@ from web.process import configured
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Odd: "
 HEAD_S, MOST, MOST_OF_ONE = 2.0, 60, 40
+ANOTHER = 4302
+"""The uid of another account of this machine."""
 BOUNDS = {
     "timely.HEAD_S": HEAD_S,
     "timely.MOST_SPEAKING": MOST,
@@ -54,14 +58,24 @@ def console(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
 
 
 @contextmanager
-def line(console: Console, whence: str = "127.0.0.1") -> Iterator[ssl.SSLSocket]:
-    """A TLS connection on which nothing was said."""
+def line(console: Console, whence: str = "127.0.0.1", account: int = 0) -> Iterator[ssl.SSLSocket]:
+    """A TLS connection on which nothing was said, from this address; the socket is made by this account."""
     with (
-        socket.create_connection(("127.0.0.1", console.port), source_address=(whence, 0)) as sock,
+        dialled(console.port, whence, account) as sock,
         console.trust().wrap_socket(sock, server_hostname="localhost") as encrypted,
     ):
         encrypted.settimeout(PATIENCE_S)
         yield encrypted
+
+
+def dialled(port: int, whence: str, account: int) -> socket.socket:
+    myself = os.geteuid()
+    if account:
+        os.seteuid(account)
+    try:
+        return socket.create_connection(("127.0.0.1", port), source_address=(whence, 0))
+    finally:
+        os.seteuid(myself)
 
 
 def rest(sock: socket.socket) -> bytes:
@@ -125,15 +139,16 @@ def test_a_slow_sender_is_dropped_while_a_browser_comes_in_and_is_told_what_happ
         assert b"slow_head" in slow[0].said
 
 
-def test_who_fills_the_room_from_one_address_takes_it_from_nobody_elsewhere(tmp_path: Path) -> None:
+def test_who_fills_the_room_of_one_account_takes_it_from_no_other_whatever_the_addresses(tmp_path: Path) -> None:
+    need_users()
     with bounded(tmp_path / "lab", {**BOUNDS, "timely.HEAD_S": PATIENCE_S}) as console, ExitStack() as many:
-        other = many.enter_context(line(console, "127.0.0.3"))
+        other = many.enter_context(line(console, "127.0.0.2", ANOTHER))
         other.sendall(HEAD)
         crowd = []
-        for _ in range(MOST_OF_ONE + 10):
-            crowd.append(many.enter_context(line(console, "127.0.0.2")))
+        for number in range(MOST_OF_ONE + 10):
+            crowd.append(many.enter_context(line(console, f"127.0.0.{2 + number % 2}")))
             crowd[-1].sendall(HEAD)
-        assert b" 408 " in rest(crowd[0]), "the oldest from there made room"
+        assert b" 408 " in rest(crowd[0]), "the oldest of that account made room"
         other.sendall(b"x\r\nConnection: close\r\n\r\n")
         assert rest(other).startswith(b"HTTP/1.1 200")
 

@@ -128,7 +128,7 @@ def test_a_pattern_that_takes_for_ever_ends_with_its_step_and_says_where(monkeyp
     monkeypatch.setattr(select, "select", noted)
     with pytest.raises(LimitError, match="from byte 0 on"):
         step(b"a" * 100 + b"\n", "(a+)+b", regex=True)
-    assert len(waits) == 2, "for the program to begin, and for the block"
+    assert len(waits) <= 2, "for the program to begin and, if it began in time, for the block"
     assert max(waits) <= 0.5
 
 
