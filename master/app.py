@@ -294,6 +294,7 @@ class Master:
     def _say_beside_conf(self) -> None:
         account_file.note(self.config.path)
         self.lab = lab_file.settle(self.config.path)
+        lab_file.note_in(self.config.task_info, self.lab)
 
     def _news(self, engine: Engine) -> News:
         return News(engine, Path(self.news_log), group_of(self.config), hides=self.config.privacy == "own")

@@ -18,7 +18,9 @@ from master.privacy import check_private
 from master.visible_folders import overlapping
 from master.visible_secrets import check_not_visible
 from wire.errors import ConfigError
+from wire.lab import read as read_lab
 from wire.message import Message
+from wire.state_folder import check_alone
 
 log = logging.getLogger("muster")
 
@@ -43,7 +45,9 @@ def _check_owned(config: Config) -> None:
 
 
 def prepare(config: Config) -> None:
-    """Make the folders, and let nobody see what is not his. Raises ConfigError."""
+    """Make the folders, and let nobody see what is not theirs. Raises ConfigError, also where the state folder is
+    another lab's: nothing was changed then."""
+    check_alone(str(config.path), str(config.task_info), read_lab(str(config.path)))
     make_folders(config)
     give_folder_to_group(config)
     check_private(config)

@@ -48,6 +48,11 @@ class Lab:
             return conf == self.conf or bool(file and file in (self.file, file_of(self.conf)))
         return True
 
+    def has_conf(self, conf: str) -> bool:
+        """Is this conf.json the lab's, by its name or by the one that it had before the folder was moved?"""
+        real = os.path.realpath(conf)
+        return real in (self.conf, self.moved_from) or bool(self.file and self.file == file_of(real))
+
 
 def path_of(conf: str) -> str:
     """Where the identity stands, beside the file that conf.json really is."""

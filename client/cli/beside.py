@@ -6,12 +6,15 @@ A lock file in task_info says whether one runs and which: its pid counts only wh
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import sys
 import time
 
 from client import address
 from client.cli import master_process
+from wire import lab
+from wire.state_folder import has_open, holder_of, started_with
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ class Program:
         """Start one in a session of its own, in the place of one that a dead master left. It logs beside the master."""
         import subprocess
 
-        self.stop(task_info(conf))
+        self.stop(task_info(conf), conf)
         path = self.log_file(conf)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         if os.path.exists(path) and os.path.getsize(path) > _LOG_LIMIT:
@@ -94,10 +97,10 @@ class Program:
             return ""
         return lines[-1] if lines else ""
 
-    def stop(self, folder: str) -> bool:
-        """End the one that is at work for this folder, if there is one, and wait; whether there was. Raises
-        ConflictError."""
-        return end_holder(os.path.join(folder, self.lock), self.name) is not None
+    def stop(self, folder: str, conf: str) -> bool:
+        """End the one that is at work for this folder and conf.json, if there is one, and wait; whether there was.
+        Raises ConflictError."""
+        return end_holder(os.path.join(folder, self.lock), self.name, conf) is not None
 
 
 WRITER = Program("influx", "monitor", "influx.lock", "the writer of metrics", "metrics are not written")
@@ -105,28 +108,49 @@ CONSOLE = Program("web", "web", "web.lock", "the console", "there is no console"
 ALL = (WRITER, CONSOLE)
 
 
-def end_holder(path: str, name: str) -> int | None:
-    """End the process that holds this lock, and wait: its pid, None where nobody holds it. Raises ConflictError."""
+def end_holder(path: str, name: str, conf: str) -> int | None:
+    """End the process of this conf.json that holds this lock, and wait: its pid, None where nobody holds it. Raises
+    ConflictError, also where the process is another lab's."""
     pid = holder_of(path)
     if pid is None:
         return None
     try:
         for number in (signal.SIGTERM, signal.SIGKILL):
-            if not _has_open(pid, path):
+            if not has_open(pid, path):
                 break
+            _check_own(pid, path, name, conf)
             os.kill(pid, number)
             if _ends(path, pid, _END_S):
                 return pid
     except ProcessLookupError:
         return pid
     except PermissionError:
-        pass
+        _check_own(pid, path, name, conf)
     if _ends(path, pid, _GONE_S):
         return pid
     from wire.errors import ConflictError
 
     raise ConflictError(
         f"{name} (pid {pid}) could not be ended: end it as the user that it belongs to, on the machine on which it runs"
+    )
+
+
+def _check_own(pid: int, path: str, name: str, conf: str) -> None:
+    """Raise ConflictError unless the process was started with this conf.json."""
+    theirs = started_with(pid)
+    if theirs and lab.read(conf).has_conf(theirs):
+        return
+    from wire.errors import ConflictError
+
+    where = f"{os.path.abspath(conf)}: task_info: {os.path.dirname(path)}"
+    if not theirs:
+        raise ConflictError(
+            f"{where}: process {pid} works there, and does not tell with which conf.json {name} was started: it was "
+            f"left alone. `ps {pid}` shows it; `kill {pid}` ends it"
+        )
+    raise ConflictError(
+        f"{where} is the state folder of another lab, {theirs}, too: {name} that works there (pid {pid}) is that lab's "
+        f"and was left alone. Name another folder in task_info; `muster down --conf {shlex.quote(theirs)}` ends theirs"
     )
 
 
@@ -140,15 +164,6 @@ def task_info(conf: str) -> str:
     return _beside(conf, _named(conf, "task_info", "task_info"))
 
 
-def _has_open(pid: int, path: str) -> bool:
-    """Else the lock's file is shared with another machine, and the pid is another process's here."""
-    wanted = os.stat(path)
-    try:
-        return any(os.path.samestat(file.stat(), wanted) for file in os.scandir(f"/proc/{pid}/fd") if file.is_file())
-    except (FileNotFoundError, ProcessLookupError):  # it is not there, or ends just now
-        return False
-
-
 def _ends(path: str, pid: int, patience_s: float) -> bool:
     deadline = time.monotonic() + patience_s
     while holder_of(path) == pid:
@@ -156,22 +171,6 @@ def _ends(path: str, pid: int, patience_s: float) -> bool:
             return False
         time.sleep(_LOOK_S)
     return True
-
-
-def holder_of(path: str) -> int | None:
-    """Which process holds this lock, if one does."""
-    import fcntl
-
-    try:
-        with open(path, encoding="ascii") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                text = file.read().strip()
-                return int(text) if text.isdecimal() else None
-    except FileNotFoundError:
-        pass
-    return None
 
 
 def _beside(conf: str, path: str) -> str:

@@ -298,7 +298,7 @@ def test_a_writer_that_ends_by_itself_while_it_is_told_to_is_ended(
         file.flush()
         fcntl.flock(file, fcntl.LOCK_EX)
         threading.Timer(0.1, fcntl.flock, (file, fcntl.LOCK_UN)).start()
-        assert WRITER.stop(str(tmp_path))
+        assert WRITER.stop(str(tmp_path), str(tmp_path / "conf.json"))
 
 
 def test_a_writer_of_another_machine_is_not_said_to_have_ended(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_a_writer_of_another_machine_is_not_said_to_have_ended(tmp_path: Path) -
         file.flush()
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(ConflictError, match=r"could not be ended"):
-            WRITER.stop(str(tmp_path))
+            WRITER.stop(str(tmp_path), str(tmp_path / "conf.json"))
 
 
 def test_a_master_that_makes_no_sense_does_not_end_the_writer(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -7,7 +7,9 @@ import time
 
 from client.dialling import Place, places
 from client.states import ALIVE
+from wire.harmless import harmless
 from wire.other_end import is_local
+from wire.state_folder import LOCK, holder_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,11 +61,20 @@ def run(context: Context) -> int:
     if not _gone(client.address):
         raise UnreachableError(f"the master at {client.address} was asked to stop and still listens; see its log")
     if client.address.same_machine and info.get("task_info"):
-        from client.cli import beside
-
-        for program in beside.ALL:
-            program.stop(info["task_info"])
+        _end_beside(context, info["task_info"], info.get("conf") or client.address.conf or "")
     return _say_stopped(context, alive)
+
+
+def _end_beside(context: Context, folder: str, conf: str) -> None:
+    """End what `up` started beside the master; the master is down, whatever becomes of it."""
+    from client.cli import beside
+    from wire.errors import ConflictError
+
+    for program in beside.ALL:
+        try:
+            program.stop(folder, conf)
+        except ConflictError as error:
+            context.note(f"note: {harmless(str(error))}")
 
 
 def _check_lab(context: Context, info: dict[str, Any]) -> None:
@@ -80,7 +91,7 @@ def _end_own(context: Context) -> bool:
     from client.cli import beside, master_process
 
     conf = beside.conf_of(context.options)
-    pid = beside.holder_of(os.path.join(beside.task_info(conf), "lock")) if conf is not None else None
+    pid = holder_of(os.path.join(beside.task_info(conf), LOCK)) if conf is not None else None
     if pid is None or master_process.listens(pid, context.client.address.data):
         return False  # or both have one task_info, and it is the other lab's that works there
     ended = _end_one_that_listens_elsewhere(context) is not None
@@ -104,7 +115,7 @@ def _end_one_that_listens_elsewhere(context: Context) -> int | None:
     conf = beside.conf_of(context.options)
     if conf is None:
         return None
-    pid = beside.end_holder(os.path.join(beside.task_info(conf), "lock"), "the master")
+    pid = beside.end_holder(os.path.join(beside.task_info(conf), LOCK), "the master", conf)
     if pid is not None:
         context.note(f"the master (pid {pid}) listened elsewhere than {conf} says by now")
     return pid
@@ -115,8 +126,10 @@ def _end_what_was_left_behind(context: Context) -> None:
     from client.cli import beside
 
     conf = beside.conf_of(context.options)
-    for program in beside.ALL if conf is not None else ():
-        if program.stop(beside.task_info(conf or "")):
+    if conf is None:
+        return
+    for program in beside.ALL:
+        if program.stop(beside.task_info(conf), conf):
             context.note(f"{program.name} was left behind and is stopped")
 
 

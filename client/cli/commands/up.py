@@ -8,7 +8,9 @@ import time
 from client import address
 from client.cli.interrupt import LastWords
 from client.session import Session
+from wire import lab
 from wire.harmless import harmless
+from wire.state_folder import check_alone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ def run(context: Context) -> int:
         names = " and ".join(program.name for program in missing)
         context.say(f"{told}; {names} did not, and {'was' if len(missing) == 1 else 'were'} started")
         return 0
+    check_alone(conf, beside.task_info(conf), lab.read(conf))
     if context.options.detach:
         return _detached(context, conf, where, wanted)
     return _in_the_foreground(context, conf, wanted)

@@ -25,6 +25,8 @@ from master.durable.witness import witness_path
 from master.ownership import user_name
 from master.people.audit import AuditLog
 from wire.errors import ForbiddenError, LockedError, NotFoundError
+from wire.lab import read as read_lab
+from wire.state_folder import check_alone
 
 AUDIT, OFFLINE = "audit", "offline"
 
@@ -41,7 +43,9 @@ def change_people(config: Config, verb: str, name: str, change: Callable[[People
     folder = config.task_info
     if not folder.exists():
         raise NotFoundError(f"{folder}: there is no queue yet: `muster up` begins one")
+    lab = read_lab(str(config.path))
     by = _become_owner(folder)
+    check_alone(str(config.path), str(folder), lab)
     store = Store(
         folder,
         OsDisk(),
