@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 
+from client import own_folder
 from client.other_end import OtherEnd
 from wire import lab
 from wire.regular_file import read_regular
@@ -239,9 +240,9 @@ def _check_not_pinned(address: Address) -> None:
 
 
 def logins_folder() -> str:
-    """Where `muster login` keeps what it is to remember."""
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    return os.path.join(home, "muster", "logins")
+    """Where `muster login` keeps what it is to remember; empty for an account without a home."""
+    kept = own_folder.config()
+    return os.path.join(kept, "muster", "logins") if kept else ""
 
 
 def _encrypt(

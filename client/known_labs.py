@@ -1,16 +1,19 @@
 """The labs that `muster init` made or took over as this account: the conf.json of each, in `~/.config/muster/labs`.
 
 A new lab gets other ports than these, also while they are down. What cannot be read or written there is passed over:
-nothing else depends on it.
+nothing else depends on it. Labs of other accounts are not known here: of them the kernel tells the ports of those that
+run.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from contextlib import suppress
+import time
+from contextlib import contextmanager, suppress
 
-from client.address import MAX_PORT, load, logins_folder
+from client import own_folder
+from client.address import MAX_PORT, load
 from wire.errors import ConfigError, ConflictError
 from wire.regular_file import read_regular
 
@@ -23,6 +26,9 @@ FIRST = 63004
 _STEP = 10
 _MOST = 200
 """Labs that are remembered; the oldest are forgotten."""
+_WAIT_S = 30.0
+"""For another `muster init` of this account to be done; then it does not count any more."""
+_LOOK_S = 0.02
 
 
 def known() -> list[str]:
@@ -34,14 +40,48 @@ def known() -> list[str]:
     return [line for line in dict.fromkeys(lines) if os.path.isabs(line) and os.path.isfile(line)]
 
 
+@contextmanager
+def alone() -> Iterator[None]:
+    """Meanwhile no other command of this account chooses ports, or notes a lab: two labs that are made at once get
+    different ones. Where no lock is to be had, as without a home, it is done without."""
+    fd = _locked()
+    try:
+        yield
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def _locked() -> int | None:
+    import fcntl
+
+    path = f"{_path()}.lock"
+    try:
+        own_folder.make(os.path.dirname(path))
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+    deadline = time.monotonic() + _WAIT_S
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() < deadline:
+                time.sleep(_LOOK_S)
+                continue
+        except OSError:  # a file server without locks
+            pass
+        return fd
+
+
 def remember(conf: str) -> None:
-    """Note a lab, and forget those that are gone."""
+    """Note a lab, and forget those that are gone. Called within `alone`."""
     path, real = _path(), os.path.realpath(conf)
     if "\n" in real:
         return
     draft = f"{path}.{os.getpid()}.new"
     with suppress(OSError):
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        own_folder.make(os.path.dirname(path))
         try:
             with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
                 labs = [*(one for one in known() if one != real), real][-_MOST:]
@@ -116,4 +156,5 @@ def _is_port(value: object) -> bool:
 
 
 def _path() -> str:
-    return os.path.join(os.path.dirname(logins_folder()), "labs")
+    kept = own_folder.config()
+    return os.path.join(kept, "muster", "labs") if kept else ""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 
+from client import own_folder
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -89,7 +91,7 @@ class Logins:
         path = self._path(login.name)
         draft = f"{path}.{os.getpid()}.new"
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
+            own_folder.make(self._folder)
             try:
                 with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _MINE), "w", encoding="utf-8") as file:
                     json.dump(login.kept(), file)

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
+from client import own_folder
 from wire.framing import encode
 from wire.pinning import fingerprint, normal
 
@@ -151,8 +152,8 @@ class Trust:
     def _path(self) -> str:
         from urllib.parse import quote
 
-        home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-        return os.path.join(home, "muster", "authorities", quote(self.name, safe="") + ".pem")
+        kept = own_folder.config()
+        return os.path.join(kept, "muster", "authorities", quote(self.name, safe="") + ".pem") if kept else ""
 
     def _kept(self, path: str | None) -> str:
         """The certificate in this file, PEM; empty if there is none. Raises ConfigError where others could have written
@@ -185,7 +186,7 @@ class Trust:
         path = self._path()
         draft = f"{path}.{os.getpid()}.new"
         try:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            own_folder.make(os.path.dirname(path))
             with open(draft, "w", encoding="ascii") as file:
                 file.write(pem)
             os.replace(draft, path)

@@ -150,12 +150,17 @@ def _init_with_admin(options: argparse.Namespace) -> int:
     from master.config import load_config  # noqa: PLC0415  (see above)
     from master.setup.init.setup_folder import CONF, PORTS, init  # noqa: PLC0415
     from master.setup.people.first_admin import add_first_admin, check_first_admin  # noqa: PLC0415
+    from wire.console import url  # noqa: PLC0415
 
     password = _line() if options.password else None
     check_first_admin(options.folder.absolute() / "task_info", options.admin, password)
     written = init(options.folder, force=options.force, web_port=options.web, ports=options.ports or PORTS)
-    made = add_first_admin(load_config(options.folder.absolute() / CONF), options.admin, password)
-    told = {"written": list(map(str, written)), "name": made.name, "link": made.link, "until": made.until}
+    config = load_config(options.folder.absolute() / CONF)
+    made = add_first_admin(config, options.admin, password)
+    told = {
+        "written": list(map(str, written)), "name": made.name, "link": made.link, "until": made.until,
+        "console": None if config.web is None else url(config.web, config.bind),
+    }  # fmt: skip
     print(json.dumps(told, ensure_ascii=False))
     return 0
 

@@ -29,6 +29,7 @@ from web.settings import Settings, load
 from web.timely import Timely
 from wire.console import url
 from wire.errors import ConfigError, LockedError, MusterError
+from wire.listener import holder
 
 log = logging.getLogger("muster.web")
 
@@ -76,6 +77,12 @@ def _lock(settings: Settings) -> int:
     return fd
 
 
+def _held(settings: Settings) -> str:
+    """Who has the port of the console, and what to do; empty where nobody has it."""
+    found = holder(settings.bind, settings.web.port)
+    return f"; it is held by {found}: stop that, or choose another port" if found else ""
+
+
 def _run(settings: Settings, lock: int) -> int:
     # A page is a descriptor, and so is a log-in's line; what a shell gives is enough for neither.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -88,7 +95,9 @@ def _run(settings: Settings, lock: int) -> int:
         sock = bound(settings.bind, settings.web.port)
     except OSError as error:
         place = f"{settings.bind}:{settings.web.port}"
-        raise ConfigError(f"{settings.conf}: web.port: {place} cannot be listened at: {error.strerror}") from None
+        raise ConfigError(
+            f"{settings.conf}: web.port: {place} cannot be listened at: {error.strerror}{_held(settings)}"
+        ) from None
 
     def ready() -> None:
         condition.tell()

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TextIO
 
+    from client.address import Address
     from client.cli.context import Context
     from client.shapes import Link
 
@@ -21,18 +22,27 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def invitation(context: Context) -> Callable[[str], str]:
     """A maker of that line, of a link's secret. It names the master as others reach it, as far as we know, and the
     authority that it will show, so that nobody has to compare fingerprints."""
-    from client.address import DEFAULT_DATA_PORT, is_loopback
-
-    where = context.address
     info = context.client.info()
-    # A master that listens on loopback alone is reached by no name of this machine: those are in its network.
-    is_named = where.is_here and not is_loopback(info.get("bind") or "")
-    host = _name_of_this() if is_named else where.host
-    host = f"[{host}]" if ":" in host else host
-    place = host if where.data == DEFAULT_DATA_PORT else f"{host}:{where.data}"
+    place = reached_at(context.address, info.get("bind") or "")
     authority = (info.get("tls") or {}).get("authority")
     pinned = f" --ca-fingerprint {authority}" if authority else ""
-    return lambda link: f"muster login {shlex.quote(place)} --link {shlex.quote(link)}{pinned}"
+    return lambda link: login_line(place, link) + pinned
+
+
+def login_line(place: str, link: str) -> str:
+    """What is typed to come in with a link's secret. `place`: HOST or HOST:PORT."""
+    return f"muster login {shlex.quote(place)} --link {shlex.quote(link)}"
+
+
+def reached_at(where: Address, bind: str) -> str:
+    """HOST or HOST:PORT of a master that we reach at `where`, as others reach it. `bind`: its address in conf.json."""
+    from client.address import DEFAULT_DATA_PORT, is_loopback
+
+    # A master that listens on loopback alone is reached by no name of this machine: those are in its network.
+    is_named = where.is_here and not is_loopback(bind)
+    host = _name_of_this() if is_named else where.host
+    host = f"[{host}]" if ":" in host else host
+    return host if where.data == DEFAULT_DATA_PORT else f"{host}:{where.data}"
 
 
 def page(context: Context) -> Callable[[str], str | None]:

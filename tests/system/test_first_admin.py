@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,7 +109,8 @@ def test_a_script_gets_a_link_for_him_which_works_once(place: Place) -> None:
 
 def test_a_script_brings_a_password_or_is_told_what_to_type(place: Place) -> None:
     done = place.init("--admin", "wang", "--password-file", "-", said=f"{PASSWORD}\n")
-    assert (done.returncode, "`muster login HOST` with that password" in done.stdout) == (0, True), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"`muster login 127\.0\.0\.1(:\d+)?` with that password", done.stdout), done.stdout
     place.pc.log_in("wang", PASSWORD, *place.start())
 
 
@@ -138,9 +139,22 @@ def test_a_console_is_not_written_where_the_answer_is_no(place: Place) -> None:
     assert "web" not in place.said()
 
 
-def test_the_line_to_type_names_this_machine(place: Place) -> None:
+def test_the_lines_to_type_name_where_the_master_will_listen(place: Place, tmp_path: Path) -> None:
+    done = place.init("--admin", "wang", "--web")
+    info = place.said()["socket_info"]
+    at = "127.0.0.1" if info["data_port"] == 63005 else f"127.0.0.1:{info['data_port']}"
+    link = done.stdout.partition("--link ")[2].split()[0]
+    assert f"  muster login {at} --link {link}\n" in done.stdout, done.stdout
+    assert f"  https://127.0.0.1:{place.said()['web']['port']}/#link={link} " in done.stdout, done.stdout
+    assert "listens on this machine only" in done.stderr, "other machines do not reach it"
+    place.folder = tmp_path / "second"
     done = place.init("--admin", "wang")
-    assert f"  muster login {socket.gethostname()} --link " in done.stdout, done.stderr
+    port = place.said()["socket_info"]["data_port"]
+    assert port != info["data_port"]
+    assert f"  muster login 127.0.0.1:{port} --link " in done.stdout, "a port that is not the usual one is said"
+    place.folder = tmp_path / "third"
+    done = place.init("--admin", "wang", "--password-file", "-", said=f"{PASSWORD}\n")
+    assert f"`muster login 127.0.0.1:{place.said()['socket_info']['data_port']}`" in done.stdout, done.stdout
 
 
 def test_without_a_terminal_nothing_is_asked_and_the_queue_is_its_owners(place: Place) -> None:

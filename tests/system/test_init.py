@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from client import known_labs
 from tests.client.terminal import MUSTER, ROOT, Terminal
 from tests.old_lab import PORTS, lay_out
 from tests.ports import free_ports
@@ -53,6 +54,33 @@ def said(conf: Path) -> dict[str, Any]:
 def ports(conf: Path) -> list[int]:
     info = said(conf)["socket_info"]
     return [info[name] for name in PORTS]
+
+
+def test_labs_that_are_made_at_the_same_time_get_different_ports(account: Account) -> None:
+    running = [
+        subprocess.Popen(
+            [*MUSTER, "init", f"lab{number}", "--web"], cwd=account.folder, env={**os.environ, **account.more},
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )
+        for number in range(6)
+    ]  # fmt: skip
+    told = [process.communicate(timeout=120)[1] for process in running]
+    assert [process.returncode for process in running] == [0] * 6, told
+    labs = [account.folder / f"lab{number}" / "conf.json" for number in range(6)]
+    found = [port for conf in labs for port in (*ports(conf), said(conf)["web"]["port"])]
+    assert len(set(found)) == len(found), found
+    kept = (account.folder / "config" / "muster" / "labs").read_text(encoding="utf-8").splitlines()
+    assert sorted(kept) == sorted(map(str, labs)), "and all of them are remembered"
+
+
+def test_a_lock_that_another_one_keeps_does_not_hold_a_new_lab_up_for_ever(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_labs, "_WAIT_S", 0.0)
+    monkeypatch.setenv("XDG_CONFIG_HOME", account.more["XDG_CONFIG_HOME"])
+    with known_labs.alone(), known_labs.alone():
+        known_labs.remember(__file__)
+    assert known_labs.known() == [__file__]
 
 
 def test_each_lab_gets_ports_of_its_own_also_while_the_others_are_down(account: Account) -> None:

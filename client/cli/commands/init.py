@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from client import known_labs
+from client.address import LOOPBACK, is_loopback
 from client.cli import asking, which_lab
 from client.cli.terminal import said_yes
 from wire.harmless import harmless
@@ -95,23 +96,41 @@ def run(context: Context) -> int:
 
 
 def _write(context: Context) -> int:
-    import subprocess
-
-    from client.cli import master_process
-
     folder = os.path.abspath(context.options.dir or ".")
     conf = os.path.join(folder, "conf.json")
     is_new = not os.path.lexists(conf)
     other = which_lab.other_than(conf) if is_new else None
     if _asks(context) and not which_lab.is_new_one_meant(context, other, folder):
         return 1
-    words = ["init", folder, *(["--force"] if context.options.force else [])]
+    name, password = _admin(context, folder)
+    web = _web(context, conf, asked=name)
+    with known_labs.alone():  # nobody is asked anything meanwhile
+        words = ["init", folder, *(["--force"] if context.options.force else []), *_port_words(conf, web)]
+        status = _made(context, conf, words, name, password)
+        if status == 0:
+            known_labs.remember(conf)
+    if status == 0 and not context.json:
+        which_lab.tell(context, conf, context.options.dir, other)
+    return status
+
+
+def _port_words(conf: str, web: int | None) -> list[str]:
+    """The ports, as the master's program takes them: for `web` a port, `_FREE`, or None for no console."""
     taken = _taken(conf)
     ports = known_labs.own_ports(conf) or known_labs.free_ports(taken)
-    words += ["--ports", ",".join(map(str, ports))]
-    name, password = _admin(context, folder)
-    web = _web(context, taken.union(ports), asked=name)
-    words += [f"--web={web}"] if web is not None else []
+    words = ["--ports", ",".join(map(str, ports))]
+    if web == _FREE:
+        web = known_labs.free_port(WEB_PORT, taken.union(ports))
+    return words if web is None else [*words, f"--web={web}"]
+
+
+def _made(context: Context, conf: str, words: list[str], name: str, password: str | None) -> int:
+    """Have the master's program write the two files; its exit code. `name`: a first admin's, empty for none."""
+    import subprocess
+
+    from client.cli import master_process
+
+    folder = os.path.dirname(conf)
     if name:
         status = _with_admin(context, folder, [*words, "--admin", name], password)
     elif not context.json:
@@ -122,10 +141,6 @@ def _write(context: Context) -> int:
         ).returncode
         if status == 0:
             context.print_json({"conf": conf})
-    if status == 0:
-        known_labs.remember(conf)
-        if not context.json:
-            which_lab.tell(context, conf, context.options.dir, other)
     return status
 
 
@@ -161,17 +176,16 @@ def _admin(context: Context, folder: str) -> tuple[str, str | None]:
     return name, password or None
 
 
-def _web(context: Context, taken: set[int], asked: str) -> int | None:
-    """The port of the console, None for none. It is asked for where somebody `asked` for can come in there, and sits at
-    the terminal."""
+def _web(context: Context, conf: str, asked: str) -> int | None:
+    """The port of the console, `_FREE` for one that is free, None for no console. It is asked for where somebody that
+    was `asked` for can come in there, and sits at the terminal."""
     options = context.options
-    if options.web not in (None, _FREE) or (options.web is None and (options.admin or not asked)):
+    if options.web is not None or options.admin or not asked:
         said: int | None = options.web
         return said
-    port = known_labs.free_port(WEB_PORT, taken)
-    if options.web == _FREE:
-        return port
-    return port if said_yes(f"A console for browsers, on port {port} (`web` in conf.json)?") else None
+    taken = _taken(conf)
+    port = known_labs.free_port(WEB_PORT, taken.union(known_labs.own_ports(conf) or known_labs.free_ports(taken)))
+    return _FREE if said_yes(f"A console for browsers, on port {port} (`web` in conf.json)?") else None
 
 
 def _with_admin(context: Context, folder: str, words: list[str], password: str | None) -> int:
@@ -195,22 +209,26 @@ def _with_admin(context: Context, folder: str, words: list[str], password: str |
         return 0
     for path in told["written"]:
         context.say(path)
-    if link is None:
-        context.say(f"admin {harmless(name)}: `muster login HOST` with that password, once `muster up` runs")
-        return 0
-    context.say(
-        f"admin {harmless(name)}: once `muster up` runs, this lets him choose a password, once and for three days\n"
-    )
-    context.say(f"  muster login {_host()} --link {link}")
+    _say_ways(context, os.path.join(folder, "conf.json"), harmless(name), link, told["console"])
     return 0
 
 
-def _host() -> str:
-    """This machine, as others may call it."""
-    import shlex
-    import socket
+def _say_ways(context: Context, conf: str, name: str, link: str | None, console: str | None) -> None:
+    """How the first admin comes in: the addresses are those at which the new master will listen."""
+    from client.address import load, read_conf
+    from client.cli.invitation import login_line, reached_at
 
-    return shlex.quote(socket.gethostname())
+    bind = str(load(conf).get("bind") or LOOPBACK[1])
+    place = reached_at(read_conf(conf), bind)
+    if link is None:
+        context.say(f"admin {name}: `muster login {place}` with that password, once `muster up` runs")
+    else:
+        context.say(f"admin {name}: once `muster up` runs, this lets them choose a password, once and for three days\n")
+        context.say(f"  {login_line(place, link)}")
+        if console is not None:
+            context.say(f"  {console}#link={link}    (in a browser)")
+    if is_loopback(bind):
+        context.note("note: the master listens on this machine only, until conf.json has another `bind`")
 
 
 def _go_back(context: Context) -> int:
@@ -244,7 +262,8 @@ def _remember_old(context: Context, old: str) -> None:
     """The lab keeps its ports, and another one may have them."""
     for conf in (os.path.join(old, "conf.json"), os.path.join(old, "master", "conf.json")):
         if os.path.isfile(conf):
-            known_labs.remember(conf)
+            with known_labs.alone():
+                known_labs.remember(conf)
             both = sorted(_taken(conf) & known_labs.ports_of(conf))
             if both:
                 context.note(

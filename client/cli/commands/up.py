@@ -31,6 +31,7 @@ _ONLY_ROOT = (
     'conf.json has `"local_admin": "root"`, so without a log-in only root may use it: log in as an admin (`muster '
     "login`), or have root add one (`sudo muster users add NAME --admin`) or stop it (`sudo muster down`)"
 )
+_OTHER_PORTS = "stop that, or choose other ports (socket_info in conf.json)"
 _START_S = 60.0
 _LOOK_S = 0.05
 
@@ -152,9 +153,9 @@ def _running(where: address.Address) -> dict[str, Any] | None:
     try:
         info = _ask(where, where.data)
     except ForbiddenError as error:
-        raise ConflictError(f"{_held(where)}, so no master can start there: {error}") from None
+        raise ConflictError(f"{_held(where)}, so no master can start there: {error}. {_OTHER_PORTS}") from None
     if info is not None and not isinstance(info.get("pid"), int):
-        raise ConflictError(f"{_held(where)}, and what answers there is not a Muster master")
+        raise ConflictError(f"{_held(where)}, and what answers there is not a Muster master: {_OTHER_PORTS}")
     return info
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 
+from client.address import is_loopback
 from client.cli.invitation import invitation, page
 from client.text.quantities import moment
 from wire.harmless import harmless
@@ -30,7 +31,8 @@ def run(context: Context) -> int:
     line, url = invitation(context)(link["link"]), page(context)(link["link"])
     if context.json:
         context.print_json({**link, "command": line, "url": url})
-    context.note(f"for {harmless(link['name'])} alone, once, until {moment(link['until'])}; to be typed on the PC:")
+    where = "this machine" if is_loopback(context.client.info().get("bind") or "") else "the PC"
+    context.note(f"for {harmless(link['name'])} alone, once, until {moment(link['until'])}; to be typed on {where}:")
     context.say(line)
     if url is not None:
         context.note("or to be opened in a browser:")
