@@ -47,12 +47,14 @@ class Gate(NamedTuple):
 
 class Accounts:
     """`logins`: the account of each owner who has one; None: all tasks are the node's own agent's. `run_as`: whose
-    tasks are to be kept apart at all. `agents`: those that are wanted, by account."""
+    tasks are to be kept apart at all. `agents`: those that are wanted, by account. `cordons`: why nothing new is
+    started over an account, by account and kind; they outlast its agent."""
 
     def __init__(self, run_as: RunAs = as_the_agent) -> None:
         self.logins: Mapping[str, str] | None = None
         self.run_as = run_as
         self.agents: dict[str, AccountAgent] = {}
+        self.cordons: dict[str, dict[str, Message]] = {}
 
     @property
     def are_used(self) -> bool:
@@ -72,7 +74,8 @@ class Accounts:
         run of the machine in which the node's own agent is."""
         if self.logins is None:
             return None
-        closed = frozenset(login for login in self.agents if self._why_closed(login, boot_id) is not None)
+        known = self.agents.keys() | self.cordons.keys()
+        closed = frozenset(login for login in known if self._why_closed(login, boot_id) is not None)
         return Gate(frozenset(self.logins.items()), closed, self.run_as)
 
     def why_not(self, owner: str, boot_id: str) -> Message | None:
@@ -81,7 +84,27 @@ class Accounts:
         login = self.of(owner)
         return None if login is None or login == OWN else self._why_closed(login, boot_id)
 
+    def cordon(self, login: str, kind: str, reason: Message | None) -> bool:
+        """Start nothing new over this account for this reason, or with None no longer for it; did that change
+        anything?"""
+        cordons = self.cordons.get(login, {})
+        if cordons.get(kind) == reason:
+            return False
+        others = {one: why for one, why in cordons.items() if one != kind}
+        self.cordons[login] = others if reason is None else {**others, kind: reason}
+        if not self.cordons[login]:
+            del self.cordons[login]
+        return True
+
+    def why_cordoned(self, login: str) -> Message | None:
+        """Why nothing new is started over this account, whatever the way to its agent; None if it is."""
+        cordons = self.cordons.get(login)
+        return None if cordons is None else Message("account_closed", account=login, why=tuple(cordons.values()))
+
     def _why_closed(self, login: str, boot_id: str) -> Message | None:
+        cordoned = self.why_cordoned(login)
+        if cordoned is not None:
+            return cordoned
         agent = self.agents.get(login)
         if agent is None:
             return None

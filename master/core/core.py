@@ -95,7 +95,7 @@ class Core:
         self._notes = notes = Notes(nodes, pending, people.clock)
         self._refusals = refusals = Refusals(book)
         health, barred = Health(refusals, nodes, notes, pending), BarredOwners(book, people, own_tasks)
-        self._identities, remnants = Identities(pending), Remnants(nodes, pending)
+        self._identities, remnants = Identities(pending), Remnants(book, nodes, pending)
         self.learned = learned = Learned(book)
         self.allocations = allocations = Allocations(book, nodes.inventory, pending)
         endings = Endings(book, waiting, people, arrays, tuning, inventory=nodes.inventory, refusals=refusals)

@@ -91,6 +91,7 @@ Condition = Literal["ok", "busy", "clearing", "aside", "broken", "unknown"]
 _CONDITIONS: dict[str, Condition] = {
     "gpu_used": "busy",
     "gpu_strays": "busy",
+    "gpu_left": "busy",
     "gpu_not_free": "clearing",
     "gpu_not_free_yet": "clearing",
     "gpu_unseen": "unknown",

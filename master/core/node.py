@@ -81,6 +81,7 @@ class Node:
         "held",
         "kept_back",
         "leases",
+        "left",
         "link_says",
         "load",
         "no_tokens",
@@ -108,8 +109,8 @@ class Node:
         self.held: Counter[str] = Counter()
         self.active: set[int] = set()
         self.cordons: dict[str, Message] = {}
-        self.remnants: dict[str, str] = {}
-        """What is alive there and nobody's, by launch id, and the account whose agent said so."""
+        self.remnants: set[tuple[str, str]] = set()
+        """What is alive there and nobody's: its launch id, and the account whose agent said so."""
         self.reserved: Reserved | None = None
         self.root_owner: str | None = None
         self.no_tokens: Message | None = None
@@ -119,6 +120,8 @@ class Node:
         self.clock = NodeClock()
         self.watch = GpuWatch()
         self.kept_back: dict[int, Message] = {}
+        self.left: dict[int, Message] = {}
+        """The GPUs that were given to what is alive and nobody's, over an account, and why each is not given out."""
         self.aside: dict[int, str] = {}
         self.faulted: dict[int, str] = {}
         self.rests = 0
@@ -232,7 +235,11 @@ class Node:
     def why_closed(self, gpu: int) -> Message | None:
         """Why a GPU is not given out although no task holds it; None if it is."""
         aside = self.aside.get(gpu)
-        return Message("gpu_aside", said=aside) if aside else self.kept_back.get(gpu)
+        return Message("gpu_aside", said=aside) if aside else self.why_kept_back(gpu)
+
+    def why_kept_back(self, gpu: int) -> Message | None:
+        """The same, but for what people set aside."""
+        return self.left.get(gpu) or self.kept_back.get(gpu)
 
     @property
     def host(self) -> str:

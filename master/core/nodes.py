@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from master.core.accounts import AccountAgent
+from master.core.accounts import OWN, AccountAgent
 from master.core.attempt import Part, part_on
 from master.core.book import Book
 from master.core.exhaustion import CardUse
@@ -198,9 +198,14 @@ class Nodes:
         node = self.inventory.nodes.get(name)
         return UNKNOWN if node is None else node.clock
 
-    def cordon(self, name: str, kind: str, reason: Message | None) -> None:
-        """Keep new tasks away from a node for this reason, or with None no longer for it."""
+    def cordon(self, name: str, kind: str, reason: Message | None, login: str = OWN) -> None:
+        """Keep new tasks away from a node for this reason, or with None no longer for it; `login`: only those that
+        would run over this account of it."""
         node = self.inventory.nodes.get(name)
+        if node is not None and login != OWN:
+            if node.accounts.cordon(login, kind, reason):
+                self._pending.node_for_plan(name)
+            return
         cordons = node.cordons if node else {}
         if node is None or cordons.get(kind) == reason:
             return
@@ -209,6 +214,14 @@ class Nodes:
         else:
             cordons[kind] = reason
         self._pending.node_for_plan(name)
+
+    def hold_left(self, name: str, left: Mapping[int, Message]) -> None:
+        """Give these GPUs to nobody: what nobody owns any more was given them, and is alive."""
+        node = self.inventory.nodes.get(name)
+        if node is not None and node.left != left:
+            node.left = dict(left)
+            node.count_free()
+            self._pending.node_for_plan(name)
 
     def reserve(self, name: str, reserved: Reserved | None) -> None:
         """Let the node take the tasks of some owners only, or with None of all."""

@@ -1,11 +1,15 @@
 """What is alive on a node and nobody owns any more: it is ended, and the node takes nothing before it is dead.
 
-Pure. What was given up may run on, on a GPU that is free in the books.
+Pure. What was given up may run on, on a GPU that is free in the books. Where the agent of a user's account says so, it
+is that user's word: nothing new is started over that account, and others go on. Of GPUs that word holds only those that
+the master gave to this attempt, and took back because people gave it up.
 """
 
 from __future__ import annotations
 
 from master.core.accounts import OWN
+from master.core.attempt import Attempt, Part, sent_as
+from master.core.book import Book
 from master.core.effects import Ack, Kill
 from master.core.exits import Seen
 from master.core.nodes import Nodes
@@ -16,10 +20,18 @@ REMNANTS = "remnants"
 """The kind of the cordon."""
 
 
+GIVEN_UP = frozenset({"given_up", "account_given_up"})
+"""The reasons of an end that people decided on, when nobody could hear of the attempt."""
+
+LONGEST_ID = 15
+"""Digits that the id of a task may have: what an agent says is no number of thousands."""
+
+
 class Remnants:
     """The remnants on all nodes; each node counts its own."""
 
-    def __init__(self, nodes: Nodes, pending: Pending) -> None:
+    def __init__(self, book: Book, nodes: Nodes, pending: Pending) -> None:
+        self._book = book
         self._nodes = nodes
         self._pending = pending
 
@@ -29,26 +41,56 @@ class Remnants:
         node = self._nodes.get(name)
         if node is None:
             return  # its last task ended just now, and it was leaving
-        others = {launch_id: of for launch_id, of in node.remnants.items() if of != login}
-        node.remnants = {**others, **{one.launch_id: login for one in unowned if one.exit is None}}
+        others = {one for one in node.remnants if one[1] != login}
+        node.remnants = others | {(one.launch_id, login) for one in unowned if one.exit is None}
         for one in unowned:
             self._pending.effect((Ack if one.exit else Kill)(name, one.launch_id, login))
-        self._show(name, len(node.remnants))
+        self._show(name, login)
 
     def ended(self, name: str, launch_id: str, login: str = OWN) -> None:
         """One may have died, as the agent of this account says."""
         node = self._nodes.get(name)
-        if node is not None and node.remnants.get(launch_id) == login:
-            del node.remnants[launch_id]
-            self._show(name, len(node.remnants))
+        if node is not None and (launch_id, login) in node.remnants:
+            node.remnants.discard((launch_id, login))
+            self._show(name, login)
 
     def give_up(self, name: str, login: str = OWN) -> None:
         """What the agent of this account had is not waited for any more: nobody can tell when it ends. It is told again
         should that agent come back."""
         node = self._nodes.get(name)
-        if node is not None and login in node.remnants.values():
-            node.remnants = {launch_id: of for launch_id, of in node.remnants.items() if of != login}
-            self._show(name, len(node.remnants))
+        if node is not None and any(of == login for _, of in node.remnants):
+            node.remnants = {one for one in node.remnants if one[1] != login}
+            self._show(name, login)
 
-    def _show(self, name: str, left: int) -> None:
-        self._nodes.cordon(name, REMNANTS, Message("remnants", count=left) if left else None)
+    def _show(self, name: str, login: str) -> None:
+        node = self._nodes.get(name)
+        of_all = set() if node is None else node.remnants
+        left = sum(of == login for _, of in of_all)
+        self._nodes.cordon(name, REMNANTS, Message("remnants", count=left) if left else None, login)
+        held: dict[int, Message] = {}
+        for launch_id, of in sorted(of_all):
+            task_id, part = self._given_up(name, launch_id, of)
+            if part is not None:
+                held.update(dict.fromkeys(part.gpus, Message("gpu_left", task=task_id)))
+        self._nodes.hold_left(name, held)
+
+    def _given_up(self, name: str, launch_id: str, login: str) -> tuple[int, Part | None]:
+        """The task, and the part that was sent to this account and given up; an end that its agent told, or let us
+        conclude, gave back what it held for good."""
+        task = self._book.tasks.get(_task_of(launch_id)) if login != OWN else None
+        for attempt in () if task is None else task.attempts:
+            part = sent_as(attempt.parts, launch_id)
+            if part is not None and (part.node, part.login) == (name, login) and _was_given_up(attempt):
+                return (0 if task is None else task.id), part
+        return 0, None
+
+
+def _task_of(launch_id: str) -> int:
+    """The id of the task whose attempt may have this launch id; 0 if none can."""
+    number = launch_id.partition(".")[0]
+    return int(number) if number.isascii() and number.isdecimal() and len(number) <= LONGEST_ID else 0
+
+
+def _was_given_up(attempt: Attempt) -> bool:
+    asked = attempt.asked_end
+    return attempt.reason_key in GIVEN_UP or (asked is not None and asked.why == "node_lost")

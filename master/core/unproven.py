@@ -1,5 +1,6 @@
 """Attempts whose records were lost on their node, and of which nothing that lives can be proven to be theirs: they hold
-what they have while processes live that may be, and their node takes nothing new.
+what they have while processes live that may be, and their node takes nothing new. Where the agent of a user's account
+says so, nothing new is started over that account, and others go on.
 
 Pure. What may be theirs the agent says, each time that it connects and whenever it changes, so nothing of it is kept
 over a restart.
@@ -20,6 +21,8 @@ from wire.message import Message
 
 UNPROVEN = "unproven"
 """The kind of the cordon."""
+TOLD = 64
+"""So many processes are named at most, however many attempts an agent speaks of."""
 
 
 class Unproven(msgspec.Struct, frozen=True):
@@ -72,7 +75,7 @@ class UnprovenAttempts:
         if known is not None and (known.node, known.login) != (name, login):
             self._forget(launch_id)
             known = None
-        if not pids or not (was_sent or node.remnants.get(launch_id) == login):
+        if not pids or not (was_sent or (launch_id, login) in node.remnants):
             self._forget(launch_id)
         elif known is None or known.pids != pids:
             self._of[launch_id] = Unproven(name, login, pids)
@@ -109,5 +112,6 @@ class UnprovenAttempts:
         task = self._dispatch.find(name, launch_id, login)
         if task is not None:
             self._book.changed(task)
-        left = tuple(pid for one in self._of.values() if one.node == name for pid in one.pids)
-        self._nodes.cordon(name, UNPROVEN, Message("unproven_there", pids=left) if left else None)
+        alike = (one for one in self._of.values() if (one.node, one.login) == (name, login))
+        left = tuple(pid for one in alike for pid in one.pids)[:TOLD]
+        self._nodes.cordon(name, UNPROVEN, Message("unproven_there", pids=left) if left else None, login)

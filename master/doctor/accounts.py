@@ -30,6 +30,12 @@ def accounts(
     return found
 
 
+def closed(node: str, cordons: Mapping[str, Message]) -> list[Finding]:
+    """`cordons`: by account why nothing new is started over it, for what its agent says of its own attempts."""
+    do = Message("do_as_it_says", name=node)
+    return [warning(ACCOUNT, why, do) for _, why in sorted(cordons.items())]
+
+
 def environments(node: str, shells: Mapping[str, str]) -> list[Finding]:
     """`shells`: by account why what runs over it does not begin with what a log-in gives; "" where it does."""
     return [

@@ -315,7 +315,9 @@ class Examination:
         agents = self._node.accounts.agents
         shells = {login: one.facts.login_fault for login, one in agents.items() if one.facts is not None}
         found = accounts.accounts(self._node.name, named, troubles, silent)
-        return [*found, *accounts.environments(self._node.name, shells)]
+        cordoned = {login: self._node.accounts.why_cordoned(login) for login in self._node.accounts.cordons}
+        closed = accounts.closed(self._node.name, {login: why for login, why in cordoned.items() if why is not None})
+        return [*found, *closed, *accounts.environments(self._node.name, shells)]
 
     async def _log_readers(self) -> list[Finding]:
         """Of the master's own machine, and so told with one node only."""
@@ -384,7 +386,7 @@ class Examination:
             declared=self._config.gpu_probe == "declared",
             seen=len(node.watch.newest),
             aside=node.aside,
-            kept_back={gpu: str(why) for gpu, why in node.kept_back.items()},
+            kept_back={gpu: str(why) for gpu, why in {**node.kept_back, **node.left}.items()},
             mismatch=gpu_models.mismatch(node.spec.gpu_models, node.watch.newest),
         )
         smi = gpus.Smi()

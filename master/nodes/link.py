@@ -485,9 +485,10 @@ class Link:
         failpoint.reach("start.reconciled")
 
     def _measure(self, told: float) -> None:
-        """In its answer to our hello the node's clock showed this. That ours may be set meanwhile is no matter."""
+        """In its answer to our hello the node's clock showed this. That ours may be set meanwhile is no matter. The
+        agent of a user's account is not asked: by the node's clock the times of everybody's tasks are corrected."""
         now = time.time()
-        if told:
+        if told and self.login == OWN:
             sent = now - (time.monotonic() - self._hello_at)
             self._engine.core.clock_told(self.node, told, sent, now)
 

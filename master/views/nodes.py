@@ -166,7 +166,7 @@ def _account(node: Node, owner: str, login: str) -> NodeAccount:
         own = node.spec.address.partition("@")[0]
         return NodeAccount(user=owner, user_name=own, state=node.state, reason=node.reason, reason_messages=told)
     agent = node.accounts.agents.get(login)
-    why = None if agent is None else agent.resting or agent.why
+    why = node.accounts.why_cordoned(login) or (None if agent is None else agent.resting or agent.why)
     return NodeAccount(
         user=owner,
         user_name=login,
@@ -251,7 +251,7 @@ def _gpu(node: Node, index: int, sight: Sight) -> GpuView:
         memory_mib=memory[index] if memory and counted else report.memory_total_mib if report else None,
         memory_used_mib=report.memory_used_mib if report else None,
         utilization=report.utilization if report else None,
-        condition=condition(node.aside.get(index), node.kept_back.get(index)) if counted else "unknown",
+        condition=condition(node.aside.get(index), node.why_kept_back(index)) if counted else "unknown",
         health="ok" if closed is None else str(closed),
         health_message=None if closed is None else message_view(closed),
         held_by=sorted({*node.gpu_holders.get(index, ()), *node.used_gpus.get(index, ())}),

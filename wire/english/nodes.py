@@ -41,6 +41,7 @@ NODES: dict[str, str] = {
     ),
     "account_begins": "the agent of the account {account} there is being begun",
     "account_away": "the agent of the account {account} there is away: {why}",
+    "account_closed": "no new task over the account {account} there: {why:; }",
     "account_rests": (
         "the account {account} there could not start task {task} ({said}) and is tried again in {seconds} s"
     ),
@@ -94,6 +95,7 @@ NODES: dict[str, str] = {
     "gpu_used_by_others": "used by others",
     "process": "{user} (pid {pid})",
     "gpu_strays": "used by {tasks:, }, which {tasks:was|were} not given it",
+    "gpu_left": "task {task} was given up and is still alive on it",
     "task_process": "task {task} (pid {pid})",
     "gpu_not_free_yet": "the memory of task {task} is not free yet",
     "gpu_not_free": "the memory of task {task} is not free yet ({mib} MiB)",

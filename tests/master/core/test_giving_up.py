@@ -57,7 +57,7 @@ def test_the_room_is_others_at_once_and_its_owner_waits_for_the_account() -> Non
     assert "li2 there is away: the log-in failed" in str(core.why_it_waits(waits))
 
 
-def test_what_is_left_of_it_is_ended_before_the_node_takes_anything_should_its_agent_come_back() -> None:
+def test_what_is_left_of_it_is_ended_before_its_account_or_its_gpus_take_anything_should_its_agent_come_back() -> None:
     core = lab_with()
     hers = begun(core, "li", "li2")
     launch_id = launch_of(hers)
@@ -66,14 +66,16 @@ def test_what_is_left_of_it_is_ended_before_the_node_takes_anything_should_its_a
     effects(core)
     core.reconcile("a", [Seen(launch_id, 2.0)], 9.0, "li2")
     assert effects(core) == [Kill("a", launch_id, "li2")]
-    assert "remnants" in core.inventory.nodes["a"].cordons
+    assert "li2" in core.inventory.nodes["a"].accounts.cordons
+    assert core.inventory.nodes["a"].free_gpus == [1, 2, 3]
     shut_out(core)
     assert core.silent_accounts("a") == {"li2"}
-    assert core.give_up_account("a", "li2", "ann", 10.0) == []  # nor does the node wait for what nobody can tell of
-    assert not core.inventory.nodes["a"].cordons
+    assert core.give_up_account("a", "li2", "ann", 10.0) == []  # nor is anything kept for what nobody can tell of
+    assert core.inventory.nodes["a"].free_gpus == [0, 1, 2, 3]
     core.reconcile("a", [Seen(launch_id, 2.0)], 11.0, "li2")
     core.exited("a", Exit(launch_id, "killed", 12.0), 12.0, "li2")
-    assert not core.inventory.nodes["a"].cordons
+    assert not core.inventory.nodes["a"].accounts.cordons
+    assert core.inventory.nodes["a"].free_gpus == [0, 1, 2, 3]
     assert hers.state is TaskState.LOST
 
 

@@ -368,6 +368,15 @@ def test_an_account_that_nothing_names_any_more_is_told_while_something_of_it_ru
     assert "`muster node lost gpu1 --account deng`" in fault.cure
 
 
+def test_why_nothing_new_is_started_over_an_account_is_told() -> None:
+    (found,) = accounts.closed(
+        "gpu1", {"li2": Message("account_closed", account="li2", why=(Message("remnants", count=1),))}
+    )
+    assert (found.check, found.verdict, "over the account li2" in found.told) == ("account", "warning", True)
+    assert found.cure
+    assert accounts.closed("gpu1", {}) == []
+
+
 def test_an_account_whose_log_in_shell_says_nothing_is_told_by_its_name() -> None:
     (found,) = accounts.environments("gpu1", {"li2": "bash -l said nothing", "wang": ""})
     assert (found.check, found.verdict) == ("environment", "warning")

@@ -241,6 +241,30 @@ def test_what_an_account_s_agent_says_of_the_machine_and_of_gpus_is_not_heard(tm
     tell(tmp_path, story)
 
 
+def test_what_an_account_s_agent_says_of_the_time_sets_no_clock_of_the_node(tmp_path: Path) -> None:
+    async def story(place: Place) -> None:
+        place.li.more_facts = {"now": 1.0}
+        await place.running(await place.submit())
+        core = place.master.core
+        assert core.clock_of("n").ahead is None
+
+    tell(tmp_path, story)
+
+
+def test_what_an_account_s_agent_has_beyond_what_was_sent_to_it_closes_that_account_alone(tmp_path: Path) -> None:
+    async def story(place: Place) -> None:
+        await place.running(await place.submit())
+        assert place.li.writer is not None
+        place.li.running.append("9.1.x")
+        place.li.writer.close()
+        await settled(lambda: "li2" in place.node("n").accounts.cordons)
+        assert not place.node("n").cordons
+        place.owner = "wang"
+        await place.running(await place.submit())
+
+    tell(tmp_path, story)
+
+
 def test_an_agent_that_is_on_another_machine_gets_nothing(tmp_path: Path) -> None:
     async def story(place: Place) -> None:
         place.li.more_facts = {"machine": "another"}
