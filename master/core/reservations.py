@@ -1,11 +1,11 @@
 """Room that is kept for a task which would wait for ever otherwise: where, until when, and who may pass it meanwhile.
 
-Pure. A large task never fits as long as small ones take each GPU that falls free. So a task that somebody forced, or
-that has waited too long, gets a reservation on the nodes that are free for it soonest. What passes it there ends
-before, by its limit or by what is known of its like; or it takes what the reserved task leaves over. Where nobody knows
-when the holders end, nobody passes. Of licences the same is kept; while one of them lacks, nothing else is kept, for no
-GPU shall be idle for the sake of a licence. This is EASY backfill (Lifka, "The ANL/IBM SP scheduling system", 1995),
-for few tasks."""
+Pure. A large task never fits as long as small ones take each GPU that falls free. So a task that somebody forced, that
+is urgent, or that has waited too long, gets a reservation on the nodes that are free for it soonest. What passes it
+there ends before, by its limit or by what is known of its like; or it takes what the reserved task leaves over. Where
+nobody knows when the holders end, nobody passes. Of licences the same is kept; while one of them lacks, nothing else is
+kept, for no GPU shall be idle for the sake of a licence. This is EASY backfill (Lifka, "The ANL/IBM SP scheduling
+system", 1995), for few tasks."""
 
 from __future__ import annotations
 

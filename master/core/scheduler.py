@@ -1,8 +1,8 @@
 """Which waiting task goes where, now. Pure: a snapshot in, a plan out; nothing is changed, who asked carries it out.
 
 First come, first served within urgency and priority, and a task that does not fit never stands in the way of one that
-does; but for one that somebody forced, or that has waited too long, room is kept. Among the nodes where a request fits,
-a placement policy chooses.
+does; but for one that somebody forced, that is urgent, or that has waited too long, room is kept. Among the nodes where
+a request fits, a placement policy chooses.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ LOOKS = 2000
 before them."""
 FEW = 3
 """How many of the tasks are named that have to end first."""
+ALWAYS = float("-inf")
+"""The time before all others."""
 
 
 def nobody_knows(_task: Task) -> float | None:
@@ -45,6 +47,12 @@ def nobody_knows(_task: Task) -> float | None:
 def waits_since(task: Task) -> float:
     """From when on a task has waited for room, in seconds since the epoch."""
     return task.eligible_at or task.submitted_at
+
+
+def due_at(task: Task, patience_s: float) -> float:
+    """Return from when on room is kept for a task that waits, in seconds since the epoch: at once for one that somebody
+    forced or that is urgent, otherwise after so many seconds."""
+    return ALWAYS if task.forced or task.urgent else waits_since(task) + patience_s
 
 
 class Wait(NamedTuple):
@@ -81,6 +89,16 @@ class Snapshot(msgspec.Struct, frozen=True):
     reservations: tuple[Reservation, ...] = ()
     free: FreeNodes | None = None
     elastic: Elastic = NONE_ELASTIC
+
+    def reserved(self, now: float) -> list[Reservation]:
+        """Return the reservations that hold on: of a task that got one early, since it was urgent, only while it is
+        so, or has waited for long enough."""
+        patience_s = self.settings.scheduler.reserve_after
+        return [one for one in self.reservations if self._is_due(one, now, patience_s)]
+
+    def _is_due(self, one: Reservation, now: float, patience_s: float) -> bool:
+        task = self.tasks.get(one.task)
+        return task is None or due_at(task, patience_s) <= max(one.since, now)
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -171,7 +189,7 @@ class _Round:
         forecast = Forecast(snapshot.tasks, snapshot.at_most, now, free.found_on)
         self._patience_s = rules.reserve_after
         self.reserving = Reserving(forecast, snapshot.inventory, most=rules.reservations, kind_of=free.kind_before)
-        self.reserving.renew(snapshot.reservations, snapshot.demands.order, self._nodes_for)
+        self.reserving.renew(snapshot.reserved(now), snapshot.demands.order, self._nodes_for)
         self._room.passes = self.reserving.passes
         self._room.holds = self.reserving.holds
 
@@ -268,11 +286,12 @@ class _Round:
             self._room.holds = self.reserving.holds
 
     def _has_to_wait(self, order: Order, demand: Demand) -> None:
-        """There is no room for it now. If it was forced, or has waited for long enough, some is kept for it."""
+        """There is no room for it now. If it was forced, is urgent, or has waited for long enough, some is kept for
+        it."""
         task = self._snapshot.tasks.get(order.id)
         if task is None or self._room.is_empty or task.within is not None:
             return  # within an allocation nobody passes those who wait longer
-        due = self._now if task.forced else waits_since(task) + self._patience_s
+        due = due_at(task, self._patience_s)
         if due > self._now:
             self.wake_at = due if self.wake_at is None else min(due, self.wake_at)
         elif self.reserving.reserve(order, demand.request, self._room.open_to(demand)):

@@ -90,6 +90,7 @@ MORE: tuple[dict[str, Any], ...] = (
     {"time_limit_s": 60.0},
     {"priority": 1},
     {"urgent": True},
+    {"urgent": True},
     {"max_retries": 2},
     {"on_timeout": "requeue", "time_limit_s": 60.0},
     {"state": TaskState.HELD},

@@ -22,7 +22,7 @@ from master.core.request import Demand, Request
 from master.core.reservations import NO_HOLDS, Forecast, Hold, Reservation, Reserving
 from master.core.resources import GPUS, Free, FreeNode, Need, rows_of_cluster
 from master.core.room import Passes, only_its_own
-from master.core.scheduler import LOOKS, Placement, Snapshot, waits_since
+from master.core.scheduler import LOOKS, Placement, Snapshot, due_at
 from tests.master.core.plain_resizes import PlainResizes
 
 
@@ -187,7 +187,7 @@ class _Round:
         rules, forecast = snapshot.settings.scheduler, Forecast(snapshot.tasks, snapshot.at_most, now)
         self._patience_s = rules.reserve_after
         self.reserving = Reserving(forecast, snapshot.inventory, most=rules.reservations)
-        self.reserving.renew(snapshot.reservations, snapshot.demands.order, self._nodes_for)
+        self.reserving.renew(snapshot.reserved(now), snapshot.demands.order, self._nodes_for)
         self._room.passes = self.reserving.passes
         self._room.holds = self.reserving.holds
 
@@ -264,11 +264,12 @@ class _Round:
             self._room.holds = self.reserving.holds
 
     def _has_to_wait(self, order: Order, demand: Demand) -> None:
-        """There is no room for it now. If it was forced, or has waited for long enough, some is kept for it."""
+        """There is no room for it now. If it was forced, is urgent, or has waited for long enough, some is kept for
+        it."""
         task = self._snapshot.tasks.get(order.id)
         if task is None or not self._room.nodes or task.within is not None:
             return
-        due = self._now if task.forced else waits_since(task) + self._patience_s
+        due = due_at(task, self._patience_s)
         if due > self._now:
             self.wake_at = due if self.wake_at is None else min(due, self.wake_at)
         elif self.reserving.reserve(order, demand.request, (free.node for free in self._room.open_to(demand))):

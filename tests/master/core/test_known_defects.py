@@ -88,7 +88,7 @@ def test_a_large_task_at_the_head_of_the_line_does_not_block_those_behind_it() -
     core.plan(0.0)
     holder = submit(core, gpus=1)
     begun(core, holder)
-    large, small = submit(core, gpus=8, urgent=True, priority=9), submit(core, gpus=1)
+    large, small = submit(core, gpus=8, priority=9), submit(core, gpus=1)
     core.plan(3.0)
     assert (large.state, small.state) == (TaskState.WAITING, TaskState.STARTING)
 

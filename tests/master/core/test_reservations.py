@@ -59,6 +59,40 @@ def test_a_forced_task_of_four_gpus_starts_before_the_one_gpu_tasks_that_came_la
     assert state(large, *small) == ["starting", *["waiting"] * 10]
 
 
+def test_an_urgent_task_of_four_gpus_starts_before_the_sixteen_one_gpu_tasks_that_came_later() -> None:
+    core = core_with(FOUR)
+    running = busy(core, 4)
+    large, *small = submit(core, gpus=4, urgent=True), *(submit(core, gpus=1) for _ in range(16))
+    core.plan(2.0)
+    assert [one.task for one in core.reservations] == [large.id]
+    for at, task in enumerate(running, 3):
+        assert state(large, *small) == ["waiting"] * 17
+        end(core, task, float(at))
+        core.plan(float(at))
+    assert state(large, *small) == ["starting", *["waiting"] * 16]
+
+
+def test_an_urgent_task_may_be_passed_by_what_ends_before_and_gives_way_to_a_forced_one() -> None:
+    core = core_with(FOUR)
+    core.tuning.set("scheduler.reservations", 1, "ann", 0.0)
+    busy(core, 3, time_limit_s=HOUR)
+    urgent, short, long = (
+        submit(core, gpus=4, urgent=True), submit(core, gpus=1, time_limit_s=60.0), submit(core, gpus=1)
+    )  # fmt: skip
+    core.plan(2.0)
+    assert state(urgent, short, long) == ["waiting", "starting", "waiting"]
+    forced = submit(core, gpus=4)
+    core.force(forced.id)
+    core.plan(3.0)
+    assert [one.task for one in core.reservations] == [forced.id]
+    core.cancel(forced.id, 4.0)
+    core.plan(4.0)
+    assert [one.task for one in core.reservations] == [urgent.id]
+    core.edit(msgspec.structs.replace(urgent, urgent=False))
+    core.plan(5.0)
+    assert core.reservations == (), "it is not urgent any more, and has not waited for long"
+
+
 def test_without_being_forced_it_gets_a_reservation_after_it_has_waited_for_long_and_the_planner_wakes_for_that() -> (
     None
 ):

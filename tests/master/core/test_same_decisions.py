@@ -156,7 +156,9 @@ class Crowd:
 
     def submit(self) -> None:
         count, wish = self.some(1, 2, 3, 9), self.some(*WISHES)
-        besides = self.some({}, {}, {"time_limit_s": 60.0}, {"time_limit_s": DAY_S}, {"priority": 1}, {"project": "p"})
+        besides = self.some({}, {}, {"time_limit_s": 60.0}, {"time_limit_s": DAY_S}, {"priority": 1}, {"urgent": True},
+            {"project": "p"}
+        )  # fmt: skip
         besides = {**besides, "by_admin": next(self._by_admin, False)}
         drafts = [Task(id=0, command=["x"], owner=self.some(*OWNERS), **wish, **besides) for _ in range(count)]
         self.core.submit(drafts, self.now - self.some(0.0, 0.0, DAY_S))

@@ -107,7 +107,7 @@ def busy_lab(chance: random.Random) -> Core:
     if chance.random() < 0.3:
         core.tuning.set("scheduler.max_tasks_per_gpu", 2, "root", NOW)
     for _ in range(chance.randrange(4, 20)):
-        wish = chance.choice(WISHES)
+        wish = {**chance.choice(WISHES), "urgent": chance.random() < 0.1}
         owner = chance.choice(["ann", "bob"])
         if chance.random() < 0.2:
             first = core.next_id
