@@ -1,8 +1,9 @@
 """The GPUs of one node as they are given out: whole to one task, or by memory to several.
 
 Pure. A share is debited with the larger of what its task asked for and what it was seen to use, from the moment that it
-is planned: so nobody slips in while a task still grows. What others use is subtracted, as the samples show it; a node
-that is not probed goes by what is asked. Whose turn it is, and on which node, is the scheduler's.
+is planned: so nobody slips in while a task still grows. Where a task uses more than its share, nobody knows how much it
+will use, so that card gets no other task until that is over. What others use is subtracted, as the samples show it; a
+node that is not probed goes by what is asked. Whose turn it is, and on which node, is the scheduler's.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from wire.message import Message
 
 OPEN_TO_SHARES = frozenset({"gpu_used", "gpu_not_free", "gpu_not_free_yet"})
 """What keeps a GPU from being given out whole and says nothing against a share of it: others' memory is counted."""
+OUTGROWN = Message("card_outgrown")
 FULL = 100.0
 """All of a GPU's time, in percent."""
 
@@ -114,8 +116,9 @@ class Card:
             self.closed = _closed_to_shares(node, self.index)
         elif self.left_mib is not None:
             self.left_mib += mib
-        if not self.tasks and node.why_closed(self.index) is None:
-            self.is_whole = True
+        if not self.tasks:
+            self.closed = _closed_to_shares(node, self.index)  # who used more than its share is gone, too
+            self.is_whole = node.why_closed(self.index) is None
 
     def is_of(self, models: Sequence[str]) -> bool:
         """Is it of one of these models? Of any, if none is named."""
@@ -338,6 +341,8 @@ def _smallest(card: Card) -> tuple[int, int]:
 def _why_no_share(node: Node | Lease, gpu: int) -> Message | None:
     if any(mib is None for mib in node.gpu_holders.get(gpu, {}).values()):
         return Message("gpu_held_whole")
+    if node.watch.outgrown(gpu, node.gpu_holders.get(gpu, {})):
+        return OUTGROWN
     return _closed_to_shares(node, gpu)
 
 
@@ -349,9 +354,9 @@ def _closed_to_shares(node: Node | Lease, gpu: int) -> Message | None:
 def _left(node: Node | Lease, gpu: int, total_mib: int) -> int:
     """What is left of a GPU's memory: without what every task asked for, or was seen to use if that is more, what
     others use, and what is in use besides."""
-    used = node.watch.used_by_tasks(gpu)
+    debited = node.watch.debited_mib
     held = node.gpu_holders.get(gpu, {})
-    booked = sum(max(mib or 0, used.get(task_id, 0)) for task_id, mib in held.items())
+    booked = sum(max(mib or 0, debited(gpu, task_id)) for task_id, mib in held.items())
     others = node.watch.foreign_mib(gpu) + node.watch.unexplained_mib(gpu, held)
     return _most(total_mib, node.rules) - booked - others
 

@@ -34,6 +34,8 @@ DRIVER_MIB = 512
 a GPU's memory in equal shares reckon without it."""
 RAMP_S = 60.0
 """So long after it was first seen on a GPU nobody can say how much of it a task will use."""
+OVER_MIB = 64
+"""So much more than its share a task may use, in MiB, before it counts as more: a context of the driver's."""
 SMOOTH = 0.5
 """The weight of the newest sample in what is said of a GPU's time."""
 TOLD = 3
@@ -123,6 +125,7 @@ class GpuWatch:
         self._settling: dict[int, tuple[int, float | None]] = {}
         self._used: dict[int, dict[int, int]] = {}
         self._seen_since: dict[int, dict[int, float]] = {}
+        self._ramps: dict[int, dict[int, int]] = {}
         self._busy: dict[int, float] = {}
         self._at = 0.0
 
@@ -184,6 +187,18 @@ class GpuWatch:
         """MiB that tasks were last seen to use of a GPU, by task; of those alone that the driver told."""
         return self._used.get(gpu, {})
 
+    def debited_mib(self, gpu: int, task_id: int) -> int:
+        """Return how many MiB of a GPU count for a task besides what it asked for: what it was last seen to use, or in
+        its first `RAMP_S` the most that it was seen to use; 0 where the driver tells nothing of it."""
+        return max(self._used.get(gpu, {}).get(task_id, 0), self._ramps.get(gpu, {}).get(task_id, 0))
+
+    def outgrown(self, gpu: int, holders: Mapping[int, int | None]) -> bool:
+        """Return whether one of the `holders` uses notably more of a GPU than its share."""
+        if gpu not in self._used:
+            return False
+        shares = ((task_id, mib) for task_id, mib in holders.items() if mib is not None)
+        return any(self.debited_mib(gpu, task_id) > mib + OVER_MIB for task_id, mib in shares)
+
     def foreign_mib(self, gpu: int) -> int:
         """MiB that processes use which are none of our tasks', as far as the driver tells it."""
         report = self.newest.get(gpu)
@@ -233,15 +248,19 @@ class GpuWatch:
         if not holders and not report.processes:  # as mostly, or at night
             self._seen_since.pop(gpu, None)
             self._used.pop(gpu, None)
+            self._ramps.pop(gpu, None)
             return
         before = self._seen_since.get(gpu, {})
-        self._seen_since[gpu] = {task_id: before.get(task_id, now) for task_id in holders}
+        since = self._seen_since[gpu] = {one: min(before.get(one, now), now) for one in holders}
         used: dict[int, int] = {}
         for process in report.processes:
             task_id = alive.get(process.launch_id)
             if task_id is not None and process.memory_mib is not None:
                 used[task_id] = used.get(task_id, 0) + process.memory_mib
         self._used[gpu] = used
+        most = self._ramps.get(gpu, {})
+        young = [task_id for task_id in holders if now - since[task_id] < RAMP_S]
+        self._ramps[gpu] = {task_id: max(most.get(task_id, 0), used.get(task_id, 0)) for task_id in young}
         for task_id, mib in used.items():
             self.peak_mib[task_id] = max(mib, self.peak_mib.get(task_id, 0))
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from master.core.attempt import part_on
 from master.core.backlog import Backlog
 from master.core.book import Book
-from master.core.cards import Card
+from master.core.cards import OUTGROWN, Card
 from master.core.gpu_watch import RETURNED, UNSEEN, Findings, GpuReport, GpuWatch, Holder
 from master.core.inventory import Node
 from master.core.nodes import Nodes
@@ -73,7 +73,7 @@ class Gpus:
         if watch is not node.watch or kinds != before_that:
             self._kinds[node.name] = (node.watch, kinds)
             self._planned_with.pop(node.name, None)
-        now = [(card.left_mib or 0, card.free_util) for card in cards]
+        now = [(0 if card.closed == OUTGROWN else card.left_mib or 0, card.free_util) for card in cards]
         before = self._planned_with.get(node.name, [])
         less = [(min(mib, was), min(util, idle)) for (mib, util), (was, idle) in zip(now, before, strict=False)]
         if len(now) == len(before) and not any(

@@ -14,14 +14,13 @@ import msgspec
 
 from master.core.attempt import AskedEnd, Part, part_on
 from master.core.book import Book
+from master.core.gpu_watch import OVER_MIB
 from master.core.law import State
 from master.core.node import Node
 from master.core.task import ACTIVE, Task, give_reason
 from master.core.tuning import Tuning
 from wire.message import Message
 
-SLACK_MIB = 64
-"""So much more is nothing to tell of."""
 EndAttempt = Callable[[Task, AskedEnd], None]
 
 
@@ -95,4 +94,4 @@ class OutgrownShares:
         """On which of its GPUs there it uses most beyond its share, and how much that is, in MiB."""
         used = [(node.watch.used_by_tasks(gpu).get(task_id, 0), gpu) for gpu in part.gpus]
         most, gpu = max(used, default=(0, 0))
-        return (gpu, most) if most > (part.gpu_mib or 0) + SLACK_MIB else None
+        return (gpu, most) if most > (part.gpu_mib or 0) + OVER_MIB else None

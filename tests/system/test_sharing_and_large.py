@@ -76,7 +76,7 @@ def test_a_gpu_is_shared_by_what_is_asked_and_closed_by_what_a_task_really_uses_
         assert "15000 MiB of GPU 0" in lab.muster("why", str(first)).stdout
         third = client.submit("true", **SHARE)
         assert state(client, third) == "waiting"
-        until("why it waits is told", lambda: "MiB left" in str(client.show(third)["reason"]))
+        until("why it waits is told", lambda: "uses more than it asked for" in str(client.show(third)["reason"]))
         assert [state(client, task) for task in (first, second)] == ["running", "running"], "nobody is ended for it"
         client.cancel([first])
         client.wait([first])

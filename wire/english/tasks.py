@@ -116,6 +116,7 @@ WAITS: dict[str, str] = {
     "card_busy": "{free} % of its time is unused",
     "card_tasks": "{tasks} tasks share it, and {most} may (scheduler.max_tasks_per_gpu)",
     "card_left": "{left} MiB left",
+    "card_outgrown": "a task there uses more than it asked for",
     "slots_taken": "{taken} of {has} slots taken",
     "pieces_held": "{unit} {numbers:, } held",
     "pieces_closed": "{pieces:, }",
@@ -233,7 +234,7 @@ WARNINGS: dict[str, str] = {
     ),
     "large_log": "its log has {size:size}; at {limit:size} the task is ended (scheduler.log_bytes)",
     "share_outgrown": (
-        "it uses {used} MiB of GPU {gpu} of {node} and was given {share}, so others find less room there: ask for as "
+        "it uses {used} MiB of GPU {gpu} of {node} and was given {share}, so that GPU gets no other task: ask for as "
         "much next time (`--gpu-mem`)"
     ),
     "share_outgrown_so_far": (

@@ -80,7 +80,80 @@ def test_what_a_task_uses_beyond_what_it_asked_for_is_counted_and_ends_nobody() 
     assert started([first, second, third]) == [1, 2]
     sample(core, report(3000, Holder(7, memory_mib=2000, launch_id=launch_of(first))), at=12.0)
     core.plan(0.0)
+    assert third.state is TaskState.WAITING, "it has given the memory back, but may take it again: it is young"
+    sample(core, report(3000, Holder(7, memory_mib=2000, launch_id=launch_of(first))), at=71.0)
+    core.plan(0.0)
     assert third.state is TaskState.STARTING, "it has given the memory back"
+
+
+def test_what_a_task_was_seen_to_use_in_its_first_minute_counts_for_all_of_that_minute() -> None:
+    core = core_with(RTX)
+    first = share(core, 8000)
+    core.plan(0.0)
+    uses = {"launch_id": launch_of(first)}
+    sample(core, report(8340, Holder(7, memory_mib=8040, **uses)), at=10.0)
+    sample(core, report(2300, Holder(7, memory_mib=2000, **uses)), at=12.0)
+    second = share(core, 16_540)
+    core.plan(12.0)
+    assert (second.state, "16524 MiB left" in str(core.reason(second))) == (TaskState.WAITING, True)
+    sample(core, report(2300, Holder(7, memory_mib=2000, **uses)), at=69.9)
+    core.plan(69.9)
+    assert second.state is TaskState.WAITING
+    core.take_outcome()
+    sample(core, report(2300, Holder(7, memory_mib=2000, **uses)), at=70.0)
+    outcome = core.take_outcome()
+    core.plan(70.0)
+    assert second.state is TaskState.STARTING
+    assert outcome is None or outcome.tasks == [], "nothing else became of it"
+
+
+def test_a_clock_that_is_put_back_makes_a_task_young_for_a_minute_and_no_longer() -> None:
+    core = core_with(RTX)
+    first = share(core, 8000)
+    core.plan(0.0)
+    uses = {"launch_id": launch_of(first)}
+    sample(core, report(12_300, Holder(7, memory_mib=12_000, **uses)), at=90_000.0)
+    for at in (10.0, 70.0):  # the day before
+        sample(core, report(2300, Holder(7, memory_mib=2000, **uses)), at=at)
+    beside, idle = share(core, 8000), share(core, 2000, min_free_util=50)
+    core.plan(70.0)
+    assert started([beside]) == [beside.id]
+    core.cancel(beside.id, 70.0)
+    end(core, beside, 70.0)
+    core.plan(70.0)
+    assert started([idle]) == [idle.id], "how much of its time is used is known again, too"
+
+
+def test_a_card_on_which_a_task_uses_more_than_its_share_gets_nobody_more_until_that_is_over() -> None:
+    core = core_with(TWO)
+    first, beside = share(core, 2000, gpu_ids=[0]), share(core, 2000, gpu_ids=[0])
+    core.plan(0.0)
+    mine = Holder(7, memory_mib=3000, launch_id=launch_of(first))
+    sample(core, report(3300, mine), report(300, index=1), at=10.0)
+    late, elsewhere = share(core, 2000, gpu_ids=[0]), share(core, 2000)
+    core.plan(10.0)
+    assert [one.state for one in (late, elsewhere)] == [TaskState.WAITING, TaskState.STARTING]
+    assert elsewhere.allocation[0].gpus == [1], "though less is left over on the other"
+    assert "GPU 0: a task there uses more than it asked for" in str(core.reason(late))
+    assert f"tasks {first.id}-{beside.id}" in str(core.reason(late))
+    fits = Holder(7, memory_mib=2000, launch_id=launch_of(first))
+    sample(core, report(2300, fits), report(300, index=1), at=70.0)
+    core.plan(70.0)
+    assert late.state is TaskState.STARTING
+
+
+def test_a_card_is_open_again_once_the_task_that_used_more_than_its_share_has_ended() -> None:
+    core = core_with(RTX)
+    first, late = share(core, 2000), share(core, 23_000)
+    core.plan(0.0)
+    sample(core, report(3300, Holder(7, memory_mib=3000, launch_id=launch_of(first))), at=10.0)
+    core.force(late.id)
+    core.plan(10.0)
+    assert [one.task for one in core.reservations] == [late.id], "the card is kept for it, though it is closed now"
+    end(core, first)
+    sample(core, report(300), at=22.0)
+    core.plan(22.0)
+    assert late.state is TaskState.STARTING
 
 
 def test_who_outgrows_his_share_is_told_so_until_he_gives_it_back_or_has_ended() -> None:
@@ -92,7 +165,7 @@ def test_who_outgrows_his_share_is_told_so_until_he_gives_it_back_or_has_ended()
     mine = Holder(1, memory_mib=15_000, launch_id=launch_of(first))
     beside = Holder(2, memory_mib=8050, launch_id=launch_of(second))
     sample(core, report(23_300, mine, beside))
-    said = "it uses 15000 MiB of GPU 0 of a and was given 2000, so others find less room there"
+    said = "it uses 15000 MiB of GPU 0 of a and was given 2000, so that GPU gets no other task"
     assert str(core.warning(first)).startswith(said)
     assert core.warned() == [first.id], "a context of the driver's is nothing to tell of"
     core.take_outcome()
@@ -180,7 +253,7 @@ def test_who_never_said_how_much_he_needs_is_told_and_not_ended() -> None:
     for at in (10.0, 100.0):
         sample(core, report(15_300, Holder(1, memory_mib=15_000, launch_id=launch_of(task))), at=at)
     assert kills(core) == []
-    assert "others find less room there" in str(core.warning(task))
+    assert "that GPU gets no other task" in str(core.warning(task))
 
 
 def test_the_setting_holds_for_what_runs_and_none_ends_nobody() -> None:
@@ -189,7 +262,7 @@ def test_the_setting_holds_for_what_runs_and_none_ends_nobody() -> None:
     uses(15_000, 10.0)
     uses(15_000, 1000.0)
     assert kills(core) == []
-    assert "others find less room there" in str(core.warning(task))
+    assert "that GPU gets no other task" in str(core.warning(task))
     core.tuning.set("scheduler.end_outgrown_after_s", 3600.0, "ann", 1.0)
     uses(15_000, 1002.0)
     assert "if that stays so for 3600 s" in str(core.warning(task))

@@ -94,6 +94,7 @@ export const WORDS = {
   card_busy: "空闲算力只有 {free} %",
   card_tasks: "已有 {tasks} 个任务共用，上限为 {most}（scheduler.max_tasks_per_gpu）",
   card_left: "只剩 {left} MiB",
+  card_outgrown: "有任务的用量超过它申请的显存",
   slots_taken: "{has} 个槽位中已用 {taken} 个",
   pieces_held: "{unit} {numbers:, } 已占用",
   pieces_closed: "{pieces:, }",
@@ -156,7 +157,7 @@ export const WORDS = {
 
   idle: "自 {since:minute} 起空闲：其 GPU（{where:; }）没有工作，日志也没有输出",
   gpus_on_node: "节点 {node} 的 {numbers:, }",
-  share_outgrown: "{node} 的 GPU {gpu} 上已用 {used} MiB，超过分到的 {share} MiB，别人在那里的余地变小：下次请按此申请（`--gpu-mem`）",
+  share_outgrown: "{node} 的 GPU {gpu} 上已用 {used} MiB，超过分到的 {share} MiB，这块卡不再接新任务：下次请按此申请（`--gpu-mem`）",
   share_outgrown_so_far: "{node} 的 GPU {gpu} 上已用 {used} MiB，申请的是 {share} MiB：若持续 {after:g} 秒，任务将被终止（scheduler.end_outgrown_after_s）；下次请按此申请（`--gpu-mem`）",
   large_log: "日志已有 {size:size}；达到 {limit:size} 时任务将被终止（scheduler.log_bytes）",
   warnings: "{warnings:; }",
