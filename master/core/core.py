@@ -139,7 +139,6 @@ class Core:
         )
         telling = Telling(
             *(book, nodes, dispatch, waiting),
-            quotas=quotas,
             learned=learned,
             outgrown=gpus.outgrown,
             unproven=unproven,
@@ -214,7 +213,7 @@ class Core:
         self, nodes: Nodes, notes: Notes, *, health: Health, gpus: Gpus, machines: Machines, giving_up: GivingUp
     ) -> None:
         dispatch = self._dispatch
-        self.snapshot = dispatch.snapshot
+        self.snapshot, self.preview = dispatch.snapshot, dispatch.preview
 
         # What people decide about nodes.
         self.drain, self.resume = notes.drain, health.resume

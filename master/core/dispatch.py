@@ -16,7 +16,7 @@ from master.core.attempt import Allocation, AskedEnd, Part, sent_as, with_known
 from master.core.barred import BarredOwners
 from master.core.book import Book
 from master.core.effects import Ack, Start, WakeAt
-from master.core.elastic import Lab, in_order
+from master.core.elastic import NONE_ELASTIC, Elastic, Lab, in_order
 from master.core.endings import Endings, is_resized
 from master.core.exits import LIMITS, Exit, verdict
 from master.core.free_nodes import FreeNodes
@@ -30,11 +30,12 @@ from master.core.outcome import Pending
 from master.core.quotas import Quotas
 from master.core.refusals import Refusals
 from master.core.remnants import Remnants
-from master.core.reservations import NO_HOLDS, Hold, Reservation
+from master.core.request import Demand
+from master.core.reservations import Hold, Reservation
 from master.core.resizing import ElasticTasks
 from master.core.room import only_its_own
 from master.core.run_as import is_account, is_owners_log, placed_log
-from master.core.scheduler import Plan, Snapshot, plan
+from master.core.scheduler import Plan, Reasons, Snapshot, Wait, plan, preview
 from master.core.task import ACTIVE, Task, TaskState, Unstarted, give_reason
 from master.core.time_limit import cut
 from master.core.tuning import Tuning
@@ -53,9 +54,9 @@ RESERVATIONS = "reservations"
 
 
 class Dispatch:
-    """The attempts by launch id. `reservations`: for which tasks room is kept, `holds`: what that is, by node, as the
-    last plan had it. `large_logs`: by task the attempt whose log is near its limit, its bytes and the
-    limit; not kept over a restart, for the agent tells it again. `elastic`: those that may get more GPUs or fewer."""
+    """The attempts by launch id, and the last plan. `reservations`: for which tasks room is kept. `large_logs`: by task
+    the attempt whose log is near its limit, its bytes and the limit; not kept over a restart, for the agent tells it
+    again. `elastic`: those that may get more GPUs or fewer."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class Dispatch:
         self._by_launch: dict[str, int] = {}
         self._wake_at: float | None = None
         self.reservations: tuple[Reservation, ...] = ()
-        self.holds: Mapping[str, Hold] = NO_HOLDS
+        self._last = Plan(Reasons(self._seen(None, NONE_ELASTIC)))
 
     def load(self, pieces: Mapping[str, msgspec.Raw]) -> None:
         """Take over for which tasks room was kept."""
@@ -156,8 +157,26 @@ class Dispatch:
         self._pending.sampled.clear()
         return self._free
 
+    @property
+    def holds(self) -> Mapping[str, Hold]:
+        """What is kept for whom on which node, as the last plan has it."""
+        return self._last.holds
+
+    def why(self, demand: Demand, task_id: int) -> Wait:
+        """Return why a task waits that could start as far as it is concerned, as the last plan has it; 0: a task that
+        is not filed."""
+        self.free()  # what is kept of it from plan to plan is as things are now
+        return self._last.reasons(demand, task_id)
+
+    def preview(self, draft: Task, now: float) -> list[Allocation] | None:
+        """Return what a task would get if it were filed now; None where it would wait."""
+        return preview(self.snapshot(now), draft, self.holds, now)
+
     def snapshot(self, now: float) -> Snapshot:
         """What the planner may see now."""
+        return self._seen(self.free(), self.elastic.known(now))
+
+    def _seen(self, free: FreeNodes | None, elastic: Elastic) -> Snapshot:
         return Snapshot(
             self._waiting.backlog,
             self._nodes.inventory,
@@ -166,15 +185,12 @@ class Dispatch:
             tasks=self._book.tasks,
             at_most=self._learned.at_most,
             reservations=self.reservations,
-            free=self.free(),
-            elastic=self.elastic.known(now),
+            free=free,
+            elastic=elastic,
         )
 
     def carry_out(self, made: Plan, now: float) -> bool:
-        """Do what a plan says; was an allocation granted, so that there is room within? Raises ValueError for what no
-        attempt can do yet: to be stopped for another's sake."""
-        if made.stops:
-            raise ValueError("attempts are not stopped by the planner")
+        """Do what a plan says; was an allocation granted, so that there is room within?"""
         for start in made.starts:
             self._start(self._book.tasks[start.task_id], start.parts, now)
         for wanted in made.resizes:
@@ -199,8 +215,9 @@ class Dispatch:
         self._pending.plan_needed = True
 
     def _keep(self, made: Plan) -> None:
-        """Write down for which tasks room is kept from now on; that was told to people, so it outlives the master."""
-        self.holds = made.holds
+        """Keep the plan, for whoever asks why something waits, and write down for which tasks room is kept from now on;
+        that was told to people, so it outlives the master."""
+        self._last = made
         self._waiting.backlog.apart = self.elastic.waiters.union(one.task for one in made.reservations)
         if made.reservations != self.reservations:
             self.reservations = made.reservations

@@ -96,10 +96,11 @@ class Forecast:
         its like did ends at its limit."""
         if task_id in self._ends:
             return self._ends[task_id]
-        end = self._ends[task_id] = self._end_of(self._tasks[task_id])
+        end = self._ends[task_id] = self.end_of(self._tasks[task_id])
         return end
 
-    def _end_of(self, task: Task) -> float | None:
+    def end_of(self, task: Task) -> float | None:
+        """Return the same of a task that need not be one of them."""
         takes = self._at_most(task)
         if takes is None:
             return None

@@ -23,7 +23,7 @@ from master.core.node import Node
 from master.core.obstacles import NO_TASKS, obstacles, obstacles_within, unready
 from master.core.placement import DEFAULT
 from master.core.quotas import NO_LEDGER, Quotas
-from master.core.request import Demand, Request
+from master.core.request import Demand, Request, demand_of
 from master.core.reservations import NO_HOLDS, Forecast, Hold, Reservation, Reserving
 from master.core.room import Passes, Room, only_its_own
 from master.core.task import Task
@@ -108,23 +108,33 @@ class Placement(msgspec.Struct, frozen=True):
     parts: list[Allocation]
 
 
-class Stop(msgspec.Struct, frozen=True):
-    """The decision to end an attempt for another's sake, and why."""
+class Reasons:
+    """Why tasks wait, as one plan has it: worked out when somebody asks, of what is there by then and of what that plan
+    keeps for whom (`holds`)."""
 
-    task_id: int
-    why: str
+    __slots__ = ("_holds", "_snapshot")
+
+    def __init__(self, snapshot: Snapshot, holds: Mapping[str, Hold] = NO_HOLDS) -> None:
+        self._snapshot = snapshot
+        self._holds = holds
+
+    def __call__(self, demand: Demand, task_id: int) -> Wait:
+        """Return why the task with this demand waits; 0: one that is not filed."""
+        seen = self._snapshot
+        return explain(
+            demand, seen.inventory, seen.quotas, self._holds, task_id=task_id, tasks=seen.tasks, free=seen.free
+        )
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is to be done. `reasons` tells why a demand waits, and works it out when it is asked; `reservations`: for
+    """What is to be done. `reasons` tells why a task waits, and works it out when it is asked; `reservations`: for
     which tasks room is kept from now on, `holds` what that is, by node; `wake_at`: when the planner wants to be asked
     again although nothing happens, in seconds since the epoch; `again`: it is to be asked again at once, for
     something is kept no more, and others were looked at before; or since there are elastic tasks, which are looked at
     when all that can has started."""
 
-    reasons: Callable[[Demand], Wait]
+    reasons: Callable[[Demand, int], Wait]
     starts: list[Placement] = []
-    stops: list[Stop] = []
     resizes: list[Resize] = []
     reservations: tuple[Reservation, ...] = ()
     holds: Mapping[str, Hold] = NO_HOLDS
@@ -138,11 +148,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
     wishes = list(snapshot.demands.wishes())
     if not wishes:  # the usual case: something ended, and nobody waits
         resizes, wake_at = _resizes(snapshot, now, NO_HOLDS, only_its_own)
-        return Plan(
-            lambda demand: explain(demand, snapshot.inventory, snapshot.quotas, tasks=snapshot.tasks),
-            resizes=resizes,
-            wake_at=wake_at,
-        )
+        return Plan(Reasons(snapshot), resizes=resizes, wake_at=wake_at)
     free = FreeNodes(snapshot.inventory, snapshot.placement) if snapshot.free is None else snapshot.free
     try:
         found = _Round(snapshot, free, now)
@@ -152,7 +158,7 @@ def plan(snapshot: Snapshot, now: float) -> Plan:
     holds = found.reserving.holds
     resizes, ripe_at = ([], None) if starts else _resizes(snapshot, now, holds, found.reserving.passes)
     return Plan(
-        lambda demand: explain(demand, snapshot.inventory, snapshot.quotas, holds, tasks=snapshot.tasks),
+        Reasons(snapshot, holds),
         starts,
         resizes=resizes,
         reservations=found.reserving.kept,
@@ -304,6 +310,21 @@ class _Round:
             return False
         self._looks -= 1
         return True
+
+
+def preview(snapshot: Snapshot, draft: Task, holds: Mapping[str, Hold], now: float) -> list[Allocation] | None:
+    """Return what a task that is not filed would get if it were filed at `now`, beside what is kept for others
+    (`holds`), which it may have if it ends before; None where it would wait."""
+    demand = demand_of(draft)
+    if snapshot.quotas is not None and snapshot.quotas.stops(demand):
+        return None
+    end = Forecast(snapshot.tasks, snapshot.at_most, now).end_of(draft)
+    room = Room(snapshot.inventory, snapshot.free)
+    room.holds = {name: hold.copy(hold.task, hold.until) for name, hold in holds.items()}  # what is taken, they lose
+    room.passes = lambda _task_id, hold: end is not None and hold.until is not None and end <= hold.until
+    parts = room.place(demand)
+    room.free.give_back()
+    return parts
 
 
 def explain(

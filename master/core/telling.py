@@ -12,10 +12,9 @@ from master.core.learned import Learned
 from master.core.nodes import Nodes
 from master.core.obstacles import in_the_way
 from master.core.outgrown import OutgrownShares
-from master.core.quotas import Quotas
 from master.core.request import demand_of
 from master.core.reservations import Forecast
-from master.core.scheduler import Wait, explain
+from master.core.scheduler import Wait
 from master.core.task import After, Task, TaskState
 from master.core.unproven import UnprovenAttempts
 from master.core.waiting import Waiting
@@ -45,7 +44,6 @@ class Telling:
         dispatch: Dispatch,
         waiting: Waiting,
         *,
-        quotas: Quotas,
         learned: Learned,
         outgrown: OutgrownShares,
         unproven: UnprovenAttempts,
@@ -55,7 +53,6 @@ class Telling:
         self._nodes = nodes
         self._dispatch = dispatch
         self._waiting = waiting
-        self._quotas = quotas
         self._learned = learned
         self._elastic = dispatch.elastic
         self._outgrown = outgrown
@@ -86,10 +83,7 @@ class Telling:
 
     def wait(self, task: Task) -> Wait:
         """Why one that could start as far as it is concerned does not, and what stands in its way."""
-        dispatch, inventory, tasks = self._dispatch, self._nodes.inventory, self._book.tasks
-        found = explain(
-            demand_of(task), inventory, self._quotas, dispatch.holds, task_id=task.id, tasks=tasks, free=dispatch.free()
-        )
+        found = self._dispatch.why(demand_of(task), task.id)
         giving = self._elastic.giving(task.id)
         return found._replace(obstacles=[*giving, *found.obstacles]) if giving else found
 

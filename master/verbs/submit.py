@@ -10,7 +10,6 @@ from msgspec import Meta
 
 from master.core.attempt import Allocation
 from master.core.request import demand_of
-from master.core.room import Room
 from master.core.task import ENDED, After, Task, TaskState
 from master.verbs.access import check_token_given
 from master.verbs.base import Context
@@ -147,9 +146,7 @@ def preview(context: Context, draft: Task) -> Preview:
         return _preview(Message("held_when_filed"))
     if draft.begin_at is not None and draft.begin_at > context.now:
         return _preview(Message("begins_at", at=draft.begin_at))
-    room = Room(context.core.inventory)
-    room.holds = context.core.holds
-    parts = None if quotas.stops(demand) else room.place(demand)
+    parts = context.core.preview(draft, context.now)
     draft.waits_for = [after for after in draft.after if not _is_over(context, after)]
     if parts is not None and not draft.waits_for:
         return _preview(None, parts=parts)

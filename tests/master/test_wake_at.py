@@ -55,7 +55,7 @@ class FakeTime:
 
 
 def wish_to_be_woken(at: float) -> Plan:
-    return Plan(lambda _demand: Wait(Message("next"), []), wake_at=at)
+    return Plan(lambda _demand, _task_id: Wait(Message("next"), []), wake_at=at)
 
 
 def test_the_engine_plans_again_at_the_time_that_the_planner_named_and_never_looks_before(

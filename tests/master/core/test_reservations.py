@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.core.attempt import Place
+from master.core.attempt import Allocation, Place
 from master.core.core import Core
 from master.core.exits import Exit
 from master.core.inventory import NodeSpec
@@ -133,6 +133,29 @@ def test_a_task_that_ends_before_by_its_limit_passes_and_one_that_may_not_does_n
         end(core, task, 1000.0)
     core.plan(1000.0)
     assert state(large) == ["starting"]
+
+
+def test_a_dry_run_says_of_a_task_that_may_pass_what_a_submit_does_and_takes_nothing() -> None:
+    core = core_with(FOUR, licences={"solver": 2})
+    busy(core, 2, time_limit_s=HOUR)
+    large = submit(core, gpus=3, cpus=2)
+    core.force(large.id)
+    core.plan(60.0)
+    reason = str(core.reason(large))
+    for limit in (HOUR / 2, 2 * HOUR, None):
+        for wish in ({"gpus": 1}, {"gpus": 2}, {"cpus": 2}, {"gpus": 1, "cpus": 1}, {"gpus": 4}):
+            draft = Task(id=0, command="true", time_limit_s=limit, **wish)  # type: ignore[arg-type]
+            first, second = core.preview(draft, 60.0), core.preview(draft, 60.0)
+            assert first == second, f"{wish} is given out again: nothing was taken"
+            filed = submit(core, time_limit_s=limit, **wish)
+            core.plan(60.0)
+            held = [Allocation(part.node, part.gpus, part.gpu_mib) for part in filed.allocation]
+            assert (held or None) == first, f"{wish} with the limit {limit}"
+            core.cancel(filed.id, 60.0)
+            if filed.allocation:
+                core.exited("a", Exit(launch_of(filed), "exited", 60.0, 1), 60.0)
+            core.plan(60.0)
+    assert str(core.reason(large)) == reason
 
 
 def test_what_runs_longer_than_its_like_did_ends_at_its_limit() -> None:

@@ -66,7 +66,7 @@ def test_nothing_is_booked_twice_and_nothing_that_fits_is_left_waiting(
     for task in tasks.values():
         backlog.add(task)
     done = plan(Snapshot(backlog, inventory), 1.0)
-    assert (done.stops, done.resizes, done.wake_at) == ([], [], None)
+    assert (done.resizes, done.wake_at) == ([], None)
     assert len(backlog) == len(queue), "a plan changes nothing"
     for placement in done.starts:
         backlog.discard(placement.task_id)
@@ -86,7 +86,7 @@ def test_nothing_is_booked_twice_and_nothing_that_fits_is_left_waiting(
     for task in tasks.values():
         assert task.id in backlog
         assert Room(inventory).place(demand_of(task)) is None
-        why = done.reasons(demand_of(task))
+        why = done.reasons(demand_of(task), task.id)
         assert why == explain(Demand("", request_of(task)), inventory)
         assert str(why) != "next: the planner is about to start it"
     # Among equals the order of the queue holds.
