@@ -9,6 +9,7 @@ import pytest
 from master.core.backlog import order_of
 from master.core.core import Core
 from master.core.inventory import NodeSpec
+from master.core.standing import FEW
 from master.core.task import QUEUED, Task, TaskState
 from wire.errors import MusterError
 
@@ -66,6 +67,16 @@ def _something(core: Core, chance: random.Random) -> None:
             core.drop_archived([task.id for task in core.oldest_ended(5)])
     except MusterError:
         pass  # it is in a state in which this cannot be done: then nothing may have changed
+
+
+@pytest.mark.parametrize("count", [FEW - 1, FEW, 3 * FEW])
+def test_new_tasks_beside_one_that_changed_leave_it_in_one_place(count: int) -> None:
+    core = core_of(10)
+    assert [task.id for task in core.queue()] == sorted_anew(core)
+    core.force(7)
+    core.submit([Task(id=0, command="true", priority=1) for _ in range(count)], 2.0)
+    assert [task.id for task in core.queue()] == sorted_anew(core)
+    assert len(core.standing) == 10 + count
 
 
 def test_a_list_that_was_given_out_stays_as_it_was() -> None:
