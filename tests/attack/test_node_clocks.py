@@ -18,7 +18,7 @@ from tests.master.nodes.test_link import WELCOME, Conversation, Linked
 from tests.waiting import settled
 from wire.framing import encode
 
-DAY = 86400.0
+HOUR, DAY = 3600.0, 86400.0
 NOW = 1.7e9
 
 
@@ -37,6 +37,12 @@ async def launch_id_of(agent: Conversation) -> str:
     return launch_id
 
 
+def is_near(found: float | None, expected: float, since: float) -> bool:
+    """Whether a time, or a span, is off by no more than what passed since `since`: a message may take that long, and
+    what is known of a clock is in doubt by as much. The rest is for the rounding of floats."""
+    return found is not None and abs(found - expected) <= time.time() - since + 1e-6
+
+
 def part_of(task: Task) -> Part:
     return task.allocation[0]
 
@@ -44,6 +50,7 @@ def part_of(task: Task) -> Part:
 @pytest.mark.parametrize("ahead", [DAY, -DAY, 4000 * DAY], ids=["ahead", "behind", "years"])
 def test_a_day_off_a_task_begins_after_its_submit_and_took_what_it_took(tmp_path: Path, ahead: float) -> None:
     async def story() -> None:
+        since = time.time()
         async with Linked(tmp_path) as here:
             peer = await here.master.peer()
             await peer.call("task.submit", command="true", gpus=1)
@@ -53,17 +60,17 @@ def test_a_day_off_a_task_begins_after_its_submit_and_took_what_it_took(tmp_path
             began = time.time()
             agent.say("started", launch_id=launch_id, pid=7, at=began + ahead)
             await settled(lambda: task.state is TaskState.RUNNING)
-            assert task.started_at == pytest.approx(began, abs=5.0)
+            assert is_near(task.started_at, began, since)
             assert task.submitted_at <= (task.started_at or 0.0) <= time.time()
             agent.say("sample", at=time.time() + ahead, load=[1.0, 2.0, 3.0])
             await settled(lambda: here.node.load == [1.0, 2.0, 3.0])
             over = time.time() + ahead
             agent.say("exit", launch_id=launch_id, cause="exited", code=0, started_at=began + ahead, at=over)
             await settled(lambda: task.state is TaskState.SUCCEEDED)
-            assert (task.ended_at or 0.0) - (task.started_at or 0.0) == pytest.approx(over - ahead - began, abs=5.0)
+            assert is_near((task.ended_at or 0.0) - (task.started_at or 0.0), over - ahead - began, since)
             told = (await peer.call("task.show", id=1))["allocation"][0]
-            assert told["clock_offset_s"] == pytest.approx(ahead, abs=5.0)
-            assert here.node.clock_offset == pytest.approx(ahead, abs=5.0)
+            assert is_near(told["clock_offset_s"], ahead, since)
+            assert is_near(here.node.clock_offset, ahead, since)
 
     run(story())
 
@@ -76,25 +83,27 @@ def test_what_ended_while_nobody_listened_is_corrected_too_and_samples_are(tmp_p
             task, agent = here.master.core.tasks[1], await here.session()
             await greeted(agent, DAY)
             ended = {"launch_id": await launch_id_of(agent), "state": "ended", "cause": "exited", "code": 0}
+            since = time.time()
             agent.writer.close()
             agent = await here.session()
-            task.submitted_at -= 60.0
-            began = task.submitted_at + 10.0
+            task.submitted_at -= HOUR
+            began = task.submitted_at + HOUR / 2
             await greeted(agent, DAY, {**ended, "started_at": began + DAY, "at": began + 30.0 + DAY})
             await settled(lambda: task.state is TaskState.SUCCEEDED)
-            assert task.started_at == pytest.approx(began, abs=5.0)
+            assert is_near(task.started_at, began, since)
             assert (task.ended_at or 0.0) - (task.started_at or 0.0) == pytest.approx(30.0)
             told: list[Any] = []
             here.master.hub.sample = lambda _node, sample: told.append(sample.told())  # type: ignore[method-assign,assignment]
             agent.say("sample", at=time.time() + DAY)
             await settled(lambda: told)
-            assert told[0]["at"] == pytest.approx(time.time(), abs=5.0)
+            assert is_near(told[0]["at"], time.time(), since)
 
     run(story())
 
 
 def test_an_agent_that_does_not_say_what_time_it_is_is_measured_by_its_samples(tmp_path: Path) -> None:
     async def story() -> None:
+        since = time.time()
         async with Linked(tmp_path) as here:
             peer = await here.master.peer()
             await peer.call("task.submit", command="true", gpus=1)
@@ -104,7 +113,7 @@ def test_an_agent_that_does_not_say_what_time_it_is_is_measured_by_its_samples(t
             await settled(lambda: here.node.load == [1.0, 2.0, 3.0])
             agent.say("started", launch_id=await launch_id_of(agent), pid=7, at=time.time() + DAY)
             await settled(lambda: task.state is TaskState.RUNNING)
-            assert task.started_at == pytest.approx(time.time(), abs=5.0)
+            assert is_near(task.started_at, time.time(), since)
 
     run(story())
 
