@@ -41,6 +41,7 @@ def test_another_model_is_told(said: str, real: str) -> None:
 
 
 def test_more_than_the_registry_counts_are_told_and_fewer_are_for_others_to_tell() -> None:
+    assert mismatch(("GPU",), shown("A", "B")) == "the machine shows 2 GPUs and the registry counts 1"
     assert mismatch(("GPU",), shown("A", "B", "C")) == "the machine shows 3 GPUs and the registry counts 1"
     assert mismatch(("A100", "A100"), shown("A100")) is None
     assert mismatch(("A100",), {}) is None
