@@ -95,19 +95,18 @@ async def all_asked(peer: Peer, task: int) -> dict[str, dict[str, Any]]:
     return {answer["id"]: answer for answer in answers}
 
 
-@pytest.mark.parametrize(("kind", "who"), WAYS)
-def test_the_door_opens_for_whom_the_rules_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, who: Who
-) -> None:
+def test_the_door_opens_for_whom_the_rules_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with lab_of_many(tmp_path, monkeypatch) as lab:
-            peers = {caller: await lab.come_in(caller) for caller in ways_of(kind, who)}
-            with doing_nothing(monkeypatch) as reached:
-                for caller, peer in peers.items():
-                    for thing in THINGS:
-                        reached.clear()
-                        answers = await all_asked(peer, lab.task(lab.whose(caller, thing) or "somebody"))
-                        check_door(caller, thing, answers, reached)
+            with each_case() as cases:
+                for caller in (caller for one in JSON_RPC for caller in ways_of(one.kind, one.who)):
+                    peer = await lab.come_in(caller)
+                    with doing_nothing(monkeypatch) as reached:
+                        for thing in THINGS:
+                            with cases.case(f"{caller}, {thing}"):
+                                reached.clear()
+                                answers = await all_asked(peer, lab.task(lab.whose(caller, thing) or "somebody"))
+                                check_door(caller, thing, answers, reached)
 
     run(story())
 
@@ -152,17 +151,19 @@ def check_door(caller: Caller, thing: Object, answers: dict[str, dict[str, Any]]
             assert "\n" not in error["message"]
 
 
-@pytest.mark.parametrize("verb", ["no.such.verb", "", "auth", "TASK.LIST", "task.list\0", "task.cancel "])
 def test_what_is_no_verb_is_reached_by_nobody_and_whom_we_do_not_know_is_told_of_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, verb: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
         async with lab_of_many(tmp_path, monkeypatch) as lab:
-            assert (await lab.owner.refusal(verb))[0] == "unknown_method"
             stranger = await lab.come_in(Caller("unknown", "nobody"))
-            code, said = await stranger.refusal(verb)
-            assert code == "unauthenticated"
-            assert "task.list" not in said
+            with each_case() as cases:
+                for verb in ("no.such.verb", "", "auth", "TASK.LIST", "task.list\0", "task.cancel "):
+                    with cases.case(repr(verb)):
+                        assert (await lab.owner.refusal(verb))[0] == "unknown_method"
+                        code, said = await stranger.refusal(verb)
+                        assert code == "unauthenticated"
+                        assert "task.list" not in said
 
     run(story())
 
@@ -434,23 +435,32 @@ async def check_request(lab: LabOfMany, peer: DesktopPeer, errors: list[MusterEr
     return not refused
 
 
-@pytest.mark.parametrize("thing", THINGS)
-@pytest.mark.parametrize("who", [one.who for one in DESKTOP])
 def test_the_desktop_client_of_each_gets_what_the_rules_give_its_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, who: Who, thing: Object
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        async with lab_of_many(tmp_path, monkeypatch) as lab, desktop_peer(lab, who) as peer:
+        async with lab_of_many(tmp_path, monkeypatch) as lab:
             errors = refused_to(monkeypatch)
-            caller, seen = Caller("desktop", who), set()
-            for mode, info in asked_by_desktop(lab, caller, thing):
-                seen.add(mode)
-                is_in = await check_request(lab, peer, errors, mode, info)
-                allowed = may_use(caller, rules.REQUESTS[mode], thing, DESKTOP_ASKS_MORE.get(mode, ""))
-                assert is_in == allowed, f"{mode} {info} on {thing}, asked by {who}: {errors}"
-            assert seen == rules.REQUESTS.keys()
+            with each_case() as cases:
+                for caller in DESKTOP:
+                    async with desktop_peer(lab, caller.who) as peer:
+                        for thing in THINGS:
+                            with cases.case(f"{caller.who}, {thing}"):
+                                await check_requests(lab, peer, errors, caller, thing)
 
     run(story())
+
+
+async def check_requests(
+    lab: LabOfMany, peer: DesktopPeer, errors: list[MusterError], caller: Caller, thing: Object
+) -> None:
+    seen = set()
+    for mode, info in asked_by_desktop(lab, caller, thing):
+        seen.add(mode)
+        is_in = await check_request(lab, peer, errors, mode, info)
+        allowed = may_use(caller, rules.REQUESTS[mode], thing, DESKTOP_ASKS_MORE.get(mode, ""))
+        assert is_in == allowed, f"{mode} {info}: {errors}"
+    assert seen == rules.REQUESTS.keys()
 
 
 DESKTOP_ASKS_MORE = {"change_task": "own", "get_server_log": "all"}
@@ -458,23 +468,31 @@ DESKTOP_ASKS_MORE = {"change_task": "own", "get_server_log": "all"}
 the news of everybody's tasks, which tell no more than their rows."""
 
 
-@pytest.mark.parametrize("thing", THINGS)
 def test_until_there_are_users_everybody_s_tasks_are_the_desktop_clients_and_others_have_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thing: Object
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
         async with lab_of_many(tmp_path, monkeypatch, users=False) as lab, desktop_peer(lab, "user") as peer:
             errors = refused_to(monkeypatch)
-            for mode, info in asked_by_desktop(lab, Caller("desktop", "user"), thing):
-                is_file = rules.VERBS[rules.REQUESTS[mode]].whose == "files"
-                allowed = not is_file or thing == "own"  # there are no groups either
-                assert await check_request(lab, peer, errors, mode, info) == allowed, (mode, info, errors)
-            for caller in (Caller("unknown", "nobody"), Caller("kernel", "admin")):
-                other = await lab.come_in(caller)
-                with doing_nothing(monkeypatch) as reached:
-                    check_door(caller, thing, await all_asked(other, lab.task("ann")), reached)
+            with each_case() as cases:
+                for thing in THINGS:
+                    with cases.case(thing):
+                        await check_without_users(lab, peer, errors, thing, monkeypatch)
 
     run(story())
+
+
+async def check_without_users(
+    lab: LabOfMany, peer: DesktopPeer, errors: list[MusterError], thing: Object, patched: pytest.MonkeyPatch
+) -> None:
+    for mode, info in asked_by_desktop(lab, Caller("desktop", "user"), thing):
+        is_file = rules.VERBS[rules.REQUESTS[mode]].whose == "files"
+        allowed = not is_file or thing == "own"  # there are no groups either
+        assert await check_request(lab, peer, errors, mode, info) == allowed, (mode, info, errors)
+    for caller in (Caller("unknown", "nobody"), Caller("kernel", "admin")):
+        other = await lab.come_in(caller)
+        with doing_nothing(patched) as reached:
+            check_door(caller, thing, await all_asked(other, lab.task("ann")), reached)
 
 
 # -- who listens ------------------------------------------------------------------------------------------------------
