@@ -217,9 +217,11 @@ def test_no_successor_waits_for_a_removed_task() -> None:
     first = submit(core)
     needs = submit(core, after=[After(first.id, "ok")])
     follows = submit(core, after=[After(first.id, "any")])
+    both = submit(core, after=[After(first.id, "any"), After(first.id, "ok")])
     core.remove(first.id, 2.0)
     assert needs.state is TaskState.CANCELLED
     assert "removed" in str(needs.reason)
+    assert both.state is TaskState.CANCELLED
     assert follows.id in core.backlog
 
 
