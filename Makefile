@@ -36,10 +36,11 @@ endif
 ci: setup ## what CI runs: every test; check, and the installation of the tests' programs, beside the first stage
 	@$(RUNNER) --beside ".ci/setup programs" --beside "$(MAKE) --no-print-directory check"
 
-check: setup ## lint, format, types, what the nodes may have
+check: setup ## lint, format, types, plain English, what the nodes may have
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@$(BIN)/python -m tests.language
 	@$(BIN)/vermin --quiet --no-tips --target=3.8- --violations $(NODE_FILES)
 	@if command -v npm >/dev/null; then npm --prefix .ci/pages ci --silent --no-audit --no-fund && npm --prefix .ci/pages run --silent check; \
 	else echo "check: no npm here, so the types of the console's pages (web/static) are not checked" >&2; fi
