@@ -1,7 +1,7 @@
-"""The file of `muster logs -o FILE`: made anew, never one that exists already, whatever is laid there meanwhile.
+"""The file of `muster logs -o FILE`. It is always a new file: existing files are not overwritten, links not followed.
 
-Made with the first bytes, so that a log that cannot be read leaves no file; what was written when it breaks off stays,
-and how much that is is told.
+The first bytes create the file, so a log that cannot be read leaves no file. If the download breaks off, the file
+stays, and the message says how many bytes it has.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class LogOutput:
-    """Writes to `path`. `size`: so many bytes are in it; `is_broken`: it took no more."""
+    """Writes to `path`. `size`: bytes written so far; `is_broken`: a write failed."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -23,12 +23,12 @@ class LogOutput:
         self._fd: int | None = None
 
     def check(self) -> None:
-        """Refuse at once what could not be made. Raises ConflictError."""
+        """Raise ConflictError if `path` exists already."""
         if os.path.lexists(self.path):
             self._refuse()
 
     def write(self, data: bytes) -> None:
-        """Append. Raises ConflictError where somebody has made the file meanwhile, StorageError."""
+        """Append. Raises ConflictError if another process has created the file meanwhile; StorageError."""
         fd = self._opened()
         left = memoryview(data)
         try:
@@ -40,16 +40,16 @@ class LogOutput:
             self._broken(error)
 
     def close(self) -> None:
-        """All is written, also where that is nothing. Raises ConflictError, StorageError."""
+        """Finish the file; an empty log gives an empty file. Raises ConflictError, StorageError."""
         fd = self._opened()
         self._fd = None
         try:
-            os.close(fd)  # some file servers tell only now that a disk or a quota is full
+            os.close(fd)  # some file servers report a full disk or quota only here
         except OSError as error:
             self._broken(error)
 
     def told(self) -> str:
-        """What is in it."""
+        """Return path and size as a sentence."""
         return f"{self.path} has {self.size:,} byte{'' if self.size == 1 else 's'}"
 
     def _opened(self) -> int:

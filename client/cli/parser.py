@@ -1,5 +1,5 @@
-"""The whole parser of a command, argparse's: for help, for what is wrong and for what is not plain (see
-`client.cli.quick`, which reads all else)."""
+"""The full parser of a command, built with argparse: for help, for errors and for complex command lines.
+`client.cli.quick` parses the simple ones."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _OPTION = re.compile(r"--[a-z][\w-]*")
 
 
 class Parser(argparse.ArgumentParser):
-    """Wrong usage as one line in our form, exit 2."""
+    """Reports a usage error as one line, exit status 2."""
 
     is_key: Callable[[str], bool] | None = None
-    """Whether a word is a key of the KEY=VALUE that it takes; None if it takes none."""
+    """Tells whether a word is a key of the KEY=VALUE arguments; None if the command has none."""
     besides: tuple[str, ...] = ()
-    """Options that it takes, and its help does not name."""
+    """Options that the command takes and its help does not show."""
 
     said: tuple[str, ...] = ()
-    """The words that it was given last."""
+    """The words of the last call."""
 
     def error(self, message: str) -> NoReturn:
-        """Print the line and end. What was probably meant is named."""
+        """Print the error with the most similar option or key, and exit."""
         self.exit(2, f"error: usage: {self._with_meant(message)}; see `{self.prog} --help`\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
@@ -58,26 +58,26 @@ class Parser(argparse.ArgumentParser):
         return f"{message[: wrong.end()]}{meant}{message[wrong.end() :]}" if wrong else message
 
     def meant(self, option: str) -> str:
-        """` (did you mean …?)` for an option that this command has not; "" where nothing is like it."""
+        """Return ` (did you mean …?)` for an unknown option; "" if no option is similar."""
         from client.cli.arguments import nearest
 
         return nearest.option(option.partition("=")[0], self._told())
 
     def _told(self) -> list[str]:
-        """The options that it takes."""
+        """Return the options of the command."""
         told = (line.strip().partition("  ")[0] for line in self.format_help().splitlines())
         return [*(one for line in told if line.startswith("-") for one in _OPTION.findall(line)), *self.besides]
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal. argparse makes one of these for each option and would load shutil for it."""
+    """Help as wide as the terminal. argparse creates one of these for each option; its own loads shutil."""
 
     def __init__(self, prog: str) -> None:
         super().__init__(prog, width=(terminal_width() or 100) - 2)
 
 
 def build_parser(name: str, prog: str = "muster") -> Parser:
-    """The parser of one command."""
+    """Return the parser of one command."""
     module = import_module(f"client.cli.commands.{name}")
     parser = Parser(
         prog=f"{prog} {name}",

@@ -1,4 +1,4 @@
-"""What `muster init` says of labs: which other one is known already, what it made, and the command that comes next."""
+"""The sentences of `muster init` about labs: which other lab is known, what was created, and the next command."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 class Other:
-    """Another lab than the new one. `name`: its conf.json or address, as `option` takes it; `why`: by what it is known;
-    `is_first`: commands use it, and not the new one, also in the new one's folder."""
+    """A lab that existed before the new one. `name`: its conf.json or address, as `option` takes it; `why`: how it is
+    known; `is_first`: commands use this lab even in the folder of the new one."""
 
     def __init__(self, name: str, why: str, option: str = "--conf", *, is_first: bool = False) -> None:
         self.name = name
@@ -31,12 +31,12 @@ class Other:
 
     @property
     def command(self) -> str:
-        """What shows it."""
+        """Return the command that shows this lab."""
         return f"muster status {self.option} {shlex.quote(self.name)}"
 
 
 def other_than(conf: str) -> Other | None:
-    """The lab that commands would use by now, or one that this account made before; None if there is none."""
+    """Return the lab that commands use now, or one that this account created before; None if there is none."""
     master, named = os.environ.get("MUSTER_MASTER"), os.environ.get("MUSTER_CONF")
     if master:
         return Other(master, "MUSTER_MASTER names it", "--master", is_first=True)
@@ -50,7 +50,7 @@ def other_than(conf: str) -> Other | None:
 
 
 def is_new_one_meant(context: Context, other: Other | None, folder: str) -> bool:
-    """At a terminal it is asked whether the new lab is meant, and not the other one."""
+    """Ask at a terminal whether the user wants a new lab beside the `other` one. Without another lab: True."""
     if other is None or said_yes(
         f"You have a lab already: {other}.\nIs another, new one meant, in {harmless(folder)}?"
     ):
@@ -60,7 +60,7 @@ def is_new_one_meant(context: Context, other: Other | None, folder: str) -> bool
 
 
 def tell(context: Context, conf: str, folder: str | None, other: Other | None) -> None:
-    """What was made, and what to type next. `folder`: as it was said; None for the current one."""
+    """Print what was created, and what to type next. `folder`: as the user typed it; None for the current folder."""
     context.note(f"made a lab {_described(conf)}")
     up = "muster up --detach"
     if other is not None and other.is_first:
@@ -106,7 +106,7 @@ def _gpus(registry: str) -> int:
 
 
 def _logged_in() -> Other | None:
-    """Where somebody logged in last."""
+    """Return the lab of the last log-in; None if there is none."""
     folder = logins_folder()
     if not os.path.isdir(folder):
         return None

@@ -1,5 +1,5 @@
-"""KEY=VALUE arguments, as `muster edit` takes them, and the other ways in which people write them (`gpus 2`,
-`gpus = 2`, `gpus: 2`, `--gpus 2`), each of which is answered with the right one."""
+"""KEY=VALUE arguments, as `muster edit` takes them. People also write `gpus 2`, `gpus = 2`, `gpus: 2` or `--gpus 2`;
+the error then shows the correct form."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ if TYPE_CHECKING:
     from typing import Any
 
 VALUED = ("--conf", "--master", "--token", "--ca-fingerprint", "--proxy")
-"""The options of every command that have a value."""
+"""The options with a value that every command has."""
 
 
 def add(
     parser: Any, dest: str, read: Callable[[str], Any], is_key: Callable[[str], bool], *, nargs: str = "+", text: str
 ) -> None:
-    """Declare the argument. `read` reads one; `is_key`: whether a word is a key. What it changes is the argument before
-    it."""
+    """Declare the argument. `read` parses one pair; `is_key` tells whether a word is a key. The argument in front of
+    the pairs names the object that they change."""
     parser.add_argument(dest, nargs=nargs, type=read, metavar="KEY=VALUE", help=text)
     parser.is_key = is_key
 
 
 def none_such(text: str, keys: Collection[str]) -> Exception:
-    """An ArgumentTypeError for what is not KEY=VALUE with one of `keys`, to be raised."""
+    """Return an ArgumentTypeError for a word that is not KEY=VALUE with one of `keys`. The caller raises it."""
     from client.cli.arguments import nearest
 
     name, equals, _ = text.partition("=")
@@ -33,11 +33,11 @@ def none_such(text: str, keys: Collection[str]) -> Exception:
 
 
 def otherwise(argv: Iterable[str], is_key: Callable[[str], bool], options: Collection[str]) -> tuple[str, str] | None:
-    """What of a command line is KEY=VALUE written otherwise, and how it is written; None if nothing is. `options`:
-    those of the command."""
+    """Return the words of a command line that mean KEY=VALUE in another form, and the correct form; None if there are
+    none. `options`: the options of the command."""
     thing, *words = [*_words(argv, is_key, options), ""]
     if _is_pair(thing, is_key) and words[0] and "=" not in words[0] and not is_key(words[0]):
-        # The thing stands behind its changes.
+        # The object was typed after its changes.
         return f"{thing} {words[0]}", f"{words[0]} {thing}"
     said, right = [], []
     at = 0
@@ -52,7 +52,7 @@ def otherwise(argv: Iterable[str], is_key: Callable[[str], bool], options: Colle
 
 
 def _value(words: list[str], at: int) -> tuple[int, str | None]:
-    """How many words a pair takes from `at` on, and its value, where it is written otherwise; (1, None) where not."""
+    """Return how many words the pair at `at` has, and its value, if it has another form; else (1, None)."""
     word, *rest = words[at:]
     head, equals, tail = word.partition("=")
     if equals and tail:
@@ -72,8 +72,8 @@ def _value(words: list[str], at: int) -> tuple[int, str | None]:
 
 
 def _words(argv: Iterable[str], is_key: Callable[[str], bool], options: Collection[str]) -> Iterator[str]:
-    """The words that are neither options nor their values; an option that is none of the command's, but the name of a
-    key, is one of them."""
+    """Yield the words that are neither options nor values of options. An unknown option with the name of a key is one
+    of these words."""
     left = iter(argv)
     for word in left:
         name, equals, _ = word.partition("=")
