@@ -1,5 +1,5 @@
-"""Where the master is: turns conf.json, `--master`, the environment or the last log-in into hosts and ports, and finds
-what a log-in there left. Connects to nothing."""
+"""The address of the master: reads conf.json, `--master`, the environment or the last log-in, and returns host, ports
+and the stored log-in. Opens no connection."""
 
 from __future__ import annotations
 
@@ -35,12 +35,11 @@ _PORTS = ("data_port", "train_state_port", "monitor_port")
 
 
 class Address:
-    """A host and its ports. `train_state` and `monitor` are None where only the data port is known so far.
+    """A host and its ports. `train_state` and `monitor` are None while only the data port is known.
 
-    `same_machine`: paths of ours mean the same to the master. `trust`: whom to take for the master; None where the
-    connection is not encrypted, and then `end` says who may have the other end of it. `conf`: the conf.json that tells
-    it, if one does. `proxy`: the SOCKS proxy on the way, if there is one; `token`: what `muster login` keeps for this
-    master.
+    `same_machine`: the master sees the same paths. `trust`: the certificate authority to accept; None if the connection
+    is not encrypted, and then `end` says which account may answer. `conf`: the conf.json that the address comes from,
+    or None. `proxy`: the SOCKS proxy, or "". `token`: the token that `muster login` stored for this master.
     """
 
     def __init__(self, host: str, data: int, train_state: int | None = None, monitor: int | None = None) -> None:
@@ -57,12 +56,12 @@ class Address:
 
     @property
     def name(self) -> str:
-        """By what a log-in there is kept: this machine has many names."""
+        """The key under which log-ins are stored. All names of this machine give the same key."""
         return f"{LOOPBACK[0]}:{self.data}" if self.host in LOOPBACK else str(self).lower()
 
     @property
     def is_here(self) -> bool:
-        """Is what is said to it heard on this machine only?"""
+        """Tell whether the connection stays on this machine."""
         return is_loopback(self.host)
 
     def __str__(self) -> str:
@@ -70,18 +69,18 @@ class Address:
 
 
 def is_loopback(host: str) -> bool:
-    """Is it heard on this machine only?"""
+    """Tell whether `host` is an address of this machine only."""
     return host in LOOPBACK or host.startswith("127.")
 
 
 def find(
     conf: str | None = None, master: str | None = None, proxy: str | None = None, *, closed: bool = True
 ) -> Address:
-    """The address that was asked for; else MUSTER_MASTER, MUSTER_CONF, conf.json here or above, where somebody logged
-    in last, in that order; with what a log-in there left, which must be `closed` to others. `proxy`: else
-    MUSTER_PROXY, else the log-in's.
+    """Return the address of the master, with the stored log-in. In this order: `conf` or `master`, MUSTER_MASTER,
+    MUSTER_CONF, conf.json in this folder or one above, the last log-in. `closed`: refuse a log-in file that others can
+    read. `proxy`: without it MUSTER_PROXY, then that of the log-in.
 
-    Raises ConfigError when none of them is there or the one that is makes no sense.
+    Raises ConfigError if there is no address, or the first one found is not valid.
     """
     address = _find(conf, master)
     logins = _logins()
@@ -100,7 +99,8 @@ def find(
 
 
 def _note_account(address: Address) -> None:
-    """What a task on the master's machine is told of the one at MUSTER_MASTER, and a program of any that it names."""
+    """Set the account of the master from MUSTER_MASTER_UID: for the master of MUSTER_MASTER, or for any master if that
+    variable is not set."""
     there, said = os.environ.get("MUSTER_MASTER"), os.environ[ACCOUNT]
     if (not there or parse(there).name == address.name) and said.isascii() and said.isdigit():
         address.end.account = int(said)
@@ -115,8 +115,8 @@ def _find(conf: str | None, master: str | None) -> Address:
 
 
 def conf_in_use(conf: str | None = None, master: str | None = None) -> str | None:
-    """The conf.json that says where the master is; None where something else does. Raises ConfigError where nothing
-    says it, and for one that is found and not obeyed."""
+    """Return the conf.json that the address comes from; None if it comes from elsewhere. Raises ConfigError if there is
+    no address, or if another account could have written the conf.json that was found."""
     if master or (not conf and os.environ.get("MUSTER_MASTER")):
         return None
     chosen = conf or os.environ.get("MUSTER_CONF") or _found()
@@ -134,7 +134,7 @@ def _last() -> Login | None:
 
 
 def _logins() -> Logins | None:
-    """What `muster login` keeps; None where nobody ever logged in."""
+    """Return the stored log-ins; None before the first log-in."""
     folder = logins_folder()
     if not os.path.isdir(folder):
         return None
@@ -144,10 +144,10 @@ def _logins() -> Logins | None:
 
 
 def conf_path(conf: str | None = None) -> str:
-    """The conf.json in use: the one given, MUSTER_CONF, or the nearest conf.json of this folder and those above.
+    """Return the conf.json in use: `conf`, MUSTER_CONF, or the nearest conf.json in this folder or one above.
 
-    One that was named is obeyed whoever wrote it; one that was found only if nobody else can have written it. Raises
-    ConfigError for one that is not obeyed, and where there is none.
+    A file that the user names is used, whoever wrote it; a file that was found only if no other account can have
+    written it. Raises ConfigError if that is not so, and if there is no file.
     """
     chosen = conf or os.environ.get("MUSTER_CONF") or _found()
     if chosen is None:
@@ -163,7 +163,7 @@ def _found() -> str | None:
 
 
 def _above() -> str | None:
-    """The nearest conf.json of the folders above that is one of ours: many programs call theirs so."""
+    """Return the nearest conf.json of a lab in the folders above. Other programs use the same file name."""
     try:
         folder = os.getcwd()
     except FileNotFoundError:
@@ -176,7 +176,7 @@ def _above() -> str | None:
 
 
 def above(folder: str) -> str | None:
-    """The nearest conf.json of a lab in the folders above this one, whosever it is; None where there is none."""
+    """Return the nearest conf.json of a lab in the folders above `folder`, of any owner; None if there is none."""
     from wire.errors import ConfigError
 
     for path in _in_those_above(folder):
@@ -197,8 +197,8 @@ def _in_those_above(folder: str) -> Iterator[str]:
 
 
 def _check_ours(path: str) -> None:
-    """Raise ConfigError unless the file, and the folders in which it and its link lie, are the user's or root's and
-    writable by nobody else: `muster up` runs what a conf.json says, as whoever typed it."""
+    """Raise ConfigError unless the file, and the folders of the file and of its link, belong to the user or root and
+    nobody else can write them: `muster up` runs commands of conf.json with the rights of the user who types it."""
     from client.foreign import whose, why_foreign
 
     real = os.path.realpath(path)
@@ -215,8 +215,8 @@ def _check_ours(path: str) -> None:
 
 
 def parse(text: str) -> Address:
-    """HOST, HOST:PORT, [IPV6] or [IPV6]:PORT; PORT is the data port. `plain://` in front: not encrypted, as it is on
-    this machine anyway. Raises ConfigError."""
+    """Return the address in `text`: HOST, HOST:PORT, [IPV6] or [IPV6]:PORT, where PORT is the data port. `plain://` in
+    front means no encryption; connections within this machine have none anyway. Raises ConfigError."""
     address = _parse(text.removeprefix(PLAIN))
     if not text.startswith(PLAIN):
         _encrypt(address)
@@ -226,8 +226,7 @@ def parse(text: str) -> Address:
 
 
 def _check_not_pinned(address: Address) -> None:
-    """Whoever answers in plain text where TLS was spoken is somebody else, or stands in between: to turn TLS off for
-    them is no cure."""
+    """Raise UntrustedError if this master has used TLS before: a plain answer may then come from another machine."""
     from client.trust import Trust
 
     trust = Trust(str(address))
@@ -240,7 +239,7 @@ def _check_not_pinned(address: Address) -> None:
 
 
 def logins_folder() -> str:
-    """Where `muster login` keeps what it is to remember; empty for an account without a home."""
+    """Return the folder in which `muster login` stores log-ins; empty for an account without a home."""
     kept = own_folder.config()
     return os.path.join(kept, "muster", "logins") if kept else ""
 
@@ -248,8 +247,8 @@ def logins_folder() -> str:
 def _encrypt(
     address: Address, lies_at: str | None = None, shown_at: str | None = None, *, is_brought: bool = False
 ) -> None:
-    """Demand TLS of a master that others can listen to us talking with; of one on this machine, where the kernel does
-    not tell who answers."""
+    """Require TLS for a master on another machine; on this machine only if the kernel does not tell which account
+    answers."""
     if address.is_here:
         address.end.encrypt_if_unknown(lies_at, shown_at, is_brought=is_brought)
         return
@@ -273,7 +272,7 @@ def _parse(text: str) -> Address:
 
 
 def read_conf(path: str) -> Address:
-    """The three ports that a conf.json names. Raises ConfigError with the file and the key."""
+    """Return the address in a conf.json. Raises ConfigError, which names file and key."""
     conf = load(path)
     info = conf.get("socket_info")
     if not isinstance(info, dict):
@@ -296,13 +295,13 @@ def read_conf(path: str) -> Address:
 
 
 def console_authority(path: str) -> str:
-    """Where the console of this lab keeps the root that browsers are to believe."""
+    """Return the path of the root certificate of this lab's console."""
     kept = str(load(path).get("task_info") or "task_info")
     return os.path.join(os.path.dirname(os.path.abspath(path)), os.path.expanduser(kept), "web", "authority.pem")
 
 
 def load(path: str) -> dict[str, object]:
-    """A conf.json as it lies. Raises ConfigError when it cannot be read or is not an object."""
+    """Return the content of a conf.json. Raises ConfigError if it cannot be read or is not an object."""
     try:
         conf = json.loads(read_regular(path).decode("utf-8-sig"))
     except FileNotFoundError:

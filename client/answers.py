@@ -1,9 +1,9 @@
-"""Checks an answer against the schema of its verb, after something failed on it and never before.
+"""Checks an answer against the schema of its verb, but only after the client failed to use it.
 
-A program that is no master may listen at the port, and a master of another version may answer with other keys. A
-command, or a method of the Python API, then ends with a ProtocolError, not with the KeyError that came of it. Answers
-that are right cost nothing: only the last ones are remembered, and only while a method uses them. The schemas are those
-of the OpenAPI document of this version. An error of our own code stays as it is.
+Another program may listen at the port, and a master of another version may answer with other keys. A command, or a
+method of the Python API, then ends with a ProtocolError in place of a KeyError. Correct answers cost nothing: the
+client remembers only the last ones, and only while a method uses them. The schemas are those of this version's OpenAPI
+document. Errors of our own code stay as they are.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     Heard = Iterable[tuple[str, str, Any]]
 
 SUSPECT = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-"""The errors that come of a wrong answer."""
+"""The errors that a wrong answer can cause."""
 _GENERATES = 0x20
 _LARGEST = 1e15
 _LAST_MOMENT = 253_402_300_799
-"""The end of the year 9999, in seconds since the epoch: the last moment that can be shown."""
+"""The end of the year 9999, in seconds since the epoch: `datetime` shows no later moment."""
 _DEEPEST = 64
 _NEWS = {"task.changed": ("task", "Task"), "node.changed": ("node", "Node")}
-"""Of each notification, the key of the task or node in it and its schema. It lacks the key where that is gone."""
+"""For each notification the key of its task or node, and the schema. Without the key the task or node was deleted."""
 _KINDS = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
 
 
 def explained(heard: Heard, error: Exception) -> Exception:
-    """A ProtocolError if one of the answers does not fit its schema (the newest is looked at first); else the error
-    itself. `heard`: of each answer the address that it came from, the verb and the result."""
+    """Return a ProtocolError if one of the answers does not match its schema (the newest is checked first); else the
+    error itself. `heard`: address, verb and result of each answer."""
     if not isinstance(error, SUSPECT):
         return error
     for where, verb, result in reversed(list(heard)):
@@ -41,8 +41,8 @@ def explained(heard: Heard, error: Exception) -> Exception:
 
 
 def _of_method(heard: Heard, error: Exception) -> Exception:
-    """The same for a method of the API, which only reads the answer. A value that it cannot use is the fault of the
-    answer, even if the answer fits its schema."""
+    """Return the same for a method of the API. Such a method only reads the answer, so a value that it cannot use is a
+    fault of the answer, even if the answer matches its schema."""
     told = explained(heard, error)
     if told is error and isinstance(error, (ValueError, IndexError, OverflowError)):
         for where, verb, _ in reversed(list(heard)):
@@ -51,7 +51,7 @@ def _of_method(heard: Heard, error: Exception) -> Exception:
 
 
 def fault_of(verb: str, result: Any) -> str | None:
-    """What is wrong with an answer to a verb; None if nothing is, or if this version does not know the verb."""
+    """Return the fault of an answer to a verb; None if there is none, or if this version does not know the verb."""
     from client.verbs import Verbs
 
     verbs = Verbs()
@@ -64,7 +64,7 @@ def fault_of(verb: str, result: Any) -> str | None:
 
 
 def clear_errors(cls: T) -> T:
-    """Make all public methods of a class of the Python API raise ProtocolError where an answer is wrong."""
+    """Make all public methods of a class of the Python API raise ProtocolError for wrong answers."""
     for name, method in list(vars(cls).items()):
         if type(method) is type(clear_errors) and not name.startswith("_"):
             guarded = _generating(method) if method.__code__.co_flags & _GENERATES else _calling(method)
@@ -105,7 +105,7 @@ def _generating(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _listen(caller: Any) -> tuple[Any, Any]:
-    """The session of a caller, which remembers its answers from now on, and what it remembered before."""
+    """Start remembering the answers of a caller. Return its session, and the answers remembered before."""
     session = getattr(getattr(caller, "_caller", caller), "session", _NoSession)
     from collections import deque
 
@@ -129,13 +129,13 @@ def _protocol_error(where: str, verb: str, fault: str) -> Exception:
 
 
 class _Schemas:
-    """Checks values against JSON schemas, as far as ours go: types, required keys, items, alternatives."""
+    """Checks values against the part of JSON Schema that our schemas use: types, required keys, items, alternatives."""
 
     def __init__(self, named: dict[str, Any]) -> None:
         self._named = named
 
     def fault(self, schema: dict[str, Any], value: Any, path: str) -> str | None:
-        """What is wrong, at its path; None if nothing is."""
+        """Return the first fault with its path; None if there is none."""
         here = path or "it"
         if path.count(".") + path.count("[") > _DEEPEST:
             return f"{here} is nested too deep"

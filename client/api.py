@@ -1,7 +1,7 @@
-"""The Python API: `connect()` gives a Client with one method per verb, synchronous and small.
+"""The Python API: `connect()` returns a Client with one method per verb. All calls are synchronous.
 
-Tasks and nodes are plain dicts, typed in `client.shapes`. Every method raises a `wire.errors.MusterError`. What takes
-more than one call is in files of its own, which are loaded when it is asked for.
+Tasks and nodes are plain dicts, typed in `client.shapes`. Errors are subclasses of `wire.errors.MusterError`. Methods
+that need more than one call have files of their own, which are loaded at the first use.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 _OF_A_SUBMIT = {"request_id", "as", "strict", "dry_run"}
-"""What says how to submit, and nothing of a task."""
+"""Parameters of a submit that are not fields of the task."""
 
 
 _MOST_AT_ONCE = 10_000_000
@@ -39,7 +39,7 @@ _MOST_AT_ONCE = 10_000_000
 
 
 def _ids(filed: dict[str, Any], most: int) -> list[int]:
-    """Those of the tasks of one submit. Raises ValueError for more than `most`."""
+    """Return the ids of the tasks of one submit. Raises ValueError for more than `most`."""
     if filed["count"] > most:
         raise ValueError(f"{filed['count']} tasks of {most}")
     return list(range(filed["first"], filed["first"] + filed["count"]))
@@ -48,13 +48,13 @@ def _ids(filed: dict[str, Any], most: int) -> list[int]:
 def connect(
     conf: str | None = None, master: str | None = None, token: str | None = None, proxy: str | None = None
 ) -> Client:
-    """A client of the master that conf.json `conf` describes or that listens at `master` (HOST[:PORT]).
+    """Connect to the master of the conf.json `conf`, or to the one at `master` (HOST[:PORT]).
 
     Without either: MUSTER_MASTER, MUSTER_CONF, the conf.json of this folder or of one above, the master of the last
-    `muster login`. `token` shows who one is; without one MUSTER_TOKEN does, MUSTER_TOKEN_FILE (in a task that was
-    submitted with `token="submit"`), or what `muster login` keeps. `proxy`: socks5://HOST:PORT on the way to another
-    machine, else MUSTER_PROXY. Raises ConfigError, UnreachableError, UnauthenticatedError; ForbiddenError where another
-    account of this machine has the master's port.
+    `muster login`. `token` identifies the user; without it MUSTER_TOKEN, MUSTER_TOKEN_FILE (in a task that was
+    submitted with `token="submit"`), or the stored log-in. `proxy`: socks5://HOST:PORT for a master on another machine,
+    else MUSTER_PROXY. Raises ConfigError, UnreachableError, UnauthenticatedError; ForbiddenError if another account of
+    this machine has taken the master's port.
     """
     address = find(conf, master, proxy)
     client = Client(address, token_for(address, token))
@@ -69,28 +69,29 @@ class Client(NodeVerbs):
     def __init__(self, address: Address, token: str | None = None, session: Session | None = None) -> None:
         super().__init__(address, token, session)
         self.unreadable: dict[str, int] = {}
-        """Lines of the master's history that the last list had to leave out, by file."""
+        """Damaged lines of the master's history that the last list left out, by file."""
 
     def submit(self, command: list[str] | str, **spec: Any) -> int:
-        """Queue a command (an argument list, or a string for bash) and give its id; it is on disk by then.
+        """Queue a command (an argument list, or a string for bash) and return its id once the task is on disk.
 
         `spec`: name, project, cwd, env, setup, variables, gpus, gpus_max, gpu_ids, gpu_memory_mib, gpu_models, share,
         min_free_util, cpus, memory_mib, licences, nodes, node, node_list, gpus_on (`{"gpu1": [0, 1]}`), exclude, after,
         priority, urgent, time_limit_s, on_timeout (`fail` or `requeue`), signal, begin_at (seconds since the epoch),
-        max_retries, retry_on (of `fail oom lost`), elastic, checkpoint, log, hold, token (`submit`: the task gets one
-        of its owner's, to submit others with); `**muster.snapshot(folder)`: to run in a copy of that folder's code;
-        `as`, in whose name (for root on the master's machine); and `request_id`: two submits with the same one are one
-        submit; `strict`: what `preflight` would tell is refused (ConflictError)."""
+        max_retries, retry_on (of `fail oom lost`), elastic, checkpoint, log, hold, token (`submit`: the task gets a
+        token of its owner and can submit other tasks); `**muster.snapshot(folder)`: run in a copy of that folder's
+        code; `as`: the owner (for root on the master's machine); `request_id`: two submits with the same one are one
+        submit; `strict`: raise ConflictError if `preflight` finds anything."""
         spec.setdefault("request_id", new_request_id())
         return int(self.call("task.submit", {"command": command, **self._with_ids(spec)})["id"])
 
     def missing_places(self, cwd: str = "", env: str = "") -> list[str]:
-        """Which of these a task would not find, as far as the master can see it; a line each."""
+        """Return a line for the folder and for the environment if a task would not find it, as far as the master can
+        see."""
         return [str(note["text"]) for note in self.preflight(cwd=cwd, env=env)]
 
     def preflight(self, command: list[str] | str | None = None, **spec: Any) -> list[Note]:
-        """What would keep such a task from starting well, were it to start now, as far as the master can see it within
-        a moment: `spec` as for `submit`, or `commands` as for `submit_batch`. Nothing is queued."""
+        """Return what would make the start of such a task fail now, as far as the master can see it quickly. `spec` as
+        for `submit`, or `commands` as for `submit_batch`. Queues nothing."""
         said = self._with_ids(spec if command is None else {"command": command, **spec})
         asked = {name: value for name, value in said.items() if name not in _OF_A_SUBMIT}
         found: dict[str, Any] = self.call("task.places", asked, repeatable=False)
@@ -98,7 +99,7 @@ class Client(NodeVerbs):
         return [{"key": note["key"], "args": note["args"], "text": text} for text, note in said_and_keys]
 
     def submit_batch(self, commands: list[str], **spec: Any) -> list[int]:
-        """Queue many bash lines with the same `spec`, all of them or none; the ids are consecutive."""
+        """Queue many bash lines with the same `spec`, all of them or none; return the ids, which are consecutive."""
         spec.setdefault("request_id", new_request_id())
         result = self.call("task.submit_batch", {"commands": commands, **self._with_ids(spec)})
         return _ids(result, len(commands))
@@ -114,9 +115,9 @@ class Client(NodeVerbs):
         **spec: Any,
     ) -> list[int]:
         """Queue a command for each index of `array` (`0-9:2`), or for each combination of the values in `sweep`, all of
-        them or none; gives the ids, which are consecutive. `{index}`, or `{NAME}` of a sweep, in the command (and in
-        `name`) becomes the task's own. `cap`: so many run at once; `max_fails`: after so many failures the rest is
-        held. `spec`: as for `submit`."""
+        them or none; return the ids, which are consecutive. `{index}`, or `{NAME}` of a sweep, in the command and in
+        `name` is replaced by the value of each task. `cap`: the most tasks that run at once; `max_fails`: the number of
+        failures after which the rest is held. `spec`: as for `submit`."""
         spec.setdefault("request_id", new_request_id())
         said = {"array": array, "sweep": sweep, "cap": cap, "max_fails": max_fails}
         params = {name: value for name, value in said.items() if value is not None}
@@ -124,31 +125,31 @@ class Client(NodeVerbs):
         return _ids(result, _MOST_AT_ONCE)
 
     def edit_array(self, array: int, **changes: int | None) -> Array:
-        """Give an array (by its first task's id) another `cap`, or other `max_fails`; None: no such bound."""
+        """Change `cap` or `max_fails` of an array, named by the id of its first task; None removes the bound."""
         page: Array = self.call("task.edit_array", {"id": array, **changes})
         return page
 
     def check(self, command: list[str] | str, **spec: Any) -> dict[str, Any]:
-        """Where the command would run now (`placement`), or why it would wait (`reason`); nothing is queued."""
+        """Return where the command would run now (`placement`), or why it would wait (`reason`). Queues nothing."""
         return self._dict("task.submit", {"command": command, **self._with_ids(spec), "dry_run": True})
 
     def list_tasks(self, **filters: Any) -> tuple[list[Task], int]:
-        """Tasks in the queue's order, and how many there are without `limit` and `offset`.
+        """Return tasks in the order of the queue, and their number without `limit` and `offset`.
 
-        `filters`: states, active (True unless said), ended, mine, user, search, since (seconds since the epoch: of
-        the ended only what ended then or later), ids, array (those of the array whose first task has this id), sort
-        (see `muster queue --help`), reverse, limit, offset; `history=False` leaves out ended tasks that the master
-        reads from its monthly files. Sorted, those come last.
+        `filters`: states, active (default: True), ended, mine, user, search, since (seconds since the epoch: leave out
+        tasks that finished earlier), ids, array (the id of the first task of an array), sort (see `muster queue
+        --help`), reverse, limit, offset; `history=False` leaves out finished tasks that the master reads from its
+        monthly files. In a sorted list these come last.
         """
         return list_all(self, filters)
 
     def tasks(self, **filters: Any) -> list[Task]:
-        """Like `list_tasks`, without the total."""
+        """Return tasks like `list_tasks`, without the number."""
         return self.list_tasks(**filters)[0]
 
     def find_id(self, task: int | str) -> int:
-        """The id of a task that is named by it, or by the name of an active task of the caller's that no other of these
-        has. All methods that take a task take both. Raises NotFoundError, ConflictError where several have the name."""
+        """Return the id of a task, named by its id or by its name. A name finds an active task of the caller; all
+        methods accept both. Raises NotFoundError; ConflictError if several tasks have the name."""
         if not isinstance(task, str):
             return task
         from client.named import find_id
@@ -156,24 +157,24 @@ class Client(NodeVerbs):
         return find_id(self, task)
 
     def named(self, name: str) -> list[Task]:
-        """The caller's active tasks of this name, by id."""
+        """Return the caller's active tasks of this name, ordered by id."""
         from client.named import active
 
         return active(self, name)
 
     def show(self, task_id: int | str) -> TaskPage:
-        """One task, whole."""
+        """Return one task with all fields."""
         task: TaskPage = self.call("task.show", {"id": self.find_id(task_id)})
         return task
 
     def why(self, task_id: int | str) -> Why:
-        """Why a task is in the state in which it is."""
+        """Return why a task is in its state."""
         why: Why = self.call("task.why", {"id": self.find_id(task_id)})
         return why
 
     def diff(self, task_id: int | str, other: int | str | None = None) -> Diff:
-        """In what two tasks differ, what was asked for first; without `other` the nearest of the same array, one that
-        succeeded if there is one."""
+        """Return how two tasks differ: first the requests, then the results. Without `other`: the nearest task of the
+        same array, if possible one that succeeded."""
         params = {"id": self.find_id(task_id), **({} if other is None else {"other": self.find_id(other)})}
         found: Diff = self.call("task.diff", params)
         return found
@@ -187,8 +188,8 @@ class Client(NodeVerbs):
         states: Iterable[str] | None = None,
         name: str | None = None,
     ) -> Cancelled:
-        """End tasks: those of these ids, all (`everything`), all of ours (`mine`), or those of ours with this `name`;
-        of the latter three only those in one of `states`, if given."""
+        """Cancel tasks: those in `ids`, all (`everything`), all of the caller (`mine`), or the caller's tasks with this
+        `name`. `states` limits the last three to tasks in one of these states."""
         which: dict[str, Any] = {"all": True} if everything else {"mine": True}
         if name is not None:
             which = {"mine": True, "name": name}
@@ -200,8 +201,8 @@ class Client(NodeVerbs):
         return done
 
     def edit(self, task_id: int | str, *, if_seq: int | None = None, **changes: Any) -> Task:
-        """Change fields of a task; the names are those of `submit`, and `owner` for admins. `if_seq`: only while the
-        task's `seq` is this one. Raises ConflictError where it was changed meanwhile."""
+        """Change fields of a task, with the names of `submit`; admins also `owner`. `if_seq`: raise ConflictError if
+        the task's `seq` is another one, that is, if somebody changed the task meanwhile."""
         only = {} if if_seq is None else {"if_seq": if_seq}
         return self._task("task.edit", {"id": self.find_id(task_id), "changes": self._with_ids(changes), **only})
 
@@ -214,32 +215,33 @@ class Client(NodeVerbs):
         return self._task("task.release", {"id": self.find_id(task_id)})
 
     def pause(self, task_id: int | str) -> Task:
-        """Have a task that runs stand still, with all that it holds; its time limit goes on. It is `paused` once its
-        node says so."""
+        """Pause a running task. It keeps its GPUs, and its time limit goes on. Its state is `paused` once the node
+        confirms it."""
         return self._task("task.pause", {"id": self.find_id(task_id)})
 
     def resume(self, task_id: int | str) -> Task:
-        """Let a paused task go on."""
+        """Resume a paused task."""
         return self._task("task.resume", {"id": self.find_id(task_id)})
 
     def move(self, task_id: int | str, position: int) -> Task:
-        """Put a waiting task at a place in the queue; 1 is the next one."""
+        """Move a waiting task to a position in the queue; 1 is the next task."""
         return self._task("task.move", {"id": self.find_id(task_id), "position": position})
 
     def start(self, task_id: int | str) -> Task:
-        """Start a task as soon as its GPUs are free, whatever its priority, predecessors, time and hold say."""
+        """Start a task as soon as its GPUs are free, regardless of priority, predecessors, begin time and hold."""
         return self._task("task.start", {"id": self.find_id(task_id)}, repeatable=False)
 
     def retry(self, task_id: int | str) -> Task:
-        """Queue an ended task again, as a new attempt."""
+        """Queue a finished task again, as a new attempt."""
         return self._task("task.retry", {"id": self.find_id(task_id)}, repeatable=False)
 
     def remove(self, task_id: int | str, *, successors: bool = False) -> list[int]:
-        """Delete a task that is not alive, with those that wait for it if so asked; gives the ids that are gone."""
+        """Delete a task without a running attempt; with `successors` also the tasks that wait for it. Return the
+        deleted ids."""
         return self.removed(task_id, successors=successors)["removed"]
 
     def removed(self, task_id: int | str, *, successors: bool = False) -> Removed:
-        """The same; gives their names, too."""
+        """Delete like `remove`; return ids and names."""
         params = {"id": self.find_id(task_id), "successors": successors}
         answer: Removed = self.call("task.remove", params, repeatable=False)
         return answer
@@ -247,58 +249,58 @@ class Client(NodeVerbs):
     def audit(
         self, *, since: float | None = None, user: str | None = None, verb: str | None = None, limit: int = 100
     ) -> AuditPage:
-        """Who changed what, and who was refused, the newest first: at most `limit` lines, not older than `since`, of
-        this user, about this verb or all of a noun. For admins."""
+        """Return who changed what, and which requests were denied, newest first: at most `limit` lines, not older than
+        `since`, of one user, about one verb or all verbs of a noun. For admins."""
         wanted = {"since": since, "user": user, "verb": verb, "limit": limit}
         said = {name: value for name, value in wanted.items() if value is not None}
         page: AuditPage = self.call("audit.read", said)
         return page
 
     def seen(self) -> None:
-        """What `info()["damage"]` tells was seen: it is told no more."""
+        """Confirm that somebody has read `info()["damage"]`; the master then clears it."""
         self.call("server.seen", {})
 
     def accept_clock(self) -> ClockAccepted:
-        """Say that the master's clock is right, whatever it showed before: rights end by it from now on. For the
-        account that runs the master and for root, on its machine. Raises ForbiddenError."""
+        """Confirm that the master's clock is right although it was different before: rights expire by it from now on.
+        For the account that runs the master and for root, on its machine. Raises ForbiddenError."""
         accepted: ClockAccepted = self.call("clock.accept", {}, repeatable=False)
         return accepted
 
     def stop_master(self) -> None:
-        """End the master; tasks run on."""
+        """Stop the master. Running tasks continue."""
         self.call("server.stop", {}, repeatable=False)
 
     @property
     def people(self) -> People:
-        """Who one is; users, groups and tokens."""
+        """The caller, users, groups and tokens."""
         from client.people import People
 
         return People(self)
 
     @property
     def allocations(self) -> Allocations:
-        """GPUs that are held under a name, for tasks to run on."""
+        """Named allocations: GPUs that are reserved for tasks."""
         from client.allocations import Allocations
 
         return Allocations(self)
 
     @property
     def settings(self) -> Settings:
-        """What is set, and what admins can set, while the master runs."""
+        """The settings that admins can change while the master runs."""
         from client.settings import Settings
 
         return Settings(self)
 
     @property
     def conf(self) -> ConfFiles:
-        """conf.json and the registry, as admins change them from afar."""
+        """conf.json and the registry, for admins on other machines."""
         from client.conf_files import ConfFiles
 
         return ConfFiles(self)
 
     @property
     def files(self) -> Files:
-        """The files beneath the visible folders."""
+        """The files in the visible folders."""
         from client.files import Files
 
         return Files(self)
@@ -306,19 +308,19 @@ class Client(NodeVerbs):
     def read_log(
         self, task_id: int | str | None, offset: int, limit: int | None = None, **how: Any
     ) -> tuple[bytes, dict[str, Any]]:
-        """At most `limit` bytes (of 1 MiB) of a log from `offset` (negative: from the end), and {offset, size, ended,
-        path, warning}. None is the master's own log.
+        """Return at most `limit` bytes (at most 1 MiB) of a log from `offset` (negative: from the end), and {offset,
+        size, ended, path, warning}. Task None is the log of the master.
 
-        `how`: `wait_s` waits for more than `seen` bytes if there is nothing; `collapse` keeps of each line only its
-        last state, the state of the line without an end being `rest`, and `next` is where to read on.
+        `how`: `wait_s` waits until the log has more than `seen` bytes; `collapse` keeps only the last state of each
+        line. Then `rest` is the state of the unfinished last line, and `next` the offset to continue at.
         """
         from client import logs
 
         return logs.read(self, self._of_log(task_id), offset, limit, **how)
 
     def last_lines(self, task_id: int | str, most: int = 8) -> list[str]:
-        """The last lines of a task's log, each in its last state and without what acts on a terminal; none where the
-        caller may not read it."""
+        """Return the last lines of a task's log, each in its last state and without control characters. The list is
+        empty if the caller may not read the log."""
         from client.log_tail import last_lines
 
         return last_lines(self, self.find_id(task_id), most)
@@ -332,10 +334,10 @@ class Client(NodeVerbs):
         on_warning: OnWarning | None = None,
         rank: int = 0,
     ) -> Iterator[bytes]:
-        """The log in pieces from `offset` (bytes), of several parts that of `rank`; with `follow` until the task has
-        ended and all was read.
+        """Yield the log in pieces from `offset` (bytes), with `follow` until the task is finished. `rank`: the part of
+        a task on several nodes.
 
-        `on_warning` gets, with each answer before the end, what looks wrong with the task, or None."""
+        `on_warning` is called with each answer before the end: a warning about the task, or None."""
         from client import logs
 
         return logs.pieces(self, self._of_log(task_id), follow=follow, offset=offset, on_warning=on_warning, rank=rank)
@@ -349,8 +351,8 @@ class Client(NodeVerbs):
         on_warning: OnWarning | None = None,
         rank: int = 0,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """The log with each line in its last state, as a terminal shows it after a progress bar: whole lines, and the
-        state of the line that has no end yet. `offset` must be where a line begins."""
+        """Yield the log with each line in its last state, as a terminal shows it after a progress bar: complete lines,
+        and the state of the unfinished last line. `offset` must be the beginning of a line."""
         from client import logs
 
         return logs.collapsed(
@@ -369,12 +371,13 @@ class Client(NodeVerbs):
         most: int | None = None,
         rank: int = 0,
     ) -> Iterator[dict[str, Any]]:
-        """The lines of a log with `pattern`, at most `most`, from `offset` (bytes; default: the beginning) on or, if
-        `backwards`, from there (default: the end) to the beginning: {offset, text, begin, end, cut}, the match standing
-        from character `begin` to `end` of `text`. None is the master's own log.
+        """Yield the lines of a log that contain `pattern`, at most `most`, from `offset` (bytes; default: the
+        beginning) to the end; with `backwards` from `offset` (default: the end) to the beginning. A line is {offset,
+        text, begin, end, cut}; the match is from character `begin` to `end` of `text`. Task None is the log of the
+        master.
 
-        Searched at 64 MB a second at most. Raises BadRequestError for a pattern that is none (`regex`: of Python's) and
-        LimitError for one that takes too long.
+        The master searches at most 64 MB a second. Raises BadRequestError for an invalid pattern (`regex`: Python's
+        syntax) and LimitError for one that takes too long.
         """
         from client import logs
 
@@ -389,30 +392,30 @@ class Client(NodeVerbs):
         *,
         until: str = "ended",
     ) -> dict[int, Task]:
-        """Wait until all of the tasks have ended (or have `started`), and give them. `timeout` in seconds.
+        """Wait until all of the tasks are finished (or have `started`), and return them. `timeout` in seconds.
 
-        `on_change` gets what is known at first and after each change. Raises NotFoundError for an id that does not
-        exist (or was deleted meanwhile) and TimeoutError.
+        `on_change` is called with the tasks at first and after each change. Raises NotFoundError for an id that does
+        not exist or was deleted meanwhile, and TimeoutError.
         """
         from client.waiting import wait
 
         return wait(self, self._find_ids(ids), timeout, on_change, until=until)
 
     def watch(self, what: What) -> Iterator[dict[str, Any]]:
-        """What is there now, then every change as a notification; see `client.watch`."""
+        """Yield the present state, then every change as a notification; see `client.watch`."""
         from client.watch import watch
 
         return watch(self, what)
 
     def _find_ids(self, tasks: Iterable[int | str]) -> list[int]:
-        """A str is one task, and not one for each of its letters."""
+        """Return the ids of tasks. A str is one task, not a list of letters."""
         return [*map(self.find_id, [tasks] if isinstance(tasks, str) else tasks)]
 
     def _of_log(self, task: int | str | None) -> int | None:
         return None if task is None else self.find_id(task)
 
     def _with_ids(self, spec: dict[str, Any]) -> dict[str, Any]:
-        """What is asked for, with the ids of predecessors that are named."""
+        """Return `spec` with ids in place of the names of predecessors."""
         after = spec.get("after")
         named = [one for one in after or () if isinstance(one, dict) and isinstance(one.get("id"), str)]
         if not after or not named:

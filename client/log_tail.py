@@ -1,7 +1,7 @@
-"""The last lines that a task wrote, for whoever asks what became of it.
+"""The last lines of a task's log, shown with the result of the task.
 
-They are read from the log like any other part of it, by the same rights, each time somebody asks; they are no part of a
-task, and so of nothing that others are told. What acts on a terminal is taken out.
+Each call reads the log with the caller's permissions. The lines are not stored in the task, so other users never
+receive them. Control sequences of terminals are removed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Asked(Protocol):
-        """What this asks: a client."""
+        """The one method of a client that this module calls."""
 
         def read_log(
             self, task_id: int, offset: int, limit: int | None = None, **how: Any
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 LINES = 8
 WIDEST = 500
-"""So many characters of a line are told."""
+"""Characters of a line; longer lines are cut."""
 _READ = 16 * 1024
 # Control sequences, strings for the terminal (with what they say), and other escapes: ECMA-48.
 _ESCAPE = re.compile(
@@ -35,19 +35,19 @@ _TRAILER = re.compile(r"Program Exit With Code \d+")
 
 
 def last_lines(client: Asked, task_id: int, most: int = LINES) -> list[str]:
-    """At most `most` of them, the last one last, without what stood under a progress bar before. None where there is
-    nothing, or where the caller may not read the log."""
+    """Return at most `most` lines, the last one last; of a progress bar only its last state. The list is empty if the
+    log is empty, not found, or closed to the caller."""
     from wire.errors import MusterError
 
     try:
         data, state = client.read_log(task_id, -_READ, _READ)
     except MusterError:
-        return []  # what else is known of the task is told all the same
+        return []  # the rest of the page is shown without the log
     return lines_of(data, most, is_whole=state["offset"] == 0)
 
 
 def lines_of(data: bytes, most: int = LINES, *, is_whole: bool = True) -> list[str]:
-    """The last lines of this end of a log. `is_whole`: its first line is whole."""
+    """Return the last lines of `data`, the end of a log. `is_whole`: the first line of `data` is complete."""
     lines = [_shown(line) for line in data.decode(errors="replace").split("\n")]
     if not is_whole and len(lines) > 1:
         del lines[0]
@@ -57,7 +57,7 @@ def lines_of(data: bytes, most: int = LINES, *, is_whole: bool = True) -> list[s
 
 
 def _shown(line: str) -> str:
-    """As a terminal would show it in the end, on one line, with nothing that acts on a terminal."""
+    """Return the line as a terminal finally shows it, without control characters."""
     states = [state for state in _ESCAPE.sub("", line).split("\r") if state.strip()]
     text = harmless(states[-1].expandtabs().rstrip()) if states else ""
     return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
