@@ -66,7 +66,7 @@ def test_it_hands_on_every_shape_of_what_the_api_gives() -> None:
 def test_no_document_shows_people_another_import() -> None:
     other = re.compile(r"^(?:import|from) (?:client|master|monitor|wire)\b", re.MULTILINE)
     with each_case() as cases:
-        for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")]:
+        for document in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]:
             with cases.case(document.name):
                 assert other.findall(document.read_text("utf-8")) == []
 

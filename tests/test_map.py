@@ -1,0 +1,69 @@
+"""The documents for engineers lead to files: the map, the pages of decisions, and where a new thing goes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.cases import each_case
+from tests.test_repository import ROOT, text
+
+LONGEST_MAP, LONGEST_DECISION = 150, 40
+"""Lines of docs/ARCHITECTURE.md, and of a page in docs/decisions."""
+PARTS = ["Context", "Decision", "Consequences"]
+CORE = {path.stem for path in (ROOT / "master" / "core").glob("*.py")} - {"__init__", "core"}
+_NAMED = re.compile(r"`([a-z_]+)`")
+_PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|md|js|json|txt))`")
+
+
+def decisions() -> list[Path]:
+    return [path for path in sorted((ROOT / "docs" / "decisions").glob("*.md")) if path.name != "README.md"]
+
+
+def lost_paths(document: str) -> list[str]:
+    """Return the paths in backticks that name no file and no folder of the repository."""
+    return [path for path in _PATH.findall(document) if not (ROOT / path).exists()]
+
+
+def where_a_new_thing_goes() -> str:
+    contributing = text("CONTRIBUTING.md")
+    return contributing[contributing.index("## Where a verb goes") : contributing.index("## Trying something by hand")]
+
+
+def test_contributing_sends_nobody_to_a_file_that_does_not_exist() -> None:
+    assert len(_PATH.findall(where_a_new_thing_goes())) > len(PARTS)
+    assert lost_paths(where_a_new_thing_goes()) == []
+
+
+def test_a_path_that_leads_nowhere_would_be_seen() -> None:
+    assert lost_paths("| a | `master/core/nowhere.py`, `nowhere.md`, `master/nowhere/` |") == [
+        "master/core/nowhere.py",
+        "nowhere.md",
+        "master/nowhere/",
+    ]
+    assert lost_paths("`master/core/core.py`, `core.settings`, `muster set`, `docs/`") == []
+
+
+def test_the_map_is_short_and_names_every_file_of_the_core() -> None:
+    architecture = text("docs/ARCHITECTURE.md")
+    assert len(architecture.splitlines()) <= LONGEST_MAP
+    core = architecture[architecture.index("## The core") : architecture.index("## On disk")]
+    rows = {name for row in core.splitlines() if row.startswith("| ") for name in _NAMED.findall(row)}
+    assert CORE - rows == set(), "files that the map does not name"
+    assert rows - CORE == set(), "names of the map without a file"
+
+
+def test_each_decision_is_a_short_page_with_the_same_parts() -> None:
+    with each_case() as cases:
+        for path in decisions():
+            page = path.read_text(encoding="utf-8")
+            with cases.case(path.name):
+                assert len(page.splitlines()) <= LONGEST_DECISION
+                assert re.findall(r"^## (.*)$", page, re.MULTILINE) == PARTS
+                assert re.fullmatch(r"# .+", page.splitlines()[0])
+
+
+def test_the_list_of_decisions_has_each_page_once_by_its_title() -> None:
+    listed = re.findall(r"^\* \[(.*)\]\((.*)\)$", text("docs/decisions/README.md"), re.MULTILINE)
+    titles = [(path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# "), path.name) for path in decisions()]
+    assert sorted(listed) == sorted(titles)
