@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import msgspec
+
+from master.config import ConfFile
 from tests.cases import each_case
 from tests.test_repository import ROOT, text
 
@@ -12,6 +16,7 @@ LONGEST_MAP, LONGEST_DECISION = 150, 40
 """Lines of docs/ARCHITECTURE.md, and of a page in docs/decisions."""
 PARTS = ["Context", "Decision", "Consequences"]
 CORE = {path.stem for path in (ROOT / "master" / "core").glob("*.py")} - {"__init__", "core"}
+PORTS = {"socket_info": {"monitor_port": 63004, "data_port": 63005, "train_state_port": 63006}}
 _NAMED = re.compile(r"`([a-z_]+)`")
 _PATH = re.compile(r"`((?:[\w.-]+/)+[\w.-]*|[\w-]+\.(?:py|md|js|json|txt))`")
 
@@ -51,6 +56,19 @@ def test_the_map_is_short_and_names_every_file_of_the_core() -> None:
     rows = {name for row in core.splitlines() if row.startswith("| ") for name in _NAMED.findall(row)}
     assert CORE - rows == set(), "files that the map does not name"
     assert rows - CORE == set(), "names of the map without a file"
+
+
+def test_each_section_of_the_configuration_begins_with_an_example_that_loads() -> None:
+    page = text("docs/configuration.md")
+    sections = re.split(r"^## ", page[: page.index("## Who may read what")], flags=re.MULTILINE)[1:]
+    with each_case() as cases:
+        for section in sections:
+            title, _, rest = section.partition("\n\n")
+            with cases.case(title):
+                example = re.match(r"```(json|console)\n(.*?)\n```", rest, re.DOTALL)
+                assert example, "no example"
+                if example[1] == "json":
+                    msgspec.convert({**PORTS, **json.loads(example[2])}, ConfFile)
 
 
 def test_each_decision_is_a_short_page_with_the_same_parts() -> None:
