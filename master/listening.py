@@ -13,7 +13,7 @@ import resource
 from collections.abc import Iterator
 
 from master.config import Config
-from master.ports.arrival import Speaks
+from master.ports.connection import Speaks
 from master.ports.hub import Hub, PortLimits
 from master.ports.places import PlaceLimits
 from master.tls.entrance import Listener

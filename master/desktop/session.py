@@ -12,12 +12,11 @@ import re
 import socket
 from collections import deque
 from types import ModuleType
-from typing import Protocol
 
 from master.desktop.chinese import words_in_chinese
 from master.desktop.clients import DesktopClients, Subscription
 from master.desktop.outbox import Outbox
-from master.peer import Peer
+from master.sessions.session import Connection, Session
 from master.verbs.call import Calls
 from wire import desktop as wire
 from wire.errors import ForbiddenError
@@ -34,26 +33,6 @@ _MODE = re.compile(rb'\s*\{\s*"mode"\s*:\s*"(\w{1,30})"(?:\s*,\s*"ui"\s*:\s*"(\w
 """How a request begins that the client has written, whatever is wrong with it further on."""
 
 
-class DesktopEntrance(Protocol):
-    """The connection as `master.ports.hub` sees it. `at`: the loop's time when it came in."""
-
-    port: str
-    peer: Peer
-    at: float
-
-    def came(self) -> None:
-        """Its client begins to ask for things."""
-
-    def hold(self, size: int) -> bool:
-        """So many bytes are kept for it. False: that is too much, and it was closed."""
-
-    def cut(self, why: str) -> None:
-        """Close it at once, saying why in the log."""
-
-    def left(self, session: DesktopSession) -> None:
-        """It is gone."""
-
-
 def _requests() -> ModuleType:
     """What is answered, and how: loaded when a desktop client asks first, for most labs have none."""
     from master.desktop import requests  # noqa: PLC0415  (see above)
@@ -61,14 +40,14 @@ def _requests() -> ModuleType:
     return requests
 
 
-class DesktopSession(asyncio.Protocol):
+class DesktopSession(Session):
     """The protocol of a connection once it is known that a desktop client is at its other end."""
 
     transport: asyncio.Transport
 
-    def __init__(self, entrance: DesktopEntrance, calls: Calls, clients: DesktopClients) -> None:
-        self.peer = entrance.peer
-        self._entrance = entrance
+    def __init__(self, connection: Connection, calls: Calls, clients: DesktopClients) -> None:
+        self.peer = connection.peer
+        self._connection = connection
         self._calls = calls
         self._clients = clients
         self._decoder = wire.Decoder(clients.frame, from_start=True)
@@ -97,9 +76,11 @@ class DesktopSession(asyncio.Protocol):
         self._outbox = Outbox(transport, limit=self._clients.outbox, changed=self._hold)
         self._calls.watch(self.look_again)
         try:
-            self._subscription = self._clients.join(self._entrance.port, self._calls, self._outbox, self._entrance.at)
+            self._subscription = self._clients.join(
+                self._connection.port, self._calls, self._outbox, self._connection.at
+            )
         except ForbiddenError as error:
-            self._entrance.cut(str(error))
+            self._connection.cut(str(error))
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Only this connection is gone; the same client's others are their own business."""
@@ -110,7 +91,7 @@ class DesktopSession(asyncio.Protocol):
         self._calls.close()
         if self._asks:
             self._clients.went(self.peer)
-        self._entrance.left(self)
+        self._connection.left()
 
     def data_received(self, data: bytes) -> None:
         """Take the requests; drop what is none. Who begins as another protocol does is no such client."""
@@ -123,7 +104,7 @@ class DesktopSession(asyncio.Protocol):
                 break
             if isinstance(event, wire.Broken) and event.is_foreign:
                 self._waiting.clear()
-                self._entrance.cut(f"no desktop client begins so: {event.why}")
+                self._connection.cut(f"no desktop client begins so: {event.why}")
                 return
             if isinstance(event, wire.Broken) and not self._begun:
                 self._note(event)
@@ -143,7 +124,11 @@ class DesktopSession(asyncio.Protocol):
         if self._gone or self.transport.is_closing():
             return
         if not self._calls.look_again():
-            self._entrance.cut("its user may not come in any more")
+            self._connection.cut("its user may not come in any more")
+
+    def finish(self) -> None:
+        """Close the connection; what was written to it before is still sent."""
+        self.transport.close()
 
     def _begin(self) -> None:
         self._begun = True
@@ -153,11 +138,11 @@ class DesktopSession(asyncio.Protocol):
         if not self._asks:
             self._asks = True
             self._clients.came(self.peer)
-            self._entrance.came()
+            self._connection.asks()
 
     def _hold(self) -> bool:
         waiting = self._taken if self._waiting else self._decoder.pending
-        return self._entrance.hold(waiting + self._at_work + self._outbox.size)
+        return self._connection.hold(waiting + self._at_work + self._outbox.size)
 
     # -- requests ---------------------------------------------------------------------------------------------
 

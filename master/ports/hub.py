@@ -1,6 +1,6 @@
 """The three ports, and those of the desktop client where it has its own: all connections, and what they share.
 
-Each port understands JSON-RPC and the desktop client's dialect, and the agents that dial in; `arrival` finds out who
+Each port understands JSON-RPC and the desktop client's dialect, and the agents that dial in; `connection` finds out who
 speaks what, `places` how many there may be. From other machines plain text is taken from desktop clients only, who know
 nothing else.
 """
@@ -18,16 +18,14 @@ import msgspec
 from master.config import DesktopClient
 from master.core.agent_messages import EncodedSample
 from master.desktop.clients import DesktopClients
-from master.desktop.session import DesktopSession
 from master.engine import Engine
 from master.nodes.task_accounts import is_of_tasks
 from master.peer import Peer, identify
-from master.ports.arrival import AgentReception, Arrival, Speaks
+from master.ports.connection import AcceptedConnection, AgentReception, Speaks
 from master.ports.local_accounts import LocalAccounts
 from master.ports.places import PlaceLimits, Places
-from master.ports.rpc import Connection
-from master.ports.streams import NODES, TASKS, Streams
 from master.rates import Rates
+from master.sessions.streams import NODES, TASKS, Streams
 from master.tls.entrance import Listener, listen
 from master.tls.policy import Tls
 from master.verbs.access import Identify, by_kernel
@@ -35,7 +33,7 @@ from master.verbs.call import Door
 from master.verbs.surroundings import Surroundings
 from wire.message import Message
 
-__all__ = ["NODES", "TASKS", "Connection", "Hub", "PortLimits"]
+__all__ = ["NODES", "TASKS", "Hub", "PortLimits"]
 
 log = logging.getLogger("muster.ports")
 
@@ -87,7 +85,7 @@ class Hub:
         self.limits = limits
         self.tls = tls
         self.reports = reports
-        self.connections: set[Arrival | Connection | DesktopSession] = set()
+        self.connections: set[AcceptedConnection] = set()
         self.places = Places(limits.places)
         self._accounts = LocalAccounts()
         self.door = Door(engine, master, Rates(master.config.limits))
@@ -99,7 +97,7 @@ class Hub:
         access = desktop or DesktopClient(networks=())
         self._looks_again: asyncio.Handle | None = None
         self._looks_once_more = False
-        self._to_look_at: list[Connection | DesktopSession] = []
+        self._to_look_at: list[AcceptedConnection] = []
         engine.core.people.listeners.append(self._people_changed)
         self.desktop = DesktopClients(self.door, access, frame=limits.frame, outbox=limits.outbox)
 
@@ -113,10 +111,10 @@ class Hub:
         except OSError:
             sock.close()  # it is gone again
         else:
-            Arrival(self, port_name, speaks, sock, peer).wait()
+            AcceptedConnection(self, port_name, speaks, sock, peer).wait()
 
     async def looked_up(self, peer: Peer) -> Peer:
-        """The same, with the account that he has on this machine where that lets him in."""
+        """Return the peer with its account on this machine, if that account gives access."""
         if self.master.config.local_users is None or not peer.is_here or peer.is_ours or peer.uid is None:
             return peer
         account = await self._accounts.person(peer.uid)
@@ -126,7 +124,7 @@ class Hub:
         return msgspec.structs.replace(peer, account=account)
 
     def identify(self, peer: Peer) -> Identify:
-        """Who somebody is who has shown nothing yet."""
+        """Return how to identify a peer that has shown no token yet."""
         config = self.master.config
         return by_kernel(peer, local_users=config.local_users is not None, local_admin=config.local_admin)
 
@@ -136,12 +134,12 @@ class Hub:
             self._looks_again = asyncio.get_running_loop().call_soon(self._look_again)
 
     def _look_again(self) -> None:
-        """Whoever is nobody any more is cut off, also where he only listens. With many connections that takes several
-        turns of the loop; what changes meanwhile is seen when all have been looked at."""
+        """Disconnect everybody who lost access, listeners included. With many connections that takes several turns of
+        the loop; a change in between is looked at when all have been asked."""
         self._looks_again = None
         if not self._to_look_at:
             self._looks_once_more = False
-            self._to_look_at = [one for one in self.connections if not isinstance(one, Arrival)]
+            self._to_look_at = list(self.connections)
         end = self.door.turns.ends
         while self._to_look_at:
             connection = self._to_look_at.pop()
@@ -157,25 +155,20 @@ class Hub:
         self.streams.sample(node, sample)
         self.desktop.sample(node, sample)
 
-    def admit(self, arrival: Arrival) -> Message | None:
+    def admit(self, connection: AcceptedConnection) -> Message | None:
         """A new connection; why there is no place for it, if there is none."""
-        self.connections.add(arrival)
-        return self.places.enter(arrival)
+        self.connections.add(connection)
+        return self.places.enter(connection)
 
     def expect_desktop_clients(self, address: str) -> None:
         """A desktop client has spoken: its other connections, opened just before, will not."""
-        for arrival in self.connections:
-            if isinstance(arrival, Arrival) and arrival.peer.address == address:
-                arrival.wait_no_longer()
+        for connection in self.connections:
+            if connection.peer.address == address:
+                connection.wait_no_longer()
 
     def close(self) -> None:
         """Close all connections, sending what is in their buffers."""
         self.desktop.close()
         self.door.turns.close()
         for connection in list(self.connections):
-            if isinstance(connection, Connection):
-                connection.outlet.flush()  # what was said in this turn, the answer to who ends us among it
-            if isinstance(connection, Arrival):
-                connection.close()
-            else:
-                connection.transport.close()
+            connection.finish()

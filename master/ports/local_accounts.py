@@ -1,7 +1,7 @@
-"""Which person's account a uid of this machine is, found out beside the loop: the directory service may hang.
+"""The account that a uid of this machine has, looked up in a thread: the directory service may hang.
 
-What was found is kept for a minute, so that a user's commands in a loop ask once. Whose account is nobody's to come in
-with is `peer.person`'s to say.
+A result is kept for a minute, so that a user's commands in a loop ask once. `peer.person` says which accounts are no
+person's, and give no access.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ log = logging.getLogger("muster.ports")
 
 KEPT_S = 60.0
 PATIENCE_S = 4.0
-"""Who is not known by then comes in as nobody; he may come again, or log in."""
+"""A peer whose account is not known by then gets no access by it; they may connect again, or log in."""
 MOST = 10_000
 
 

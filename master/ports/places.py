@@ -1,11 +1,11 @@
-"""Who holds how many connections, and how much of what he has not said to the end or has not taken yet.
+"""How many connections each peer has, and how many bytes of unfinished requests and unread answers.
 
 Nobody can keep the others out, nor fill the memory: of one origin only so many may connect, and for it only so much is
 kept. Other machines are told apart by address (an IPv6 machine has a whole /64, so that counts as one), the accounts of
-this machine by their uids. Who has logged in is counted by user from then on, from wherever that user comes: the others
-at the same address have their own places. The user who runs the master is not counted among the rest: they must get in
-to mend things. Nor are agents, once they have shown who they are; the places in which newcomers are listened to are
-kept apart from those of the others, so they get to show it.
+this machine by their uids. After a log-in a connection is counted by its user, from wherever that user comes: the
+others at the same address have their own places. The user who runs the master is not counted among the rest: they
+must get in to mend things. Nor are agents, once they have shown who they are; the places in which newcomers are listened
+to are kept apart from those of the others, so agents get to show it.
 
 Owns the counting. Connections are given up through `cut`, and tell their end through `leave`.
 """
@@ -23,7 +23,7 @@ from wire.message import Message
 KEPT = 8
 """One of so many places is kept, half of them for the user who runs the master, half for who has just come."""
 ALL_HELD = 4
-"""What is kept of all strangers together, in shares of one address."""
+"""The bytes that are kept of all strangers together, in shares of one address."""
 SHARES = 4
 """Nobody has more than one of so many shares of the places of those that have said who they are."""
 FREE_SHARES = 2
@@ -58,7 +58,7 @@ class PlaceLimits(msgspec.Struct, frozen=True):
 
 
 class Account:
-    """What one origin, or one user, has. Connections in the order in which they came."""
+    """The connections of one origin, or of one user, in the order in which they came, and the bytes that are kept."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -127,7 +127,7 @@ class Places:
         return self.full if self._known >= room else None
 
     def _share(self, room: int) -> int:
-        """Who has so many of these places gets no more of them now."""
+        """Return how many of these places an account may have now."""
         free = room - self._known - room // SPARED
         few = min(FEW, room // FEW_OF)
         return max(1, few if free > 0 else few // 2, min(room // SHARES, free // FREE_SHARES))
@@ -213,7 +213,7 @@ class Places:
 
     @property
     def full(self) -> Message:
-        """What somebody is told for whom there is no place."""
+        """Return the reason of a refusal because all places are taken."""
         return Message("no_more_connections", most=self.limits.most)
 
     @property

@@ -203,7 +203,7 @@ def test_what_an_admin_began_does_not_happen_once_he_is_none(
 
 def jobs(here: People) -> list[asyncio.Task[None]]:
     """What is awaited of all connections."""
-    return [job for one in here.master.hub.connections for job in getattr(one, "_jobs", ())]
+    return [job for one in here.master.sessions() for job in getattr(one, "_jobs", ())]
 
 
 def test_a_password_is_not_set_for_who_got_the_name_meanwhile(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -577,4 +577,4 @@ def test_the_desktop_client_of_who_is_nobody_any_more_is_cut_off_on_every_port_a
 
 def sessions(lab: LabOfMany) -> int:
     """So many connections of desktop clients there are."""
-    return sum(isinstance(one, DesktopSession) for one in lab.master.hub.connections)
+    return sum(isinstance(one, DesktopSession) for one in lab.master.sessions())

@@ -11,7 +11,7 @@ import pytest
 
 from master.core.outcome import Pending
 from master.core.people import People
-from master.ports import arrival
+from master.ports import connection
 from master.verbs.access import by_desktop_client
 from tests.desktop.client import DesktopClient, form
 from tests.desktop.place import DesktopPlace, with_client
@@ -33,7 +33,7 @@ def test_a_client_that_may_only_read_goes_on_reading_and_one_that_may_more_does_
     viewer = msgspec.structs.replace(CLIENT, role="viewer", scopes=frozenset({"read"}))
 
     def story(client: DesktopClient, master: DesktopPlace) -> None:
-        monkeypatch.setattr(arrival, "by_desktop_client", lambda _address, _user: lambda _people, _now: viewer)
+        monkeypatch.setattr(connection, "by_desktop_client", lambda _address, _user: lambda _people, _now: viewer)
         confined = DesktopClient({name: master.address(name) for name in master.servers})
         for mode, info in ASKED.items():
             confined.reply(mode, info)
@@ -50,7 +50,7 @@ def test_a_client_that_may_not_read_is_told_nothing_unasked(tmp_path: Path, monk
     blind = msgspec.structs.replace(CLIENT, scopes=frozenset({"files"}))
 
     def story(_client: DesktopClient, master: DesktopPlace) -> None:
-        monkeypatch.setattr(arrival, "by_desktop_client", lambda _address, _user: lambda _people, _now: blind)
+        monkeypatch.setattr(connection, "by_desktop_client", lambda _address, _user: lambda _people, _now: blind)
         confined = DesktopClient({name: master.address(name) for name in master.servers})
         assert confined.train.ended.wait(60)
         assert confined.monitor.ended.wait(60)

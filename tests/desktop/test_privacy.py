@@ -12,7 +12,7 @@ import pytest
 from master.core.task import Task, TaskState
 from master.desktop.news import News
 from master.desktop.pushes import TaskPushes
-from master.ports import arrival
+from master.ports import connection
 from master.verbs.access import Identify, by_desktop_client, sight_of
 from tests.desktop.client import DesktopClient
 from tests.desktop.place import DesktopPlace, in_loop, with_client
@@ -62,7 +62,7 @@ def test_the_rows_of_others_say_that_they_are_there_and_no_more(
         in_loop(master, lambda: prepared(master, tmp_path, privacy))
         seen = {}
         for name in ("ann", "bob", "mia"):
-            monkeypatch.setattr(arrival, "by_desktop_client", partial(coming_as, name))
+            monkeypatch.setattr(connection, "by_desktop_client", partial(coming_as, name))
             client = DesktopClient({port: master.address(port) for port in master.servers})
             seen[name] = rows(client)
             client.close()

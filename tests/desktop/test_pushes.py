@@ -244,7 +244,7 @@ def test_what_many_windows_of_one_address_do_not_read_has_a_bound(
                 window.sendall(request("get_root", ""))
 
             def kept() -> list[int]:
-                told = [one for one in connections if isinstance(one, DesktopSession)]
+                told = [one for one in master.sessions() if isinstance(one, DesktopSession)]
                 return [one.transport.get_write_buffer_size() for one in told]
 
             await settled(lambda: len(connections) < 10)
@@ -278,7 +278,7 @@ def test_who_does_not_read_costs_little_and_holds_up_nobody(tmp_path: Path, monk
             client.close()
 
     def told(master: DesktopPlace, names: Collection[object] = ()) -> list[DesktopSession]:
-        sessions = [one for one in master.hub.connections if isinstance(one, DesktopSession)]
+        sessions = [one for one in master.sessions() if isinstance(one, DesktopSession)]
         return [one for one in sessions if not names or one.transport.get_extra_info("peername") in names]
 
     def unread(session: DesktopSession) -> bool:

@@ -43,8 +43,8 @@ def test_what_is_sent_ahead_is_left_with_who_sent_it_beyond_the_size_of_a_frame(
             master.online()
             peer = await master.peer(DATA)
             peer.send(request("py_v", "plain") + count * large)
-            await settled(lambda: any(isinstance(one, DesktopSession) for one in master.hub.connections))
-            session = next(one for one in master.hub.connections if isinstance(one, DesktopSession))
+            await settled(lambda: any(isinstance(one, DesktopSession) for one in master.sessions()))
+            session = next(one for one in master.sessions() if isinstance(one, DesktopSession))
             await settled(lambda: not session.transport.is_reading())
             assert len(session._waiting) * size < 2 * limits.frame
             machine.go_on.set()

@@ -43,8 +43,10 @@ from master.people.passwords import Cost, Passwords
 from master.people.services import Services
 from master.people.task_tokens import TaskTokens
 from master.ports import hub
-from master.ports.hub import NODES, TASKS, Connection, Hub, PortLimits
+from master.ports.hub import NODES, TASKS, Hub, PortLimits
 from master.ports.places import PlaceLimits
+from master.sessions.json_rpc import JsonRpcSession
+from master.sessions.session import Session
 from master.stalls import LoopTimes
 from master.tls.entrance import Listener
 from master.tls.policy import Tls
@@ -335,10 +337,14 @@ class InProcess:
         """The node's agent is there."""
         self.engine.event(lambda: self.core.node_state("a", NodeState.ONLINE, None, FACTS))
 
-    def connection_of(self, sock: socket.socket) -> Connection:
+    def sessions(self) -> list[Session]:
+        """What speaks over our connections, as far as it is known."""
+        return [one.session for one in self.hub.connections if one.session is not None]
+
+    def connection_of(self, sock: socket.socket) -> JsonRpcSession:
         """Our end of a raw connection."""
         name = sock.getsockname()
-        ours = (one for one in self.hub.connections if isinstance(one, Connection))
+        ours = (one for one in self.sessions() if isinstance(one, JsonRpcSession))
         return next(one for one in ours if one.transport.get_extra_info("peername") == name)
 
 

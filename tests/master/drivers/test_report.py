@@ -16,7 +16,7 @@ import pytest
 from master.core.inventory import NodeSpec, NodeState
 from master.drivers import report
 from master.drivers.report import ReportDriver
-from master.ports import arrival
+from master.ports import connection
 from master.tls.policy import Tls
 from tests.leaps import Leap
 from tests.master.drivers.report_story import Far, Reporting
@@ -60,7 +60,7 @@ def test_anybody_may_have_the_certificate_and_the_archive_which_are_no_secrets(t
 def test_the_archive_arrives_whole_over_a_line_slower_than_a_close_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrival, "SHUTDOWN_S", 1e-6)
+    monkeypatch.setattr(connection, "SHUTDOWN_S", 1e-6)
 
     async def story() -> None:
         async with Reporting(tmp_path) as far:

@@ -15,8 +15,9 @@ import pytest
 
 from master.core.agent_messages import EncodedSample, as_sample
 from master.peer import Peer as Stranger
-from master.ports import hub, outlet
+from master.ports import hub
 from master.ports.hub import NODES, TASKS
+from master.sessions import send_buffer
 from master.tls import entrance
 from tests.master.in_process import DATA, LIMITS, InProcess, MoodyDisk, Peer, eof, run
 from tests.waiting import settled
@@ -363,7 +364,7 @@ async def _stalled_reader(master: InProcess) -> tuple[socket.socket, Peer]:
     for number in range(40):
         await writer.call("task.submit", command=f"echo {number} {'x' * 20_000}")
     connection = master.connection_of(slow)
-    while not connection.outlet.is_paused:
+    while not connection.buffer.is_paused:
         await _flap(writer)
     return slow, writer
 
@@ -385,8 +386,8 @@ def test_a_reader_that_does_not_read_stays_bounded_and_gets_the_newest_when_it_r
             for _ in range(3):
                 await _flap(writer)
                 assert connection.transport.get_write_buffer_size() < 4 * LIMITS.outbox
-                assert connection.outlet.missed <= 40
-                assert connection.outlet.unsent < 4 * LIMITS.outbox
+                assert connection.buffer.missed <= 40
+                assert connection.buffer.unsent < 4 * LIMITS.outbox
             for _ in range(3 * 80):
                 assert (await quick.notification())["method"] == "task.changed"
             await writer.call("task.hold", id=17)
@@ -408,13 +409,13 @@ def _read_until_quiet(sock: socket.socket, master: InProcess) -> dict[int, Any]:
             message = json.loads(lines.readline())
             tasks = message["result"]["tasks"] if "result" in message else [message["params"]["task"]]
             seen.update({task["id"]: task for task in tasks})
-            at_end = not connection.outlet.lags and not connection.transport.get_write_buffer_size()
+            at_end = not connection.buffer.lags and not connection.transport.get_write_buffer_size()
             if at_end and seen[17]["state"] == "held" and not select.select([sock], [], [], 0.05)[0]:
                 return seen
 
 
 def test_a_reader_that_never_reads_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outlet, "STALLED_S", 0.01)
+    monkeypatch.setattr(send_buffer, "STALLED_S", 0.01)
 
     async def story() -> None:
         async with InProcess(tmp_path) as master:

@@ -16,7 +16,7 @@ import pytest
 from cryptography import x509
 
 from master.config import load_config
-from master.ports import arrival
+from master.ports import connection
 from master.ports.hub import NODES, TASKS
 from master.tls import policy
 from master.tls.certificates import CERTIFICATE_DAYS, RENEW_DAYS, OwnCertificates
@@ -315,7 +315,7 @@ def test_what_only_begins_like_tls_is_closed_with_a_line_in_the_log(
 def test_a_handshake_that_never_ends_is_given_up(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrival, "HANDSHAKE_S", 0.2)
+    monkeypatch.setattr(connection, "HANDSHAKE_S", 0.2)
 
     async def story() -> None:
         async with InProcess(tmp_path) as master:
@@ -342,7 +342,7 @@ def test_a_tls_client_that_says_nothing_is_given_up_like_any_other(tmp_path: Pat
 @pytest.fixture
 def _from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every peer of this machine passes for one of another."""
-    monkeypatch.setattr(arrival, "is_loopback", lambda _address: False)
+    monkeypatch.setattr(connection, "is_loopback", lambda _address: False)
 
 
 @pytest.mark.usefixtures("_from_outside")

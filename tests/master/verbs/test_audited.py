@@ -15,7 +15,7 @@ from master.core.people import Role
 from master.core.task import TaskState
 from master.people.audit import AuditLog
 from master.people.audit_file import NAME
-from master.ports import arrival, hub
+from master.ports import connection, hub
 from master.verbs import tasks
 from master.verbs.access import ALL_SCOPES, Caller
 from master.verbs.audited import about, note
@@ -218,7 +218,7 @@ def test_the_desktop_client_is_told_of_by_the_same_words(tmp_path: Path) -> None
 
 def test_a_desktop_client_that_may_not_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own_only = Caller("127.0.0.1", "desktop", "user", ALL_SCOPES, "desktop", counted_as="d")
-    monkeypatch.setattr(arrival, "by_desktop_client", lambda _address, _user: lambda _people, _now: own_only)
+    monkeypatch.setattr(connection, "by_desktop_client", lambda _address, _user: lambda _people, _now: own_only)
 
     def story(client: DesktopClient, master: DesktopPlace) -> None:
         number = in_loop(master, lambda: master.submit("true", state=TaskState.HELD))

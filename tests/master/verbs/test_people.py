@@ -39,7 +39,7 @@ class People:
         """Somebody at another machine."""
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(hub, "identify", lambda _sock: KernelPeer(AWAY))
-            patched.setattr("master.ports.arrival.is_loopback", lambda _address: True)  # as if he spoke TLS
+            patched.setattr("master.ports.connection.is_loopback", lambda _address: True)  # as if he spoke TLS
             peer = await self.master.peer(port)
             await peer.call("auth.whoami")
         return peer

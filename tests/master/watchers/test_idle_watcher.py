@@ -17,7 +17,7 @@ from master.core.agent_messages import EncodedSample
 from master.core.task import TaskState
 from master.files.threads import STUCK, Threads
 from master.nodes.registry import NodeConfig
-from master.ports.streams import TASKS
+from master.sessions.streams import TASKS
 from master.watchers import idle_watcher
 from master.watchers.idle_watcher import IdleWatcher, last_written
 from tests.master.in_process import run

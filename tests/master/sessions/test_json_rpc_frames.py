@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from master.ports import rpc_frames
+from master.sessions import json_rpc_frames as rpc_frames
 from wire.client import Request
 from wire.errors import ProtocolError
 

@@ -1,10 +1,10 @@
-"""What one connection is sent: answers once what they tell is durable, and what it is told without asking.
+"""The send buffer of one connection: answers, as soon as their facts are durable, and notifications.
 
 A reader that does not read is sent nothing more than its buffer holds; what changes meanwhile is remembered by id only
 and sent, in its newest version, when it reads again; after a while it is given up. Nobody else notices.
 
-Owns the order of what leaves and how much of it lies unsent. What there is to tell is the business of
-`master.ports.streams`.
+Owns the order of what leaves and how much of it lies unsent. The notifications themselves are made in
+`master.sessions.streams`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from itertools import islice
 
-from master.ports.streams import SLICE, TELLS, Streams
+from master.sessions.streams import SLICE, TELLS, Streams
 from master.verbs.base import Told
 from master.verbs.turns import Job, Work
 from master.views.sight import Sight
@@ -30,10 +30,10 @@ PIECE = 1 << 18
 """Bytes that are copied into a connection's buffer at once, or one frame more."""
 
 Instead = Callable[[Request, MusterError], list[bytes]]
-"""What is to leave for the answer to a request that told what cannot be made durable."""
+"""Returns the frames that replace an answer whose facts cannot be made durable."""
 
 
-class Outlet:
+class SendBuffer:
     """Of one connection, to `address`. `room`: bytes that may wait to be sent. `sight`: what its user sees. `freed` is
     called when some of them were."""
 
@@ -61,7 +61,7 @@ class Outlet:
         self._instead = instead
         self._out: list[bytes] = []
         self._held: list[tuple[list[bytes], Request | None]] = []
-        """What leaves with the next commit, in order, each with the request that it answers."""
+        """Frames that leave with the next commit, in order, each with the request that it answers."""
         self.gathers = False
         """Nothing leaves before `flush`, which is to come in this turn of the loop."""
         self._only: frozenset[int] | None = None
@@ -114,7 +114,7 @@ class Outlet:
 
     @property
     def tells(self) -> Told | None:
-        """What its port tells of, if of anything."""
+        """Return what can be subscribed to on its port, if anything."""
         return TELLS.get(self._port)
 
     def begin(self, only: frozenset[int] | None, *, in_slices: bool) -> None:
@@ -139,7 +139,7 @@ class Outlet:
 
     @property
     def sight(self) -> Sight:
-        """What its user sees of others' tasks, now."""
+        """Return what its user may see of others' tasks, now."""
         return self._sight()
 
     @property
@@ -232,7 +232,7 @@ class Outlet:
         self._freed()
 
     def _next_piece(self) -> bytes:
-        """What is written at once: all there is, unless that is much."""
+        """Return the bytes of the next write: all of the buffer, unless that is much."""
         if len(self._out) == 1:
             return self._out.pop()
         taken = size = 0

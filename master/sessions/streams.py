@@ -1,4 +1,4 @@
-"""What JSON-RPC sessions are told without asking.
+"""The subscriptions of JSON-RPC sessions.
 
 The train-state port streams tasks, the monitor port nodes: a snapshot, then what changed. Each update is encoded once
 for all who hear it, and all that one turn of the loop has to say to a session goes out together.
@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar
 from master.core.agent_messages import EncodedSample
 from master.core.task import Task
 from master.engine import Engine
-from master.ports.rpc_frames import notification
+from master.sessions.json_rpc_frames import notification
 from master.verbs.base import Told
 from master.verbs.surroundings import Surroundings
 from master.verbs.turns import Job, Turns, Work
@@ -25,7 +25,7 @@ K = TypeVar("K", int, str)
 
 TASKS, NODES = "train_state_port", "monitor_port"
 TELLS: dict[str, Told] = {TASKS: "tasks", NODES: "nodes"}
-"""What each port tells of those who subscribed there."""
+"""The kind of news that subscribers of each port get."""
 
 SLICE = 20
 """Updates of tasks that are encoded between two chances for others."""
@@ -36,7 +36,7 @@ class Subscriber(Protocol):
 
     @property
     def sight(self) -> Sight:
-        """What its user sees of others' tasks."""
+        """Return what its user may see of others' tasks."""
 
     @property
     def lags(self) -> bool:
@@ -59,7 +59,7 @@ class Subscriber(Protocol):
 
 
 class Streams:
-    """What all sessions share: who subscribed to what, and what there is to send at the end of a turn of the loop."""
+    """The subscriptions of all sessions, and their notifications, which are sent at the end of a turn of the loop."""
 
     def __init__(self, engine: Engine, master: Surroundings, turns: Turns) -> None:
         self.engine = engine

@@ -4,8 +4,8 @@ A session decodes lines and has its requests answered through the one door to th
 much a peer asks for at once, no more is answered than its buffer holds, and not for long without letting others have
 their turn.
 
-What leaves, and when, is the business of `master.ports.outlet`; what a session is told without asking that of
-`master.ports.streams`; who may connect, and who turns out to speak JSON-RPC at all, that of `master.ports.hub`.
+`master.sessions.send_buffer` decides what is sent and when, `master.sessions.streams` has the subscriptions, and
+`master.ports` finds out who speaks JSON-RPC and who may connect.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import asyncio
 import time
 from collections import deque
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from master.ports import rpc_frames
-from master.ports.outlet import Outlet
-from master.ports.streams import Streams
-from master.verbs.access import Caller
+from master.sessions import json_rpc_frames as frames
+from master.sessions.send_buffer import SendBuffer
+from master.sessions.session import Connection, Session
+from master.sessions.streams import Streams
 from master.verbs.call import Calls
 from wire.client import Request
 from wire.errors import LimitError, MusterError, ProtocolError, UnauthenticatedError
@@ -30,34 +30,16 @@ MOST_JOBS = 64
 """Requests of one connection that may be worked on elsewhere at the same time; further ones wait."""
 
 
-class Entrance(Protocol):
-    """The connection as `master.ports.hub` sees it."""
-
-    port: str
-
-    def give_up(self, why: str) -> None:
-        """Close it, saying why in the log."""
-
-    def hold(self, size: int) -> bool:
-        """So many bytes are kept for it. False: that is too much, and it was closed."""
-
-    def settle(self, caller: Caller) -> Message | None:
-        """We know who is there; why they cannot stay, if they cannot."""
-
-    def left(self, session: Connection) -> None:
-        """It is gone."""
-
-
-class Connection(asyncio.Protocol):
+class JsonRpcSession(Session):
     """One peer that speaks JSON-RPC. `limit`: bytes of a frame, `known_limit` once we know who it is; `patience_s`: how
     long it may be nobody; `room`: bytes that may wait to be sent."""
 
     transport: asyncio.Transport
-    outlet: Outlet
+    buffer: SendBuffer
 
     def __init__(
         self,
-        entrance: Entrance,
+        connection: Connection,
         calls: Calls,
         streams: Streams,
         *,
@@ -66,14 +48,14 @@ class Connection(asyncio.Protocol):
         patience_s: float,
         room: int,
     ) -> None:
-        self._entrance = entrance
+        self._connection = connection
         self._calls = calls
         self._streams = streams
         self._decoder = LineDecoder(limit)
         self._known_limit = known_limit
         self._patience_s = patience_s
         self._unknown: asyncio.TimerHandle | None = None
-        """Until when he may be nobody."""
+        """Fires when an unidentified peer has had its time."""
         self._is_known = False
         self._room = room
         self._kept: int | None = None
@@ -99,8 +81,8 @@ class Connection(asyncio.Protocol):
         if not isinstance(transport, asyncio.Transport):
             raise TypeError(f"a stream was expected, not {transport!r}")
         self.transport = transport
-        port, address = self._entrance.port, self._calls.caller.address
-        self.outlet = Outlet(
+        port, address = self._connection.port, self._calls.caller.address
+        self.buffer = SendBuffer(
             transport,
             self._streams,
             port=port,
@@ -110,7 +92,7 @@ class Connection(asyncio.Protocol):
             freed=self._freed,
             instead=self._instead,
         )
-        self._calls.channel = self.outlet
+        self._calls.channel = self.buffer
         self._calls.on_known = self._became_known
         if self._calls.caller.user is not None:
             self._is_known = True
@@ -125,8 +107,8 @@ class Connection(asyncio.Protocol):
         self._calls.close()
         for job in self._jobs:
             job.cancel()
-        self.outlet.close()
-        self._entrance.left(self)
+        self.buffer.close()
+        self._connection.left()
         self._freed()
 
     def data_received(self, data: bytes) -> None:
@@ -134,17 +116,17 @@ class Connection(asyncio.Protocol):
         if self._is_over:
             return
         try:
-            frames = self._decoder.feed(data)
+            complete = self._decoder.feed(data)
         except FrameError as error:
             self._end(ProtocolError(Message("bad_frame", said=str(error))))
             return
         kept = self._decoder.pending
         if kept != self._kept:
             self._kept = kept
-            if not self._entrance.hold(kept):
+            if not self._connection.hold(kept):
                 self._is_over = True
                 return
-        self._waiting.extend(frames)
+        self._waiting.extend(complete)
         if self._next_turn is None:
             engine = self._streams.engine
             holds = engine.hold()
@@ -156,24 +138,24 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The peer does not read: stop asking it for more."""
-        self.outlet.pause()
+        self.buffer.pause()
         self.transport.pause_reading()
 
     def resume_writing(self) -> None:
         """The peer reads again: go on."""
-        self.outlet.resume()
+        self.buffer.resume()
         self._take_turn_soon()
 
     # -- who is there -----------------------------------------------------------------------------------------
 
     def _became_known(self) -> None:
-        """He may send what others may, until what he came in with ends; if there is a place for him."""
+        """The peer is identified: it may send larger frames until its token or log-in ends, if a place is free."""
         if self._is_known or self._is_over:
             return
         if self._unknown is not None:
             self._unknown.cancel()
             self._unknown = None
-        why = self._entrance.settle(self._calls.caller)
+        why = self._connection.settle(self._calls.caller)
         if why is not None:
             self._end(LimitError(why))
             return
@@ -182,8 +164,7 @@ class Connection(asyncio.Protocol):
         self._calls.watch(self.look_again)
 
     def look_again(self) -> None:
-        """Something changed of the people that there are, or his time is over: whoever is nobody any more is told
-        nothing more."""
+        """Users or tokens changed, or the token's time is over: a peer that lost access is told nothing more."""
         if self._is_over or not self._is_known:
             return
         if not self._calls.look_again():
@@ -194,15 +175,20 @@ class Connection(asyncio.Protocol):
         if not self._is_over:
             self._end(UnauthenticatedError(Message("log_in_in_time", seconds=self._patience_s)))
 
+    def finish(self) -> None:
+        """Send what was said in this turn of the loop, the answer to whoever ends the master included, and close."""
+        self.buffer.flush()
+        self.transport.close()
+
     # -- turns ------------------------------------------------------------------------------------------------
 
     def _take_turn(self) -> None:
         """Handle what waits, in order, until others should have their turn or too much would lie unsent; one request in
         each turn of the loop, however long that is. Nothing more is read meanwhile, so that what waits is never more
-        than one reading of the socket. What can be answered at once is sent at the end of the turn."""
+        than one reading of the socket. Answers that are ready are sent at the end of the turn."""
         self._next_turn = None
         end = self._streams.turns.ends
-        self.outlet.gathers = True
+        self.buffer.gathers = True
         try:
             while self._waiting and not self._is_full():
                 self._handle(self._waiting.popleft())
@@ -210,8 +196,8 @@ class Connection(asyncio.Protocol):
                     self._take_turn_soon()
                     break
         finally:
-            self.outlet.flush()
-        if self._waiting or self.outlet.is_paused:
+            self.buffer.flush()
+        if self._waiting or self.buffer.is_paused:
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()
@@ -225,19 +211,19 @@ class Connection(asyncio.Protocol):
             self._take_turn_soon()
 
     def _is_full(self) -> bool:
-        """Should no further request be answered for now? Whatever frees it takes the next turn: what was sent, the
-        reader that reads again, the end of a job. Who is gone is sent nothing, but what he asked for still happens."""
+        """Should no further request be answered for now? Sent bytes, a peer that reads again and the end of a job begin
+        the next turn. A peer that is gone is sent nothing, but its requests are still carried out."""
         if self._long is not None:
             return True
         if self.transport.is_closing():
             return False
-        return self.outlet.is_full or len(self._jobs) >= MOST_JOBS
+        return self.buffer.is_full or len(self._jobs) >= MOST_JOBS
 
     # -- requests ---------------------------------------------------------------------------------------------
 
     def _handle(self, frame: bytes) -> None:
         try:
-            request = rpc_frames.parse(frame)
+            request = frames.parse(frame)
         except ProtocolError as error:
             if self._begun:
                 self._refuse(None, error)
@@ -267,34 +253,34 @@ class Connection(asyncio.Protocol):
         if error is not None:
             self._refuse(request.id, error)
         elif request.id is not None:
-            self.outlet.send_durable(rpc_frames.answer(request.id, result), request)
+            self.buffer.send_durable(frames.answer(request.id, result), request)
         if request.method == "subscribe":
-            self.outlet.snapshot_made()
+            self.buffer.snapshot_made()
         if self._long is request:
             self._long = None
             self._freed()
 
     def _instead(self, request: Request, error: MusterError) -> list[bytes]:
-        """What leaves for an answer that told what cannot be made durable. Whoever only looks is answered anew, for by
-        now it can be told as what is not saved yet; a snapshot is asked for again by who subscribes."""
+        """Return the frames that replace an answer whose facts cannot be made durable. A verb that only looks is
+        answered anew, because by now the answer can say what is not saved yet; a subscriber asks for a new snapshot."""
         if self._calls.only_looks(request.method) and request.method != "subscribe":
             self._begin(request)
             return []
-        return [rpc_frames.refusal(error, request.id)]
+        return [frames.refusal(error, request.id)]
 
     def _refuse(self, request_id: int | str | None, error: MusterError) -> None:
-        self.outlet.send_durable([rpc_frames.refusal(error, request_id)])
+        self.buffer.send_durable([frames.refusal(error, request_id)])
 
     def _end(self, error: MusterError) -> None:
         """Tell what is wrong, and close; nothing more is heard."""
         self._is_over = True
         self._waiting.clear()
         self._calls.close()
-        self.outlet.end()
+        self.buffer.end()
 
         def leave(_failed: MusterError | None) -> None:
-            self.outlet.send(rpc_frames.refusal(error))
-            self.outlet.flush()
-            self._entrance.give_up(str(error))
+            self.buffer.send(frames.refusal(error))
+            self.buffer.flush()
+            self._connection.give_up(str(error))
 
         self._streams.engine.reply(leave)

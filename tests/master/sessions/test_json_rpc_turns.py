@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from master.core.task import Task
-from master.ports import rpc
-from master.ports.hub import Connection
+from master.sessions import json_rpc
+from master.sessions.json_rpc import JsonRpcSession
 from master.verbs import turns
 from master.verbs.base import Context, Nothing, Verb
 from master.verbs.table import VERBS
@@ -43,7 +43,7 @@ async def fill(master: InProcess) -> int:
 def held(master: InProcess, sock: socket.socket) -> int:
     """What of its answers lies in the master."""
     one = master.connection_of(sock)
-    return one.outlet.unsent + one.transport.get_write_buffer_size()
+    return one.buffer.unsent + one.transport.get_write_buffer_size()
 
 
 def test_lists_by_the_thousand_are_made_only_as_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_lists_by_the_thousand_are_made_only_as_they_are_read(tmp_path: Path, mo
             other = await master.peer()
             sock = master.raw(receive=4096)
             sock.sendall(asks(range(2000)))
-            await settled(lambda: any(isinstance(one, Connection) and one.waiting for one in master.hub.connections))
+            await settled(lambda: any(isinstance(one, JsonRpcSession) and one.waiting for one in master.sessions()))
             most = 0
             for _ in range(50):
                 await other.call("server.info")
@@ -88,7 +88,7 @@ def test_in_a_turn_of_the_loop_that_is_old_each_connection_has_one_request_handl
             greedy, other = master.raw(), await master.peer()
             master.hub.door.turns.began = lambda: time.monotonic() - 1.0  # others took its time
             greedy.sendall(asks(range(100), "server.info"))
-            await settled(lambda: any(isinstance(one, Connection) and one.waiting for one in master.hub.connections))
+            await settled(lambda: any(isinstance(one, JsonRpcSession) and one.waiting for one in master.sessions()))
             await other.call("server.info")
             assert master.connection_of(greedy).waiting > 50
             assert await asyncio.to_thread(read_ids, greedy, 100) == list(range(100))
@@ -149,10 +149,10 @@ def test_so_many_slow_requests_of_one_connection_run_at_a_time_and_no_more(
         async with InProcess(tmp_path) as master:
             peer = await master.peer()
             peer.send(asks(range(200), "server.slow") + asks(range(200, 201)))
-            await settled(lambda: len(running) == rpc.MOST_JOBS)
+            await settled(lambda: len(running) == json_rpc.MOST_JOBS)
             for _ in range(20):
                 await asyncio.sleep(0)
-            assert len(running) == rpc.MOST_JOBS
+            assert len(running) == json_rpc.MOST_JOBS
             for number in range(200):
                 await settled(partial(lambda number: len(running) > number, number))
                 running[number].set_result(None)

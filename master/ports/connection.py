@@ -1,9 +1,9 @@
-"""A connection whose dialect is not known yet, and the entrance of a session afterwards.
+"""A connection that was accepted: first it finds out what is spoken, then a session speaks over it.
 
 Owns finding out: the first byte tells TLS from plain text, the first complete frame the dialect. Until then it is under
 a deadline and holds little; then the transport is handed to a session of that dialect for good, so that finding out
-costs nothing afterwards. What breaks every dialect, as the request of a browser does, is closed before any of it is
-obeyed: somebody else's page must not speak through the browser of a person who may.
+costs nothing afterwards. A connection that breaks every dialect, as a browser's request does, is closed before any of
+it is obeyed: a stranger's page must not speak through the browser of somebody with access.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from master.desktop.pushes import FIRST_S
 from master.desktop.session import DesktopSession
 from master.desktop_names import is_admins
 from master.peer import Peer
-from master.ports.rpc import Connection
-from master.ports.rpc_frames import refusal
+from master.sessions.json_rpc import JsonRpcSession
+from master.sessions.json_rpc_frames import refusal
+from master.sessions.session import Session
 from master.tls.entrance import TLS_HANDSHAKE, first_byte
 from master.tls.policy import HANDSHAKE_S, SHUTDOWN_S, is_loopback
 from master.verbs.access import Caller, by_desktop_client, whence_of
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("muster.ports")
 
 SILENT_S = 1.5
-"""Who says nothing for so long on a port that tells things, and may be a desktop client, is one."""
+"""A peer that may be a desktop client, and says nothing for so long on a port that pushes, is one."""
 AGENT = b'{"op":'
 """How the first line of an agent that dials in begins, and of whoever fetches what it needs."""
 NO_OBJECT = Message("no_object")
@@ -45,7 +46,7 @@ DESKTOP_ONLY = Message("desktop_clients_only")
 NOT_DESKTOP = "conf.json's desktop_client.ports says that desktop clients have ports of their own"
 
 Speaks = Literal["both", "ours", "desktop"]
-"""What is understood on a port."""
+"""The dialects that a port understands."""
 
 
 class AgentReception(Protocol):
@@ -56,12 +57,14 @@ class AgentReception(Protocol):
         counted."""
 
 
-class Arrival(asyncio.Protocol):
+class AcceptedConnection(asyncio.Protocol):
     """One connection. `peer`: who is there, as far as the kernel knows; `at`: the loop's time when it came."""
 
     def __init__(self, hub: Hub, port: str, speaks: Speaks, sock: socket.socket, peer: Peer) -> None:
         self.port = port
         self.peer = peer
+        self.session: Session | None = None
+        """Its session, once it is known what is spoken."""
         self._hub = hub
         self._speaks = speaks
         self._sock = sock
@@ -131,7 +134,7 @@ class Arrival(asyncio.Protocol):
 
     def _refuse(self, why: Message) -> None:
         with suppress(OSError):
-            # What is left unread turns the close into a reset, which takes the answer away from its reader.
+            # Unread bytes turn the close into a reset, which takes the answer away from its reader.
             said = self._sock.recv(self._limit)
             if said[:1] == b"{" and b"\n" in said:
                 self._sock.send(refusal(LimitError(why)))
@@ -173,7 +176,7 @@ class Arrival(asyncio.Protocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Forget it."""
-        self.left(self)
+        self.left()
 
     def data_received(self, data: bytes) -> None:
         """Find out what is spoken."""
@@ -221,7 +224,7 @@ class Arrival(asyncio.Protocol):
     # -- what becomes of it -----------------------------------------------------------------------------------
 
     def _said_nothing(self) -> None:
-        """Silence is a desktop client's where such a one is. Else it may still speak, until its time is over."""
+        """From where a desktop client asks, silence is a desktop client's. Elsewhere the peer may still speak."""
         if not self._hub.desktop.is_at(self.peer.address):
             return
         if self._refused is not None:
@@ -254,12 +257,12 @@ class Arrival(asyncio.Protocol):
         else:
             limits = hub.limits
             calls = Calls(hub.door, hub.identify(self.peer))
-            # Who has not said who he is holds a place of those that have not.
+            # An unidentified peer holds one of the places for unidentified peers.
             why = None if calls.caller.user is None else self.settle(calls.caller)
             if why is not None:
                 self._refuse_aloud(LimitError(why))
                 return
-            session = Connection(
+            session = JsonRpcSession(
                 self,
                 calls,
                 hub.streams,
@@ -288,11 +291,10 @@ class Arrival(asyncio.Protocol):
             return
         self._hand_over(DesktopSession(self, calls, clients))
 
-    def _hand_over(self, session: Connection | DesktopSession) -> None:
+    def _hand_over(self, session: Session) -> None:
         self._known()
         head, self._head = self._head, b""
-        self._hub.connections.discard(self)
-        self._hub.connections.add(session)
+        self.session = session
         self.transport.set_protocol(session)
         session.connection_made(self.transport)
         if head:
@@ -309,7 +311,7 @@ class Arrival(asyncio.Protocol):
         self.transport.write(refusal(error))
         self.give_up(str(error))
 
-    # -- the entrance of a session ----------------------------------------------------------------------------
+    # -- what its session asks of it, and what is asked of its session ----------------------------------------------
 
     def settle(self, caller: Caller) -> Message | None:
         """We know who is there; why they cannot stay, if they cannot."""
@@ -327,9 +329,21 @@ class Arrival(asyncio.Protocol):
         """So many bytes are kept for it. False: that is too much, and it was given up."""
         return self._hub.places.hold(self, size)
 
-    def came(self) -> None:
+    def asks(self) -> None:
         """A desktop client begins to ask for things: its other connections, opened just before, will say nothing."""
         self._hub.expect_desktop_clients(self.peer.address)
+
+    def look_again(self) -> None:
+        """Users or tokens changed: who is there may not come in any more."""
+        if self.session is not None:
+            self.session.look_again()
+
+    def finish(self) -> None:
+        """The master ends: send what is ready to be sent, and close."""
+        if self.session is not None:
+            self.session.finish()
+        else:
+            self.close()
 
     def give_up(self, why: str) -> None:
         """Close, saying why in the log; what was to be sent still is."""
@@ -361,14 +375,14 @@ class Arrival(asyncio.Protocol):
             with suppress(OSError):
                 self._sock.recv(self._limit)  # to close on what is unread would be a reset
             self._sock.close()
-            self.left(self)
+            self.left()
 
-    def left(self, session: Arrival | Connection | DesktopSession) -> None:
-        """The connection is gone; `session` is what spoke over it at the end."""
+    def left(self) -> None:
+        """The connection is gone."""
         self._known()
         self._come_forward()
         self._hub.places.leave(self)
-        self._hub.connections.discard(session)
+        self._hub.connections.discard(self)
 
     def _no_request(self) -> None:
         self._deadline = None

@@ -53,7 +53,7 @@ def answer(request_id: int | str, result: Any) -> list[bytes]:
 
 
 def refusal(error: MusterError, request_id: int | str | None = None) -> bytes:
-    """An error; without an id, that of somebody who does not get so far as to ask."""
+    """Return the frame of an error; without an id, of a peer that has asked for nothing yet."""
     data: dict[str, Any] = {"code": error.code}
     if error.key is not None:
         data |= {"key": error.key, "args": error.values}
@@ -62,5 +62,5 @@ def refusal(error: MusterError, request_id: int | str | None = None) -> bytes:
 
 
 def notification(method: str, params: dict[str, Any]) -> bytes:
-    """What is told without having been asked for."""
+    """Return the frame of a notification, which answers no request."""
     return _encode({"jsonrpc": "2.0", "method": method, "params": params}) + b"\n"

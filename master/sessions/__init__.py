@@ -1,0 +1,1 @@
+"""Sessions: their protocol, the session that speaks JSON-RPC, and subscriptions."""

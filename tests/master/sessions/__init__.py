@@ -1,0 +1,1 @@
+"""The three ports over real sockets."""
