@@ -24,6 +24,7 @@ import msgspec
 from master import account_file, conf_changes, desktop_names, failpoint, lab_file, premises
 from master.config import Config
 from master.core.core import Core
+from master.core.executor import Executor
 from master.core.launching import LaunchSettings
 from master.core.run_as import RunAs, as_the_agent, as_their_owners
 from master.core.tuning import Tuning
@@ -36,7 +37,6 @@ from master.durable.store import Permit, Store
 from master.durable.witness import witness_path
 from master.engine import Engine
 from master.executors.agents import Agents
-from master.executors.executor import Executor
 from master.files.owners import Owners
 from master.files.service import Files
 from master.garbage import Garbage
@@ -262,7 +262,7 @@ class Master:
         executor: Executor = Agents(
             engine, self._launch_settings, self.fleet.send, ways_back.give, self.run_as, ask=self.fleet.probe
         )
-        engine.perform = executor.perform
+        engine.executor_of = lambda _node: executor
         try:
             news.say(f"服务端已启动（版本 {VERSION}）")
             await self._serve(engine, hub, nodes)

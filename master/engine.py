@@ -19,7 +19,8 @@ from typing import Protocol, TypeVar
 
 from master import failpoint
 from master.core.core import Core
-from master.core.effects import Ack, Effect, Kill, Start, WakeAt
+from master.core.effects import Ack, Effect, Kill, NodeEffect, Start, WakeAt
+from master.core.executor import Executor, perform
 from master.core.task import ACTIVE, ENDED, Change, Task, TaskState
 from master.durable.archive import Archive
 from master.durable.journal import JournalChangedError
@@ -72,7 +73,8 @@ class Engine:
         self.let_out: list[Callable[[], None]] = []
         """Whoever sends, called when the answers of a commit were given, and when its news were: no other turn of the
         loop is waited for."""
-        self.perform: Callable[[list[Effect]], None] = _nobody
+        self.executor_of: Callable[[str], Executor] = _no_executor
+        """Returns the executor of the node of this name."""
         self._performs = False
         self._sends: list[Callable[[], None]] = []
         """What the links have to send of the effects that are being performed."""
@@ -359,17 +361,17 @@ class Engine:
         for effect in effects:
             if isinstance(effect, WakeAt):
                 self._wake_at(effect.at)
-        effects = [effect for effect in effects if not isinstance(effect, WakeAt)]
-        if effects:
+        for_nodes = [effect for effect in effects if not isinstance(effect, WakeAt)]
+        if for_nodes:
             self._performs = True
-            self.perform(effects)
+            perform(for_nodes, self.executor_of)
             self._performs = False
             sends, self._sends = self._sends, []
             for send in sends:
                 send()
             if failpoint.armed:
                 # Links send at the end of this turn of the loop at the latest; this comes behind them.
-                asyncio.get_running_loop().call_soon(self._reach_sent, effects)
+                asyncio.get_running_loop().call_soon(self._reach_sent, for_nodes)
 
     def _plan_if_due(self) -> None:
         if self.stalled:
@@ -403,7 +405,7 @@ class Engine:
                 failpoint.reach(f"{_path_of(task)}.{moment}")
 
     @staticmethod
-    def _reach_sent(effects: list[Effect]) -> None:
+    def _reach_sent(effects: list[NodeEffect]) -> None:
         for effect in effects:
             if isinstance(effect, Start):
                 failpoint.reach("launch.after_send")
@@ -496,5 +498,19 @@ def _never() -> bool:
     return False
 
 
-def _nobody(effects: list[Effect]) -> None:
-    log.error("%d effects and nobody to perform them", len(effects))
+class _NoExecutor:
+    """Of an engine that was given none."""
+
+    def perform(self, effects: list[NodeEffect]) -> None:
+        """See `Executor`."""
+        log.error("%d effects and no executor to carry them out", len(effects))
+
+    def close(self) -> None:
+        """See `Executor`."""
+
+
+def _no_executor(_node: str) -> Executor:
+    return _NO_EXECUTOR
+
+
+_NO_EXECUTOR = _NoExecutor()

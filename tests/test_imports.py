@@ -22,7 +22,7 @@ MAY_IMPORT = {
 }
 
 PURE = (
-    "core", "doctor/finding.py", "executors/executor.py", "executors/memory.py", "mismatch.py", "settings.py",
+    "core", "doctor/finding.py", "executors/memory.py", "mismatch.py", "settings.py",
     "simulation.py", "watchers/free_gpus.py", "watchers/shared_folders.py",
 )  # fmt: skip
 """Beneath `master`."""

@@ -72,4 +72,6 @@ class WakeAt(msgspec.Struct, frozen=True):
     at: float
 
 
-Effect = Start | Kill | Pause | Resume | Ack | SeekCheckpoint | Rest | WakeAt
+NodeEffect = Start | Kill | Pause | Resume | Ack | SeekCheckpoint | Rest
+"""For the executor of a node."""
+Effect = NodeEffect | WakeAt

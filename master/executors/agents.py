@@ -10,7 +10,8 @@ import time
 from collections.abc import Callable
 
 from master.core.attempt import Part, part_on
-from master.core.effects import Ack, Effect, Kill, Pause, Rest, Resume, SeekCheckpoint, Start
+from master.core.effects import Ack, Kill, NodeEffect, Pause, Rest, Resume, SeekCheckpoint, Start
+from master.core.executor import CoreReports, Reports
 from master.core.exits import NODE, Exit
 from master.core.facts import Facts
 from master.core.inventory import hosts_of
@@ -51,7 +52,7 @@ class Agents:
         self._checkpoints = Checkpoints(engine, ask, run_as)
         self._rests: set[asyncio.TimerHandle] = set()
 
-    def perform(self, effects: list[Effect]) -> None:
+    def perform(self, effects: list[NodeEffect]) -> None:
         """See `Executor`."""
         acks: dict[tuple[str, str], list[str]] = {}
         for effect in effects:
@@ -126,16 +127,16 @@ class Agents:
     def _refuse(self, node: str, part: Part, error: Exception, fault: str) -> None:
         """As if the node had said so: nothing is sent there."""
         why = Exit(part.launch_id, "not_started", time.time(), error=str(error), fault=fault)
-        core = self._engine.core
         # Not before this change is done with.
-        asyncio.get_running_loop().call_soon(
-            lambda: self._engine.event(lambda: core.exited(node, why, time.time(), part.login))
-        )
+        asyncio.get_running_loop().call_soon(lambda: self._reports(node, part.login).exited(why, time.time()))
+
+    def _reports(self, node: str, login: str) -> Reports:
+        return CoreReports(self._engine.core, node, login, tell=self._engine.event)
 
     def _rest(self, effect: Rest) -> None:
         def over() -> None:
             self._rests.discard(timer)
-            self._engine.event(lambda: self._engine.core.rested(effect.node, effect.login))
+            self._reports(effect.node, effect.login).rested()
 
         timer = asyncio.get_running_loop().call_later(effect.seconds, over)
         self._rests.add(timer)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from master.core.effects import SeekCheckpoint
+from master.core.executor import CoreReports
 from master.core.run_as import RunAs
 from master.engine import Engine
 from master.nodes.checkpoint_question import question, read_answer
@@ -44,8 +45,8 @@ class Checkpoints:
 
     async def _look(self, effect: SeekCheckpoint) -> None:
         newest = await self._newest(effect)
-        core = self._engine.core
-        self._engine.event(lambda: core.checkpoint_seen(effect.launch_id, newest, time.time()))
+        reports = CoreReports(self._engine.core, effect.node, effect.login, tell=self._engine.event)
+        reports.checkpoint_seen(effect.launch_id, newest, time.time())
 
     async def _newest(self, effect: SeekCheckpoint) -> float | None:
         task = effect.task

@@ -13,9 +13,11 @@ from functools import partial
 
 import msgspec
 
+from master.core.agent_messages import Started
 from master.core.attempt import part_on
 from master.core.core import Core
-from master.core.effects import Ack, Effect, Kill, Pause, Rest, Resume, SeekCheckpoint, Start
+from master.core.effects import Ack, Kill, NodeEffect, Pause, Rest, Resume, SeekCheckpoint, Start
+from master.core.executor import Change, CoreReports, Reports
 from master.core.exits import Exit, Seen
 from master.core.inventory import Facts, NodeState
 from master.core.task import Task
@@ -44,10 +46,18 @@ class _Attempt(msgspec.Struct):
 
 class MemoryExecutor:
     """`runs(task)` says how an attempt of this task goes, when it is begun; `clock()` what time it is, in seconds since
-    the epoch. Nothing is told before `advance` is called."""
+    the epoch; `tell` makes a change of the core. Nothing is told before `advance` is called."""
 
-    def __init__(self, core: Core, runs: Callable[[Task], Run], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        core: Core,
+        runs: Callable[[Task], Run],
+        clock: Callable[[], float],
+        *,
+        tell: Callable[[Change], None] = lambda change: change(),
+    ) -> None:
         self._core = core
+        self._tell = tell
         self._runs = runs
         self._clock = clock
         self._attempts: dict[str, _Attempt] = {}
@@ -58,7 +68,7 @@ class MemoryExecutor:
 
     def connect(self, node: str, *, cpus: int = 64, boot_id: str = "memory") -> None:
         """The node is there, and says what it has: whatever was begun on it, unless that was before another boot."""
-        core, now = self._core, self._clock()
+        now, reports = self._clock(), self._reports(node)
         if self._boots.setdefault(node, boot_id) != boot_id:
             self._boots[node] = boot_id
             self._attempts = {key: one for key, one in self._attempts.items() if one.node != node or one.exit}
@@ -68,15 +78,18 @@ class MemoryExecutor:
             for launch_id, attempt in self._attempts.items()
             if attempt.node == node
         ]
-        core.node_state(node, NodeState.CONNECTING, facts=facts)
-        core.reconcile(node, seen, now)
-        core.node_state(node, NodeState.ONLINE)
+        reports.connecting(facts)
+        reports.joined(seen, now)
+        reports.online()
 
     def disconnect(self, node: str) -> None:
         """Nobody hears of it any more. What runs there runs on."""
-        self._core.node_state(node, NodeState.UNREACHABLE, Message("nobody_answers"))
+        self._reports(node).gone(NodeState.UNREACHABLE, Message("nobody_answers"))
 
-    def perform(self, effects: list[Effect]) -> None:
+    def _reports(self, node: str) -> Reports:
+        return CoreReports(self._core, node, tell=self._tell)
+
+    def perform(self, effects: list[NodeEffect]) -> None:
         """See `Executor`."""
         now = self._clock()
         for effect in effects:
@@ -141,8 +154,7 @@ class MemoryExecutor:
         attempt = self._attempts.get(launch_id)
         if attempt is not None and attempt.exit is None:
             attempt.started_at = at
-            self._core.started(attempt.node, launch_id, at, at)
-            self._core.stands(attempt.node, launch_id, stands=False)
+            self._reports(attempt.node).started(Started(launch_id, at), at)
 
     def _stand(self, launch_id: str, stands: bool, at: float) -> None:  # noqa: FBT001  (by its place, for `partial`)
         """From now on it stands still, or goes on: then it ends so much later."""
@@ -151,19 +163,26 @@ class MemoryExecutor:
             return
         if (attempt.stands_since is not None) is stands:
             if not stands:
-                self._core.stands(attempt.node, launch_id, stands=False)
+                self._stands(attempt, launch_id)
             return
         if attempt.stands_since is not None:
             attempt.ends_at += at - attempt.stands_since
             self._at(attempt.ends_at, partial(self._exit, launch_id))
         attempt.stands_since = at if stands else None
-        self._core.stands(attempt.node, launch_id, stands=stands)
+        self._stands(attempt, launch_id)
+
+    def _stands(self, attempt: _Attempt, launch_id: str) -> None:
+        """Report whether it stands still, as an agent does: by saying again that it runs."""
+        at, now = attempt.started_at or 0.0, self._clock()
+        fact = Started(launch_id, at, paused=attempt.stands_since is not None)
+        self._reports(attempt.node).started(fact, now)
 
     def _sought(self, launch_id: str, at: float) -> None:
         attempt = self._attempts.get(launch_id)
         if attempt is not None and self._core.inventory.nodes[attempt.node].state is NodeState.ONLINE:
             started = attempt.started_at if attempt.run.checkpoints else None
-            self._core.checkpoint_seen(launch_id, None if started is None else max(at, started + 1.0), at)
+            newest = None if started is None else max(at, started + 1.0)
+            self._reports(attempt.node).checkpoint_seen(launch_id, newest, at)
 
     def _exit(self, launch_id: str, at: float) -> None:
         attempt = self._attempts.get(launch_id)
@@ -179,7 +198,7 @@ class MemoryExecutor:
         error = attempt.run.not_started if fault else ""
         attempt.exit = Exit(launch_id, cause, at, code, error=error, started_at=attempt.started_at, fault=fault)
         if self._core.inventory.nodes[attempt.node].state is NodeState.ONLINE:
-            self._core.exited(attempt.node, attempt.exit, at)
+            self._reports(attempt.node).exited(attempt.exit, at)
 
     def _rested(self, effect: Rest, _at: float) -> None:
-        self._core.rested(effect.node, effect.login)
+        CoreReports(self._core, effect.node, effect.login, tell=self._tell).rested()

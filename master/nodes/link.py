@@ -21,6 +21,7 @@ import msgspec
 from master import failpoint
 from master.core import agent_messages
 from master.core.accounts import OWN
+from master.core.executor import CoreReports, Reports
 from master.core.exits import Seen
 from master.core.inventory import Facts, NodeState
 from master.core.node_clock import sane
@@ -152,6 +153,7 @@ class Link:
         self.sampling = wire.Sampling(gpus="auto", folders=[])
         self.questions = Questions(node, self.send)
         self._engine = engine
+        self._reports: Reports = CoreReports(engine.core, node, login, tell=engine.event)
         self._identity = identity
         self._samples = samples
         self._turns = turns
@@ -210,19 +212,12 @@ class Link:
             # Each kind for itself: a machine that was off for a night and refuses log-ins while it boots is not left
             # alone for ten minutes then.
             failures[patience] += 1
-            self._state(state, why)
+            self._reports.gone(state, why)
             self.tried.set()
             log.log(logging.WARNING if why != told else logging.DEBUG, "node %s: %s", self.label, why)
             told = why
             if awaited is None or patience == "long":
                 await self._pause(patience, failures[patience])
-
-    def _state(self, state: NodeState, why: Message | None = None, facts: Facts | None = None) -> None:
-        core, login = self._engine.core, self.login
-        if login == OWN:
-            self._engine.event(lambda: core.node_state(self.node, state, why, facts))
-        else:
-            self._engine.event(lambda: core.account_state(self.node, login, state, why, facts))
 
     @property
     def is_up(self) -> bool:
@@ -397,36 +392,18 @@ class Link:
         self._closed.set()
 
     def _handle(self, line: bytes) -> None:
-        core, op = self._engine.core, agent_messages.op_of(line).op
+        op = agent_messages.op_of(line).op
         if op == "started":
             started = agent_messages.as_started(line)
             failpoint.reach("started.received")
-            now = time.time()
-            log_size = (started.log_bytes, started.log_limit)
-
-            def change() -> None:
-                core.started(
-                    self.node,
-                    started.launch_id,
-                    started.at,
-                    now,
-                    pid=started.pid,
-                    pid_start=started.pid_start,
-                    run_as=started.run_as,
-                    log_path=started.log_path,
-                    login=self.login,
-                )
-                core.log_grows(self.node, started.launch_id, *log_size, self.login)
-                core.stands(self.node, started.launch_id, stands=started.paused, login=self.login)
-
-            self._engine.event(change)
+            self._reports.started(started, time.time())
         elif op == "exit":
             ended = agent_messages.as_ended(line).exit()
             failpoint.reach("exit.received")
-            self._engine.event(lambda: core.exited(self.node, ended, time.time(), self.login))
+            self._reports.exited(ended, time.time())
         elif op == "unproven":
             unproven = agent_messages.as_unproven(line)
-            self._engine.event(lambda: core.unproven(self.node, unproven.launch_id, unproven.pids, self.login))
+            self._reports.unproven(unproven.launch_id, unproven.pids)
         elif op == "sample" and self.login == OWN:
             self._sampled(line)
         elif op == "welcome":
@@ -474,13 +451,13 @@ class Link:
     def _reconcile(self, seen: list[Seen]) -> None:
         core = self._engine.core
         self._ready = True
-        self._engine.event(lambda: core.reconcile(self.node, seen, time.time(), self.login))
+        self._reports.joined(seen, time.time())
         if self.node not in core.inventory.nodes:
             return  # it left the registry meanwhile, or now, with the last of its tasks; the fleet gives the link up
         if self.login == OWN and self.sampling["gpus"] != "declared":
             self._engine.event(lambda: core.gpus_expected(self.node))
         self.on_inventory()
-        self._state(NodeState.ONLINE)
+        self._reports.online()
         self.tried.set()
         failpoint.reach("start.reconciled")
 
@@ -511,7 +488,7 @@ class Link:
             if facts.login_fault:
                 log.warning("node %s: %s", self.label, facts.login_fault)
             self.on_welcome(facts)
-            self._state(NodeState.CONNECTING, None, facts)
+            self._reports.connecting(facts)
             self._measure(told_at)
             self._facts = facts
             if lost:

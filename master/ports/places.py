@@ -4,8 +4,8 @@ Nobody can keep the others out, nor fill the memory: of one origin only so many 
 kept. Other machines are told apart by address (an IPv6 machine has a whole /64, so that counts as one), the accounts of
 this machine by their uids. After a log-in a connection is counted by its user, from wherever that user comes: the
 others at the same address have their own places. The user who runs the master is not counted among the rest: they
-must get in to mend things. Nor are agents, once they have shown who they are; the places in which newcomers are listened
-to are kept apart from those of the others, so agents get to show it.
+must get in to mend things. Nor are agents, once they have shown who they are; the places in which newcomers are heard
+are kept apart from those of the others, so agents get to show it.
 
 Owns the counting. Connections are given up through `cut`, and tell their end through `leave`.
 """

@@ -32,6 +32,7 @@ from master.verbs.access import by_token
 from master.watchers.own_account import OwnAccount
 from tests import landed
 from tests.master.core.small_core import submit
+from tests.master.executor import played
 from tests.people_here import PEOPLE
 from tests.rights import need_users
 
@@ -52,7 +53,7 @@ class Start:
         self.core = Core((), lambda task, attempt: f"{task}.{attempt}")
         self.core.load(image.tasks, image.answered, image.next_id, image.state)
         self.engine = Engine(self.core, self.store)
-        self.engine.perform = lambda _effects: None
+        self.engine.executor_of = played(lambda _effects: None)
         self.store.anchor({}, anew=False)
         OwnAccount(self.engine, "desktop")
         self._tokens = TaskTokens.begin(folder)

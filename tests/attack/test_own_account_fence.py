@@ -29,6 +29,7 @@ from master.watchers.own_account import OwnAccount
 from tests import landed
 from tests.cases import each_case
 from tests.master.core.small_core import core_with, submit
+from tests.master.executor import played
 from tests.master.in_process import FACTS
 from tests.master.verbs.test_people import Lab, People, lab
 
@@ -55,7 +56,7 @@ class Start:
         self.core = Core((SPEC,), lambda task, attempt: f"{task}.{attempt}")
         self.core.load(image.tasks, image.answered, image.next_id, image.state)
         self.engine = Engine(self.core, self.store)
-        self.engine.perform = lambda _effects: None
+        self.engine.executor_of = played(lambda _effects: None)
         self.store.anchor({}, anew=False)
         self._watcher = OwnAccount(self.engine, "desktop")
         self.node_up()

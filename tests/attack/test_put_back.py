@@ -13,6 +13,7 @@ from master.durable.disk import OsDisk
 from master.durable.store import Store
 from master.engine import Engine
 from master.people.task_tokens import TaskTokens
+from tests.master.executor import played
 
 
 def opened(folder: Path) -> tuple[Store, Core, Engine]:
@@ -22,7 +23,7 @@ def opened(folder: Path) -> tuple[Store, Core, Engine]:
     core = Core((), lambda task, attempt: f"{task}.{attempt}")
     core.load(image.tasks, image.answered, image.next_id, image.state)
     engine = Engine(core, store)
-    engine.perform = lambda _effects: None
+    engine.executor_of = played(lambda _effects: None)
     return store, core, engine
 
 

@@ -34,6 +34,7 @@ from master.tls.certificates import OwnCertificates
 from master.verbs.access import by_token
 from master.verbs.auth import sha256
 from tests.master.core.small_core import EIGHT, core_with, submit
+from tests.master.executor import played
 from tests.system.test_clock import DAY, JumpingLab, jumping_lab
 from tests.waiting import until
 from web.certificates import Certificates
@@ -205,7 +206,7 @@ class Start:
         self.core = Core((EIGHT,), lambda task, attempt: f"{task}.{attempt}")
         self.core.load(image.tasks, image.answered, image.next_id, image.state)
         self.engine = Engine(self.core, self.store)
-        self.engine.perform = lambda _effects: None
+        self.engine.executor_of = played(lambda _effects: None)
         self.store.anchor({}, anew=False)
 
     def comes_in(self, now: float) -> set[str]:

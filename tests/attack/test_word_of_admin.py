@@ -177,7 +177,7 @@ def test_nothing_of_who_runs_the_master_is_root_on_a_node_that_was_not_said_in_f
         settings = LaunchSettings(conda="/conda", task_env={}, grace_s=1.0)
         run_as = as_their_owners(core.people, OWNER)
         agents = executor(here, lambda: settings, lambda *what: sent.append(what), run_as)
-        engine.perform = agents.perform
+        engine.executor_of = lambda _node: agents
         engine.event(lambda: core.node_state("a", NodeState.ONLINE, None, msgspec.structs.replace(FACTS, **root)))
         await here.owner.call("task.release", id=before)
         weak = (await (await token_of(here, OWNER, "submit")).call("task.submit", command="id"))["id"]

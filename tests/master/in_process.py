@@ -52,6 +52,7 @@ from master.tls.entrance import Listener
 from master.tls.policy import Tls
 from master.verbs import access
 from master.verbs.about import About, TlsInfo
+from tests.master.executor import played
 from tests.master.typed import check_typed
 from tests.waiting import PATIENCE_S, run_story, settled
 from wire import agent as wire
@@ -290,7 +291,7 @@ class InProcess:
         self.place.reports = ReportServer(self.core, self.tls, build(), "c")
         self.hub = Hub(self.engine, self.place, self.limits, tls=self.tls, reports=self.place.reports)
         self.place.fleet = Fleet(self.engine, Us(), self.hub, make_driver=lambda _node: Nowhere())
-        self.engine.perform = self.effects.extend
+        self.engine.executor_of = played(self.effects.extend)
         for name in (DATA, TASKS, NODES):
             self.servers[name] = await self.hub.listen(name, "127.0.0.1", 0, 100)
         return self

@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from master import engine as engine_module
-from master.core.effects import Ack, Effect, Kill, Start
+from master.core.effects import Ack, Kill, NodeEffect, Start
 from master.core.exits import Exit
 from master.core.task import Task, TaskState
 from master.durable.store import RESERVE, Store
 from master.engine import EXIT_DEFECT, EXIT_SYNC_FAILED
+from tests.master.executor import played
 from tests.master.in_process import InProcess, MoodyDisk, run
 from tests.waiting import settled
 from wire.errors import MusterError, StoreUnavailableError
@@ -256,11 +257,11 @@ def test_what_effects_send_leaves_together_and_before_the_news_of_them(tmp_path:
                 def published(self, _tasks: list[Task], _gone: list[int], _nodes: set[str]) -> None:
                     heard.append("news")
 
-            def perform(_effects: list[Effect]) -> None:
+            def perform(_effects: list[NodeEffect]) -> None:
                 engine.send_soon(lambda: heard.append("sent"))
                 heard.append("performed")
 
-            engine.perform = perform
+            engine.executor_of = played(perform)
             engine.observers.append(Listener())
             master.disk.on_sync = lambda: heard.append("synced")
             start_one(master)

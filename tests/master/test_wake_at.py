@@ -21,6 +21,7 @@ from master.engine import WATCH_S, Engine
 from master.executors.memory import Run
 from master.simulation import Job, Simulation
 from tests.master.core.small_core import EIGHT, core_with, submit
+from tests.master.executor import played
 from wire.message import Message
 
 BEGUN = 1_000_000.0
@@ -79,7 +80,7 @@ def test_the_engine_plans_again_at_the_time_that_the_planner_named_and_never_loo
         store = Store(tmp_path, OsDisk())
         store.open()
         engine = Engine(core, store)
-        engine.perform = told.extend
+        engine.executor_of = played(told.extend)
         engine.event(lambda: core.carry_out(wish_to_be_woken(BEGUN + 3600.0), 0.0))
         await asyncio.sleep(3599.0)
         assert planned == []
@@ -116,7 +117,7 @@ def test_the_engine_sees_within_seconds_that_the_clock_was_set_and_sets_its_time
         store = Store(tmp_path, OsDisk())
         store.open()
         engine = Engine(core, store)
-        engine.perform = list[Effect]().extend
+        engine.executor_of = played(list[Effect]().extend)
         engine.watch()
         await asyncio.sleep(100.0)
         ahead[0] = jump

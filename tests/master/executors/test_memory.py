@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from master.core.core import Core
-from master.core.effects import Ack, Effect, Kill, Start
+from master.core.effects import Ack, Kill, NodeEffect, Start, WakeAt
 from master.core.inventory import NodeSpec, NodeState
 from master.core.task import Task, TaskState
 from master.executors.memory import MemoryExecutor, Run
@@ -24,10 +24,11 @@ class Lab:
         self.carry_out()
         return task
 
-    def carry_out(self) -> list[Effect]:
+    def carry_out(self) -> list[NodeEffect]:
         self.core.plan(self.now)
         outcome = self.core.take_outcome()
-        effects = outcome.effects if outcome is not None else []
+        told = outcome.effects if outcome is not None else []
+        effects = [effect for effect in told if not isinstance(effect, WakeAt)]
         self.executor.perform(effects)
         return effects
 

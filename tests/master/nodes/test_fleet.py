@@ -168,7 +168,7 @@ class Field:
         settings = msgspec.structs.replace(SETTINGS, run_as_allowed=("svc",), log_folder=str(self.folder / "logs"))
         fleet, run_as = self.fleet, self.accounts.get
         executor = Agents(self.master.engine, lambda: settings, fleet.send, no_way_back, run_as, ask=fleet.probe)
-        self.master.engine.perform = executor.perform
+        self.master.engine.executor_of = lambda _node: executor
         return self.fleet
 
     def way(self, node: NodeConfig) -> To:

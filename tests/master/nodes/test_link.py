@@ -18,6 +18,7 @@ from master.nodes import link as link_module
 from master.nodes.driver import CannotConnectError, Patience
 from master.nodes.link import DOUBT_S, SILENCE_S, TOGETHER_S, Link, pause_s, together
 from tests.leaps import Leap
+from tests.master.executor import played
 from tests.master.in_process import SETTINGS, InProcess, Us, run
 from tests.waiting import settled
 from wire import agent as wire
@@ -132,7 +133,7 @@ class Linked:
         await self.master.__aenter__()
         self.server = await asyncio.start_unix_server(self.agent.accept, self.agent.path)
         self.link = Link("a", self.agent, self.master.engine, Us(), self.master.hub, turns=self.turns)
-        self.master.engine.perform = self._perform
+        self.master.engine.executor_of = played(self._perform)
         self.job = asyncio.create_task(self.link.run())
         self.node = self.master.core.inventory.nodes["a"]
         return self
