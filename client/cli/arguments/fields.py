@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from client.cli.arguments import file_name
 from client.cli.arguments.wrong import wrong
 from client.states import STATES
 
@@ -346,7 +347,12 @@ VALUES: dict[str, tuple[str, Callable[[str], Any], str, str]] = {
         "send this signal so long before the time limit, USR1@120, to each process that heeds it (B:…: to the command)",
     ),
     "checkpoint": ("checkpoint", str, "GLOB", "of --elastic: the files that it can go on from, quoted: 'out/*.pt'"),
-    "log": ("log", str, "PATH", "where its output goes, {id} is the task's (default: the master's log folder)"),
+    "log": (
+        "log",
+        file_name.log,
+        "PATH",
+        "where its output goes, {id} is the task's (default: the master's log folder)",
+    ),
 }
 
 

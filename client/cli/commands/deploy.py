@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 
+from client.cli.arguments import file_name
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
@@ -21,7 +23,7 @@ Run it again after a change of conf.json or the registry: files that somebody ch
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    parser.add_argument("dir", metavar="DIR", help="the folder to write into, made if need be")
+    parser.add_argument("dir", type=file_name.folder, metavar="DIR", help="the folder to write into, made if need be")
     parser.add_argument("--force", action="store_true", help="also over files that somebody changed")
 
 

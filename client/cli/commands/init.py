@@ -11,6 +11,7 @@ import os
 from client import known_labs
 from client.address import LOOPBACK, is_loopback
 from client.cli import asking, which_lab
+from client.cli.arguments import file_name
 from client.cli.terminal import said_yes
 from wire.harmless import harmless
 
@@ -39,7 +40,7 @@ _FREE = -1
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
-    parser.add_argument("dir", nargs="?", metavar="DIR", help="the folder (default: this one)")
+    parser.add_argument("dir", type=file_name.folder, nargs="?", metavar="DIR", help="the folder (default: this one)")
     parser.add_argument(
         "--force", action="store_true", help="write over what is there; with --from: though the old master runs"
     )
@@ -58,8 +59,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="ask nothing, add no admin but --admin's; with --from: hold waiting tasks that seem to have run",
     )  # fmt: skip
     group = parser.add_argument_group("taking over an old system")
-    group.add_argument("--from", dest="old", metavar="OLD", help="its `master` folder, or the one above")
-    group.add_argument("--back", metavar="OLD", help="the way back: its files as they were, what has run marked as run")
+    group.add_argument(
+        "--from", dest="old", type=file_name.folder, metavar="OLD", help="its `master` folder, or the one above"
+    )
+    group.add_argument(
+        "--back",
+        type=file_name.folder,
+        metavar="OLD",
+        help="the way back: its files as they were, what has run marked as run",
+    )
     group.add_argument("--bind", metavar="ADDRESS", help="where to listen (default: 127.0.0.1, or asked)")
     group.add_argument("--networks", metavar="NET,…", help="where desktop clients may come from: 192.168.36.0/24,…")
     group.add_argument("--dry-run", action="store_true", help="tell all, write nothing")

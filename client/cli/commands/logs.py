@@ -10,6 +10,7 @@ import sys
 
 from client.cli import interrupt
 from client.cli.arguments import ids
+from client.cli.arguments.file_name import STREAM
 from client.cli.arguments.wrong import wrong
 from client.cli.idle_note import IdleNote
 from client.states import ENDED
@@ -49,7 +50,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     how.add_argument("--raw", action="store_true", help="every byte as it was written (the default)")
     how.add_argument("--collapse", action="store_true", help="of each line only the last state: one per progress bar")
     parser.add_argument("--rank", type=_lines, metavar="N", default=0, help="of a task on several nodes: of its part N")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write it into FILE, which must not exist yet")
+    parser.add_argument("-o", "--output", metavar="FILE", help="into FILE, which must not exist yet (`-`: stdout)")
     parser.add_argument("--server", action="store_true", help="the master's own log")
 
 
@@ -66,6 +67,8 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
         parser.error("-o writes the log as it is: leave out --json and --search")
     if options.output == "":
         parser.error("-o: a file has a name")
+    if options.output == STREAM:
+        options.output = None
     if options.json and options.follow:
         parser.error("--json prints one document when all is there: leave out -f")
     return options

@@ -81,7 +81,11 @@ class Transfers:
 
 
 def _put(work: Transfers) -> None:
+    from wire.errors import BadRequestError
+
     *sources, target = work.context.options.paths
+    if "-" in sources:
+        raise BadRequestError("`put` sends files, and stdin is none: name a file; ./- is the file of that name")
     names = {source: _text(os.path.basename(os.path.abspath(source))) for source in sources}
     place = into(work.context, list(names.values()), remote(target))
     for source, name in names.items():

@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+import sys
 
+from client.cli.arguments.file_name import STREAM
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -39,10 +41,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--rotate", action="store_true", help="make another one; the old one opens for ten minutes more")
     what.add_argument("--revoke", action="store_true", help="let no token of the node open any more; tasks run on")
-    what.add_argument("--write", metavar="FILE", help="write the agent into FILE; it holds no secret, no token is made")
+    what.add_argument(
+        "--write", metavar="FILE", help="write the agent into FILE (`-`: stdout); it holds no secret, no token is made"
+    )
     parser.add_argument(
         "--at", metavar="HOST[:PORT]", help="how the machine reaches the master (default: what we know)"
     )
+
+
+def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """On stdout there is one thing."""
+    if options.write == STREAM and options.json:
+        parser.error("--write - prints the agent itself: leave out --json")
 
 
 def run(context: Context) -> int:
@@ -68,15 +78,30 @@ def _write(context: Context) -> int:
     import base64
 
     told = context.client.call("node.archive", {})
-    path = context.options.write
-    draft = f"{path}.{os.getpid()}.new"
-    with open(draft, "wb") as file:
-        file.write(base64.b64decode(told["content"]))
-    os.replace(draft, path)
+    path, content = context.options.write, base64.b64decode(told["content"])
+    if path == STREAM:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+        return 0
+    _put(path, content)
     if context.json:
         context.print_json({"file": path, "version": told["version"], "sha256": told["sha256"]})
     context.say(f"{harmless(path)}: the agent, version {harmless(told['version'])}; it holds no secret")
     return 0
+
+
+def _put(path: str, content: bytes) -> None:
+    draft = f"{path}.{os.getpid()}.new"
+    try:
+        with open(draft, "wb") as file:
+            file.write(content)
+        os.replace(draft, path)
+    except OSError as error:
+        from wire.errors import StorageError
+
+        if os.path.exists(draft):
+            os.unlink(draft)
+        raise StorageError(f"{path}: {error.strerror}") from None
 
 
 def _split(at: str | None) -> tuple[str, str]:
