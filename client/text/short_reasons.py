@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 
-from wire.exit_codes import BEYOND, signal_of
 from wire.harmless import harmless
 from wire.message import Message, Several, revived, worded
 
@@ -91,8 +90,6 @@ SHORT = {
     "predecessor_did_not_succeed": "{id} ended: {state}",
     "predecessor_did_not_fail": "{id} ended: {state}",
 }
-_FORCE = {2: "interrupted", 6: "aborted", 9: "killed", 11: "segfault", 15: "terminated"}
-"""As shells say it."""
 _IN_THE_WAY = ("has ", "is reserved", "could not ")
 """How that begins which follows a node's name without a colon."""
 
@@ -117,9 +114,8 @@ def short_reason(task: Task | Attempt | Allocated, *, without_needs: bool = Fals
 
 
 def short_exit(code: int) -> str:
-    """`exit 3`, `killed (9)`: a shell gives 128 + 9 to what signal 9 ended."""
-    number = code - BEYOND
-    return f"{_FORCE.get(number) or signal_of(code)} ({number})" if signal_of(code) else f"exit {code}"
+    """`exit 3`, `exit 137`: whether a signal ended a program, or it exited so by itself, nobody has seen."""
+    return f"exit {code}"
 
 
 def _shortened(message: Message) -> Message:

@@ -174,12 +174,12 @@ def _free(nodes: Several, free: int, unit: str = "GPU") -> Message:
 SHORT_REASONS: list[tuple[dict[str, Any], str]] = [
     ({**_because("command_not_found", code=127), "exit_code": 127}, "exit 127: not found"),
     ({**_because("not_executable", code=126), "exit_code": 126}, "exit 126: not executable"),
-    ({**_because("exit_code", code=137), "exit_code": 137}, "killed (9)"),
-    ({**_because("exit_code", code=139), "exit_code": 139}, "segfault (11)"),
-    ({**_because("exit_code", code=138), "exit_code": 138}, "SIGUSR1 (10)"),
+    ({**_because("exit_code", code=137), "exit_code": 137}, "exit 137"),
+    ({**_because("exit_code", code=139), "exit_code": 139}, "exit 139"),
+    ({**_because("killed_from_outside", code=137), "exit_code": 137}, "exit 137"),
     ({**_because("exit_code", code=3), "exit_code": 3}, "exit 3"),
     ({**_because("exit_code", code=3), "exit_code": 3, "last_line": "ValueError: 错"}, "exit 3: ValueError: 错"),
-    ({"exit_code": 137}, "killed (9)"),
+    ({"exit_code": 137}, "exit 137"),
     (
         {**_because("of_part", rank=1, node="b", why=Message("exit_code", code=9)), "exit_code": 9},
         "part 1 (on b): exit 9",
@@ -229,7 +229,7 @@ def test_in_eighty_columns_the_reason_stays_and_command_and_owner_go_first() -> 
     ]  # fmt: skip
     shown = table(rows, 2000.0, 80, colour=False)
     assert max(map(width, shown.splitlines())) <= 80
-    for told in ("exit 127: not found", "killed (9)", "segfault (11)", "2 GPUs: n1 has 1 free"):
+    for told in ("exit 127: not found", "exit 137", "exit 139", "2 GPUs: n1 has 1 free"):
         assert told in shown, shown
     wide = table(rows, 2000.0, 110, colour=False)
     assert "大模型预训练实验" in wide, "the name is whole as long as the command can shrink"
