@@ -16,8 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from client.cli.context import Context
 
-_MARKS = ("bin/activate", "conda-meta", "pyvenv.cfg")
-"""One of these is in every environment."""
+_FILES = ("bin/activate", "pyvenv.cfg")
+_FOLDER = "conda-meta"
+"""One of these is in every environment; other folders may have any name, and be no environment."""
 
 
 def resolved(context: Context, said: str) -> str:
@@ -55,7 +56,7 @@ def check_not_windows(option: str, said: str) -> None:
 
 def _named(context: Context, name: str) -> str:
     """A name is the lab's, so that a folder never changes what it means; said where both are there."""
-    if not any(os.path.exists(os.path.join(name, mark)) for mark in _MARKS):
+    if not _is_environment(name):
         return name
     folder = _seen(context)
     if folder is None:
@@ -65,8 +66,17 @@ def _named(context: Context, name: str) -> str:
         shown = harmless(name)
         context.note(f"note: the environment {shown} is the lab's; the one in this folder is ./{shown}")
         return name
-    context.note(f"note: the environment is {harmless(path)}")
+    context.note(
+        f"note: the environment is {harmless(path)}: the master sees none of the lab's of this name. One that only "
+        "nodes have is named by its path"
+    )
     return path
+
+
+def _is_environment(folder: str) -> bool:
+    """Is it one that a task could activate?"""
+    has_file = any(os.path.isfile(os.path.join(folder, name)) for name in _FILES)
+    return has_file or os.path.isdir(os.path.join(folder, _FOLDER))
 
 
 def _is_of_the_lab(context: Context, name: str) -> bool:
