@@ -59,7 +59,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_folder_that_is_no_environment_leaves_the_name_to_the_lab(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_a_folder_that_is_no_environment_leaves_the_name_to_the_lab() -> None:
     with each_case() as cases:
         for name in {*MADE, "file", "dangling", "missing"} - ENVIRONMENTS:
             with cases.case(name):
