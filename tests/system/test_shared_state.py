@@ -15,8 +15,9 @@ from client.cli.beside import CONSOLE
 from tests.cases import each_case
 from tests.ports import free_ports
 from tests.system.lab import PORTS, Lab
-from tests.system.test_two_labs import check_unharmed, muster
+from tests.system.test_two_labs import check_unharmed
 from tests.waiting import until
+from wire.lab import path_of
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def second(tmp_path: Path, first: Lab, labs: list[Lab]) -> Lab:
 
 def check_left_alone(lab: Lab, other: Lab, code: str, *words: str) -> None:
     """The command is refused with the file, the key and the other lab."""
-    done = muster(lab.conf, *words)
+    done = lab.muster(*words)
     assert (done.returncode, done.stdout) == (1, ""), (words, done)
     said = [line for line in done.stderr.splitlines() if not line.startswith("note: ")]
     assert len(said) == 1, (words, done.stderr)
@@ -64,7 +65,7 @@ def test_no_command_of_one_lab_ends_or_joins_the_master_of_the_other(first: Lab,
                 check_unharmed(first)
         with cases.case("users"):
             check_left_alone(second, first, "config", "users", "passwd", "wang", "--remove")
-    assert muster(first.conf, "down").returncode == 0, "its own is ended"
+    assert first.muster("down").returncode == 0, "its own is ended"
     assert first.master is not None
     assert first.master.wait(60) == 0
     first.master = None
@@ -86,7 +87,7 @@ def test_it_is_taken_once_the_other_lab_is_gone_or_has_another_folder(first: Lab
     second.start()
     second.stop_master()
     first.write_conf(task_info=str(first.task_info))
-    done = muster(first.conf, "up", "--detach")
+    done = first.muster("up", "--detach")
     assert done.returncode == 1, done
     assert f"error: config: {first.conf}: task_info: " in done.stderr, done.stderr
     assert str(second.conf) in done.stderr, done.stderr
@@ -112,9 +113,10 @@ def test_a_copied_lab_with_an_absolute_state_folder_is_another_lab(first: Lab, l
 def test_a_lab_that_was_moved_while_its_master_runs_still_ends_it(first: Lab, tmp_path: Path) -> None:
     first.folder.rename(tmp_path / "moved")
     first.keys["socket_info"] = dict(zip(PORTS, free_ports(3), strict=True))
-    conf = tmp_path / "moved" / "conf.json"
-    conf.write_text(json.dumps(first.keys))
-    done = muster(conf, "down")
+    was, first.conf = first.conf, tmp_path / "moved" / "conf.json"
+    first.conf.write_text(json.dumps(first.keys))
+    done = first.muster("down")
+    first.conf = was
     (tmp_path / "moved").rename(first.folder)
     assert done.returncode == 0, done
     assert first.master is not None
@@ -140,3 +142,43 @@ def test_the_console_of_the_other_lab_runs_on(first: Lab, second: Lab) -> None:
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
+
+
+def test_up_tells_of_a_copied_queue_and_of_what_lies_in_the_place_of_an_identity(
+    first: Lab, labs: list[Lab], tmp_path: Path
+) -> None:
+    first.stop_master()
+    shutil.copytree(first.folder, tmp_path / "copy", symlinks=True)
+    copy = Lab(tmp_path / "copy", nodes=0)
+    labs.append(copy)
+    done = copy.muster("up", "--detach")
+    assert done.returncode == 0, done
+    assert f"{copy.task_info} is a copy of the queue of {first.conf}: " in done.stderr
+    assert copy.muster("down").returncode == 0
+    done = copy.muster("up", "--detach")
+    assert (done.returncode, done.stderr) == (0, ""), "it has an identity of its own by now"
+    assert copy.muster("down").returncode == 0
+    path = Path(path_of(str(copy.conf)))
+    path.unlink()
+    path.mkdir()
+    done = copy.muster("up", "--detach")
+    assert (done.returncode, done.stdout.count("the master runs")) == (0, 1), done
+    assert done.stderr.startswith(f"note: {path} is not the file in which "), done.stderr
+    assert copy.muster("down").returncode == 0
+    path.rmdir()
+    for lay in (os.mkfifo, _link, _damaged):
+        path.unlink(missing_ok=True)
+        lay(path)
+        done = copy.muster("up", "--detach")
+        assert (done.returncode, done.stderr) == (0, ""), (lay, done)
+        assert path.is_file(), "it is made anew"
+        assert not path.is_symlink()
+        assert copy.muster("down").returncode == 0
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("/etc/passwd")
+
+
+def _damaged(path: Path) -> None:
+    path.write_text("{")

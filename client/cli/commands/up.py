@@ -54,7 +54,7 @@ def run(context: Context) -> int:
     conf = os.path.abspath(address.conf_path(context.options.conf))
     where = address.read_conf(conf)
     running = _running(where)
-    from client.cli import beside
+    from client.cli import beside, lab_notes
 
     wanted = [program for program in beside.ALL if program.is_configured(conf)]
     if running is not None:
@@ -71,6 +71,7 @@ def run(context: Context) -> int:
         context.say(f"{told}; {names} did not, and {'was' if len(missing) == 1 else 'were'} started")
         return 0
     check_alone(conf, beside.task_info(conf), lab.read(conf))
+    lab_notes.of_copy(context, conf, beside.task_info(conf))
     if context.options.detach:
         return _detached(context, conf, where, wanted)
     return _in_the_foreground(context, conf, wanted)
@@ -106,7 +107,7 @@ def _permits(context: Context) -> list[str]:
 
 
 def _detached(context: Context, conf: str, where: address.Address, wanted: list[Program]) -> int:
-    from client.cli import master_process
+    from client.cli import lab_notes, master_process
     from wire.errors import UnreachableError
 
     only_root = address.load(conf).get("local_admin") == "root" and os.geteuid() != 0
@@ -124,6 +125,7 @@ def _detached(context: Context, conf: str, where: address.Address, wanted: list[
             context.say(f"the master runs: pid {process.pid}, {where}; {_ONLY_ROOT if only_root else _STOPS}")
             for program in wanted:
                 _begun(context, conf, program)
+            lab_notes.of_identity(context, conf)
             return 0
         time.sleep(_LOOK_S)
     raise UnreachableError(
