@@ -1,6 +1,7 @@
 """Attempts whose records were lost on their node, and of which nothing that lives can be proven to be theirs: they hold
-what they have while processes live that may be, and their node takes nothing new. Where the agent of a user's account
-says so, nothing new is started over that account, and others go on.
+what they have while processes live that may be, and their node takes nothing new. Where the command itself lives and
+has become another account's, which its agent may not signal, the attempt holds what it has, and the node goes on. Where
+the agent of a user's account says so, nothing new is started over that account, and others go on.
 
 Pure. What may be theirs the agent says, each time that it connects and whenever it changes, so nothing of it is kept
 over a restart.
@@ -11,6 +12,7 @@ from __future__ import annotations
 import msgspec
 
 from master.core.accounts import OWN
+from master.core.attempt import part_on
 from master.core.book import Book
 from master.core.dispatch import Dispatch
 from master.core.exits import Seen
@@ -77,19 +79,25 @@ class UnprovenAttempts:
             known = None
         if not pids or not (was_sent or (launch_id, login) in node.remnants):
             self._forget(launch_id)
-        elif known is None or known.pids != pids:
+        else:
             self._of[launch_id] = Unproven(name, login, pids)
             self._changed(name, launch_id, login)
 
     def warning(self, task: Task) -> Message | None:
         """What to say of a task that cannot be ended for that."""
         found = self._part(task)
-        return None if found is None else Message("unproven", node=found.node, pids=found.pids)
+        if found is None:
+            return None
+        key = "unreachable_command" if _is_command(task, found) else "unproven"
+        return Message(key, node=found.node, pids=found.pids)
 
     def why_not_ended(self, task: Task) -> Message | None:
         """Why nothing of a task was signalled that is to end; None if its tree can be reached, as far as is known."""
         found = self._part(task)
-        return None if found is None else Message("cancel_unproven", id=task.id, node=found.node, pids=found.pids)
+        if found is None:
+            return None
+        key = "cancel_unreachable_command" if _is_command(task, found) else "cancel_unproven"
+        return Message(key, id=task.id, node=found.node, pids=found.pids)
 
     def tasks(self) -> list[int]:
         """Those of which there is something to say."""
@@ -112,6 +120,16 @@ class UnprovenAttempts:
         task = self._dispatch.find(name, launch_id, login)
         if task is not None:
             self._book.changed(task)
-        alike = (one for one in self._of.values() if (one.node, one.login) == (name, login))
+        alike = (one for key, one in self._of.items() if (one.node, one.login) == (name, login) and self._closes(key))
         left = tuple(pid for one in alike for pid in one.pids)[:TOLD]
         self._nodes.cordon(name, UNPROVEN, Message("unproven_there", pids=left) if left else None, login)
+
+    def _closes(self, launch_id: str) -> bool:
+        task = self._dispatch.attempt(launch_id)
+        return task is None or not _is_command(task, self._of[launch_id])
+
+
+def _is_command(task: Task, found: Unproven) -> bool:
+    """Is the command among the processes, by the pid that was written down when it began?"""
+    part = part_on(task.allocation, found.node)
+    return part is not None and part.pid in found.pids

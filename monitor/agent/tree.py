@@ -150,6 +150,17 @@ def shim_above(process: Process) -> Optional[Process]:
     return above if is_fork else None
 
 
+def may_signal(process: Process) -> bool:
+    """Whether this process may signal it; also of one that is gone, of which nothing is in the way."""
+    try:
+        os.kill(process.pid, 0)
+    except PermissionError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def is_our_users(process: Process, *, is_owners: bool = False) -> bool:
     """Whether we may signal it; not so where it is another account's. Root may signal all: its are those of root's, and
     those of which it `is_owners` word that they run as others, or over which its shim still stands."""

@@ -23,6 +23,11 @@ ERRORS: dict[str, str] = {
         "of it, which nothing proves: pid {pids:, }. Look at them on {node}, and end them (`kill PID`): the task is "
         "cancelled once they have ended"
     ),
+    "cancel_unreachable_command": (
+        "nothing was signalled of task {id}: its command on {node} has become another account's (pid {pids:, }), and "
+        "the agent may not signal it. Look at it on {node}, and end it (`kill PID`): the task is cancelled once it has "
+        "ended"
+    ),
     "cannot_retry": "task {id} is {state}; only an ended one can be tried again",
     "cannot_remove": "task {id} is {state} and cannot be removed: cancel it first",
     "cannot_archive": "task {id} is {state}; only an ended one moves to the monthly files",

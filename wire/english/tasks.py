@@ -232,6 +232,10 @@ WARNINGS: dict[str, str] = {
         "{pids:, }. None of them is signalled, and its GPUs stay held. Look at them on {node}, and end them "
         "(`kill PID`)"
     ),
+    "unreachable_command": (
+        "its command on {node} has become another account's (pid {pids:, }), and the agent may not signal it. Its GPUs "
+        "stay held. Look at it on {node}, and end it (`kill PID`)"
+    ),
     "large_log": "its log has {size:size}; at {limit:size} the task is ended (scheduler.log_bytes)",
     "share_outgrown": (
         "it uses {used} MiB of GPU {gpu} of {node} and was given {share}, so that GPU gets no other task: ask for as "

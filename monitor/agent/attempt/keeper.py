@@ -225,9 +225,11 @@ class Keeper:
             if main is None and standing is not None and not pid:
                 main = standing.main
             is_ours = main is None or tree.is_our_users(main, is_owners=bool(entry.get("run_as")))
-            if not record.LAUNCH_ID.match(launch_id) or not is_ours:
+            # A command leads its session. One that has become another account's, as sudo does, is still the attempt's.
+            if not record.LAUNCH_ID.match(launch_id) or not (is_ours or _leads(main)):
                 self._complain(f"{launch_id[:80]!r} is not adopted: it is no launch id, or another account's")
                 continue
+            main = main if is_ours else None  # no account but ours, or the owner's, proves anything
             attempt = known or Attempt(launch_id)
             lines = anew.lines(launch_id, self._boot_id, standing, main, entry)
             self._make_anew(attempt, lines, has_shim=standing is not None)
@@ -507,6 +509,10 @@ class Keeper:
         self._emit(message)
         if attempt.state == ENDED:
             reach(self._folder, "agent.after_exit_sent", self._flush)
+
+
+def _leads(main: Optional[tree.Process]) -> bool:
+    return main is not None and main.session == main.pid
 
 
 def _wrong(message: Message) -> Optional[str]:

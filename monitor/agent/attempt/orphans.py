@@ -25,7 +25,8 @@ MOST_TOLD = 20
 
 class Orphans:
     """`end` is told the attempt and the exit that was recorded. `fallen`: pid and start of what became our child since
-    nobody else was left above it. `unproven` is told an attempt of which it is news what may be of it unproven."""
+    nobody else was left above it. `unproven` is told an attempt of which it is news what may be of it unproven, or,
+    where we may signal none of its processes, which these are."""
 
     def __init__(
         self,
@@ -86,7 +87,7 @@ class Orphans:
                 self._remember(attempt)
                 continue  # it ends what must end, and leaves the exit where we look
             attempt.members = {(process.pid, process.start) for process in members}
-            self._note_unproven(attempt, [] if members else candidates)
+            self._note_unproven(attempt, [] if any(map(tree.may_signal, members)) else [*members, *candidates])
             if not members:
                 if not candidates and not attempt.doubt:
                     self._over(attempt)
@@ -105,7 +106,8 @@ class Orphans:
         self._note_unproven(attempt, [])
 
     def _note_unproven(self, attempt: Attempt, candidates: List[tree.Process]) -> None:
-        pids = sorted(process.pid for process in candidates)[:MOST_TOLD]
+        found = {process.pid for process in candidates}
+        pids = sorted(sorted(found, key=lambda pid: (pid != attempt.pid, pid))[:MOST_TOLD])  # the command among them
         if pids != attempt.unproven:
             attempt.unproven = pids
             self._unproven(attempt)

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -265,6 +266,89 @@ def test_what_of_its_session_is_another_accounts_by_now_holds_it(node: Node) -> 
     finally:
         kill(*filter(alive, child))
     assert new.wait_for("exit", "t1")["cause"] == "killed"
+
+
+@pytest.mark.parametrize("loss", ["emptied", "removed"])
+def test_a_command_that_became_another_accounts_is_held_and_named(node: Node, loss: str) -> None:
+    """As `sudo` does, which nobody but root may signal."""
+    rights.need_real_root()
+    link = node.up()
+    told = begun(node, link, f"exec setpriv --reuid={STRANGER} --clear-groups sleep 1000")
+    until("the other account", lambda: of_the_stranger(node) == [told["pid"]])
+    try:
+        shim = node.shim_of("t1")
+        node.kill_agent(link)
+        kill(shim)
+        os.truncate(node.claim("t1") / "record", 0) if loss == "emptied" else shutil.rmtree(node.claim("t1"))
+        new = again(node)
+        new.adopt(told)
+        entry = new.inventory["t1"]
+        assert (entry["state"], entry["pid"], entry.get("doubt")) == ("running", told["pid"], None)
+        assert new.wait_for("unproven", "t1")["pids"] == [told["pid"]]
+        new.kill("t1", grace_s=0.0)
+        assert new.wait_for("unproven", "t1")["pids"] == [told["pid"]]
+        assert alive(told["pid"])
+        last = knowing(node)
+        assert (last.inventory["t1"]["state"], last.inventory["t1"]["unproven"]) == ("running", [told["pid"]])
+    finally:
+        kill(*filter(alive, [told["pid"]]))
+    assert last.wait_for("exit", "t1")["cause"] == "killed"
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_command_that_its_agent_may_not_signal_is_named_whether_its_record_is_lost_or_not(is_lost: bool) -> None:  # noqa: FBT001
+    """An agent that is not root, and a command that is root's by now."""
+    rights.need_real_root()
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
+        folder = Path(name)
+        os.chown(folder, 0, STRANGER)
+        folder.chmod(0o770)
+        node = Node(folder, python=_as_stranger(folder))
+        try:
+            _named_though_not_ours(node, _becomes_root(folder), is_lost=is_lost)
+        finally:
+            node.clean()
+
+
+def _named_though_not_ours(node: Node, command: str, *, is_lost: bool) -> None:
+    link = node.up()
+    told = begun(node, link, command)
+    until("it is root's", lambda: Path(f"/proc/{told['pid']}/comm").read_bytes() == b"sleep\n")
+    shim = node.shim_of("t1")
+    node.kill_agent(link)
+    kill(shim)
+    if is_lost:
+        os.truncate(node.claim("t1") / "record", 0)
+    new = again(node)
+    if is_lost:
+        new.adopt(told)
+    until("it is named", lambda: knowing(node).inventory["t1"].get("unproven") == [told["pid"]])
+    new = knowing(node)
+    new.kill("t1", grace_s=0.0)
+    assert new.wait_for("unproven", "t1")["pids"] == [told["pid"]]
+    assert alive(told["pid"])
+    kill(told["pid"])
+    assert new.wait_for("exit", "t1")["cause"] == "killed"
+
+
+def _as_stranger(folder: Path) -> str:
+    """A Python whose processes are that account's."""
+    script = folder / "python"
+    script.write_text(
+        f'#!/bin/sh\nexec setpriv --reuid={STRANGER} --regid={STRANGER} --clear-groups /usr/bin/python3 "$@"\n',
+        encoding="ascii",
+    )
+    script.chmod(0o755)
+    return str(script)
+
+
+def _becomes_root(folder: Path) -> str:
+    """A command that does as sudo does; nobody but that account comes to it."""
+    program = folder / "become"
+    shutil.copy(shutil.which("setpriv") or "setpriv", program)
+    os.chown(program, 0, STRANGER)
+    program.chmod(0o4750)
+    return f"exec {program} --reuid=0 --clear-groups sleep 1000"
 
 
 def test_a_claim_whose_command_has_not_begun_is_not_made_anew(node: Node) -> None:

@@ -67,6 +67,24 @@ def test_while_nothing_is_proven_the_node_takes_nothing_and_a_cancel_says_why() 
     assert not core.some_may_be_warned()
 
 
+def test_a_command_that_lives_and_cannot_be_signalled_keeps_what_it_has_and_no_more() -> None:
+    core, task, launch_id = running()
+    core.reconcile("a", [Seen(launch_id, 1.0, pid=7, unproven=(7, 9))], 2.0)
+    assert core.node("a").takes_tasks
+    assert "7, 9" in str(core.why_not_ended(task))
+    held = task.allocation[0].gpus
+    second = submit(core, gpus=1, node="a")
+    core.plan(2.0)
+    assert second.allocation[0].gpus != held
+    core.unproven("a", launch_id, (9,))
+    assert "9" in str(core.node("a").closed_because)
+    core.unproven("a", launch_id, (7, 9))
+    assert core.node("a").takes_tasks
+    assert not core.cancel(task.id, 3.0, by="root")
+    core.exited("a", Exit(launch_id, "killed", 4.0), 4.0)
+    assert task.state is TaskState.CANCELLED
+
+
 def test_what_an_agent_says_of_it_no_more_is_over() -> None:
     core, task, launch_id = running()
     core.reconcile("a", [Seen(launch_id, 1.0, unproven=(11,))], 2.0)
