@@ -10,7 +10,9 @@ import asyncio
 import io
 import time
 import zipfile
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -27,8 +29,8 @@ MOST_ENTRIES = 50_000
 MOST_BYTES = 64 << 30
 LOOK_S = 60.0
 SEND_S = 6 * 3600.0
-AT_ONCE = 8
-"""Archives that are being sent, of all people together."""
+AT_ONCE, AT_ONCE_OF_ONE = 8, 3
+"""Archives that are being sent, of all users together and of one."""
 _FIRST_YEAR, _LAST_YEAR = 1980, 2107
 _LARGE = 1 << 30
 
@@ -63,13 +65,16 @@ class Archives:
 
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
-        self._under_way = 0
+        self._under_way: Counter[str] = Counter()
 
     async def of(self, shown: Shown, path: str) -> Response:
         """The folder as a download. Raises LimitError for one that is too large, and what the master answers."""
-        if self._under_way >= AT_ONCE:
+        user = await self._hall.callers.user(shown)
+        if self._under_way[user] >= AT_ONCE_OF_ONE:
+            raise LimitError(Message("archives_full", most=AT_ONCE_OF_ONE))
+        if self._under_way.total() >= AT_ONCE:
             raise LimitError(Message("archives_full", most=AT_ONCE))
-        self._under_way += 1
+        self._under_way[user] += 1
         try:
             try:
                 async with asyncio.timeout(LOOK_S):
@@ -77,13 +82,15 @@ class Archives:
             except TimeoutError:
                 raise LimitError(Message("archive_too_slow", seconds=LOOK_S)) from None
         except BaseException:
-            self._under_way -= 1
+            self._sent(user)
             raise
         name = path.strip("/").rpartition("/")[2]
-        return _Sent(self._pieces(shown, path, found), self._sent, attached(f"{name}.zip"))
+        return _Sent(self._pieces(shown, path, found), partial(self._sent, user), attached(f"{name}.zip"))
 
-    def _sent(self) -> None:
-        self._under_way -= 1
+    def _sent(self, user: str) -> None:
+        self._under_way[user] -= 1
+        if not self._under_way[user]:
+            del self._under_way[user]
 
     async def _found(self, shown: Shown, path: str) -> _Found:
         """All that is beneath the folder. A link to a folder is not gone into: what it leads to is there once, or

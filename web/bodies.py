@@ -63,5 +63,5 @@ async def read_json(request: Request) -> dict[str, Any]:
         raise BadRequestError(Message("json_wanted"))
     try:
         return msgspec.json.decode(data, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadRequestError(Message("bad_body", said=str(error))) from None

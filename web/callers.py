@@ -80,6 +80,11 @@ class Callers:
             line.used -= 1
             line.left_at = time.monotonic()
 
+    async def user(self, shown: Shown) -> str:
+        """Return the name of the user, however many log-ins and tokens they have. Raises as `line`."""
+        async with self.line(shown) as line:
+            return line.upstream.user
+
     async def call(self, shown: Shown, verb: str, params: Any) -> msgspec.Raw:
         """Call a verb in somebody's name. Raises what the master answers, or UnreachableError."""
         async with self.line(shown) as line:

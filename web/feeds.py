@@ -48,11 +48,11 @@ Hear = Callable[[News], None]
 
 
 class Kind(NamedTuple):
-    """Of which feed somebody is told: of `tasks` or `nodes`; `ids`: of these tasks alone; `shown`: in whose eyes, None
-    for what all see."""
+    """Of which feed somebody is told: of `tasks` or `nodes`; `ids`: of these tasks alone, None for all; `shown`: in
+    whose eyes, None for what all see."""
 
     stream: str
-    ids: str
+    ids: tuple[int, ...] | None
     shown: Shown | None
 
 
@@ -177,10 +177,10 @@ class Feeds:
 
     async def kind(self, stream: str, ids: list[int] | None, shown: Shown, scopes: list[str]) -> Kind:
         """Of which feed this one is told, who has these scopes. What all see is told to who may read it; whether
-        anybody else is told something, and what, is for the master to say. Raises UnreachableError."""
-        is_one_of_all = "read" in scopes and await self._about.privacy() == "open"
-        seen = None if is_one_of_all else shown
-        return Kind(stream, "" if ids is None else ",".join(map(str, sorted(set(ids)))), seen)
+        anybody else is told something, and what, is for the master to say. A feed of some tasks is always a log-in's
+        own, so that the master counts its connection as that user's. Raises UnreachableError."""
+        is_one_of_all = ids is None and "read" in scopes and await self._about.privacy() == "open"
+        return Kind(stream, None if ids is None else tuple(sorted(set(ids))), None if is_one_of_all else shown)
 
     async def join(self, kind: Kind, who: object, hear: Hear, params: dict[str, Any]) -> Joined:
         """Tell somebody of a feed from now on. Raises what the master answers, UnreachableError."""
@@ -219,7 +219,8 @@ class Feeds:
             ending.add_done_callback(self._ending.discard)
 
     async def _end_unheard(self, kind: Kind, feed: _Feed) -> None:
-        await asyncio.wait([feed.upstream.closed], timeout=LINGER_S)
+        if kind.ids is None:  # a user could ask for any number of the others
+            await asyncio.wait([feed.upstream.closed], timeout=LINGER_S)
         if not feed.hearers and not feed.joining:
             self._forget(kind, feed)
             await feed.upstream.close()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from starlette.requests import Request
 
 from web.about import About
-from web.callers import Callers
+from web.bodies import read_json
+from web.callers import Callers, Shown
 from web.certificates import Certificates
 from web.feeds import Feeds
 from web.settings import Settings
@@ -37,6 +38,13 @@ class Hall(NamedTuple):
         if request.method not in SAFE:
             needed = "authorization" not in request.headers
             self.gate.check_origin(request.scope["muster"], request.headers, needed=needed)
+
+    async def body(self, request: Request, shown: Shown) -> dict[str, Any]:
+        """Return the JSON of a request of a user that the master knows. Nobody else's is read, for a few thousand of
+        them would fill the memory. Raises UnauthenticatedError, ForbiddenError, BadRequestError."""
+        self.check_asker(request)
+        await self.callers.user(shown)
+        return await read_json(request)
 
     async def close(self) -> None:
         """End all ways to the master."""

@@ -9,7 +9,9 @@ up who does not read from it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -48,11 +50,13 @@ class _Who(msgspec.Struct):
     scopes: list[str]
 
 
-class _Subscribe(msgspec.Struct):
-    """`since`: the `seq` of the last that was heard of this stream, for who comes again."""
+class _Subscribe(msgspec.Struct, forbid_unknown_fields=True):
+    """`since`: the `seq` of the last that was heard of this stream, for who comes again. What is not known here is
+    refused: the connection over which the master is asked may be that of all."""
 
     stream: Literal["tasks", "nodes"] = "tasks"
     ids: list[int] | None = None
+    snapshot: Literal["active", "none"] = "active"
     since: str = ""
 
 
@@ -67,6 +71,8 @@ class Page:
         self._unsent: asyncio.Queue[bytes] = asyncio.Queue()
         self._bytes = 0
         self._kinds: dict[str, Kind] = {}
+        self._unhooks: dict[str, Callable[[], object]] = {}
+        """How the end of each feed is no longer the page's."""
         self._calls: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(MOST_CALLS)
         self._over: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -87,12 +93,15 @@ class Page:
             with suppress(RuntimeError, WebSocketDisconnect):
                 await self._socket.close(code)
 
-    def _end_with(self, closed: asyncio.Future[MusterError]) -> None:
+    def _end_with(self, closed: asyncio.Future[MusterError]) -> Callable[[], object]:
+        """End with that. Return what to call so that it does not any more."""
+
         def end(why: asyncio.Future[MusterError]) -> None:
             self._end(UNKNOWN if isinstance(why.result(), UnauthenticatedError) else AGAIN)
 
         closed.add_done_callback(end)
         self._over.add_done_callback(lambda _code: closed.remove_done_callback(end))
+        return partial(closed.remove_done_callback, end)
 
     def _end(self, code: int) -> None:
         if not self._over.done():
@@ -121,10 +130,12 @@ class Page:
     async def _listen(self) -> None:
         with suppress(WebSocketDisconnect):
             while True:
-                text = await self._socket.receive_text()
                 try:
-                    asked = msgspec.json.decode(text, type=_Asked)
-                except msgspec.DecodeError as error:
+                    asked = msgspec.json.decode(await self._socket.receive_text(), type=_Asked)
+                except KeyError:  # Starlette's, where the message is of bytes
+                    self._refuse(None, ProtocolError(Message("bad_frame", said="the message is not text")))
+                    continue
+                except (msgspec.DecodeError, RecursionError) as error:
                     self._refuse(None, ProtocolError(Message("bad_frame", said=str(error))))
                     continue
                 await self._room.acquire()
@@ -171,9 +182,12 @@ class Page:
         feeds = self._hall.feeds
         who = msgspec.json.decode(await self._line.call("auth.whoami", {}, self._shown), type=_Who)
         kind = await feeds.kind(wanted.stream, wanted.ids, self._shown, who.scopes)
-        params = {key: value for key, value in asked.params.items() if key not in ("stream", "since")}
+        params: dict[str, Any] = {"snapshot": wanted.snapshot}
+        if kind.ids is not None:
+            params["ids"] = kind.ids
         before = self._kinds.pop(wanted.stream, None)
         if before is not None:
+            self._unhooks.pop(wanted.stream, _nothing)()
             feeds.leave(before, self)
 
         def hear(news: News) -> None:
@@ -193,7 +207,10 @@ class Page:
         if closed is None:
             self._end(AGAIN)
         else:
-            self._end_with(closed)
+            self._unhooks[wanted.stream] = self._end_with(closed)
+
+
+def _nothing() -> None: ...
 
 
 async def live(socket: WebSocket, hall: Hall) -> None:
@@ -224,6 +241,6 @@ async def _shown(socket: WebSocket, hall: Hall) -> Shown:
     try:
         async with asyncio.timeout(FIRST_S):
             first = msgspec.json.decode(await socket.receive_text(), type=_First)
-    except (TimeoutError, msgspec.DecodeError, KeyError):
+    except (TimeoutError, msgspec.DecodeError, RecursionError, KeyError):
         raise UnauthenticatedError(Message("sign_in_first")) from None
     return shown_by(socket, hall, first.key)

@@ -17,7 +17,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route as HttpRoute
 
-from web.bodies import read_json
 from web.hall import Hall
 from web.query import typed, typed_one
 from web.session import shown_by
@@ -89,7 +88,7 @@ class Rest:
         if verb in NOT_OVER_HTTP:
             raise BadRequestError(Message("verb_of_connections", verb=verb))
         takes = self._document.takes(verb)
-        params = await read_json(request)
+        params = await self._body(request)
         return await self._answer(request, verb, self._once(request, verb, takes, params))
 
     def _of(self, route: Route) -> Any:
@@ -99,13 +98,16 @@ class Rest:
             if route.method == "GET":
                 params |= typed(request.query_params.multi_items(), {k: v for k, v in takes.items() if k not in params})
             elif route.whole:
-                params[route.whole] = await read_json(request)
+                params[route.whole] = await self._body(request)
             else:
-                params = {**await read_json(request), **params}
+                params = {**await self._body(request), **params}
             params = self._once(request, route.verb, takes, _if_matched(request, route, takes, params))
             return await self._answer(request, route.verb, params, makes=route)
 
         return answer
+
+    async def _body(self, request: Request) -> dict[str, Any]:
+        return await self._hall.body(request, shown_by(request, self._hall))
 
     @staticmethod
     def _once(request: Request, verb: str, takes: dict[str, Any], params: dict[str, Any]) -> dict[str, Any]:

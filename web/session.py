@@ -114,7 +114,7 @@ async def before(_request: Request, hall: Hall) -> Response:
 async def _wanted(request: Request) -> SignIn:
     try:
         return msgspec.json.decode(await read(request, MOST_BYTES), type=SignIn)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise BadRequestError(Message("sign_in_with")) from None
 
 

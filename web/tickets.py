@@ -15,7 +15,8 @@ from wire.errors import BadRequestError, NotFoundError
 from wire.message import Message
 
 LIFE_S = 30.0
-KEPT = 1000
+KEPT, KEPT_OF_ONE = 1000, 50
+"""Of all users, and of one."""
 _LOG = re.compile(r"tasks/([0-9]{1,18})/log")
 _SERVER_LOG = "server/log"
 _FILES = "files/"
@@ -26,6 +27,7 @@ class Ticket(NamedTuple):
     """For whom, and for what: the log of a `task` or the master's, the file at `path`, or the folder there as a ZIP."""
 
     shown: Shown
+    user: str
     until: float
     task: int | None
     path: str
@@ -39,22 +41,25 @@ class Tickets:
     def __init__(self) -> None:
         self._open: OrderedDict[str, Ticket] = OrderedDict()
 
-    def make(self, shown: Shown, what: str) -> str:
-        """A ticket for `files/PATH`, `files/PATH?zip=1`, `tasks/ID/log` or `server/log`. Raises BadRequestError for
-        anything else."""
+    def make(self, shown: Shown, what: str, user: str) -> str:
+        """Return a ticket of this user for `files/PATH`, `files/PATH?zip=1`, `tasks/ID/log` or `server/log`. Raises
+        BadRequestError for anything else."""
         until = time.monotonic() + LIFE_S
         if log := _LOG.fullmatch(what):
-            ticket = Ticket(shown, until, int(log[1]), "")
+            ticket = Ticket(shown, user, until, int(log[1]), "")
         elif what == _SERVER_LOG:
-            ticket = Ticket(shown, until, None, "", is_server_log=True)
+            ticket = Ticket(shown, user, until, None, "", is_server_log=True)
         elif what.startswith(_FILES):
             path = unquote(what.removeprefix(_FILES).removesuffix(_ZIP))
-            ticket = Ticket(shown, until, None, path, what.endswith(_ZIP))
+            ticket = Ticket(shown, user, until, None, path, what.endswith(_ZIP))
         else:
             raise BadRequestError(Message("no_ticket_for", path=what))
         name = secrets.token_urlsafe(32)
         self._open[name] = ticket
-        if len(self._open) > KEPT:
+        own = [one for one, ticket in self._open.items() if ticket.user == user]
+        if len(own) > KEPT_OF_ONE:
+            del self._open[own[0]]
+        elif len(self._open) > KEPT:
             self._open.popitem(last=False)
         return name
 

@@ -8,7 +8,6 @@ from starlette.routing import Route
 
 from web import any_path, downloads  # noqa: F401  (it brings `{path:any}`)
 from web.archives import Archives
-from web.bodies import read_json
 from web.callers import Shown
 from web.hall import Hall
 from web.session import shown_by
@@ -79,13 +78,12 @@ class Transfers:
 
     async def _ticket(self, request: Request) -> Response:
         """For who may come in now: what he may see is asked when the ticket is used."""
-        self._hall.check_asker(request)
         shown = shown_by(request, self._hall)
-        what = (await read_json(request)).get("path")
+        what = (await self._hall.body(request, shown)).get("path")
         if not isinstance(what, str):
             raise BadRequestError(Message("no_ticket_for", path=str(what)))
         await self._hall.callers.call(shown, "auth.whoami", {})
-        name = self._tickets.make(shown, what)
+        name = self._tickets.make(shown, what, await self._hall.callers.user(shown))
         return JSONResponse({"url": f"{request.scope['muster'].base}tickets/{name}"}, 201)
 
     async def _taken(self, request: Request) -> Response:

@@ -47,6 +47,10 @@ class _Error(msgspec.Struct):
     data: dict[str, Any] = {}
 
 
+class _Who(msgspec.Struct):
+    user: str | None = None
+
+
 class _Frame(msgspec.Struct):
     """What the master says. `params` are not looked into here."""
 
@@ -131,6 +135,8 @@ class Upstream:
         self._writer = writer
         self._ids = count(1)
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
+        self.user = ""
+        """As whom it calls, once that was shown."""
         self.closed: asyncio.Future[MusterError] = asyncio.get_running_loop().create_future()
         self.on_frame: Notified = lambda _frame: None
         self._listens = asyncio.create_task(self._listen())
@@ -169,7 +175,8 @@ class Upstream:
         if origin:
             await self._relay(origin, account)
         if shown:
-            await self.call("auth.token", {"token": shown})
+            who = msgspec.json.decode(await self.call("auth.token", {"token": shown}), type=_Who)
+            self.user = who.user or ""
 
     async def _relay(self, origin: str, account: int | None) -> None:
         """Say from where somebody calls; not as which account to a master before that key."""

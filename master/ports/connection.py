@@ -315,7 +315,9 @@ class AcceptedConnection(asyncio.Protocol):
 
     def settle(self, caller: Caller) -> Message | None:
         """We know who is there; why they cannot stay, if they cannot."""
-        why = self._hub.places.settle(self, caller.counted_as, is_service=caller.via == "service")
+        is_service = caller.via == "service"
+        is_relayed = caller.is_relayed and caller.user is not None
+        why = self._hub.places.settle(self, caller.counted_as, is_service=is_service, is_relayed=is_relayed)
         if why is None:
             self._come_forward()
         return why

@@ -94,12 +94,15 @@ class Places:
             self._give_up(next(iter(account.silent)), f"{why} (conf.json: limits.connections_unidentified)")
         return self._make_room(guest)
 
-    def settle(self, guest: Guest, user: str = "", *, is_service: bool = False) -> Message | None:
+    def settle(
+        self, guest: Guest, user: str = "", *, is_service: bool = False, is_relayed: bool = False
+    ) -> Message | None:
         """It has shown what it speaks, and as which `user`, with whose connections it is counted from now on: "" for a
         desktop client, which is counted with those of its address. A program around the master is counted with what is
-        the master's own. Gives why it cannot stay, if it cannot."""
+        the master's own, until the user is known for whom it calls (`is_relayed`). Gives why it cannot stay, if it
+        cannot."""
         before = self._account_of.get(guest)
-        if before is None or before is self._ours:
+        if before is None or (before is self._ours and not is_relayed):
             account = before
         elif is_service:
             account = self._ours
@@ -112,7 +115,7 @@ class Places:
             if why is not None:
                 self._drop_if_empty(account)
                 return why
-            self._known += guest not in before.known
+            self._known += before is self._ours or guest not in before.known
         self._move(guest, before, account)
         return None
 

@@ -149,8 +149,9 @@ class JsonRpcSession(Session):
     # -- who is there -----------------------------------------------------------------------------------------
 
     def _became_known(self) -> None:
-        """The peer is identified: it may send larger frames until its token or log-in ends, if a place is free."""
-        if self._is_known or self._is_over:
+        """The peer is identified: it may send larger frames until its token or log-in ends, if a place is free. The
+        console is identified before the user for whom it calls."""
+        if self._is_over or (self._is_known and not self._calls.caller.is_relayed):
             return
         if self._unknown is not None:
             self._unknown.cancel()

@@ -36,7 +36,7 @@ class Socket:
         """With which code it was closed; None while it is open."""
         return self._connection.close_code
 
-    def send(self, text: str) -> None:
+    def send(self, text: str | bytes) -> None:
         """Send one message."""
         self._portal.call(self._connection.send, text)
 

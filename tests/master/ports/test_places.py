@@ -175,3 +175,18 @@ def test_nobody_who_left_is_counted(most: int) -> None:
     for guest in hall.guests:
         hall.places.leave(guest)
     assert hall.places.is_empty
+
+
+def test_a_connection_of_the_console_is_the_users_for_whom_it_calls() -> None:
+    hall = Hall(of_user=4)
+    console = [hall.comes(OURS) for _ in range(6)]
+    for guest in console:
+        assert hall.places.settle(guest, "web", is_service=True) is None
+    refused = [hall.places.settle(guest, "ann", is_relayed=True) for guest in console]
+    assert [why is None for why in refused] == [True] * 4 + [False] * 2
+    assert "ann" in str(refused[-1])
+    assert hall.places.settle(console[0], "ann", is_relayed=True) is None, "a token is shown again now and then"
+    assert not hall.places.hold(console[1], 1001), "what is kept for it is counted, too"
+    for guest in hall.guests:
+        hall.places.leave(guest)
+    assert hall.places.is_empty
