@@ -36,7 +36,7 @@ from master.core.resizing import ElasticTasks
 from master.core.room import only_its_own
 from master.core.run_as import is_account, is_owners_log, placed_log
 from master.core.scheduler import Plan, Reasons, Snapshot, Wait, plan, preview
-from master.core.task import ACTIVE, Task, TaskState, Unstarted, give_reason
+from master.core.task import ACTIVE, WAITING, Task, TaskState, Unstarted, give_reason
 from master.core.time_limit import cut
 from master.core.tuning import Tuning
 from master.core.waiting import Waiting
@@ -107,11 +107,15 @@ class Dispatch:
             self._waiting.backlog.apart = frozenset(one.task for one in self.reservations)
 
     def concerns(self, before: State, after: State) -> bool:
-        """Attempts that begin or are over."""
-        return (before in ACTIVE) is not (after in ACTIVE)
+        """Attempts that begin or are over, and whoever waits no more."""
+        return (before in ACTIVE) is not (after in ACTIVE) or (before is WAITING and after is not WAITING)
 
-    def moved(self, task: Task, _before: State, after: State) -> None:
-        """An attempt is known by its launch ids from when it is sent until it is over."""
+    def moved(self, task: Task, before: State, after: State) -> None:
+        """An attempt is known by its launch ids from when it is sent until it is over. What was kept for a task that
+        waits no more may start others at once."""
+        if before is WAITING and after not in ACTIVE:
+            self._pending.plan_needed |= any(one.task == task.id for one in self.reservations)
+            return
         for part in task.allocation:
             if after in ACTIVE:
                 self._by_launch[part.launch_id] = task.id

@@ -135,6 +135,30 @@ def test_a_task_that_ends_before_by_its_limit_passes_and_one_that_may_not_does_n
     assert state(large) == ["starting"]
 
 
+def test_what_was_kept_for_a_task_that_is_cancelled_is_given_to_others_at_once() -> None:
+    for leave in (
+        lambda core, task: core.cancel(task.id, 3.0),
+        lambda core, task: core.remove(task.id, 3.0),
+        lambda core, task: core.hold(task.id),
+        lambda core, task: core.edit(msgspec.structs.replace(task, gpus=1)),
+    ):
+        core = core_with(FOUR)
+        busy(core, 3)
+        large, small = submit(core, gpus=4, urgent=True), submit(core, gpus=1)
+        core.plan(2.0)
+        assert (state(large, small), core.plan_needed) == (["waiting"] * 2, False)
+        leave(core, large)
+        assert core.plan_needed
+        core.plan(3.0)
+        assert "starting" in state(large, small), "the GPU that was kept is not idle"
+    core = core_with(FOUR)
+    busy(core, 4)
+    waits = submit(core, gpus=4)
+    core.plan(2.0)
+    core.cancel(waits.id, 3.0)
+    assert not core.plan_needed, "nothing was kept for it"
+
+
 def test_a_dry_run_says_of_a_task_that_may_pass_what_a_submit_does_and_takes_nothing() -> None:
     core = core_with(FOUR, licences={"solver": 2})
     busy(core, 2, time_limit_s=HOUR)
