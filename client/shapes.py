@@ -342,10 +342,19 @@ class Gpu(TypedDict):
     foreign: list[Foreign]
 
 
+class NodeReservation(TypedDict):
+    """What is kept on a node for a `task` that waits: these `gpus`, and what else it needs there. `expected_at`: when
+    it is expected to start, in seconds since the epoch, None where nobody knows."""
+
+    task: int
+    gpus: list[int]
+    expected_at: float | None
+
+
 class Node(TypedDict):
     """A node as `nodes --json` shows it. `registry` is `ok`, `leaving` or `changing`; `drained` is why, or None;
     `sick`: why it was set aside by itself (it could start nothing), or None; `mismatch`: which GPUs are not those that
-    the registry says, or None."""
+    the registry says, or None; `reservation`: what is kept there for a task that waits, or None."""
 
     name: str
     driver: str | None
@@ -370,6 +379,7 @@ class Node(TypedDict):
     hostname: str | None
     python: str | None
     agent_version: str | None
+    reservation: NodeReservation | None
 
 
 class NodeAccount(TypedDict):

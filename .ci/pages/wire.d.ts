@@ -477,6 +477,7 @@ export interface Node {
   hostname: string | null;
   python: string | null;
   agent_version: string | null;
+  reservation: NodeReservation | null;
 }
 
 export interface NodeAccount {
@@ -526,6 +527,7 @@ export interface NodePage {
   hostname: string | null;
   python: string | null;
   agent_version: string | null;
+  reservation: NodeReservation | null;
   user_name: string | null;
   account: string | null;
   can_run_as: boolean;
@@ -541,6 +543,12 @@ export interface NodeRemoved {
   name: string;
   leaving: boolean;
   tasks: (number)[];
+}
+
+export interface NodeReservation {
+  task: number;
+  gpus: (number)[];
+  expected_at: number | null;
 }
 
 export type NodeState = "connecting" | "online" | "unreachable" | "untrusted";

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from client.states import node_condition
+from client.text.nodes import reserved_for
 from client.text.quantities import load_text, mib, moment
 from wire.harmless import harmless
 
@@ -23,6 +24,7 @@ def node_page(node: NodePage) -> list[tuple[str, str]]:
         ("drained", harmless(drained)),
         ("registry", registry.get(node["registry"], "")),
         ("gpus", harmless(node.get("mismatch") or "")),
+        ("reserved", reserved_for(node)),
         ("reached by", harmless(_way(node))),
         ("machine", harmless(_machine(node))),
         ("tasks run", harmless(_account(node))),

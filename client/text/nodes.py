@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from client.text.colours import painted
 from client.text.columns import cut
+from client.text.quantities import minute
 from wire.harmless import harmless
-from wire.ranges import impersonal, names_in_short
+from wire.ranges import ids_in_short, impersonal, names_in_short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +61,28 @@ def gpus_aside(node: Node) -> list[str]:
     return [
         f"{gpu['index']}: {harmless(gpu['health'])}" for gpu in node["gpus"] if gpu.get("health") not in ("ok", None)
     ]
+
+
+def reservations_told(nodes: list[Node], room: int | None) -> list[str]:
+    """Return for which tasks GPUs of nodes are kept, in lines of `room` columns (None: as long as it takes). Nodes of
+    which the same is to be said share one."""
+    alike: dict[str, list[str]] = {}
+    for node in nodes:
+        if said := reserved_for(node):
+            alike.setdefault(said, []).append(harmless(node["name"]))
+    lines = [f"{names_in_short(names, _NAMES)}: {said}" for said, names in alike.items()]
+    return [line if room is None else cut(line, max(room, _NEVER_CUT_BELOW)) for line in lines[:_LINES]]
+
+
+def reserved_for(node: Node) -> str:
+    """Return for which task GPUs of a node are kept, as a clause; "" where nothing is, or the master tells nothing."""
+    kept = node.get("reservation")
+    if not kept:
+        return ""
+    gpus, at = kept["gpus"], kept["expected_at"]
+    what = f"GPU{'s' if len(gpus) > 1 else ''} {ids_in_short(gpus)} {'are' if len(gpus) > 1 else 'is'}"
+    when = "; nobody knows when it starts" if at is None else f", which is expected to start by {minute(at)}"
+    return f"{what if gpus else 'what it has is'} reserved for task {kept['task']}{when}"
 
 
 def registry_fault(fault: str, *, colour: bool) -> str:

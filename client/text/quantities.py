@@ -28,6 +28,11 @@ def moment(at: float | None) -> str:
     return "-" if at is None else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
+def minute(at: float) -> str:
+    """Return a time as a date and time of day here, without seconds."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
 def mib(value: float | None) -> str:
     """MiB as GiB where that reads better; `-` for None."""
     if value is None:

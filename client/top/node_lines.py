@@ -149,6 +149,8 @@ def _told(node: Node, gpus: list[GpuNow], sample: dict[str, object], *, counted:
         return ((_counted(node, gpus, sample), ""),)
     owners = Counter(harmless(gpu.owner) or f"task {gpu.task}" for gpu in gpus if gpu.use == HELD)
     words = [f"{owner} {count}" for owner, count in owners.most_common()]
+    if words and (kept := _kept(node)):
+        words[-1] += f"; {kept}"
     whys = [f"GPU {gpu.number}: {harmless(gpu.why)}" for gpu in gpus if gpu.why]
     if whys and words:
         return ((", ".join(words) + "; ", ""), ("; ".join(whys), "warn"))
@@ -163,8 +165,14 @@ def _counted(node: Node, gpus: list[GpuNow], sample: dict[str, object]) -> str:
         counted(tasks, "task"),
         f"slots {node.get('slots_held', 0)}/{node['slots']}" if node.get("slots") else "",
         f"load {load}" if load else "",
+        _kept(node),
     ]
     return ", ".join(word for word in words if word)
+
+
+def _kept(node: Node) -> str:
+    kept = node.get("reservation")
+    return f"reserved for task {kept['task']}" if kept else ""
 
 
 def _measure(value: float | None, unit: str, room: int) -> str:

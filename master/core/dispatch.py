@@ -49,6 +49,7 @@ NewLaunchId = Callable[[int, int], str]
 _NOBODY = ("", "")
 """As whom a part of an account's runs besides, and where its log lies: its agent is that account's own, and is believed
 nothing of others."""
+MINUTE_S = 60.0
 RESERVATIONS = "reservations"
 """The piece of the state that says for which tasks room is kept."""
 
@@ -221,11 +222,18 @@ class Dispatch:
     def _keep(self, made: Plan) -> None:
         """Keep the plan, for whoever asks why something waits, and write down for which tasks room is kept from now on;
         that was told to people, so it outlives the master."""
+        self._show_holds(self._last.holds, made.holds)
         self._last = made
         self._waiting.backlog.apart = self.elastic.waiters.union(one.task for one in made.reservations)
         if made.reservations != self.reservations:
             self.reservations = made.reservations
             self._pending.piece(RESERVATIONS, msgspec.Raw(msgspec.json.encode(made.reservations)))
+
+    def _show_holds(self, before: Mapping[str, Hold], after: Mapping[str, Hold]) -> None:
+        """Nodes look different where something else is kept than before, or until another minute."""
+        for name in {*before, *after}:
+            if name in self._nodes.inventory.nodes and _seen_of(before.get(name)) != _seen_of(after.get(name)):
+                self._pending.shown(name)
 
     def _start(self, task: Task, allocations: list[Allocation], now: float) -> None:
         if self._are_waited_for(task, allocations):
@@ -479,3 +487,10 @@ class Dispatch:
 def _may_not_have_begun(task: Task, part: Part) -> bool:
     """Of several parts some run, and of this one nobody has said so."""
     return len(task.allocation) > 1 and not part.pid
+
+
+def _seen_of(hold: Hold | None) -> object:
+    """Return what people see of what is kept on a node."""
+    if hold is None:
+        return None
+    return hold.task, hold.gpus, None if hold.until is None else hold.until // MINUTE_S

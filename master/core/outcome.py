@@ -73,6 +73,10 @@ class Pending:
         self._nodes.add(name)
         self.to_look_at.add(name)
 
+    def shown(self, name: str) -> None:
+        """People see something else of a node, and to the planner it is as it was."""
+        self._nodes.add(name)
+
     def node_for_plan(self, name: str) -> None:
         """Something of a node changed that people see, and the planner might do otherwise for it."""
         self.node(name)

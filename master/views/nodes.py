@@ -45,6 +45,15 @@ class GpuView(msgspec.Struct, frozen=True, kw_only=True):
     foreign: list[Foreign]
 
 
+class NodeReservation(msgspec.Struct, frozen=True):
+    """What is kept on a node for a `task` that waits, by its id: these `gpus`, by index, and what else it needs there.
+    `expected_at`: when it is expected to start, in seconds since the epoch; null where nobody knows."""
+
+    task: int
+    gpus: list[int]
+    expected_at: float | None
+
+
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     """A node as clients see it. What no probe has told is null. `reason`: what is wrong with the way to it, and why it
     takes no tasks; `reason_messages`: the same for programs.
@@ -53,7 +62,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     leads to another machine now, and is followed after its last task). `drained`: why, or null. `sick`: why it was set
     aside (it could start nothing), or null. `mismatch`: which GPUs are not those that the registry says, or null.
     `memory_mib` is in MiB; `load`: of the last 1, 5 and 15 minutes; `clock_offset_s`: how many seconds its clock is
-    ahead of the master's, as its last sample showed it. `tasks`: ids of those that are there.
+    ahead of the master's, as its last sample showed it. `tasks`: ids of those that are there. `reservation`: what is
+    kept for a task that waits, or null.
     """
 
     name: str
@@ -79,6 +89,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     hostname: str | None
     python: str | None
     agent_version: str | None
+    reservation: NodeReservation | None
 
 
 class NodeAccount(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +153,7 @@ def node_view(core: Core, node: Node, config: NodeConfig | None, sight: Sight) -
         hostname=facts.hostname if facts else None,
         python=facts.python if facts else None,
         agent_version=facts.version if facts and node.state is NodeState.ONLINE else None,
+        reservation=_reservation(core, node.name),
     )
     return _on_wall(view) if sight.is_wall else view
 
@@ -209,6 +221,11 @@ def without_people(sample: dict[str, Any]) -> dict[str, Any]:
 def one_line(text: str) -> str:
     """The text without line breaks and other blanks in a row."""
     return " ".join(text.split())
+
+
+def _reservation(core: Core, name: str) -> NodeReservation | None:
+    hold = core.holds.get(name)
+    return None if hold is None else NodeReservation(hold.task, sorted(hold.gpus), hold.until)
 
 
 def _messages(node: Node, closed: tuple[Message, ...]) -> list[MessageView]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from client.cli.main import main
-from client.text.nodes import told_together
+from client.text.nodes import reservations_told, told_together
 from tests.client.fake_master import FakeMaster
 from tests.client.top_cluster import gpu, node
 
@@ -91,3 +92,37 @@ def test_however_different_the_troubles_are_no_more_than_so_many_are_told() -> N
     assert lines[0] == "far[0-2]: its cable is out"
     assert lines[-1] == "and 80 more nodes for other reasons: `muster node show NAME`"
     assert len(lines) == 21
+
+
+def reserved(name: str, task: int, gpus: list[int], at: float | None) -> Any:
+    return node(name, 8, reservation={"task": task, "gpus": gpus, "expected_at": at})
+
+
+def test_which_gpus_are_kept_for_which_task_is_told_of_all_nodes_where_it_is_the_same_in_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    many = [reserved(f"gpu{number:03}", 24, [0, 1, 2, 3, 4, 5, 6, 7], 90_000.0) for number in range(200)]
+    nodes = [node("a"), *many, reserved("b", 31, [2], None), reserved("c", 32, [], None)]
+    assert reservations_told(nodes, None) == [
+        "gpu[000-199]: GPUs 0-7 are reserved for task 24, which is expected to start by 1970-01-02 01:00",
+        "b: GPU 2 is reserved for task 31; nobody knows when it starts",
+        "c: what it has is reserved for task 32; nobody knows when it starts",
+    ]
+    assert all(len(line) <= 30 for line in reservations_told(nodes, 30))
+    older: Any = [{key: value for key, value in node("a").items() if key != "reservation"}]
+    assert reservations_told(older, None) == [], "a master before that tells nothing of it"
+
+
+def test_nodes_and_node_show_tell_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = reserved("a", 31, [2, 3], None)
+    verbs = {"node.list": lambda _: [kept], "node.show": lambda _: {**kept, **PAGE}, "server.info": lambda _: {}}
+    with FakeMaster(verbs) as fake:
+        monkeypatch.setenv("MUSTER_CONF", fake.conf(tmp_path))
+        assert main(["nodes"]) == main(["node", "show", "a"]) == 0
+    said = capsys.readouterr().out
+    assert "\na: GPUs 2-3 are reserved for task 31; nobody knows when it starts\n" in said
+    assert "reserved:   GPUs 2-3 are reserved for task 31; nobody knows when it starts\n" in said

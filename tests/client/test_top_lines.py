@@ -92,6 +92,15 @@ def test_many_gpus_on_a_narrow_screen_are_marks() -> None:
     assert "·#" * 8 + " ada 8" in text_of(node_lines.node_line(state.nodes["a"], state, 60, packed=True))
 
 
+def test_a_node_tells_for_which_task_its_gpus_are_kept() -> None:
+    kept = {"task": 24, "gpus": [0, 1], "expected_at": None}
+    machine = node("a", [gpu(0, held_by=[1]), gpu(1)], reservation=kept)
+    state = state_of([machine], [running(1, "a", [0])])
+    told = [text_of(node_lines.node_line(state.nodes["a"], state, 120, packed=packed)) for packed in (True, False)]
+    assert "ada 1; reserved for task 24" in told[0]
+    assert "1 of 2 GPUs free, 0 tasks, slots 0/64, reserved for task 24" in told[1]
+
+
 def test_an_ill_node_says_why_instead(lab: State) -> None:
     line = text_of(node_lines.node_line(lab.nodes["b"], lab, 80, packed=True))
     assert "unreachable    -    - " in line

@@ -42,6 +42,25 @@ def test_a_gpu_shows_whose_task_holds_it(browser: Browser, console: Console, lab
         client.cancel([number])
 
 
+def test_a_node_shows_for_which_task_its_gpus_are_kept(browser: Browser, console: Console, lab: Lab) -> None:
+    with lab.client() as client:
+        count = len(next(node for node in client.nodes() if node["name"] == "node0")["gpus"])
+        holder = client.submit(["sleep", "600"], gpus=1, node="node0", time_limit_s=3600)
+        until("it runs", lambda: client.show(holder)["state"] == "running")
+        large = client.submit(["true"], gpus=count, node="node0", urgent=True)
+        try:
+            with signed_in(browser, console) as seen:
+                seen.go("nodes/node0")
+                kept = seen.page.locator(f".card p a[href='tasks/{large}']")
+                expect(kept).to_contain_text(
+                    f"GPU 0-{count - 1} reserved for task {large}, which is expected to start by"
+                )
+                client.cancel([large])
+                expect(kept).to_have_count(0)
+        finally:
+            client.cancel([holder])
+
+
 def test_the_doctor_is_asked_from_the_page(browser: Browser, console: Console) -> None:
     with signed_in(browser, console, language="zh-CN") as seen:
         seen.go("nodes/node0")

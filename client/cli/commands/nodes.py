@@ -6,7 +6,7 @@ import sys
 
 from client.cli.terminal import coloured, terminal_width
 from client.states import free_gpus, node_condition
-from client.text.nodes import registry_fault, told_together
+from client.text.nodes import registry_fault, reservations_told, told_together
 from client.text.quantities import load_text, mib
 from client.text.table import render
 from wire.harmless import harmless
@@ -51,7 +51,7 @@ def run(context: Context) -> int:
             coloured="STATE" if coloured() else None,
         )
     )
-    troubles = told_together(nodes, room)
+    troubles = [*told_together(nodes, room), *reservations_told(nodes, room)]
     if troubles:
         context.say("\n" + "\n".join(troubles))
     return 0

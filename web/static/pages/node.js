@@ -2,7 +2,7 @@
 
 import { asFailure } from "../core/failure.js";
 import { live, store } from "../core/context.js";
-import { memory, percent, quoted } from "../core/format.js";
+import { memory, moment, percent, quoted, ranges } from "../core/format.js";
 import { harmless } from "../core/harmless.js";
 import { html, useEffect, useState } from "../core/html.js";
 import { needMessages, said, saidOfFailure, t, useLanguage } from "../core/i18n.js";
@@ -65,8 +65,10 @@ function usePage(name, node) {
 
 /** @param {{node: Node, gpus: import("../parts/gpu.js").GpuNow[]}} props */
 function Gpus({ node, gpus }) {
+  const kept = node.reservation;
   return html`<section class="card">
     <h2>${t("column.gpus")}</h2>
+    ${kept ? html`<p><a href=${`tasks/${kept.task}`}>${keptFor(kept)}</a></p>` : null}
     <div class="scrolls" tabindex="0"><table class="plain is-middle">
       <thead><tr>${["gpu", "model", "memory", "temperature", "power", "holder", "health"].map((one) => html`<th key=${one} scope="col">${t(`gpus.${one}`)}</th>`)}</tr></thead>
       <tbody>
@@ -85,6 +87,11 @@ function Gpus({ node, gpus }) {
       </tbody>
     </table></div>
   </section>`;
+}
+
+/** @param {NonNullable<Node["reservation"]>} kept */
+function keptFor({ task, gpus, expected_at: at }) {
+  return t(at === null ? "node.kept" : "node.kept-until", { task, gpus: ranges(gpus), at: at === null ? "" : moment(at) });
 }
 
 /** @param {{isReady: boolean, tasks: import("../core/cluster.js").Task[]}} props */

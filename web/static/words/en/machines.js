@@ -27,6 +27,8 @@ export const WORDS = {
   "node.machine": "The machine",
   "node.tasks": "Tasks there",
   "node.no-tasks": "None.",
+  "node.kept": "GPU {gpus} reserved for task {task}; nobody knows when it starts",
+  "node.kept-until": "GPU {gpus} reserved for task {task}, which is expected to start by {at}",
   "gpus.gpu": "GPU",
   "gpus.model": "Model",
   "gpus.memory": "Memory",

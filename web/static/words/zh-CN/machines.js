@@ -27,6 +27,8 @@ export const WORDS = {
   "node.machine": "机器",
   "node.tasks": "在此运行的任务",
   "node.no-tasks": "没有。",
+  "node.kept": "GPU {gpus} 已为任务 {task} 预留；不知道它何时开始",
+  "node.kept-until": "GPU {gpus} 已为任务 {task} 预留，预计它在 {at} 之前开始",
   "gpus.gpu": "GPU",
   "gpus.model": "型号",
   "gpus.memory": "显存",
