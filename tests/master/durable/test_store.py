@@ -11,6 +11,7 @@ import pytest
 
 from master.core.attempt import Part
 from master.core.task import Change, Task, TaskState
+from master.durable import snapshot
 from master.durable import store as store_module
 from master.durable.disk import OsDisk, SyncFailedError
 from master.durable.store import Image, Permit, Store
@@ -48,6 +49,16 @@ def test_a_new_folder_has_all_its_files_and_no_tasks(tmp_path: Path) -> None:
     assert read_queues(store.folder) == [[], [], []]
     assert json.loads((store.folder / "state.json").read_text())["next_id"] == 1
     store.close()
+
+
+def test_of_more_answers_than_are_kept_the_newest_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "ANSWERS_KEPT", 2)
+    store, image = started(tmp_path)
+    compact(store, image.tasks, {name: msgspec.Raw(b'{"id":1}') for name in ("first", "second", "third")})
+    store.close()
+    again, image = started(tmp_path)
+    assert list(image.answered) == ["second", "third"]
+    again.close()
 
 
 def test_what_was_committed_is_back_and_what_was_not_is_gone(tmp_path: Path) -> None:
