@@ -336,7 +336,7 @@ def run(folder: Path, plan: Plan, say: Say = lambda _line: None, stage: Stage | 
     timed = [(number // share, job) for number, job in enumerate(jobs)]
     clients = [Submitter(lab, oracle, timed[one::CLIENTS], gate, f"{plan.seed}.{one}") for one in range(CLIENTS)]
     storm, ledger = storm_kind(lab, gate, report, chance, say), Ledger(lab)
-    _let_share(lab)
+    let_share(lab)
     try:
         (start or lab.start)()
         with lab.client() as asking:
@@ -369,7 +369,7 @@ def run(folder: Path, plan: Plan, say: Say = lambda _line: None, stage: Stage | 
     return report
 
 
-def _let_share(lab: Lab) -> None:
+def let_share(lab: Lab) -> None:
     """Say in the registry how much memory the GPUs have, without which nobody shares them."""
     entries = json.loads(lab.registry.read_text(encoding="utf-8"))
     for entry in entries:

@@ -13,9 +13,10 @@ from _pytest.mark import ParameterSet
 
 IN_EACH_RUN: dict[str, tuple[str, ...]] = {
     "a submit that was answered is never lost": ("submit.after_sync", "start.torn_kept", "compaction.journal_renamed"),
-    "an attempt starts at most once": ("launch.after_sync", "launch.after_send:2", "agent.after_fork"),
+    "an attempt starts at most once": ("launch.after_sync", "agent.after_fork"),
     "two attempts of a task never live at the same time": ("started.received", "start.reconciled"),
     "two exclusive tasks never hold one GPU": ("exit.before_sync", "agent.before_exit_sent"),
+    "what tasks may use of a shared GPU never exceeds its memory": ("launch.after_send:2",),
     "no task whose command was executed is restarted": ("started.before_sync:2", "shim.after_start"),
     "a lost connection is not a dead task": ("exit.after_ack", "shim.after_exit_record"),
     "killing reaches the whole tree": ("shim.before_exit_record",),

@@ -9,19 +9,28 @@ import pytest
 from master import failpoint
 from tests.runner.verdict import nothing_found
 from tests.system import books
-from tests.system.chaos import AGENT_FAILPOINTS, SHIM_KILLS, Gate, Submitter
+from tests.system.chaos import AGENT_FAILPOINTS, SHIM_KILLS, Gate, Submitter, let_share
+from tests.system.conftest import LabMaker
 from tests.system.failpoints import IN_EACH_RUN, some
 from tests.system.lab import Lab
 from tests.system.oracle import Job, Oracle
 from tests.waiting import until
 
-SHAPES = ((1, 0), (0, 3), (8, 0), (2, 137), (0, 0), (3, 1))
-"""GPUs and exit code of each job."""
+SHAPES = ((1, 0, 0), (0, 3, 0), (8, 0, 0), (1, 0, 3), (2, 137, 0), (1, 2, 3), (0, 0, 0), (1, 0, 1), (3, 1, 0))
+"""GPUs and exit code of each job, and how many of the oracle's UNITS it shares of a GPU (0: it has it alone)."""
+
+
+@pytest.fixture
+def lab(make_system_lab: LabMaker) -> Lab:
+    """One lab with one node whose GPUs can be shared, not started yet."""
+    lab = make_system_lab(nodes=1)
+    let_share(lab)
+    return lab
 
 
 def start_clients(lab: Lab, oracle: Oracle) -> tuple[list[Job], list[Submitter]]:
     """Two clients that submit a handful of jobs while the fault is there."""
-    jobs = [Job(number, gpus, code, 0.02) for number, (gpus, code) in enumerate(SHAPES)]
+    jobs = [Job(number, gpus, code, 0.02, units=units) for number, (gpus, code, units) in enumerate(SHAPES)]
     gate = Gate(0)
     gate.end()
     timed = [(0, job) for job in jobs]
