@@ -67,14 +67,14 @@ class SlowNetwork:
 
     def _enter(self, receive: Callable[[int], bytes], line: queue.Queue[tuple[float, bytes]]) -> None:
         """Note when each piece is due; an empty one is the end."""
-        due = 0.0
+        due, chance = 0.0, random.Random(1)  # the same in each run
         data = b"?"
         while data:
             try:
                 data = receive(_PIECE)
             except OSError:
                 data = b""
-            late = self._delay_s + random.uniform(-self._jitter_s, self._jitter_s)
+            late = self._delay_s + chance.uniform(-self._jitter_s, self._jitter_s)
             due = max(due, time.monotonic() + late)
             line.put((due, data))
 
