@@ -15,6 +15,7 @@ from collections.abc import Generator
 from functools import cache
 from os import getpid  # by name: a test can replace what is in the module
 from pathlib import Path
+from socket import AF_UNIX
 from time import monotonic
 from types import ModuleType
 from typing import Any
@@ -31,6 +32,8 @@ LONGEST_S = 300.0
 """In a run of the runner, no test may declare a longer deadline with the mark `timeout`."""
 _GUARD = pytest.StashKey["Guard"]()
 _RECORDER = "muster-recorder"
+_AS_THE_FD = -1
+"""The family of a socket that is made of a descriptor."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -105,11 +108,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling |
 class Guard:
     """Refuses, while a unit test runs, what makes it no unit test: starting a process or opening a socket.
 
-    A pair of sockets is allowed: each asyncio loop makes one to wake itself.
+    A pair of Unix sockets is allowed: each asyncio loop makes one to wake itself.
     """
 
     STARTS = frozenset({"os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system", "subprocess.Popen"})
-    OPENS = frozenset({"socket.bind", "socket.connect", "socket.getaddrinfo"})
+    OPENS = frozenset({"socket.bind", "socket.connect", "socket.sendto", "socket.getaddrinfo", "socket.gethostbyname"})
 
     def __init__(self) -> None:
         self.test = ""
@@ -119,10 +122,11 @@ class Guard:
         self._pid = getpid()
         sys.addaudithook(self._look)
 
-    def _look(self, event: str, _: object) -> None:
+    def _look(self, event: str, told: tuple[Any, ...]) -> None:
         if not self.test or getpid() != self._pid:
             return
-        if event in self.STARTS or event in self.OPENS:
+        opens = event in self.OPENS or (event == "socket.__new__" and told[1] not in (AF_UNIX, _AS_THE_FD))
+        if event in self.STARTS or opens:
             did = "starts a process" if event in self.STARTS else "opens a socket"
             self.found = self.found or f"{self.test} is a unit test and {did} ({event}): see {layers.TABLE}"
             raise AssertionError(self.found)

@@ -278,6 +278,9 @@ def test_an_audits_verdict_is_never_tried_again(run_suite: RunSuite) -> None:
     [
         ("import subprocess; subprocess.run(['true'])", "starts a process"),
         ("import socket; socket.socket().bind(('127.0.0.1', 0))", "opens a socket"),
+        ("import socket; socket.socket(type=socket.SOCK_DGRAM).close()", "opens a socket"),
+        ("import socket; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'', '/none')", "opens a socket"),
+        ("import socket; socket.gethostbyname('localhost')", "opens a socket"),
         ("import os\n    try: os.fork()\n    except AssertionError: pass", "starts a process"),
     ],
 )
