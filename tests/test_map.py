@@ -14,6 +14,8 @@ from tests.test_repository import ROOT, text
 
 LONGEST_MAP, LONGEST_DECISION = 150, 40
 """Lines of docs/ARCHITECTURE.md, and of a page in docs/decisions."""
+LONGEST_CHANGE = 160
+"""Characters of a line of CHANGELOG.md."""
 PARTS = ["Context", "Decision", "Consequences"]
 CORE = {path.stem for path in (ROOT / "master" / "core").glob("*.py")} - {"__init__", "core"}
 PORTS = {"socket_info": {"monitor_port": 63004, "data_port": 63005, "train_state_port": 63006}}
@@ -69,6 +71,13 @@ def test_each_section_of_the_configuration_begins_with_an_example_that_loads() -
                 assert example, "no example"
                 if example[1] == "json":
                     msgspec.convert({**PORTS, **json.loads(example[2])}, ConfFile)
+
+
+def test_the_changelog_has_one_line_for_each_change() -> None:
+    unreleased = text("CHANGELOG.md").split("## [Unreleased]\n")[1].split("\n## ")[0]
+    lines = [line for line in unreleased.splitlines() if line and not line.startswith("### ")]
+    assert [line for line in lines if not line.startswith("- ")] == [], "a change goes on in a second line"
+    assert [line for line in lines if len(line) > LONGEST_CHANGE] == []
 
 
 def test_each_decision_is_a_short_page_with_the_same_parts() -> None:
