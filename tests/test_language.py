@@ -23,6 +23,7 @@ BAD = {
     "a bold beginning": ("a.md", "**Who has no account** waits.\n", [("relative", 1)]),
     "a phrase": ("a.md", "Say as whom it runs.\n", [("idiom", 1)]),
     "a word of a page": ("web/static/words/en/a.js", 'export const A = {\n  "a.b": "To him.",\n};\n', [("pronoun", 2)]),
+    "a sentence of a page": ("web/static/words/en/a.js", '  "a.b": "What is held waits.",\n', [("relative", 1)]),
     "a comment of a page": ("web/static/a.js", "/** One.\n * He waits. */\nfoo();\n", [("pronoun", 2)]),
     "a line of a page": ("web/static/a.js", "foo(); // of his own\n", [("pronoun", 1)]),
 }  # fmt: skip
@@ -32,6 +33,7 @@ GOOD = {
     "a block of code": ("a.md", "Type:\n\n```\nWho is he\n```\n"),
     "a question": ("a.md", "Who may do that? The owner.\n"),
     "a heading": ("a.md", "## What an admin may do\n"),
+    "a label of a page": ("web/static/words/en/a.js", '  "a.b": "What it is for",\n'),
     "a word within another": ("a.py", '"""The history, this, the cache."""\n'),
     "a clause in the middle": ("a.py", '"""Tell whoever waits what happened."""\n'),
 }

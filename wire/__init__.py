@@ -1,1 +1,1 @@
-"""What crosses a process boundary, and nothing else: framing, messages, errors. No I/O here."""
+"""Everything that crosses a process boundary, and nothing else: framing, messages, errors. No I/O here."""

@@ -1,4 +1,4 @@
-"""What clients and the master say to each other: JSON-RPC 2.0, one object per line, on each of the three ports.
+"""The protocol of clients and the master: JSON-RPC 2.0, one object per line, on each of the three ports.
 
 Owns the envelope and the protocol's version; the verbs' own parameters are typed beside the verbs, in `master/verbs`.
 """

@@ -1,6 +1,6 @@
-"""What conf.json says of the console, its key `web`: by it the master refuses a wrong file, and the console works.
+"""The key `web` of conf.json: the master checks it, and the console uses it.
 
-Also where it then is, which whoever makes a link for somebody needs to know.
+It also gives the address of the console, for links to it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Web(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def faults(web: Web) -> Iterator[tuple[str, Any, str]]:
-    """What is wrong with it beyond its types: the key, what was found, and what is allowed."""
+    """Yield faults beyond wrong types: the key, the value, and the allowed values."""
     if web.bind is not None and not is_address(web.bind) and not _NAME.fullmatch(web.bind):
         yield "web.bind", web.bind, "an address of this machine, or 0.0.0.0 or :: for all of them"
     for index, host in enumerate(web.hosts):
@@ -56,7 +56,7 @@ def faults(web: Web) -> Iterator[tuple[str, Any, str]]:
 
 
 def url(web: Web, bind: str) -> str:
-    """What people type into a browser; `bind`: that of conf.json. Ends with a slash."""
+    """Return the URL of the console, with a slash at its end. `bind`: that of conf.json."""
     host = web.hosts[0] if web.hosts else web.bind or bind
     if host in ("0.0.0.0", "::", ""):  # noqa: S104  (all of this machine's: then its name)
         host = socket.gethostname()

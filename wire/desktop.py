@@ -1,11 +1,11 @@
 """The dialect of the desktop client that labs have installed, as bytes and without I/O: frames in, frames out.
 
 A frame is one JSON object `{"mode", "ui", "info"}` followed by a terminator of twelve bytes. The client writes what
-its user types into the JSON as it is, so the terminator may stand inside a string: then it is data. What it reads must
-be ASCII, and free of the terminator, for its reader deletes that wherever it stands.
+its user types into the JSON as it is, so the terminator may stand inside a string: then it is data. Frames to the
+client must be ASCII, without the terminator, because its reader deletes that everywhere.
 
-Owns framing and the envelope; what the modes mean is the master's. Whatever comes in, the stream can be followed: a
-broken frame is told as such and dropped, and the next one is read.
+Owns framing and the envelope; the meaning of the modes is the master's. A broken frame is reported and dropped, and the
+next one is read, whatever the stream contains.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wire.framing import FrameError, strict_loads
 
 TERMINATOR = b"_<END_SEND>_"
 CLOSE = b"CLIEND_CLOSE"
-"""What the client says, spelled so, when its window is closed; instead of JSON."""
+"""Sent by the client, spelled like this, when its window is closed; in place of JSON."""
 MAIN_UI = "main"
 MAX_TRIES = 64
 """How many terminators one frame may hold before it is taken for garbage."""
@@ -39,7 +39,7 @@ _to_json = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What the client asks. `ui` is repeated in the reply; `info` is None where the client left it out."""
+    """A request of the client. `ui` is repeated in the reply; `info` is None where the client left it out."""
 
     mode: str
     ui: str = MAIN_UI
@@ -122,7 +122,7 @@ class Decoder:
         self._tries += 1
         event = _read(bytes(self._held[:at])) if not self._in_string else None
         if not isinstance(event, Request) and self._piece and isinstance(alone := _read(piece), Request):
-            # What stood before was broken off inside a string: a request that is whole by itself is not part of it.
+            # The frame before broke off inside a string: a complete request behind it is not part of that string.
             why = "it was broken off, and another request stands behind it"
             broken = Broken(self._head(at), why, is_foreign=self._is_first)
             event = broken if self._is_first else alone
@@ -201,7 +201,7 @@ def _ends_in_string(text: bytes) -> bool:
 
 
 def _read(frame: bytes) -> Event | None:
-    """What a frame says; None for an empty one, which a doubled terminator makes."""
+    """Return the content of a frame; None for an empty one, as a doubled terminator makes."""
     frame = frame.strip()
     if not frame:
         return None

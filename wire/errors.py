@@ -155,7 +155,7 @@ class LockedError(MusterError):
 
 
 class UntrustedError(MusterError):
-    """What answers does not prove to be the master, or is not known yet: nothing was said to it."""
+    """The other end has not proven to be the master, or is not known yet. Nothing was sent to it."""
 
     code = "untrusted"
     rpc_code = -32015

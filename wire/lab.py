@@ -3,7 +3,7 @@
 The file also says where its conf.json lies. So a copy of the folder is known for one, until a master starts there and
 gives it an identity of its own: the copy names another place, and the lab there has the same identity. A folder that
 was moved is known by its conf.json until the next start gives it another identity, for a second copy may have the same
-one. What cannot be read or is no such file counts as none; then the two ends compare which conf.json they read.
+one. An unreadable or invalid file counts as none; then the two ends compare which conf.json they read.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Lab:
         self.moved_from = moved_from
 
     def said(self, *, is_here: bool) -> dict[str, str]:
-        """What names it to a master. `is_here`: that is on this machine, so that it can compare the conf.json. Then the
-        identity of a folder that was moved is left out: another copy of the same folder has it, too."""
+        """Return the keys that name the lab to a master. `is_here`: the master is on this machine, so it can compare
+        the conf.json. Then the identity of a moved folder is left out, because another copy may have it, too."""
         if not is_here:
             return {"lab": self.identity}
         return {"lab": "" if self.moved_from else self.identity, "conf": self.conf, "file": self.file}

@@ -1,4 +1,4 @@
-"""Who listens at a port of this machine, so that whoever cannot have it, or must not trust it, is told by name.
+"""The listener at a port of this machine, by name, for messages about a port that is taken or not trusted.
 
 It is a hint for people: it says nothing of who has the other end of a connection (`wire.other_end` does).
 """
@@ -56,7 +56,7 @@ def listening(host: str, port: int) -> list[Listening]:
 
 
 def holder(host: str, port: int) -> str:
-    """Who holds a port, for people; empty where the kernel does not tell."""
+    """Return the holder of a port as text; empty if the kernel does not tell."""
     found = listening(host, port)
     return found[0].told() if found else ""
 

@@ -1,8 +1,8 @@
-"""What is said to people before it is put into a language: a key, and the values that go into its sentence.
+"""Messages for people, before they are put into a language: a key, and the values of its sentence.
 
-Whatever tells a reason, a warning or an error says it as a `Message`; `sentence` alone makes English of it, by the
-table in `wire.english`, and only where it is shown. A program reads key and values, and another language is another
-table. What somebody else said (a node's system, a person) is a value like any other.
+Every reason, warning and error is a `Message`. Only `sentence` makes English of it, with the table in `wire.english`,
+where it is shown. A program reads key and values, and another language is another table. Texts of others (a node's
+system, a person) are values like any other.
 """
 
 from __future__ import annotations
@@ -161,7 +161,8 @@ def fields_of(template: str) -> set[str]:
 
 
 def _compile(template: str) -> Callable[[dict[str, Any]], str]:
-    """What makes the sentence of the values. Most name values as they are; Python's own `format` is quickest then."""
+    """Return the function that makes the sentence. Most templates use values as they are; then Python's own `format`
+    is the fastest."""
     parsed = list(Formatter().parse(template))
     if not any(form for _, _, form, _ in parsed):
         return template.format_map
@@ -239,4 +240,4 @@ _FORMS: Mapping[str, Callable[[Any], str]] = {
     "signal": lambda code: f" ({name})" if (name := signal_of(code)) else "",
 }
 _worded: dict[str, Callable[[dict[str, Any]], str]] = {}
-"""What makes the sentence of each key, once it was made."""
+"""For each key that was used the function that makes its sentence."""

@@ -1,4 +1,4 @@
-"""What the kernel knows of addresses and of other processes' sockets, asked for one at a time over netlink.
+"""Questions to the kernel about addresses and sockets of other processes, one at a time over netlink.
 
 `/proc/net/tcp` tells the same of sockets, but lists all of them for each question: with thousands of connections that
 would be milliseconds for each new one. It is read only where the kernel cannot be asked (`tcp_diag` is a module).

@@ -1,7 +1,7 @@
 """Regular expressions that are compiled when they are first used.
 
-To compile one takes as long as to load a small file, and most of them wait for something that seldom happens: an error
-that is told, a name that is set. Who starts a master, or types a command, need not wait for those.
+Compiling one takes as long as loading a small file, and most of them are for rare events: an error, a name that is set.
+The start of a master or a command should not wait for those.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whom a TLS peer of the master trusts: one authority, known by the SHA-256 of its certificate.
+"""The authority that a TLS peer of the master trusts, known by the SHA-256 of its certificate.
 
 Used by the clients and, on the nodes, by agents that dial in; it travels there, so: standard library only, Python 3.8
 syntax. It owns how a certificate is named and what is checked of the master's; it opens no connection, and loads `ssl`
@@ -52,14 +52,13 @@ def pinned(pem: str, *, is_shown: bool = False) -> ssl.SSLContext:
         context.load_verify_locations(cadata=der)
     except ssl.SSLError as error:
         raise ValueError(f"not a certificate: {error.reason}") from None
-    # What is pinned need not be a root: a lab's own certificate may come without its issuer.
+    # The pinned certificate need not be a root: a lab's own may come without its issuer.
     context.verify_flags = ssl.VerifyFlags(context.verify_flags | _PARTIAL_CHAIN | (_NO_CHECK_TIME if is_known else 0))
     return context
 
 
 def doubt(error: ssl.SSLCertVerificationError) -> str:
-    """What is wrong with a certificate that was not believed, where that says nothing of whom it comes from: its dates,
-    its names. Else empty."""
+    """Return the fault of a refused certificate if it says nothing about the issuer: dates or names. Else empty."""
     if error.verify_code == _HAS_ENDED:
         return "shows a certificate that has ended: it must be replaced there, unless the clock here is wrong"
     if error.verify_code == _NOT_YET:

@@ -102,7 +102,7 @@ def _numbers_of(text: str, most: int) -> list[str]:
 
 @lru_cache(maxsize=4096)  # the nodes of a large lab are told again and again
 def _numbered(name: str) -> tuple[str, str, str] | None:
-    """What stands before the first number in a name, that number, and what stands behind it; None without one."""
+    """Return the text before the first number of a name, the number, and the text after it; None without a number."""
     match = _NUMBERED.fullmatch(name)
     return None if match is None else (match[1], match[2], match[3])
 
@@ -125,7 +125,7 @@ def _folded(run: list[str]) -> list[tuple[str, int]]:
 
 
 def impersonal(text: str, address: str) -> str:
-    """What is said of a machine, with `it` for its address, with or without a port, so that it can be said of many.
-    `address`: a name or number, or `user@host:port`; empty where it has none."""
+    """Return a message about a machine with `it` in place of its address and port, so that it can be about many.
+    `address`: a name or number, or `user@host:port`; empty if it has none."""
     host = address.rpartition("@")[2].rpartition(":")[0] if "@" in address else address
     return re.sub(rf"(?<![\w.:-])\[?{re.escape(host)}\]?(:\d+)?(?![\w-])(?!\.\w)", "it", text) if host else text

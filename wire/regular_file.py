@@ -13,7 +13,7 @@ NOT_REGULAR = "not a regular file"
 
 
 def read_regular(path: str | os.PathLike[str]) -> bytes:
-    """What a regular file holds. Raises OSError, for anything else with `NOT_REGULAR`, and waits for nobody."""
+    """Return the content of a regular file. Raises OSError, with `NOT_REGULAR` for anything else, and never waits."""
     with os.fdopen(_opened(path), "rb") as file:
         return file.read()
 

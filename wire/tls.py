@@ -1,4 +1,5 @@
-"""What the lab's TLS servers speak: the master's ports and the console. SECURITY.md lists it, and a test compares.
+"""Versions and ciphers of the lab's TLS servers: the master's ports and the console. SECURITY.md lists them, and a test
+compares.
 
 Owns the versions and the ciphers. Which certificate is shown is the caller's matter.
 """

@@ -1,4 +1,4 @@
-"""Which version this is. What is installed says the same (a test holds both together), but asking for that loads a
-fourth of what the master loads."""
+"""The version. The installed package has the same (a test compares), but asking for that loads a fourth as much as the
+master."""
 
 VERSION = "0.1.0"

@@ -124,7 +124,7 @@ def test_owners_become_users_without_a_log_in_and_nothing_of_theirs_is_touched(o
         assert {number: row[1:] for number, row in after.items()} == {number: row[1:] for number, row in before.items()}
         assert {row[0] for row in after.values()} == {"wang", "desktop"}
         refused = lab.muster("users", "claim", "wang", ours)
-        assert (refused.returncode, "who may come in himself" in refused.stderr) == (1, True)
+        assert (refused.returncode, "who was added and can log in" in refused.stderr) == (1, True)
 
         assert desktop.add(old.quick(8)) == "", "the same window goes on"
         assert "wang" in refusal(desktop, old.ids["held"])

@@ -1,4 +1,4 @@
-"""What is the matter with the certificate that the three ports show."""
+"""Faults of the certificate that the three ports show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the console tells of requests to itself, beside what the master answers."""
+"""Messages of the console about requests to itself, beside the answers of the master."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the doctor finds at nodes, and what to do about it (`do_…`)."""
+"""Findings of the doctor about nodes, and their remedies (`do_…`)."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ DOCTOR: dict[str, str] = {
         "write it back, in `accounts` of the node's entry or of conf.json, until they have ended; or give them up, "
         "with `muster node lost {name:quoted} --account {account}`"
     ),
-    "doctor_account_unknown": "its agent does not say as whom it runs",
+    "doctor_account_unknown": "its agent does not say which account it runs as",
     "doctor_root_bound": "its agent is root and cannot run tasks as their owners",
     "do_give_capabilities": "in a container give it CAP_SETUID, CAP_SETGID, CAP_CHOWN and CAP_KILL",
     "doctor_one_account": "all tasks run as {account}, which keeps nobody's apart from another's",

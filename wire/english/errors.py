@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ERRORS: dict[str, str] = {
-    # What may not happen to a task in its state (`master/core/law`).
+    # Events that a task's state forbids (`master/core/law`).
     "task_changed": "task {id} was changed since you saw it: look at it again, then edit it as it is now",
     "cannot_edit": "task {id} is {state} and cannot be edited: cancel it first, or submit a new one",
     "cannot_hold": "task {id} is {state}; only a waiting one can be held (one that runs: `muster pause {id}`)",
@@ -60,7 +60,7 @@ ERRORS: dict[str, str] = {
     "no_setting": "there is no setting {name}; `muster set` lists all",
     "bad_setting": "{name} is {allowed}",
     "setting_of_start": "{name} is read when the master starts: it stands in {path}",
-    # What a setting may be.
+    # Allowed values of a setting.
     "one_of_words": "one of {words:, }",
     "whole_number": "a whole number",
     "number_of": "a number ({unit})",
@@ -90,7 +90,7 @@ ERRORS: dict[str, str] = {
     ),
     "disk_refuses": "{said}",
     "not_durable_yet": (
-        "{said}. What was to be changed takes effect when writing works again, unless the master ends before: ask "
+        "{said}. The change takes effect when writing works again, unless the master ends before: ask "
         "again with the same request_id"
     ),
     "too_many_requests": (
@@ -104,7 +104,9 @@ ERRORS: dict[str, str] = {
     "needs_role": "{verb} needs the role {role}, and {user} has the role {has}: ask an admin",
     "needs_scope": "{verb} needs the scope {scope}, and {user} is confined to {scopes:list or none}",
     "not_your_verb": "{verb} is not for {user}, whose verbs are {nouns:, }",
-    "not_in_your_care": "task {id} is {owner}'s: {verb} is for its owner, for mentors of his group, and for admins",
+    "not_in_your_care": (
+        "task {id} is {owner}'s: {verb} is for its owner, for mentors of the owner's group, and for admins"
+    ),
     "not_your_task": "task {id} is {owner}'s: {verb} is for its owner, and for admins",
     "audit_unreadable": "the audit log in {folder} cannot be read: {why}",
     "defect": "the master met a defect; its log has the details",
@@ -292,7 +294,7 @@ ERRORS: dict[str, str] = {
     ),
     "one_task": "task {id}",
     "tasks_from": "tasks {first}-{last}",
-    # What is wrong with the values of a request.
+    # Faults in the values of a request.
     "unknown_key": "{where:label}unknown key `{key}`; allowed are {known:, }",
     "unknown_key_but": "{where:label}unknown key `{key}` (did you mean `{meant}`?); allowed are {known:, }",
     "missing_key": "{where:label}the key `{key}` is missing",

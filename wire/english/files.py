@@ -94,7 +94,7 @@ FILES: dict[str, str] = {
     "too_large_for_disk": "{path}: the file system takes no file of this size",
     "no_more_entries": "{path}: the file system takes no more entries in this folder",
     "system_said": "{path}: {said}",
-    # What must stay where it is.
+    # Files that must stay in their place.
     "needed": "{path} can be neither deleted nor moved: {why}",
     "holds_logs": "the logs of tasks lie there (`train_log_path` of conf.json)",
     "holds_environments": "the environments lie there (`conda` of conf.json)",

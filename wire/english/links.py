@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 LINKS: dict[str, str] = {
-    # What becomes of a conversation with an agent.
+    # The end of a connection with an agent.
     "agent_closed": "the agent closed the connection",
     "agent_silent": "the agent said nothing for {seconds:.0f} s",
     "link_broke": "the connection broke: {said}",

@@ -1,4 +1,4 @@
-"""What is the matter with a node."""
+"""Faults of a node."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NODES: dict[str, str] = {
     "others in with `bind` in conf.json, or say in its `task_env` how nodes reach the master (`MUSTER_MASTER`)",
     "tokens_need_tls": "a task there would send its token as plain text, and none is sent so: leave `tls` on in "
     "conf.json",
-    # What keeps tasks from it.
+    # Reasons for which a node gets no tasks.
     "not_schedulable": "`schedulable` is false in the registry",
     "leaving": "it left the registry: no new tasks, and it goes when its last one ended",
     "left": "it left the registry while tasks ran there",
@@ -32,11 +32,11 @@ NODES: dict[str, str] = {
     "set_aside": "set aside: {said}; mend it, then `muster node resume {name:quoted}`",
     "resting": "it could not start task {task} ({said}) and is tried again in {seconds} s",
     "no_account_there": (
-        "{owner} has no SSH account there, over which his tasks would run: an admin names it in `accounts` of the "
-        "node's entry in the registry, or of conf.json"
+        "{owner} has no SSH account for tasks there: an admin names one in `accounts` of the node's entry in the "
+        "registry, or of conf.json"
     ),
     "no_account_of_yours": (
-        "{node} runs everybody's commands over his own SSH account, and you have none there: an admin names it in "
+        "{node} runs commands over an SSH account of each user, and you have none there: an admin names one in "
         "`accounts` of its entry in the registry, or of conf.json"
     ),
     "account_begins": "the agent of the account {account} there is being begun",
@@ -84,7 +84,7 @@ NODES: dict[str, str] = {
     "folder_closed": (
         "the shared folder {folder} may not be entered on this node: mount it there (`mount {folder:quoted}`)"
     ),
-    # What keeps a GPU from being given out.
+    # Reasons for which a GPU is not given out.
     "gpu_aside": "{said}",
     "gpu_fault": "{said}",
     "gpu_not_registered": "not in the registry",

@@ -1,4 +1,4 @@
-"""Who may come in, and what is wrong with who tries."""
+"""Log-ins, users, tokens and rights, and what is wrong with a request about them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PEOPLE: dict[str, str] = {
     "closed_to_owner": "the task would wait, for no node with room for it takes it: {reasons:; }",
     "closed_nodes": "{nodes:subject}: {why}",
     "own_account_not_closed": "node {node} is not closed to other users' tasks: there is nothing to open",
-    "own_account_not_online": "node {node} is not online, so it is not known as whom it runs tasks. Try again when it "
+    "own_account_not_online": "node {node} is not online, so the account of its tasks is not known. Try again when it "
     "is online (`muster node show {node}`)",
     "own_account_alone": "own_account: leave out `gpus`; another call returns GPUs",
     "own_account_users": "node {node} stays closed to other users' tasks, which would run as the master's own account: "
@@ -62,13 +62,15 @@ PEOPLE: dict[str, str] = {
     "edit_would_run_as": "task {id} runs as {owner}: what it does there ({keys:, }) is for {owner} alone to change",
     "edit_would_submit_as": "task {id} would submit others in {owner}'s name (`token`): what it does ({keys:, }) is "
     "for {owner} alone to change",
-    "token_for_more": "a task gets a token to submit others with from who may read and submit himself: you may only "
+    "token_for_more": "only a caller who may read and submit can give a task a token to submit others: you may only "
     "{scopes: and }",
     "task_token_over": "the attempt that this token was made for is over, or is to end, or its owner may not come in: "
     "it opens nothing any more",
     "said_by_another": "task {id} would run as {owner}, and what it does was said by {by}: only {owner} can queue it "
     "again",
-    "would_run_as": "task {id} would run as {owner}, who has not said what it does: give it to him when it has ended",
+    "would_run_as": (
+        "task {id} would run as {owner}, who did not choose its command: give it to {owner} when it is finished"
+    ),
     "root_needs_a_name": "root submits in somebody's name, for whoever may use sudo is root: `--as NAME` (`muster "
     "users list`); the account that runs the master needs none",
     "name_for_root": "in another's name only root on the master's machine submits, and only where the master runs as "
@@ -77,20 +79,20 @@ PEOPLE: dict[str, str] = {
     "no_user": "there is no user {name!r}; `muster users list` lists all",
     "no_group": "there is no group {name!r}; `muster groups list` lists all",
     "name_of_former": "{count} tasks of a {name} who is no user any more are kept, and would be this one's, with their "
-    "variables and logs: if it is the same person, say so (`muster users add {name} --again`), else give him another "
+    "variables and logs: if it is the same person, say so (`muster users add {name} --again`), else choose another "
     "name",
-    "user_is_there": "there is a user {name!r} already: change him with `muster users edit {name}`",
+    "user_is_there": "there is a user {name!r} already: change it with `muster users edit {name}`",
     "group_is_there": "there is a group {name!r} already: change it with `muster groups edit {name}`",
     "bad_user_name": (
         "{name!r} cannot be a name here: 1 to 32 small letters, digits, `_` and `-`, the first a letter or `_` (any "
         "other name, 王伟 say, may stand in --display)"
     ),
     "user_has_tasks": "{name} still has {count} {count:task|tasks} that are not over, {id} among them: cancel them "
-    "first (`muster queue --user {name}`), or disable him: `muster users disable {name}`",
-    "claim_of_somebody": "{name} is a user that was added, who may come in himself: only what owners of tasks had "
-    "before there were users can be claimed",
+    "first (`muster queue --user {name}`), or disable the user: `muster users disable {name}`",
+    "claim_of_somebody": "{name} is a user who was added and can log in: only tasks of owners from before there were "
+    "users can be claimed",
     "not_known_any_more": "what you came in with opens nothing any more: the connection is closed",
-    "log_in_in_time": "nobody said within {seconds:.0f} s who he is: the connection is closed",
+    "log_in_in_time": "no log-in within {seconds:.0f} s: the connection is closed",
     "wrong_password": "no user of this name has this password",
     "no_such_token": "this token is not valid: it was revoked, it has expired, or its user was disabled or removed. "
     "Log in (`muster login`), or ask an admin for another token",
@@ -114,9 +116,9 @@ PEOPLE: dict[str, str] = {
         "project {project} belongs to group {group}, and {owner} does not: take another project, or let an admin add "
         "{owner} (`muster groups edit {group} --add {owner}`)"
     ),
-    "password_of_another": "the password of {name} is for him to set, and for admins",
+    "password_of_another": "only {name} and admins can set the password of {name}",
     "password_needed": "say a new password: only an admin can take it away",
-    "tokens_of_another": "tokens of {name} are for him, and for admins",
+    "tokens_of_another": "only {name} and admins can use the tokens of {name}",
     "token_makes_no_token": "a token that is confined, or ends, makes no others: `muster login` first",
     "token_sets_no_password": "a token that is confined, or ends, sets no password: `muster login` first",
     "password_set_meanwhile": "somebody else changed the password of {name} meanwhile: this one was not set",

@@ -18,7 +18,7 @@ WAITS: dict[str, str] = {
     "next": "next: the planner is about to start it",
     "needs": "needs {request}{obstacles:colon}",
     "over_quota": "waits for a quota{obstacles:colon}",
-    # What it waits for.
+    # Predecessors that it waits for.
     "to_succeed": "task {id} to succeed",
     "to_fail": "task {id} to fail",
     "to_end": "task {id} to end",
@@ -28,7 +28,7 @@ WAITS: dict[str, str] = {
     "predecessor_is": "task {id} is {state}",
     "array_has_left": "{left} of the tasks of array {id} have not ended: {tasks}",
     "ahead": "{count} waiting {count:task stands|tasks stand} before it in the queue",
-    # Whose quota it has reached.
+    # Quotas that it has reached.
     "quota_reached": "{limit} of {kind} {name} is {most}, and {used} GPU{used: is|s are} in use ({by})",
     "allocated_enough": "max_manual_gpus of {kind} {name} is {most}, and {used} GPU{used: is|s are} allocated ({by})",
     "runs_enough": "max_running of {kind} {name} is {most}, and {used} task{used: runs|s run} ({by})",
@@ -53,7 +53,7 @@ WAITS: dict[str, str] = {
     "nothing_may_run": (
         "max_running of {kind} {name} is 0, until an admin raises it (`muster {kind}s edit {name} max_running=N`)"
     ),
-    # What it asks for.
+    # The request.
     "asked": "{what: and }",
     "asked_on": "{what} on node {node}",
     "asked_on_one_of": "{what} on one of {nodes}",
@@ -86,7 +86,7 @@ WAITS: dict[str, str] = {
     "has_no_slots": "{nodes:subject} {nodes:has} no slots for tasks without GPUs",
     "has_no_piece": "{nodes:subject} {nodes:has} no {unit} {number} (only 0 to {last})",
     "has_no_pieces": "{nodes:subject} {nodes:has} no {unit} {number} (it has none)",
-    # What stands in its way now.
+    # Obstacles now.
     "obstacle": "{nodes}: {what}",
     "obstacle_because": "{nodes}: {what} ({because:; })",
     "cluster_obstacle": "the cluster: {what}",

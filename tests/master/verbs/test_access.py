@@ -102,7 +102,7 @@ def test_cancel_refuses_each_task_of_another_and_cancels_the_callers_own(
             answer = await peer.call("task.cancel", ids=[1, 2])
             assert (answer["cancelled"], answer["codes"]) == ([1], {"2": "forbidden"})
             assert answer["refused"]["2"] == (
-                "task 2 is bob's: task.cancel is for its owner, for mentors of his group, and for admins"
+                "task 2 is bob's: task.cancel is for its owner, for mentors of the owner's group, and for admins"
             )
             answer = await peer.call("task.cancel", all=True)
             assert (answer["cancelled"], answer["refused"]) == ([3], {})

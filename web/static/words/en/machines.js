@@ -19,7 +19,7 @@ export const WORDS = {
   "node.drain": "Drain",
   "node.resume": "Resume",
   "node.drain.ask": "Drain {name}?",
-  "node.drain.text": "What runs there runs on; nothing new begins.",
+  "node.drain.text": "Running tasks continue; no new task begins there.",
   "node.drain.why": "Why, for others to read",
   "node.drain.done": "{name} takes no new tasks",
   "node.resume.done": "{name} may take tasks again",

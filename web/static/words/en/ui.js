@@ -105,7 +105,7 @@ export const WORDS = {
   "done.start": "To start first: {count}",
   "done.remove": "Removed: {count}",
   "ask.cancel": "Cancel {count} {count:task|tasks}?",
-  "ask.cancel.text": "What runs is ended with all that it started; what waits leaves the queue.",
+  "ask.cancel.text": "Running tasks are ended with all their processes; waiting tasks leave the queue.",
   "ask.remove": "Remove {count} {count:task|tasks}?",
   "ask.remove.text": "Forgotten for good: their entries in the history, not their files.",
   "dialog.leave": "Leave it",
