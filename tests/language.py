@@ -6,8 +6,8 @@ and the English documents. Reads neither tests, nor code in backticks, nor what 
 Three rules, by their names in tests/language.txt:
 
 * `pronoun`: no he, him, his or himself. Write "they", or the noun.
-* `relative`: no sentence begins with a relative clause (Who, Whoever, Whose, What …). A question may, and so may a label
-  of a page, which ends without a full stop.
+* `relative`: no sentence begins with a relative clause (Who, Whoever, Whose, What …). A question may, and so
+  may a label of a page, which ends without a full stop.
 * `idiom`: none of the phrases of `IDIOMS`, each with what to write instead.
 
 tests/language.txt has the hits that older files still have: `RULE PATH COUNT`. A file with more hits fails, and so does
