@@ -17,9 +17,11 @@ ROOT = Path(__file__).parent.parent.parent
 SETTINGS = """
 [tool.pytest.ini_options]
 testpaths = ["tests"]
-addopts = ["-ra", "--strict-markers", "--strict-config", "-p", "tests.runner.plugin"]
+addopts = ["-ra", "--strict-markers", "--strict-config", "-p", "xdist", "-p", "tests.runner.plugin"]
 markers = ["soak"]
 """
+ALONE = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+"""Without the plugins that are only installed here: hypothesis costs more than all else that pytest loads."""
 TABLE = """
 tests/unit unit
 tests/master master
@@ -66,7 +68,7 @@ def run_suite(tmp_path: Path) -> RunSuite:
         done = subprocess.run(
             [sys.executable, "-m", "tests.runner", *SHORT, *options],
             cwd=tmp_path,
-            env={**keys, "PYTHONPATH": str(ROOT), "MUSTER_TEST_WORKERS": workers},
+            env={**keys, **ALONE, "PYTHONPATH": str(ROOT), "MUSTER_TEST_WORKERS": workers},
             capture_output=True,
             text=True,
             check=False,
@@ -126,13 +128,13 @@ def test_more_workers_begin_when_the_run_in_a_browser_is_over(run_suite: RunSuit
     said.line("42 passed in ")
 
 
-@pytest.mark.parametrize("layer", LAYERS)
-def test_a_broken_assertion_is_red_in_each_layer(run_suite: RunSuite, layer: str) -> None:
-    said = run_suite({f"{layer}/test_broken.py": "def test_broken(): assert 1 == 2\n"})
+def test_a_broken_assertion_is_red_in_each_layer(run_suite: RunSuite) -> None:
+    said = run_suite({f"{layer}/test_broken_{layer}.py": "def test_broken(): assert 1 == 2\n" for layer in LAYERS})
     assert said.code == 1
-    said.line(f"FAILED tests/{layer}/test_broken.py::test_broken")
-    said.line("stage C: tests/", "::test_broken")
-    said.line("1 failed, 1 passed in ")
+    for layer in LAYERS:
+        said.line(f"FAILED tests/{layer}/test_broken_{layer}.py::test_broken")
+        said.line(f"stage C: tests/{layer}/test_broken_{layer}.py::test_broken")
+    said.line("4 failed, 4 passed in ")
 
 
 HANGING = {
@@ -273,21 +275,26 @@ def test_an_audits_verdict_is_never_tried_again(run_suite: RunSuite) -> None:
     assert "stage C" not in said.text
 
 
-@pytest.mark.parametrize(
-    ("body", "did"),
-    [
-        ("import subprocess; subprocess.run(['true'])", "starts a process"),
-        ("import socket; socket.socket().bind(('127.0.0.1', 0))", "opens a socket"),
-        ("import socket; socket.socket(type=socket.SOCK_DGRAM).close()", "opens a socket"),
-        ("import socket; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'', '/none')", "opens a socket"),
-        ("import socket; socket.gethostbyname('localhost')", "opens a socket"),
-        ("import os\n    try: os.fork()\n    except AssertionError: pass", "starts a process"),
-    ],
-)
-def test_a_unit_test_that_starts_a_process_or_opens_a_socket_fails(run_suite: RunSuite, body: str, did: str) -> None:
-    said = run_suite({"unit/test_unit.py": f"def test_does():\n    {body}\n"})
+PROCESSES = {
+    "import subprocess; subprocess.run(['true'])": "starts a process",
+    "import os\n    try: os.fork()\n    except AssertionError: pass": "starts a process",
+    "import socket; socket.socket().bind(('127.0.0.1', 0))": "opens a socket",
+}
+SOCKETS = {
+    "import socket; socket.socket(type=socket.SOCK_DGRAM).close()": "opens a socket",
+    "import socket; socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).sendto(b'', '/none')": "opens a socket",
+    "import socket; socket.gethostbyname('localhost')": "opens a socket",
+}
+
+
+@pytest.mark.parametrize("bodies", [PROCESSES, SOCKETS], ids=["processes", "sockets"])
+def test_a_unit_test_that_starts_a_process_or_opens_a_socket_fails(run_suite: RunSuite, bodies: dict[str, str]) -> None:
+    files = {f"unit/test_unit_{at}.py": f"def test_does():\n    {body}\n" for at, body in enumerate(bodies)}
+    said = run_suite(files)
     assert said.code == 1
-    said.line("tests/unit/test_unit.py::test_does is a unit test and", did)
+    for at, did in enumerate(bodies.values()):
+        said.line(f"tests/unit/test_unit_{at}.py::test_does is a unit test and {did}")
+    said.line("3 failed, 1 passed in ")
 
 
 def test_a_fixture_and_a_mark_move_a_test_to_their_layer(run_suite: RunSuite) -> None:
@@ -369,9 +376,10 @@ def ancestors():
     until_gone(tmp_path / "pid")
 
 
-@pytest.mark.parametrize("seconds", [0, 301])
-def test_no_test_has_a_deadline_of_more_than_five_minutes_or_none(run_suite: RunSuite, seconds: int) -> None:
-    text = f"import pytest\n@pytest.mark.timeout({seconds})\ndef test_long(): pass\n"
-    said = run_suite({"real/test_long.py": text})
+def test_no_test_has_a_deadline_of_more_than_five_minutes_or_none(run_suite: RunSuite) -> None:
+    text = "import pytest\n@pytest.mark.timeout({})\ndef test_long(): pass\n"
+    said = run_suite({f"real/test_long_{seconds}.py": text.format(seconds) for seconds in (0, 301)})
     assert said.code == 1
-    said.line("tests/real/test_long.py::test_long", "300")
+    for seconds in (0, 301):
+        said.line(f"the deadline of tests/real/test_long_{seconds}.py::test_long must lie between 0 and 300 s")
+    said.line("2 failed, 1 passed in ")
