@@ -8,7 +8,11 @@ import pytest
 
 IN_CI, BESIDE_WORK = 2000, 200
 """A run beside somebody's work is to take a minute; CI and `make soak` find what it misses."""
-CASES = int(os.environ.get("MUSTER_WALKS", IN_CI if os.environ.get("CI") == "true" else BESIDE_WORK))
+_ASKED = os.environ.get("MUSTER_WALKS")
+CASES = int(_ASKED or (IN_CI if os.environ.get("CI") == "true" else BESIDE_WORK))
+COMPARED = CASES if _ASKED else CASES // 4
+"""As many cases of what compares two ways to the same decision: each step is planned three times. `make soak` tries as
+many of them as of the others."""
 IN_TIME = pytest.mark.timeout(max(60, CASES / 10))
 """The deadline of a test that tries so many."""
 

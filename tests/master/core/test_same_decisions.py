@@ -27,7 +27,7 @@ from master.core.task import Task
 from master.settings import Scheduling, Settings
 from tests.master.core.mixed_walk import walk
 from tests.master.core.plain_planner import Decided, plain_plan
-from tests.walks import CASES, IN_TIME
+from tests.walks import COMPARED, IN_TIME
 from wire.agent import PROTOCOL
 from wire.errors import MusterError
 from wire.message import Message
@@ -71,7 +71,7 @@ FEWER = bytes(17) + b"\xd0\x00\x00\x12" + bytes(5) + b"\xe3\x00\x1f\x00\x00\x00\
 
 
 @pytest.mark.usefixtures("_compared")
-@settings(max_examples=CASES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=COMPARED, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(FEWER)
 @given(st.binary(min_size=30, max_size=120))
 def test_whatever_happens_between_two_plans_they_decide_as_if_everything_were_looked_at_anew(text: bytes) -> None:
@@ -258,7 +258,7 @@ STRANGER = (
 
 
 @pytest.mark.usefixtures("_compared")
-@settings(max_examples=CASES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=COMPARED, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(STRANGER)
 @given(st.binary(min_size=40, max_size=160))
 def test_in_a_lab_where_many_wait_for_the_same_they_decide_so_too(text: bytes) -> None:
@@ -266,7 +266,7 @@ def test_in_a_lab_where_many_wait_for_the_same_they_decide_so_too(text: bytes) -
 
 
 @pytest.mark.usefixtures("_compared")
-@settings(max_examples=CASES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=COMPARED, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.binary(min_size=40, max_size=160),
     st.sets(st.integers(0, 5), min_size=1),
@@ -283,7 +283,7 @@ def test_where_an_owners_tasks_would_be_root_they_decide_so_too_and_none_begins_
     Crowd(text, roots, by_admin).go(look)
 
 
-@settings(max_examples=CASES // 4)
+@settings(max_examples=max(10, COMPARED // 2))
 @given(st.binary(min_size=40, max_size=160), st.sets(st.integers(0, 5)), st.lists(st.booleans(), max_size=20))
 def test_why_a_task_waits_is_what_looking_at_all_nodes_anew_would_tell(
     text: bytes, roots: set[int], by_admin: list[bool]
