@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from client.cli.context import Context
     from client.shapes import Link
 
+THIS_MACHINE_ONLY = "note: the master listens on this machine only, until conf.json has another `bind`"
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """With what a formula begins, in one program or another."""
 
@@ -27,6 +28,14 @@ def invitation(context: Context) -> Callable[[str], str]:
     authority = (info.get("tls") or {}).get("authority")
     pinned = f" --ca-fingerprint {authority}" if authority else ""
     return lambda link: login_line(place, link) + pinned
+
+
+def tell_reach(context: Context) -> None:
+    """Say so where the lines that were made are of use on this machine only."""
+    from client.address import is_loopback
+
+    if is_loopback(context.client.info().get("bind") or ""):
+        context.note(THIS_MACHINE_ONLY)
 
 
 def login_line(place: str, link: str) -> str:

@@ -7,6 +7,7 @@ written, 130 after Ctrl-C.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections import deque
 
@@ -178,7 +179,7 @@ def _failed(error: Exception) -> int:
         note(f"error: {error.code}: {harmless(str(error))}")
         return 1
     if isinstance(error, OSError):
-        note(f"error: io: {harmless(str(error))}")
+        note(f"error: io: {harmless(_of_file(error))}")
         return 1
     if isinstance(error, UnicodeEncodeError):
         from client.not_text import shown
@@ -186,6 +187,17 @@ def _failed(error: Exception) -> int:
         note(f"error: usage: {shown(error.object)} is not UTF-8: write it as UTF-8, or rename what has this name")
         return 2
     raise error
+
+
+def _of_file(error: OSError) -> str:
+    """Which file it was, and why; of one that could not be made, that its folder is not there."""
+    path = error.filename
+    if not isinstance(path, str) or error.filename2 is not None:
+        return str(error)
+    above = os.path.dirname(path)
+    if isinstance(error, FileNotFoundError) and above and not os.path.isdir(above):
+        return f"{path}: the folder {above} does not exist"
+    return f"{path}: {error.strerror}"
 
 
 def _explained(error: Exception) -> Exception:

@@ -311,7 +311,13 @@ def test_options_of_another_queue_in_a_script_are_told(master: FakeMaster, tmp_p
         (("submit",), "give one of"),
         (("submit", "echo", "hi"), "after `--`"),
         (("submit", "--gpu", "1", "--", "x"), "no option --gpu"),
-        (("submit", "--gpus", "-1", "--", "x"), "--gpus"),
+        (("submit", "--gpus", "-1", "--", "x"), "--gpus: '-1' is not"),
+        (("submit", "--gpus", "2-", "--", "x"), "--gpus: '2-' is not"),
+        (("submit", "--after", "-1", "--", "x"), "--after: '-1' is not"),
+        (("edit", "7", "gpus=-1"), "'-1' is not"),
+        (("show", "-1"), "'-1' is not"),
+        (("cancel", "3-"), "'3-' is not"),
+        (("submit", "--sweep", "lr=", "--", "x"), "lr has no values"),
         (("submit", "--" ), "give one of"),
         (("cancel",), "--mine"),
         (("logs",), "--server"),
@@ -327,6 +333,21 @@ def test_wrong_usage_is_one_line_and_exit_2(
     assert said.startswith("error: usage: ")
     assert said.count("\n") == 1
     assert hint in said
+
+
+def test_a_file_that_cannot_be_written_or_read_is_named_with_why(
+    master: FakeMaster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    master.verbs["task.show"] = lambda params: task(params["id"], "running", started_at=1.0)
+    master.verbs["log.read"] = _log(b"x\n")
+    gone = tmp_path / "gone"
+    for words, told in (
+        (("logs", "7", "-o", f"{gone}/log"), f"{gone}/log: the folder {gone} does not exist"),
+        (("users", "add", "--from", str(gone)), f"{gone}: No such file or directory"),
+        (("users", "add", "wang", "--password-file", f"{tmp_path}"), f"{tmp_path}: Is a directory"),
+    ):
+        assert main(list(words)) == 1
+        assert capsys.readouterr() == ("", f"error: io: {told}\n"), words
 
 
 def test_a_refusal_is_one_harmless_line_and_exit_1(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:

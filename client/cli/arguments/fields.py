@@ -200,7 +200,7 @@ def number(text: str) -> int:
 def gpu_count(text: str) -> int | tuple[int, int]:
     """`2`, or `1-4`: as many as there are at the start, of these. Raises ArgumentTypeError."""
     least, dash, most = text.partition("-")
-    if not dash:
+    if not dash or not least or not most:
         return whole(text)
     if not 0 < whole(least) <= whole(most):
         raise wrong(f"{text!r} is no range: the smaller number stands first, and is 1 or more")
@@ -364,6 +364,8 @@ def sweep(text: str) -> tuple[str, list[str]]:
     name, equals, rest = text.partition("=")
     if not equals or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise wrong(f"{text!r} is not NAME=VALUE,VALUE (the name of letters a-z, digits and _; a value is any text)")
+    if not rest:
+        raise wrong(f"{name} has no values: {name}=0.1,0.01")
     return name, [value.replace("\\,", ",") for value in re.split(r"(?<!\\),", rest)]
 
 

@@ -59,7 +59,7 @@ def numbers(text: str) -> list[int]:
             found.append(one_or_whole(part))
             continue
         low, dash, high = part.partition("-")
-        first = number(low)
+        first = number(low if low and (high or not dash) else part)
         last = number(high) if dash else first
         if last < first or last - first >= MAX_RANGE:
             raise wrong(f"{part!r} is not a range: A-B with A up to B, at most {MAX_RANGE:,} ids")

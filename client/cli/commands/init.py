@@ -224,7 +224,7 @@ def _with_admin(context: Context, folder: str, words: list[str], password: str |
 def _say_ways(context: Context, conf: str, name: str, link: str | None, console: str | None) -> None:
     """How the first admin comes in: the addresses are those at which the new master will listen."""
     from client.address import load, read_conf
-    from client.cli.invitation import login_line, reached_at
+    from client.cli.invitation import THIS_MACHINE_ONLY, login_line, reached_at
 
     bind = str(load(conf).get("bind") or LOOPBACK[1])
     place = reached_at(read_conf(conf), bind)
@@ -236,7 +236,7 @@ def _say_ways(context: Context, conf: str, name: str, link: str | None, console:
         if console is not None:
             context.say(f"  {console}#link={link}    (in a browser)")
     if is_loopback(bind):
-        context.note("note: the master listens on this machine only, until conf.json has another `bind`")
+        context.note(THIS_MACHINE_ONLY)
 
 
 def _go_back(context: Context) -> int:

@@ -12,7 +12,7 @@ import sys
 
 from client.cli import asking, closed_nodes
 from client.cli.arguments import fields, user_rows
-from client.cli.invitation import invitation, page, write_links
+from client.cli.invitation import invitation, page, tell_reach, write_links
 from client.text.people import links_table
 from wire.harmless import harmless
 
@@ -81,6 +81,8 @@ def run(context: Context) -> int:
     elif links:
         sys.stdout.write(links_table(links, invitation(context), page(context)))
         context.note("each link is for its user alone, works once, and for three days")
+    if links and not context.json:
+        tell_reach(context)
     return 0 if len(added) == len(rows) else 1
 
 

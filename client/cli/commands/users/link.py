@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.address import is_loopback
-from client.cli.invitation import invitation, page
+from client.cli.invitation import invitation, page, tell_reach
 from client.text.quantities import moment
 from wire.harmless import harmless
 
@@ -31,10 +30,10 @@ def run(context: Context) -> int:
     line, url = invitation(context)(link["link"]), page(context)(link["link"])
     if context.json:
         context.print_json({**link, "command": line, "url": url})
-    where = "this machine" if is_loopback(context.client.info().get("bind") or "") else "the PC"
-    context.note(f"for {harmless(link['name'])} alone, once, until {moment(link['until'])}; to be typed on {where}:")
+    context.note(f"for {harmless(link['name'])} alone, once, until {moment(link['until'])}; to be typed on the PC:")
     context.say(line)
     if url is not None:
         context.note("or to be opened in a browser:")
         context.say(url)
+    tell_reach(context)
     return 0
