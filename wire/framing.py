@@ -100,6 +100,20 @@ def strict_loads(frame: bytes) -> Any:
     return value
 
 
+def has_more_values(frame: bytes, most: int) -> bool:
+    """Whether a frame of JSON has more than about `most` values: commas and opening brackets outside of texts. To parse
+    millions of small ones takes seconds. This takes at most some tens of milliseconds, and mostly none."""
+    if sum(map(frame.count, (b",", b"[", b"{"))) <= most:
+        return False
+    shape = frame.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _NO_BEGINNINGS).replace(b'""', b"")
+    outside, found = True, 0
+    for at in range(0, len(shape), _PIECE):
+        pieces = shape[at : at + _PIECE].split(b'"')
+        found += sum(map(len, pieces[0 if outside else 1 :: 2]))
+        outside ^= not len(pieces) & 1
+    return found > most
+
+
 def _check_depth(frame: bytes) -> None:
     """Raise FrameError if it is nested too deep. Bracket by bracket, 16 MiB of them would hold everything up for
     seconds; so the work is done by C, and by a table that knows of eight brackets how deep they lead and where to.
@@ -141,6 +155,7 @@ def _highest(eight: int) -> int:
 _PIECE = 1 << 16
 _TO_BITS = bytes.maketrans(b"[{]}", b"1100")
 _NO_BRACKETS = bytes(set(range(256)) - set(b'[{]}"'))
+_NO_BEGINNINGS = bytes(set(range(256)) - set(b'[{,"'))
 _HIGHEST: list[int] = []
 """How deep eight brackets lead, by their bits. Made when needed first: every command line loads this module."""
 _CHANGE = [2 * bin(eight).count("1") - 8 for eight in range(256)]

@@ -120,12 +120,8 @@ class JsonRpcSession(Session):
         except FrameError as error:
             self._end(ProtocolError(Message("bad_frame", said=str(error))))
             return
-        kept = self._decoder.pending
-        if kept != self._kept:
-            self._kept = kept
-            if not self._connection.hold(kept):
-                self._is_over = True
-                return
+        if not self._may_keep():
+            return
         self._waiting.extend(complete)
         if self._next_turn is None:
             engine = self._streams.engine
@@ -135,6 +131,16 @@ class JsonRpcSession(Session):
             finally:
                 if holds:
                     engine.let_go()
+
+    def _may_keep(self) -> bool:
+        """Tell how many bytes are kept for it; False: too many, and the session is over."""
+        kept = self._decoder.pending + self.buffer.kept
+        if kept != self._kept:
+            self._kept = kept
+            if not self._connection.hold(kept):
+                self._is_over = True
+                return False
+        return True
 
     def pause_writing(self) -> None:
         """The peer does not read: stop asking it for more."""
@@ -241,6 +247,8 @@ class JsonRpcSession(Session):
             running.add_done_callback(self._job_ended)
         elif running is not None:
             self._long = request
+        if request.method == "subscribe":
+            self._may_keep()
 
     def _is_there(self) -> bool:
         return not self.transport.is_closing()

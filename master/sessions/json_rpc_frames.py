@@ -9,15 +9,19 @@ import msgspec
 from master.verbs.base import Pieces
 from wire.client import Request
 from wire.errors import MusterError, ProtocolError
-from wire.framing import MAX_DEPTH, FrameError, strict_loads
+from wire.framing import MAX_DEPTH, FrameError, has_more_values, strict_loads
 from wire.message import Message
 
+MOST_VALUES = 500_000
+"""In one request. More of them, as large as a frame may be, would take seconds to parse, for which everybody waits."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Request).decode
 
 
 def parse(frame: bytes) -> Request:
     """The request that a line holds. Raises ProtocolError."""
+    if has_more_values(frame, MOST_VALUES):
+        raise ProtocolError(Message("no_request", said=f"more than {MOST_VALUES:,} values in one request"))
     request = _read_plainly(frame) or _read_strictly(frame)
     if request.jsonrpc != "2.0":
         raise ProtocolError(Message("no_jsonrpc", found=request.jsonrpc))

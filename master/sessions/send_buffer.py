@@ -29,6 +29,9 @@ STALLED_S = 60.0
 PIECE = 1 << 18
 """Bytes that are copied into a connection's buffer at once, or one frame more."""
 
+BYTES_OF_AN_ID = 96
+"""In the set of those that somebody is told of."""
+
 Instead = Callable[[Request, MusterError], list[bytes]]
 """Returns the frames that replace an answer whose facts cannot be made durable."""
 
@@ -106,6 +109,11 @@ class SendBuffer:
         return self._paused_at is not None or self.unsent >= self._room
 
     @property
+    def kept(self) -> int:
+        """About so many bytes are kept of what it subscribed to."""
+        return 0 if self._only is None else BYTES_OF_AN_ID * len(self._only)
+
+    @property
     def missed(self) -> int:
         """Of so many tasks or nodes there is news that could not be sent yet."""
         return len(self._missed)
@@ -127,6 +135,7 @@ class SendBuffer:
         """Tell nothing more without being asked."""
         self._streams.forget(self)
         self._missed.clear()
+        self._only = None
 
     def snapshot_made(self) -> None:
         """The snapshot's answer was given: once it has left, what changed meanwhile follows."""

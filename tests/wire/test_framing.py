@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.calls import bytes_read_by, instructions_of
-from wire.framing import MAX_DEPTH, FrameError, LineDecoder, _check_depth, _no_duplicates, encode, strict_loads
+from wire.framing import (
+    MAX_DEPTH,
+    FrameError,
+    LineDecoder,
+    _check_depth,
+    _no_duplicates,
+    encode,
+    has_more_values,
+    strict_loads,
+)
 
 JSON = st.recursive(
     st.none()
@@ -170,3 +179,19 @@ def test_a_key_is_not_compared_with_all_the_others() -> None:
     with pytest.raises(FrameError, match="'999' stands twice"):
         _no_duplicates(pairs)
     assert 0 < Key.compared < 10, "only those that are alike"
+
+
+@given(
+    st.recursive(
+        st.integers() | st.text('[{,"\\\\}]: ', max_size=8),
+        lambda one: st.lists(one) | st.dictionaries(st.text('[,"\\\\'), one),
+    )
+)
+def test_values_are_counted_as_the_parser_finds_them(value: object) -> None:
+    def beginnings(one: object) -> int:
+        inner = list(one.values()) if isinstance(one, dict) else one if isinstance(one, list) else None
+        return 0 if inner is None else 1 + max(0, len(inner) - 1) + sum(map(beginnings, inner))
+
+    frame, count = encode(value), beginnings(value)
+    assert has_more_values(frame, count - 1)
+    assert not has_more_values(frame, count)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -136,12 +138,13 @@ def test_a_task_that_ends_before_by_its_limit_passes_and_one_that_may_not_does_n
 
 
 def test_what_was_kept_for_a_task_that_is_cancelled_is_given_to_others_at_once() -> None:
-    for leave in (
+    leaves: tuple[Callable[[Core, Task], object], ...] = (
         lambda core, task: core.cancel(task.id, 3.0),
         lambda core, task: core.remove(task.id, 3.0),
         lambda core, task: core.hold(task.id),
         lambda core, task: core.edit(msgspec.structs.replace(task, gpus=1)),
-    ):
+    )
+    for leave in leaves:
         core = core_with(FOUR)
         busy(core, 3)
         large, small = submit(core, gpus=4, urgent=True), submit(core, gpus=1)

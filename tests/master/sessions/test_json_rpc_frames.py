@@ -61,3 +61,13 @@ def test_a_byte_that_is_no_text_is_refused() -> None:
 def test_the_keys_of_a_request_may_stand_in_any_order() -> None:
     frame = b'{"method":"server.info","params":{},"id":"x","jsonrpc":"2.0"}'
     assert rpc_frames.parse(frame) == Request(jsonrpc="2.0", id="x", method="server.info", params={})
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", "1", '"a"'])
+def test_a_request_of_too_many_values_is_refused_and_one_long_text_is_not(value: str) -> None:
+    def frame(params: str) -> bytes:
+        return f'{{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{{"ids":{params}}}}}'.encode()
+
+    with pytest.raises(ProtocolError, match="more than 500,000 values"):
+        rpc_frames.parse(frame(f"[{','.join([value] * (rpc_frames.MOST_VALUES + 1))}]"))
+    assert rpc_frames.parse(frame(json.dumps("[{," * rpc_frames.MOST_VALUES))).params["ids"].startswith("[{,")
