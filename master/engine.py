@@ -4,7 +4,8 @@ Everything that came in during one turn of the loop is committed together (group
 and one fdatasync in the loop itself: handing the sync to a thread costs as much as the sync. Replies, effects and
 notifications queue up behind that commit, also those of reads, so nobody ever sees what a crash could take back.
 
-Owns the order of things; what they mean is the core's, how they are stored the store's.
+Owns the order of things; what they mean is the core's, how they are stored the store's. Compactions run beside it
+(`durable/compacting`), and `plan_pace` says when a plan is due.
 """
 
 from __future__ import annotations
@@ -14,17 +15,18 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from functools import partial
-from typing import Protocol, TypeVar
+from typing import NoReturn, Protocol, TypeVar
 
 from master import failpoint
 from master.core.core import Core
 from master.core.effects import Ack, Effect, Kill, NodeEffect, Start, WakeAt
 from master.core.executor import Executor, perform
-from master.core.task import ACTIVE, ENDED, Change, Task, TaskState
+from master.core.task import ACTIVE, Change, Task, TaskState
 from master.durable.archive import Archive
+from master.durable.compacting import Compacting
 from master.durable.journal import JournalChangedError
 from master.durable.store import Store, SyncFailedError
+from master.plan_pace import PlanPace
 from wire.errors import MusterError, StoreUnavailableError
 from wire.message import Message
 
@@ -39,13 +41,6 @@ SOON_S = 0.5
 """No sooner, though many rights may end at about the same time."""
 STEP_S = 0.5
 """A clock that goes on by so much more or less than time passes was set, or the machine slept."""
-COMPACT_RETRY_S, COMPACT_RETRY_LONGEST_S = 60.0, 3600.0
-"""When a compaction that failed is tried again, and the longest pause; each is twice the one before."""
-ARCHIVED_AT_ONCE = 2000
-"""So many tasks move to the history in one turn of the loop."""
-PLAN_SHARE = 4
-"""After a round of planning that took d seconds the next comes no sooner than PLAN_SHARE * d later, so that planning
-takes at most a fifth of the time however long the queue is."""
 EXIT_DEFECT = 70
 EXIT_SYNC_FAILED = 74
 """Exit statuses, as sysexits.h numbers them: EX_SOFTWARE, EX_IOERR."""
@@ -92,16 +87,13 @@ class Engine:
         """Is what is heard now all that was there to be heard in this turn of the loop?"""
         self._holds = self._held_back = False
         """Whether `let_go` will come, and has to commit."""
-        self._next_plan = 0.0
-        self._plan_timer: asyncio.TimerHandle | None = None
+        self._pace = PlanPace(self._plan, self._collect)
         self._waking: asyncio.TimerHandle | None = None
         self._clock_from = time.time() - time.monotonic()
         self._watch: asyncio.TimerHandle | None = None
-        self._compacting: asyncio.Task[None] | None = None
-        self._compact_from = 0.0
-        self._compactions_failed = 0
-        self.compaction_fault: str | None = None
-        """Why the journal grows on and is not taken into the queue files; None while it can be."""
+        self.compacting = Compacting(
+            core, store, take=self._take, event=self.event, sync_failed=self._end_after_failed_sync
+        )
         core.number(store.next_seq)
 
     # -- in ---------------------------------------------------------------------------------------------------
@@ -250,8 +242,8 @@ class Engine:
 
     def _commit_or_stall(self) -> None:
         self._commit_at = None
-        if self.core.plan_needed:
-            self._plan_if_due()
+        if self.core.plan_needed and not self.stalled:  # while nothing can be written, nothing is started
+            self._pace.plan_if_due()
         self._take()
         try:
             if failpoint.armed:
@@ -261,9 +253,7 @@ class Engine:
             self._stall(error)
             return
         except SyncFailedError as error:
-            # The kernel may have dropped the pages; what the file holds is unknown until somebody reads it again.
-            log.critical("%s", error)
-            os._exit(EXIT_SYNC_FAILED)
+            self._end_after_failed_sync(error)
         if failpoint.armed:
             self._reach("after_sync")
         was_stalled, self.stalled, self._unsynced = self.stalled, False, False
@@ -271,14 +261,20 @@ class Engine:
         self._let_out()
         if was_stalled:
             self._collect()  # what waited to be planned
-        if self._compacting is None and self._compaction_is_due():
-            self._compacting = asyncio.create_task(self._compact())
+        self.compacting.start_if_due()
+
+    @staticmethod
+    def _end_after_failed_sync(error: SyncFailedError) -> NoReturn:
+        """End the process: the kernel may have dropped the pages, so the content of the file is unknown until a start
+        reads it again."""
+        log.critical("%s", error)
+        os._exit(EXIT_SYNC_FAILED)
 
     def _write(self) -> None:
         try:
             self.store.commit()
         except JournalChangedError as error:
-            if self._compacting is not None:
+            if self.compacting.is_running:
                 raise SyncFailedError(f"{error}, in the midst of a compaction") from error
             log.error("%s; everything is written anew", error)  # noqa: TRY400  (how we came here tells nobody anything)
             self.store.write_anew(self.core.tasks, self.core.answered, next_id=self.core.next_id)
@@ -373,20 +369,8 @@ class Engine:
                 # Links send at the end of this turn of the loop at the latest; this comes behind them.
                 asyncio.get_running_loop().call_soon(self._reach_sent, for_nodes)
 
-    def _plan_if_due(self) -> None:
-        if self.stalled:
-            return  # while nothing can be written, nothing is started
-        started = time.monotonic()
-        if started < self._next_plan:
-            if self._plan_timer is None:
-                self._plan_timer = asyncio.get_running_loop().call_later(self._next_plan - started, self._plan_later)
-            return
+    def _plan(self) -> None:
         self.core.plan(time.time())
-        self._next_plan = time.monotonic() + PLAN_SHARE * (time.monotonic() - started)
-
-    def _plan_later(self) -> None:
-        self._plan_timer = None
-        self._collect()
 
     def _wake_at(self, at: float) -> None:
         if self._waking is not None:
@@ -414,63 +398,12 @@ class Engine:
             elif isinstance(effect, Ack):
                 failpoint.reach("exit.after_ack")
 
-    # -- compaction -------------------------------------------------------------------------------------------
-
-    def _compaction_is_due(self) -> bool:
-        if failpoint.armed and failpoint.compaction_wanted():
-            return True
-        return self.store.should_compact() and time.monotonic() >= self._compact_from
-
-    async def _compact(self) -> None:
-        try:
-            await self._archive()
-            self._take()
-            for work in self.store.compact(self.core.tasks, self.core.answered, next_id=self.core.next_id):
-                await (asyncio.to_thread(work) if work is not None else asyncio.sleep(0))
-                self._take()  # no file may hold a change that the journal was not given
-                self.core.number(self.store.next_seq)  # for it records something of its own
-            failpoint.reach("compaction.done")
-            self._compactions_failed, self.compaction_fault = 0, None
-        except StoreUnavailableError as error:
-            self._put_off_compaction(str(error))
-        except SyncFailedError as error:
-            log.critical("%s", error)
-            os._exit(EXIT_SYNC_FAILED)
-        except Exception as error:  # noqa: BLE001  (every change is in the journal; that it grows ends no queue)
-            self._put_off_compaction(f"a defect of Muster ({type(error).__name__}: {error})", error)
-        finally:
-            self._compacting = None
-
-    def _put_off_compaction(self, why: str, defect: Exception | None = None) -> None:
-        """Try again later, ever later. What is wrong is told once in the log, and in `muster status` while it is so."""
-        if why != self.compaction_fault:
-            level = logging.ERROR if defect else logging.WARNING
-            log.log(level, "the journal is not compacted yet: %s", why, exc_info=defect)
-        self.compaction_fault = why
-        pause = min(COMPACT_RETRY_S * 2.0 ** min(self._compactions_failed, 16), COMPACT_RETRY_LONGEST_S)
-        self._compactions_failed += 1
-        self._compact_from = time.monotonic() + pause
-
-    async def _archive(self) -> None:
-        """A part of them in each turn of the loop: somebody may have cancelled fifty thousand."""
-        surplus = self.core.oldest_ended(self.core.settings.scheduler.keep_history)
-        for begin in range(0, len(surplus), ARCHIVED_AT_ONCE):
-            # What was tried again, or removed, since the turn before stays what it is.
-            part = surplus[begin : begin + ARCHIVED_AT_ONCE]
-            ended = [task for task in part if task.state in ENDED and self.core.tasks.get(task.id) is task]
-            if ended:
-                self.store.archive(ended)
-                failpoint.reach("compaction.archived")
-                self.event(partial(self.core.drop_archived, [task.id for task in ended]))
-                await asyncio.sleep(0)
-
     async def close(self) -> None:
         """Commit what is pending and close the store."""
         for timer in (self._watch, self._waking):
             if timer is not None:
                 timer.cancel()
-        if self._compacting is not None:
-            await self._compacting
+        await self.compacting.finish()
         self._collect()
         if self._commit_at is not None:
             self._commit_at.cancel()

@@ -99,7 +99,7 @@ def info(context: Context, _params: Nothing) -> Info:
         user=context.user,
         privacy=context.master.config.privacy,
         store_fault=_said(context, store.fault),
-        compaction_fault=_said(context, context.engine.compaction_fault),
+        compaction_fault=_said(context, context.engine.compacting.fault),
         damage=[] if is_wall else store.damage,
         unsaved=_known(context, sorted(core.unsaved)),
         tasks={state: core.counts[state] for state in TaskState},

@@ -15,9 +15,11 @@ from typing import Any
 import pytest
 
 from master import engine as engine_module
+from master import plan_pace
 from master.core.effects import Ack, Kill, NodeEffect, Start
 from master.core.exits import Exit
 from master.core.task import Task, TaskState
+from master.durable import compacting
 from master.durable.store import RESERVE, Store
 from master.engine import EXIT_DEFECT, EXIT_SYNC_FAILED
 from tests.master.executor import played
@@ -207,7 +209,7 @@ def test_while_the_journal_is_compacted_it_is_given_each_change_before_a_file_ma
             monkeypatch.setattr(store, "compact", steps)
             monkeypatch.setattr(store, "should_compact", lambda: not held_back)
             submit(master)
-            await settled(lambda: held_back and master.engine._compacting is None and master.engine.is_saved)
+            await settled(lambda: held_back and not master.engine.compacting.is_running and master.engine.is_saved)
             assert len(held_back) > 5
             assert not any(held_back)
 
@@ -403,7 +405,7 @@ def test_a_refused_compaction_does_not_keep_the_master_from_ending(
             monkeypatch.setattr(master.engine.store, "should_compact", lambda: True)
             monkeypatch.setattr(master.disk, "create", _refuse)
             submit(master)
-            await settled(lambda: master.engine._compact_from > 0)
+            await settled(lambda: master.engine.compacting.not_before > 0)
         assert master.core.tasks.keys() == {1}
 
     run(story())
@@ -425,7 +427,7 @@ def test_a_defect_in_a_compaction_is_told_once_put_off_and_shown_and_the_queue_g
             monkeypatch.setattr(master.disk, "create", broken)
             for _ in range(20):
                 await peer.call("task.submit", command="true")
-            await settled(lambda: master.engine.compaction_fault is not None)
+            await settled(lambda: master.engine.compacting.fault is not None)
             for _ in range(20):
                 await peer.call("task.submit", command="true")
             assert len(tries) == 1
@@ -434,9 +436,9 @@ def test_a_defect_in_a_compaction_is_told_once_put_off_and_shown_and_the_queue_g
             assert len(told) == 1
             monkeypatch.undo()
             monkeypatch.setattr(master.engine.store, "should_compact", lambda: True)
-            master.engine._compact_from = 0.0
+            master.engine.compacting.not_before = 0.0
             await peer.call("task.submit", command="true")
-            await settled(lambda: master.engine.compaction_fault is None)
+            await settled(lambda: master.engine.compacting.fault is None)
 
     run(story())
 
@@ -464,7 +466,7 @@ def test_what_happens_behind_its_end_ends_nothing(tmp_path: Path, monkeypatch: p
 
 def test_planning_takes_at_most_a_fifth_of_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
-    monkeypatch.setattr(engine_module, "time", SimpleNamespace(monotonic=lambda: clock[0], time=lambda: clock[0]))
+    monkeypatch.setattr(plan_pace, "time", SimpleNamespace(monotonic=lambda: clock[0], time=lambda: clock[0]))
 
     async def story() -> None:
         async with InProcess(tmp_path) as master:
@@ -492,7 +494,7 @@ def test_planning_takes_at_most_a_fifth_of_the_time(tmp_path: Path, monkeypatch:
             call_later = loop.call_later
 
             def noted(delay: float, what: Callable[..., object], *args: object) -> asyncio.TimerHandle:
-                if what == master.engine._plan_later:
+                if what == master.engine._pace._due:
                     delays.append(delay)
                 return call_later(delay, what, *args)
 
@@ -542,7 +544,7 @@ run(story())
 def test_what_moves_to_the_history_does_so_a_part_in_each_turn_and_without_what_is_tried_again_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_module, "ARCHIVED_AT_ONCE", 2)
+    monkeypatch.setattr(compacting, "ARCHIVED_AT_ONCE", 2)
     parts: list[list[int]] = []
 
     async def story() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from master import engine as engine_module
+from master import plan_pace
 from master.core.effects import Effect, WakeAt
 from master.core.scheduler import Plan, Wait
 from master.core.task import Task
@@ -64,7 +65,8 @@ def test_the_engine_plans_again_at_the_time_that_the_planner_named_and_never_loo
 ) -> None:
     fake = FakeTime()
     clock = SimpleNamespace(time=lambda: BEGUN + fake.selector.now, monotonic=lambda: fake.selector.now)
-    monkeypatch.setattr(engine_module, "time", clock)
+    for module in (engine_module, plan_pace):
+        monkeypatch.setattr(module, "time", clock)
     core = core_with()
     core.plan(BEGUN)
     plan, planned = core.plan, list[float]()
@@ -109,7 +111,8 @@ def test_the_engine_sees_within_seconds_that_the_clock_was_set_and_sets_its_time
 ) -> None:
     fake, ahead = FakeTime(), [0.0]
     clock = SimpleNamespace(time=lambda: BEGUN + ahead[0] + fake.selector.now, monotonic=lambda: fake.selector.now)
-    monkeypatch.setattr(engine_module, "time", clock)
+    for module in (engine_module, plan_pace):
+        monkeypatch.setattr(module, "time", clock)
     core = core_with()
     task = core.submit([Task(id=0, command="true", begin_at=BEGUN + 3600.0)], BEGUN)[0]
 
