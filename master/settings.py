@@ -73,6 +73,14 @@ class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             zero="none",
         ),
     ] = 0.0
+    stray_tasks: Annotated[
+        Literal["tell", "end"],
+        Meta(
+            description="what is done with a task that computes on a GPU which it was not given: its owner is told, or "
+            "it is ended",
+            extra={"unit": "word"},
+        ),
+    ] = "tell"
     urgent: Annotated[
         Literal["mentors", "all"],
         Meta(

@@ -79,6 +79,7 @@ SHORT = {
     "time_limit_unheeded": "time limit",
     "log_too_large": "log too large",
     "ended_for_share": "{used} MiB of GPU memory used",
+    "ended_as_stray": "used a GPU that it was not given",
     "not_started": "not started: {said}",
     "not_started_anywhere": "not started: {tries:; }",
     "rebooted": "node rebooted",

@@ -49,6 +49,7 @@ from master.core.refusals import Refusals
 from master.core.remnants import Remnants
 from master.core.reservations import Hold, Reservation
 from master.core.rights_end import RightsEnd
+from master.core.strays import StrayTasks
 from master.core.task import Task
 from master.core.task_access import TaskAccess
 from master.core.telling import Telling
@@ -115,7 +116,11 @@ class Core:
             barred=barred,
             new_launch_id=new_launch_id,
         )
-        gpus = Gpus(book, nodes, notes, pending, waiting.backlog, outgrown=OutgrownShares(book, tuning, dispatch.kill))
+        gpus = Gpus(
+            *(book, nodes, notes, pending, waiting.backlog),
+            outgrown=OutgrownShares(book, tuning, dispatch.kill),
+            strays=StrayTasks(book, tuning, dispatch.kill),
+        )
         pausing, unproven = Pausing(book, nodes, dispatch, pending), UnprovenAttempts(book, nodes, dispatch)
         reconciliation = Reconciliation(
             *(book, nodes, dispatch),
@@ -141,6 +146,7 @@ class Core:
             *(book, nodes, dispatch, waiting),
             learned=learned,
             outgrown=gpus.outgrown,
+            strays=gpus.strays,
             unproven=unproven,
         )
         owners, access = Owners(book, people, own_tasks, barred), TaskAccess(dispatch, people)
@@ -149,7 +155,7 @@ class Core:
         # concern the other.
         for listener in (
             nodes, dispatch, pausing, quotas, access, waiting, learned, allocations, dispatch.elastic, refusals,
-            gpus.outgrown, unproven, own_tasks, barred, dependencies, arrays
+            gpus.outgrown, gpus.strays, unproven, own_tasks, barred, dependencies, arrays
         ):  # fmt: skip
             book.listen(listener)
 

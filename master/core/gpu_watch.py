@@ -116,11 +116,13 @@ NOBODY: Holders = MappingProxyType({})
 
 class GpuWatch:
     """The GPUs of one node. `newest` holds the last report of each; `peak_mib`: the most memory, in MiB, that each task
-    which holds one was seen to use of a GPU."""
+    which holds one was seen to use of a GPU that it holds; `strays`: by task the GPUs on which it was last seen to
+    compute without holding them."""
 
     def __init__(self) -> None:
         self.newest: dict[int, GpuReport] = {}
         self.peak_mib: dict[int, int] = {}
+        self.strays: dict[int, list[int]] = {}
         self._idle_mib: dict[int, int] = {}
         self._settling: dict[int, tuple[int, float | None]] = {}
         self._used: dict[int, dict[int, int]] = {}
@@ -156,6 +158,7 @@ class GpuWatch:
         """Take over a sample. `count`: GPUs in the registry; `held`: those that tasks hold now; `now`: in seconds;
         `alive`: the tasks that run there, by launch id."""
         self.newest = {report.index: report for report in reports}
+        self.strays = {}
         self._at = now
         for shown in self.newest.values():
             self._measure(shown, held.get(shown.index, {}), alive or {}, now)
@@ -168,7 +171,7 @@ class GpuWatch:
             elif report.fault:
                 broken[gpu] = report.fault
             elif report.processes and (
-                used := _used(report) or (None if gpu in held else _strays(report, alive or {}))
+                used := self._strays(report, held.get(gpu, {}), alive or {}) or _used(report)
             ):
                 kept_back[gpu] = used
                 self._begin_anew(gpu)
@@ -262,7 +265,23 @@ class GpuWatch:
         young = [task_id for task_id in holders if now - since[task_id] < RAMP_S]
         self._ramps[gpu] = {task_id: max(most.get(task_id, 0), used.get(task_id, 0)) for task_id in young}
         for task_id, mib in used.items():
-            self.peak_mib[task_id] = max(mib, self.peak_mib.get(task_id, 0))
+            if task_id in holders:
+                self.peak_mib[task_id] = max(mib, self.peak_mib.get(task_id, 0))
+
+    def _strays(
+        self, report: GpuReport, holders: Mapping[int, int | None], alive: Mapping[str, int]
+    ) -> Message | None:
+        """Note the tasks that compute on a GPU which they do not hold, and return what to say of it: `task 12 (pid 7),
+        which was not given it`."""
+        found: dict[int, int] = {}
+        for process in report.processes:
+            task_id = alive.get(process.launch_id)
+            if task_id is not None and task_id not in holders:
+                found.setdefault(task_id, process.pid)
+        for task_id in found:
+            self.strays.setdefault(task_id, []).append(report.index)
+        tasks = tuple(Message("task_process", task=task_id, pid=pid) for task_id, pid in found.items())
+        return Message("gpu_strays", tasks=tasks) if tasks else None
 
     def _begin_anew(self, gpu: int) -> None:
         """Memory that others hold says nothing of what the last task left: that is waited for when they are gone."""
@@ -304,13 +323,6 @@ class GpuWatch:
         told = [holder.memory_mib for holder in report.processes]
         if None not in told:
             self._idle_mib[report.index] = max(0, in_use - sum(mib or 0 for mib in told))
-
-
-def _strays(report: GpuReport, alive: Mapping[str, int]) -> Message | None:
-    """The tasks that compute on a GPU which no task holds: `task 12 (pid 7), which was not given it`."""
-    found = {alive[holder.launch_id]: holder.pid for holder in report.processes if holder.launch_id in alive}
-    tasks = tuple(Message("task_process", task=task_id, pid=pid) for task_id, pid in found.items())
-    return Message("gpu_strays", tasks=tasks) if tasks else None
 
 
 def _used(report: GpuReport) -> Message | None:

@@ -18,6 +18,7 @@ from master.core.nodes import Nodes
 from master.core.notes import Notes
 from master.core.outcome import Pending
 from master.core.outgrown import OutgrownShares
+from master.core.strays import StrayTasks
 from wire.errors import ConflictError, NotFoundError
 from wire.message import Message
 
@@ -26,12 +27,22 @@ MORE_MIB, MORE_PERCENT = 64, 5.0
 
 
 class Gpus:
-    """The GPUs of all nodes. `outgrown`: who looks after those that use more of one than they were given."""
+    """The GPUs of all nodes. `outgrown`: looks after tasks that use more of one than they were given; `strays`: after
+    tasks that use one which they were not given."""
 
     def __init__(
-        self, book: Book, nodes: Nodes, notes: Notes, pending: Pending, backlog: Backlog, *, outgrown: OutgrownShares
+        self,
+        book: Book,
+        nodes: Nodes,
+        notes: Notes,
+        pending: Pending,
+        backlog: Backlog,
+        *,
+        outgrown: OutgrownShares,
+        strays: StrayTasks,
     ) -> None:
         self.outgrown = outgrown
+        self.strays = strays
         self._backlog = backlog
         self._planned_with: dict[str, list[tuple[int, float]]] = {}
         self._kinds: dict[str, tuple[GpuWatch, list[tuple[str, int | None]]]] = {}
@@ -53,6 +64,7 @@ class Gpus:
             told = self._of_accounts(node, reports)
             findings = node.watch.look(told, count, node.used_gpus, now, self._alive_on(node))
             self.outgrown.look(node, now)
+            self.strays.look(node)
         for gpu, reason in findings.broken.items():
             if gpu not in node.aside:
                 self.set_aside(name, gpu, reason)
@@ -100,6 +112,7 @@ class Gpus:
         node = self._nodes.get(name)
         if node is not None and (node.kept_back or node.watch.newest):
             node.watch = GpuWatch()
+            self.strays.look(node)
             node.kept_back = {}
             node.count_free()
             self._pending.node_for_plan(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from master.core.arrays import said_of_rest
 from master.core.barred import EXPIRED, REASONS
@@ -15,6 +15,7 @@ from master.core.outgrown import OutgrownShares
 from master.core.request import demand_of
 from master.core.reservations import Forecast
 from master.core.scheduler import Wait
+from master.core.strays import StrayTasks
 from master.core.task import After, Task, TaskState
 from master.core.unproven import UnprovenAttempts
 from master.core.waiting import Waiting
@@ -46,6 +47,7 @@ class Telling:
         *,
         learned: Learned,
         outgrown: OutgrownShares,
+        strays: StrayTasks,
         unproven: UnprovenAttempts,
     ) -> None:
         self.warnings: dict[int, Message] = {}
@@ -56,6 +58,7 @@ class Telling:
         self._learned = learned
         self._elastic = dispatch.elastic
         self._outgrown = outgrown
+        self._strays = strays
         self._unproven = unproven
 
     def reason(self, task: Task) -> str | None:
@@ -117,6 +120,7 @@ class Telling:
             self.warnings.get(task.id),
             self._elastic.lacking.get(task.id),
             self._outgrown.warning(task),
+            self._strays.warning(task),
         )
         found = tuple(one for one in all_of_it if one is not None)
         return Message("warnings", warnings=found) if len(found) > 1 else next(iter(found), None)
@@ -130,13 +134,17 @@ class Telling:
 
     def some_may_be_warned(self) -> bool:
         """Is there anything that looks wrong with a task? Where not, nobody needs to look at each."""
-        known = self.warnings or self._dispatch.large_logs or self._elastic.lacking or self._outgrown.told
-        return bool(known) or self._unproven.any
+        return any(self._known_by()) or self._unproven.any
+
+    def _known_by(self) -> tuple[Mapping[int, object], ...]:
+        """Of what each part knows something, by task."""
+        return (
+            self.warnings, self._dispatch.large_logs, self._elastic.lacking, self._outgrown.told, self._strays.told
+        )  # fmt: skip
 
     def warned(self) -> list[int]:
         """The tasks that there is a warning about."""
-        known = {*self.warnings, *self._dispatch.large_logs, *self._elastic.lacking, *self._outgrown.told}
-        known.update(self._unproven.tasks())
+        known = set().union(*self._known_by(), self._unproven.tasks())
         marked = sorted(number for number in known if number in self._book.tasks)
         return [task_id for task_id in marked if self.warning(self._book.tasks[task_id]) is not None]
 

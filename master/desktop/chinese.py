@@ -89,6 +89,8 @@ _TABLE = [
     (r"log_too_large: <said> \(.*", "日志超过上限，任务已被终止（{said}）：请减少输出"),
     (r"share_outgrown: it used <n> MiB of GPU <gpu> of <name>, had asked for <most>, .*",
      "显存用了 {n} MiB，超过申请的 {most} MiB（节点 {name}，GPU {gpu}），任务已被终止：请按实际所需申请"),
+    (r"stray_task: it computed on <said>, which it was not given, .*",
+     "使用了没有分给它的 GPU（{said}），任务已被终止：请按实际所需申请，不要改动 CUDA_VISIBLE_DEVICES"),
     (r"exit code <n>: out of memory on its GPU, of which others had <rest> MiB: .*",
      "显存不足（退出码 {n}）：其中别人占用 {rest} MiB，请换一块 GPU 重试"),
     (r"exit code <n>: out of memory on its GPU: .*", "显存不足（退出码 {n}）：请减小 batch，或选择显存更大的 GPU"),

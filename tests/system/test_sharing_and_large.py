@@ -86,6 +86,27 @@ def test_a_gpu_is_shared_by_what_is_asked_and_closed_by_what_a_task_really_uses_
         client.wait([second])
 
 
+def test_a_task_on_a_gpu_that_it_was_not_given_is_told_so_and_ended_where_the_lab_says_so(shared: SharedLab) -> None:
+    lab, machine = shared, shared.machine
+    with lab.client() as client:
+        until("their GPU is seen", lambda: client.nodes()[0]["gpus"][0]["memory_used_mib"] is not None)
+        stray = client.submit("sleep 1000")
+        client.wait([stray], until="started")
+        until("its process is known", lambda: pid_of(client, stray))
+        machine.has(gpu(0, used=9300, total=CARD_MIB, util=50), process(0, pid_of(client, stray), 9000))
+        until("its owner is told", lambda: "GPU 0, which it was not given" in str(client.show(stray)["warning"]))
+        assert "which it was not given" in lab.muster("why", str(stray)).stdout
+        assert f"used by task {stray} (pid {pid_of(client, stray)})" in lab.muster("nodes").stdout
+        waits = client.submit("true", gpus=1)
+        until("why it waits is told", lambda: f"used by task {stray}" in str(client.show(waits)["reason"]))
+        said = lab.muster("set", "scheduler.stray_tasks", "end")
+        assert said.returncode == 0, said.stderr
+        assert client.wait([stray], 60)[stray]["state"] == "failed"
+        assert str(client.show(stray)["reason"]).startswith("stray_task: it computed on node0, GPU 0, which it was not")
+        machine.has(gpu(0, used=300, total=CARD_MIB, util=0))
+        assert client.wait([waits], 60)[waits]["state"] == "succeeded"
+
+
 def test_where_the_lab_says_so_a_task_that_outgrows_its_share_is_ended_and_its_owner_reads_what_to_ask_for(
     shared: SharedLab,
 ) -> None:

@@ -197,6 +197,11 @@ ENDS: dict[str, str] = {
         "its time limit ended it; the signal before it was sent to nobody, for none of its processes heeds it"
     ),
     "log_too_large": "log_too_large: {said} (scheduler.log_bytes): move it away, or print less",
+    "ended_as_stray": (
+        "stray_task: it computed on {node}{gpus:gpus} which it was not given, and is ended for that "
+        "(scheduler.stray_tasks): ask for as many GPUs as it uses (`--gpus`), and leave CUDA_VISIBLE_DEVICES as Muster "
+        "sets it"
+    ),
     "ended_for_share": (
         "share_outgrown: it used {used} MiB of GPU {gpu} of {node}, had asked for {share}, and is ended for that "
         "(scheduler.end_outgrown_after_s): ask for as much as it needs (`--gpu-mem {used}`)"
@@ -237,6 +242,10 @@ WARNINGS: dict[str, str] = {
         "stay held. Look at it on {node}, and end it (`kill PID`)"
     ),
     "large_log": "its log has {size:size}; at {limit:size} the task is ended (scheduler.log_bytes)",
+    "stray_task": (
+        "it computes on {node}{gpus:gpus} which it was not given, so nobody else gets that: ask for as many GPUs as it "
+        "uses (`--gpus`), and leave CUDA_VISIBLE_DEVICES as Muster sets it"
+    ),
     "share_outgrown": (
         "it uses {used} MiB of GPU {gpu} of {node} and was given {share}, so that GPU gets no other task: ask for as "
         "much next time (`--gpu-mem`)"

@@ -96,6 +96,7 @@ export const WORDS = {
   "setting.scheduler.max_running": "At most so many tasks run at a time, of all people together",
   "setting.scheduler.max_tasks_per_gpu": "At most so many tasks share one GPU, whatever memory it has left",
   "setting.scheduler.end_outgrown_after_s": "A task that has used more of a shared GPU than it asked for (--gpu-mem) for so long is ended; with none its owner is only told",
+  "setting.scheduler.stray_tasks": "What is done with a task that computes on a GPU which it was not given: its owner is told, or it is ended",
   "setting.scheduler.urgent": "Who may put tasks before those of others once there are users: mentors (and admins), or all",
   "setting.scheduler.user_priority_max": "The highest priority that users give their own tasks without a mentor",
   "setting.scheduler.grace_s": "Between TERM and KILL when a task is ended",

@@ -96,6 +96,7 @@ export const WORDS = {
   "setting.scheduler.max_running": "所有人同时运行的任务总数上限",
   "setting.scheduler.max_tasks_per_gpu": "无论剩余显存多少，共用一块 GPU 的任务数上限",
   "setting.scheduler.end_outgrown_after_s": "共享 GPU 的任务占用显存超过申请值（--gpu-mem）达到此时长即被终止；设为无则只提醒所有者",
+  "setting.scheduler.stray_tasks": "任务使用没有分给它的 GPU 时如何处理：只提醒所有者（tell），或终止任务（end）",
   "setting.scheduler.urgent": "有用户之后，谁可以把任务排到他人之前：负责人（和管理员），或所有人",
   "setting.scheduler.user_priority_max": "用户无需负责人即可为自己的任务设置的最高优先级",
   "setting.scheduler.grace_s": "结束任务时从 TERM 到 KILL 的间隔",

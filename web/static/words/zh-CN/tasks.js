@@ -136,6 +136,7 @@ export const WORDS = {
   time_limit: "达到限时，已被终止",
   time_limit_unheeded: "达到限时，已被终止；没有进程处理提前信号，故未发送",
   log_too_large: "日志过大：{said}（scheduler.log_bytes）：请移走日志，或减少输出",
+  ended_as_stray: "使用了没有分给它的卡（{node}{gpus:gpus}），因此被终止（scheduler.stray_tasks）：请按实际所需申请（`--gpus`），不要改动 CUDA_VISIBLE_DEVICES",
   ended_for_share: "显存超出份额：在 {node} 的 GPU {gpu} 上用了 {used} MiB，申请的是 {share} MiB，因此被终止（scheduler.end_outgrown_after_s）：请按实际所需申请（`--gpu-mem {used}`）",
   not_started: "无法启动：{said}",
   not_started_anywhere: "在 {count} 个节点上均无法启动：{tries:; }",
@@ -157,6 +158,7 @@ export const WORDS = {
 
   idle: "自 {since:minute} 起空闲：其 GPU（{where:; }）没有工作，日志也没有输出",
   gpus_on_node: "节点 {node} 的 {numbers:, }",
+  stray_task: "它在使用没有分给它的卡（{node}{gpus:gpus}），这些卡不再分给别人：请按实际所需申请（`--gpus`），不要改动 CUDA_VISIBLE_DEVICES",
   share_outgrown: "{node} 的 GPU {gpu} 上已用 {used} MiB，超过分到的 {share} MiB，这块卡不再接新任务：下次请按此申请（`--gpu-mem`）",
   share_outgrown_so_far: "{node} 的 GPU {gpu} 上已用 {used} MiB，申请的是 {share} MiB：若持续 {after:g} 秒，任务将被终止（scheduler.end_outgrown_after_s）；下次请按此申请（`--gpu-mem`）",
   large_log: "日志已有 {size:size}；达到 {limit:size} 时任务将被终止（scheduler.log_bytes）",
