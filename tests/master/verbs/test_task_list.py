@@ -92,3 +92,32 @@ def test_every_part_of_an_ordered_list_either_way_is_the_part_that_the_whole_has
                             assert part["total"] == len(whole)
 
     run(story())
+
+
+def test_since_leaves_out_what_ended_before_and_nothing_that_is_not_over(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await filled(master)
+            listed = (await peer.call("task.list", ended=True))["tasks"]
+            ends = sorted({task["ended_at"] for task in listed if task["ended_at"]})
+            assert len(ends) > 1
+            for since in (0.0, *ends, ends[-1] + 1.0):
+                found = (await peer.call("task.list", ended=True, since=since))["tasks"]
+                assert found == [task for task in listed if task["ended_at"] is None or task["ended_at"] >= since]
+
+    run(story())
+
+
+def test_every_part_of_the_queue_as_it_stands_is_the_part_that_the_whole_has_there(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            peer = await filled(master)
+            whole = (await peer.call("task.list"))["tasks"]
+            assert [task["state"] in ("starting", "running") for task in whole[:3]] == [True, True, False]
+            for offset in range(len(whole) + 2):
+                for limit in (None, 0, 1, 3):
+                    part = await peer.call("task.list", offset=offset, limit=limit)
+                    assert part["tasks"] == whole[offset:][:limit], (offset, limit)
+                    assert part["total"] == len(whole)
+
+    run(story())
