@@ -50,6 +50,7 @@ from master.nodes.fleet import Fleet
 from master.nodes.leaving import LeavingNodes
 from master.nodes.registry import NodeConfig, load_registry
 from master.nodes.same_account import company_of, keys_in_reach
+from master.nodes.samples import Samples
 from master.ownership import user_name
 from master.people.audit import AuditLog
 from master.people.guesses import Guesses
@@ -232,7 +233,7 @@ class Master:
         self.reports = drivers.reports
         hub = self._hub(engine, tls, drivers.reports)
         news = hub.desktop.news = self._news(engine)
-        samples = IdleWatcher(engine, hub, lambda: core.settings.scheduler.idle_after_s)
+        samples = Samples(hub.sample, IdleWatcher(engine, lambda: core.settings.scheduler.idle_after_s).sample)
         ways_back = WaysBack(engine, self.config, tls, self.task_tokens)
         self.fleet = Fleet(
             engine,

@@ -14,14 +14,15 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn, Protocol, TypeVar
 
 from master import failpoint
 from master.core.core import Core
 from master.core.effects import Ack, Effect, Kill, NodeEffect, Start, WakeAt
 from master.core.executor import Executor, perform
-from master.core.task import ACTIVE, Change, Task, TaskState
+from master.core.outcome import Move, Outcome
+from master.core.task import ACTIVE, Task, TaskState
 from master.durable.archive import Archive
 from master.durable.compacting import Compacting
 from master.durable.journal import JournalChangedError
@@ -49,8 +50,8 @@ EXIT_SYNC_FAILED = 74
 class Observer(Protocol):
     """Somebody who is told what has become durable."""
 
-    def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
-        """These tasks changed, these are gone, these nodes changed."""
+    def published(self, moves: Sequence[Move], nodes: set[str]) -> None:
+        """These moves happened, in this order, and these nodes changed."""
 
 
 Reply = Callable[[MusterError | None], None]
@@ -75,7 +76,7 @@ class Engine:
         """What the links have to send of the effects that are being performed."""
         self._replies: list[Reply] = []
         self._effects: list[Effect] = []
-        self._published: list[tuple[Change, set[str]]] = []
+        self._published: list[Outcome] = []
         self._unsynced = False
         self.stalled = False
         """Whether changes wait for a disk that takes no writes."""
@@ -173,8 +174,9 @@ class Engine:
         and nothing that is written down."""
 
         def publish(_error: MusterError | None) -> None:
+            moves = [(task, task.state, task.state) for task in tasks]
             for observer in self.observers:
-                observer.published(tasks, [], set())
+                observer.published(moves, set())
             self._send()
 
         self.reply(publish)
@@ -227,7 +229,7 @@ class Engine:
             log.critical("the master met a defect and ends; tasks run on; start it again", exc_info=True)
             os._exit(EXIT_DEFECT)
         self._effects += outcome.effects
-        self._published.append((outcome.change, outcome.nodes))
+        self._published.append(outcome)
         if self.stalled:
             self.core.unsaved.update(task.id for task in outcome.change.tasks)
 
@@ -310,7 +312,7 @@ class Engine:
         if not self.stalled:
             log.error("nothing can be written: %s", error)
         self.stalled = True
-        self.core.unsaved.update(task.id for change, _ in self._published for task in change.tasks)
+        self.core.unsaved.update(task.id for outcome in self._published for task in outcome.change.tasks)
         told = StoreUnavailableError(Message("not_durable_yet", said=str(error)))
         replies, self._replies = self._replies, []
         for reply in replies:
@@ -335,9 +337,9 @@ class Engine:
             self._send()
         if effects:
             self._do(effects)
-        for change, nodes in published:
+        for outcome in published:
             for observer in self.observers:
-                observer.published(change.tasks, change.gone, nodes)
+                observer.published(outcome.moves, outcome.nodes)
         self.lets_out = False
         self._send()
 
@@ -384,8 +386,8 @@ class Engine:
     # -- failpoints of the commit, by what is in it -------------------------------------------------------------
 
     def _reach(self, moment: str) -> None:
-        for change, _ in self._published:
-            for task in change.tasks:
+        for outcome in self._published:
+            for task in outcome.change.tasks:
                 failpoint.reach(f"{_path_of(task)}.{moment}")
 
     @staticmethod

@@ -112,6 +112,7 @@ class Book:
     def file(self, tasks: Sequence[Task], now: float) -> None:
         """New tasks, thousands at a time; they get their ids here."""
         book, changed, counts, told = self.tasks, self._pending.tasks, self.counts, self._told[None]
+        moves = self._pending.moves
         seq = self._pending.seq
         for number, task in enumerate(tasks, self.next_id):
             task.id = number
@@ -119,6 +120,7 @@ class Book:
             task.seq = seq
             state = task.state
             book[number] = changed[number] = task
+            moves.append((task, None, state))
             counts[state] += 1
             for moved in told[state]:
                 moved(task, None, state)
@@ -127,13 +129,13 @@ class Book:
     def take_back(self, task: Task) -> None:
         """A task that was removed is there again."""
         self.tasks[task.id] = task
-        self._pending.task(task)
+        self._pending.moved(task, None)
         self.counts[task.state] += 1
         self._tell(task, None, task.state)
 
     def changed(self, task: Task) -> None:
         """Something of it changed besides its state."""
-        self._pending.task(task)
+        self._pending.changed(task)
         self._tell(task, task.state, task.state)
 
     def move(self, task: Task, to: TaskState) -> None:
@@ -174,7 +176,7 @@ class Book:
         """It is no more."""
         del self.tasks[task.id]
         self.counts[task.state] -= 1
-        self._pending.gone(task.id)
+        self._pending.gone(task)
         self._tell(task, task.state, None)
 
     def _set(self, task: Task, to: TaskState) -> TaskState:
@@ -186,7 +188,7 @@ class Book:
             give_reason(task, None)  # why it was held says nothing of what comes now
         self.counts[before] -= 1
         self.counts[to] += 1
-        self._pending.task(task)
+        self._pending.moved(task, before)
         return before
 
     def _tell(self, task: Task, before: State, after: State) -> None:

@@ -170,9 +170,7 @@ class GpuWatch:
                 kept_back[gpu] = Message("gpu_missing", shown=len(self.newest), count=count)
             elif report.fault:
                 broken[gpu] = report.fault
-            elif report.processes and (
-                used := self._strays(report, held.get(gpu, {}), alive or {}) or _used(report)
-            ):
+            elif report.processes and (used := self._strays(report, held.get(gpu, {}), alive or {}) or _used(report)):
                 kept_back[gpu] = used
                 self._begin_anew(gpu)
             elif gpu in held:
@@ -268,9 +266,7 @@ class GpuWatch:
             if task_id in holders:
                 self.peak_mib[task_id] = max(mib, self.peak_mib.get(task_id, 0))
 
-    def _strays(
-        self, report: GpuReport, holders: Mapping[int, int | None], alive: Mapping[str, int]
-    ) -> Message | None:
+    def _strays(self, report: GpuReport, holders: Mapping[int, int | None], alive: Mapping[str, int]) -> Message | None:
         """Note the tasks that compute on a GPU which they do not hold, and return what to say of it: `task 12 (pid 7),
         which was not given it`."""
         found: dict[int, int] = {}

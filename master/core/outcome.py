@@ -6,23 +6,32 @@ again stands here, too, since every part may have made room, or a wish.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
 from master.core.effects import Effect
+from master.core.law import State
 from master.core.task import Change, Task
+
+Move: TypeAlias = tuple[Task, State, State]
+"""A task, its state before and its state after. Before is None for a new task, after is None for a removed one; both
+are the same if something else of the task changed. The task itself is as it is now, not as it was between two moves."""
 
 
 class Outcome(msgspec.Struct):
-    """What one event, or several, did. `nodes`: of which something changed, by name."""
+    """What one event, or several, did. `moves`: in the order in which they happened; `nodes`: of which something
+    changed, by name."""
 
     change: Change
     effects: list[Effect]
     nodes: set[str]
+    moves: list[Move]
 
 
 class Pending:
     """Collects until somebody takes it. `tasks`: those that came or changed, by id; what is written of each is how it
-    is when the outcome is taken. `seq`: the number that they get, that of the record which will hold them.
+    is when the outcome is taken. `moves`: see `Move`. `seq`: the number of the journal's record that will hold them.
     `touched`: how often a task that was there changed or went; who looks at many in turn sees whether they are as they
     were. `plan_needed`: something changed since the last plan that may matter to it; `to_look_at`: the nodes of which
     something did, `sampled`: those of which nothing did but what samples tell of their GPUs."""
@@ -32,6 +41,7 @@ class Pending:
         self.tasks: dict[int, Task] = {}
         self.seq = 0
         self.touched = 0
+        self.moves: list[Move] = []
         self.to_look_at: set[str] = set()
         self.sampled: set[str] = set()
         self._gone: list[int] = []
@@ -44,16 +54,27 @@ class Pending:
         """What changes from now on will be in the journal's record of this number."""
         self.seq = seq
 
-    def task(self, task: Task) -> None:
-        """This task came or changed."""
+    def moved(self, task: Task, before: State) -> None:
+        """This task came (`before` is None), or has another state than before."""
+        self.moves.append((task, before, task.state))
+        self._touch(task)
+
+    def changed(self, task: Task) -> None:
+        """Something of this task changed besides its state."""
+        if task.id not in self.tasks:  # else a move tells of it that is not published yet
+            self.moves.append((task, task.state, task.state))
+        self._touch(task)
+
+    def _touch(self, task: Task) -> None:
         task.seq = self.seq
         self.tasks[task.id] = task
         self.touched += 1
 
-    def gone(self, task_id: int) -> None:
+    def gone(self, task: Task) -> None:
         """This task is no more."""
-        self.tasks.pop(task_id, None)
-        self._gone.append(task_id)
+        self.moves.append((task, task.state, None))
+        self.tasks.pop(task.id, None)
+        self._gone.append(task.id)
         self.touched += 1
 
     def piece(self, name: str, value: msgspec.Raw) -> None:
@@ -94,7 +115,7 @@ class Pending:
         if gone and self.tasks:
             gone = [task_id for task_id in gone if task_id not in self.tasks]  # others were taken back since
         change = Change(list(self.tasks.values()), gone, self._pieces, self._answers)
-        outcome = Outcome(change, self._effects, self._nodes)
+        outcome = Outcome(change, self._effects, self._nodes, self.moves)
         self.tasks, self._gone, self._pieces, self._answers = {}, [], {}, {}
-        self._effects, self._nodes = [], set()
+        self._effects, self._nodes, self.moves = [], set(), []
         return outcome

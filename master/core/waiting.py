@@ -85,7 +85,7 @@ class Waiting:
             task = self._book.tasks.get(task_id)
             if task is not None and (task_id in self.backlog or task_id in self.later):
                 task.eligible_at = max(now, task.not_before or now)
-                self._pending.task(task)
+                self._pending.changed(task)
         self._fresh.clear()
         if now < self._clock:
             self._mend(now)
@@ -103,7 +103,7 @@ class Waiting:
             if task.not_before != task.begin_at and task.not_before is not None and task.not_before > latest:
                 task.not_before = task.eligible_at = latest
                 self.later.put(task_id, latest)
-                self._pending.task(task)
+                self._pending.changed(task)
 
     def queue(self) -> list[Task]:
         """The waiting and held tasks, the next one first. The list is one for all who ask between two changes, and

@@ -7,12 +7,13 @@ import ipaddress
 import logging
 import time
 from collections import Counter
+from collections.abc import Sequence
 from math import inf
 
 from master.addresses import plain
 from master.config import DesktopClient
 from master.core.agent_messages import EncodedSample
-from master.core.task import Task
+from master.core.outcome import Move
 from master.desktop.news import News
 from master.desktop.outbox import Outbox
 from master.desktop.pushes import FIRST_S, NodePushes, Reader, TaskPushes
@@ -133,10 +134,10 @@ class DesktopClients:
         """The newest sample of a node."""
         self._nodes.sample(node, sample)
 
-    def published(self, tasks: list[Task], gone: list[int], _nodes: set[str]) -> None:
+    def published(self, moves: Sequence[Move], _nodes: set[str]) -> None:
         """Something has become durable."""
-        if tasks or gone:
-            self._tasks.note(tasks, gone)
+        if moves:
+            self._tasks.note(moves)
 
     def close(self) -> None:
         """No more pushes."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 
 from master.core.core import Core
+from master.core.outcome import Move
 from master.core.task import ENDED, Task
 
 SHOWN = 100
@@ -17,18 +19,17 @@ class NewestEnded:
         self._core = core
         self._known: set[int] | None = None
 
-    def note(self, tasks: list[Task], gone: list[int]) -> None:
-        """These tasks changed, these are gone."""
+    def note(self, moves: Sequence[Move]) -> None:
+        """These moves happened."""
         if self._known is None:
             return
-        before = len(self._known)
-        self._known.difference_update(gone)
-        for task in tasks:
-            if task.state in ENDED:
+        count = len(self._known)
+        for task, before, after in moves:
+            if after in ENDED:
                 self._known.add(task.id)
-            else:
+            elif before in ENDED:
                 self._known.discard(task.id)
-        if len(self._known) < before and len(self._known) < SHOWN:
+        if len(self._known) < count and len(self._known) < SHOWN:
             self._known = None
         elif len(self._known) > 2 * SHOWN:
             self._known = {task.id for task in self.list()}
@@ -39,7 +40,7 @@ class NewestEnded:
         if self._known is None:
             candidates = [task for task in tasks.values() if task.state in ENDED]
         else:
-            # What has changed since it was told is told soon; until then it may be another one already.
+            # A move that is not published yet may have taken one away.
             candidates = [tasks[i] for i in self._known if i in tasks and tasks[i].state in ENDED]
         newest = heapq.nlargest(SHOWN, candidates, key=_when)
         self._known = {task.id for task in newest}

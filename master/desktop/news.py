@@ -9,16 +9,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from master.core.activation import CANNOT_START
 from master.core.exhaustion import RAN_OUT
 from master.core.inventory import NodeState
-from master.core.task import ENDED, FIRST_FOREIGN_ID, HELD, WAITING, Task, TaskState
+from master.core.law import State
+from master.core.outcome import Move
+from master.core.task import ENDED, HELD, Task, TaskState
 from master.desktop.chinese import words_in_chinese
-from master.desktop.last_states import LastStates
 from master.desktop.news_file import NewsFile
 from master.desktop.task_rows import command_text, id_text
 from master.engine import Engine
@@ -34,7 +35,6 @@ SO_MANY, IN_S = 10, 60.0
 """Of what can be repeated at will so many lines are written in so many seconds."""
 
 _PAUSED, _RUNNING = TaskState.PAUSED, TaskState.RUNNING
-_LIVE = frozenset({_PAUSED, _RUNNING})
 _ENDS = {
     TaskState.SUCCEEDED: "已完成",
     TaskState.FAILED: "运行失败",
@@ -50,7 +50,10 @@ has an exit code that says nothing."""
 
 Event: TypeAlias = tuple[str, int, Task | None]
 """What happened to a task, its id, and the task where it is there still."""
-_ADDED, _STARTED = "已添加", "开始运行"
+_ADDED, _STARTED, _REMOVED, _AGAIN = "已添加", "开始运行", "已删除", "重新排队"
+_HELD = "已暂缓，放行后才会运行"
+_LIVE = frozenset({_PAUSED, _RUNNING})
+_PAUSES = {(_RUNNING, _PAUSED): "已暂停，仍占用其 GPU", (_PAUSED, _RUNNING): "已继续运行"}
 
 
 def news_path(server_log: Path) -> Path:
@@ -79,9 +82,6 @@ class News:
             raise ConfigError(f"server_log_path: {path} beside it cannot be written: {error.strerror}") from None
         self._hides = hides
         self._clock = clock
-        self._next_id = engine.core.next_id
-        states = {task.id: task.state for task in self._core.tasks.values() if task.state not in ENDED}
-        self._states = LastStates(states)
         self._online: set[str] = set()
         self._aside = {name for name, note in engine.core.notes.items() if note.sick is not None}
         self._there: Counter[str] = Counter()
@@ -144,19 +144,13 @@ class News:
 
     # -- what has become durable ----------------------------------------------------------------------------------
 
-    def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
+    def published(self, moves: Sequence[Move], nodes: set[str]) -> None:
         """Something happened."""
         events: list[Event] = []
-        for task in tasks:
-            if task.state is WAITING and self._next_id <= task.id < FIRST_FOREIGN_ID:  # as a hundred thousand come in
-                self._next_id = task.id + 1
-                self._states[task.id] = WAITING
-                events.append((_ADDED, task.id, task))
-            else:
-                self._look_at(task, events)
-        for number in gone:
-            del self._states[number]
-            events.append(("已删除", number, None))
+        for task, before, after in moves:
+            if after is not before:
+                there = None if after is None else task
+                events += [(what, task.id, there) for what in _what(before, after)]
         if events:
             self._tell(events)
         if nodes:
@@ -196,35 +190,6 @@ class News:
         self._told.clear()
         self._more.clear()
 
-    def _look_at(self, task: Task, events: list[Event]) -> None:
-        """Note what happened to it."""
-        number, state = task.id, task.state
-        before = self._states[number]
-        if state not in ENDED:
-            self._states[number] = state
-        elif before is not None:
-            del self._states[number]
-        is_new = self._next_id <= number < FIRST_FOREIGN_ID
-        if is_new:
-            self._next_id = number + 1
-            events.append((_ADDED, number, task))
-        elif before is None and state not in ENDED:  # it may be on its way to a node by now
-            events.append(("重新排队", number, task))
-        if state is before:
-            return
-        if state is _PAUSED and before in _LIVE:
-            events.append(("已暂停，仍占用其 GPU", number, task))
-        elif before is _PAUSED and state is _RUNNING:
-            events.append(("已继续运行", number, task))
-        elif state in _LIVE and before not in _LIVE:
-            events.append((_STARTED, number, task))
-        elif state in ENDED and (before is not None or is_new):
-            events.append((_ENDS[state], number, task))
-        elif state is HELD:
-            events.append(("已暂缓，放行后才会运行", number, task))
-        elif before is HELD and state is WAITING:
-            events.append(("已放行", number, task))
-
     def _of_node(self, name: str) -> None:
         node = self._core.inventory.nodes.get(name)
         online = node is not None and node.state is NodeState.ONLINE
@@ -243,6 +208,27 @@ class News:
         elif sick is None and name in self._aside:
             self._aside.discard(name)
             self._lines.append(f"节点 {name} 已恢复分配任务")
+
+
+def _what(before: State, after: State) -> tuple[str, ...]:
+    """The words for a move; none where it is no news."""
+    if after is None:
+        return (_REMOVED,)
+    if before is None:
+        if after in ENDED:
+            return ()  # it was taken back from the history
+        return (_ADDED, _HELD) if after is HELD else (_ADDED,)
+    if before in ENDED:
+        return (_AGAIN,)
+    if (before, after) in _PAUSES:
+        return (_PAUSES[before, after],)
+    if after in _LIVE:
+        return (_STARTED,)
+    if after is HELD:
+        return (_HELD,)
+    if after in _ENDS:
+        return (_ENDS[after],)
+    return ("已放行",) if before is HELD else ()
 
 
 def _line(event: Event, told: Mapping[str, Callable[[Task], str]]) -> str:
@@ -283,7 +269,8 @@ def _place(task: Task) -> str:
         f"节点 {part.node}" + (f"，GPU {', '.join(map(str, part.gpus))}" if part.gpus else "")
         for part in task.allocation
     )
-    return f"：{'；'.join(parts)}"
+    placed = "；".join(parts)
+    return f"：{placed}" if placed else ""  # it may have ended by now
 
 
 _MORE: dict[str, Callable[[Task], str]] = {

@@ -7,10 +7,11 @@ whole truth of its kind, and is made when its turn comes.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from master.core.agent_messages import EncodedSample
 from master.core.inventory import NodeState
+from master.core.outcome import Move
 from master.core.task import Task, TaskState
 from master.desktop.ended import NewestEnded
 from master.desktop.node_rows import gone_row
@@ -72,11 +73,11 @@ class TaskPushes:
         """It is gone."""
         self._readers.pop(reader, None)
 
-    def note(self, tasks: list[Task], gone: list[int]) -> None:
-        """These tasks changed, these are gone; or others moved in the queue."""
-        self._ended.note(tasks, gone)
+    def note(self, moves: Sequence[Move]) -> None:
+        """These moves happened, to which also belongs that others moved in the queue."""
+        self._ended.note(moves)
         if self._rows or self._bare_rows:
-            for task in tasks:
+            for task, _, _ in moves:
                 self._rows.pop(task.id, None)
                 self._bare_rows.pop(task.id, None)
         self._version += 1

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from master.core.task import ENDED, Task
+from master.core.outcome import Move
+from master.core.task import ENDED
 from master.engine import Engine
 from master.files.log_pieces import HERE, Piece, Source, Where
 from master.files.threads import Threads
@@ -86,11 +87,10 @@ class LogReader:
         """How many wait for more of each log."""
         return {path: len(waiters) for path, waiters in self._waiting.items()}
 
-    def published(self, tasks: list[Task], gone: list[int], _nodes: set[str]) -> None:
+    def published(self, moves: Sequence[Move], _nodes: set[str]) -> None:
         """Wake whoever waits for the log of a task that has ended or is gone."""
         if self._by_task:
-            self._wake(gone)
-            self._wake([task.id for task in tasks if task.state in ENDED])
+            self._wake(task.id for task, _, after in moves if after is None or after in ENDED)
 
     def _wake(self, task_ids: Iterable[int]) -> None:
         for task_id in task_ids:

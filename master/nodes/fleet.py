@@ -18,8 +18,8 @@ import msgspec
 from master.core.accounts import OWN
 from master.core.inventory import Facts, Node, NodeState
 from master.core.notes import SICK
+from master.core.outcome import Move
 from master.core.run_as import WouldBeRootError, account_on
-from master.core.task import Task
 from master.engine import Engine
 from master.nodes.account_links import AccountLinks, CheckedKey
 from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, KeyedDriver, OfferedKey
@@ -149,7 +149,7 @@ class Fleet:
             log.error("the registry is not taken over: %s", fault)
             self.registry_fault = fault
 
-    def published(self, _tasks: list[Task], _gone: list[int], nodes: set[str]) -> None:
+    def published(self, _moves: Sequence[Move], nodes: set[str]) -> None:
         """Something changed on these nodes: perhaps a link that waited for it can be made anew, or given up."""
         for name in nodes:
             self._settle(name)

@@ -7,11 +7,11 @@ for all who hear it, and all that one turn of the loop has to say to a session g
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from master.core.agent_messages import EncodedSample
-from master.core.task import Task
+from master.core.outcome import Move
 from master.engine import Engine
 from master.sessions.json_rpc_frames import notification
 from master.verbs.base import Told
@@ -71,10 +71,10 @@ class Streams:
         engine.observers.append(self)
         engine.let_out.append(self.let_out)
 
-    def published(self, tasks: list[Task], gone: list[int], nodes: set[str]) -> None:
+    def published(self, moves: Sequence[Move], nodes: set[str]) -> None:
         """Tell the subscribers what has become durable. Each update is encoded once for all who are told the same."""
         if self.subscribers[TASKS]:
-            task_ids = [*gone, *[task.id for task in tasks]]
+            task_ids = list(dict.fromkeys(task.id for task, _, _ in moves))
             if len(task_ids) <= SLICE and not self.turns.busy:  # else it would overtake others
                 for task_id in task_ids:
                     self._tell_task(task_id)

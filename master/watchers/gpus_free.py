@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 
-from master.core.task import Task
+from master.core.outcome import Move
 from master.engine import Engine
 from master.watchers.free_gpus import FreeGpus, free_and_taken
 from master.watchers.hook_command import HookCommand
@@ -34,7 +35,7 @@ class GpusFree:
         self._look_at_changed()
         engine.observers.append(self)
 
-    def published(self, _tasks: list[Task], _gone: list[int], nodes: set[str]) -> None:
+    def published(self, _moves: Sequence[Move], nodes: set[str]) -> None:
         """As `Observer`."""
         self._changed |= nodes
         for name in nodes:

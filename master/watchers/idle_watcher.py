@@ -1,7 +1,7 @@
-"""Watches for tasks that do nothing: sees every sample pass, looks at logs, and tells the core what it finds.
+"""Watches for tasks that do nothing: is told of every sample, looks at logs, and tells the core what it finds.
 
-Stands before the sink of samples and passes each on. Logs are looked at in threads: a hung NFS stops no loop, and means
-only that nobody is marked. Which task is marked is `idle_detector`'s to say; what the core is told of it, it shows.
+Logs are looked at in threads: a hung NFS stops no loop, and means only that nobody is marked. `idle_detector` decides
+which task is marked; the core shows it.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import logging
 import os
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from master.core.agent_messages import EncodedSample
 from master.core.attempt import part_on
 from master.core.inventory import Node
+from master.core.outcome import Move
 from master.core.task import Task, TaskState
 from master.engine import Engine
 from master.files.threads import Threads
-from master.nodes.link import SampleSink
 from master.watchers.idle_detector import IdleDetector, Step
 from wire.errors import MusterError
 
@@ -30,15 +30,12 @@ PER_FOLDER = 2
 
 
 class IdleWatcher:
-    """Between the links and `samples`, where their samples go. `after_s` gives what holds now, see `IdleDetector`; 0:
-    no task is marked. `clock`: seconds since the epoch, as the logs' times are."""
+    """One of the listeners to samples. `after_s` gives the setting of now, see `IdleDetector`; 0: no task is marked.
+    `clock`: seconds since the epoch, as the logs' times are."""
 
-    def __init__(
-        self, engine: Engine, samples: SampleSink, after_s: Callable[[], float], clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, engine: Engine, after_s: Callable[[], float], clock: Callable[[], float] = time.time) -> None:
         self.threads = Threads(per_key=PER_FOLDER)
         self._engine = engine
-        self._samples = samples
         self._clock = clock
         self.detector = IdleDetector(after_s())
         self._after_s = after_s
@@ -48,8 +45,7 @@ class IdleWatcher:
         engine.observers.append(self)
 
     def sample(self, name: str, sample: EncodedSample) -> None:
-        """Pass a sample on, and look at the tasks that hold GPUs there. While the driver is broken nobody can say."""
-        self._samples.sample(name, sample)
+        """Look at the tasks that hold GPUs there. While the driver is broken nobody can say."""
         self.detector.after_s = self._after_s()
         if not self.detector.after_s:
             self._forget_all()
@@ -96,15 +92,13 @@ class IdleWatcher:
         self._engine.event(lambda: self._engine.core.warn(task.id, mark))
         self._engine.show([task])
 
-    def published(self, tasks: list[Task], gone: list[int], _nodes: set[str]) -> None:
+    def published(self, moves: Sequence[Move], _nodes: set[str]) -> None:
         """Forget those that do not run any more."""
         if not (self._told_hung or self.detector.knows_any):
             return  # as while a hundred thousand come in
-        for task in tasks:
-            if task.state is not TaskState.RUNNING:
+        for task, before, after in moves:
+            if before is TaskState.RUNNING and after is not before:
                 self._forget(task.id)
-        for task_id in gone:
-            self._forget(task_id)
 
     def _forget_all(self) -> None:
         for task_id in self.detector.tasks | self.detector.marks.keys():

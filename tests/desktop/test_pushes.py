@@ -308,7 +308,7 @@ def test_while_nothing_can_be_written_the_tables_stay_as_a_kill_would_leave_them
             assert b"saved" in before
             master.disk.refuse = errno.EROFS
             await peer.refusal("task.submit", command="stalled", hold=True)
-            tables.note([], [])
+            tables.note([])
             assert (await peer.call("task.list"))["tasks"][1]["unsaved"] is True
             assert tables.frame() == before
             master.disk.refuse = None

@@ -6,7 +6,7 @@ import asyncio
 import errno
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ from master import engine as engine_module
 from master import plan_pace
 from master.core.effects import Ack, Kill, NodeEffect, Start
 from master.core.exits import Exit
+from master.core.outcome import Move
 from master.core.task import Task, TaskState
 from master.durable import compacting
 from master.durable.store import RESERVE, Store
@@ -237,8 +238,8 @@ def test_observers_hear_of_what_is_durable(tmp_path: Path) -> None:
             heard: list[list[int]] = []
 
             class Listener:
-                def published(self, tasks: list[Task], _gone: list[int], _nodes: set[str]) -> None:
-                    heard.append([task.id for task in tasks])
+                def published(self, moves: Sequence[Move], _nodes: set[str]) -> None:
+                    heard.append([task.id for task, _, _ in moves])
 
             master.engine.observers.append(Listener())
             master.engine.let_out.append(lambda: heard.append([0]))
@@ -256,7 +257,7 @@ def test_what_effects_send_leaves_together_and_before_the_news_of_them(tmp_path:
             engine, heard = master.engine, list[str]()
 
             class Listener:
-                def published(self, _tasks: list[Task], _gone: list[int], _nodes: set[str]) -> None:
+                def published(self, _moves: Sequence[Move], _nodes: set[str]) -> None:
                     heard.append("news")
 
             def perform(_effects: list[NodeEffect]) -> None:

@@ -20,6 +20,8 @@ from master.core.effects import Ack, Kill, Pause, Rest, Resume, SeekCheckpoint, 
 from master.core.exits import Exit, Seen
 from master.core.gpu_watch import GpuReport, Holder
 from master.core.inventory import Facts, NodeSpec, NodeState
+from master.core.law import State
+from master.core.outcome import Outcome
 from master.core.quota import Quota
 from master.core.task import ACTIVE, After, Change, Task, TaskState, merge_pieces
 from wire.agent import PROTOCOL
@@ -170,6 +172,7 @@ class Lab:
         tasks = {number: msgspec.json.decode(line, type=Task) for number, line in self.disk.items()}
         core.load(tasks, {}, self.next_id, dict(self.pieces))
         core.sanity_check()
+        self.told: dict[int, State] = {number: task.state for number, task in tasks.items()}
         return core
 
     def settle(self) -> None:
@@ -196,6 +199,7 @@ class Lab:
         if outcome is None:
             return False
         change = msgspec.json.decode(msgspec.json.encode(outcome.change), type=Change)
+        self._check_moves(outcome)
         for task in change.tasks:
             self._check_record(task)
             self.disk[task.id] = msgspec.json.encode(task)
@@ -206,6 +210,15 @@ class Lab:
         for effect in outcome.effects:
             self._perform(effect)
         return True
+
+    def _check_moves(self, outcome: Outcome) -> None:
+        """Each move begins where the one before it ended, and whoever follows them knows the state of every task."""
+        for task, before, after in outcome.moves:
+            assert self.told.pop(task.id, None) is before, (task.id, before, after)
+            if after is not None:
+                self.told[task.id] = after
+        assert {task.id for task in outcome.change.tasks} <= {task.id for task, _, _ in outcome.moves}
+        assert self.told == {task.id: task.state for task in self.core.tasks.values()}
 
     def _perform(self, effect: object) -> None:
         if isinstance(effect, WakeAt):

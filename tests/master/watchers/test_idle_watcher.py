@@ -17,6 +17,7 @@ from master.core.agent_messages import EncodedSample
 from master.core.task import TaskState
 from master.files.threads import STUCK, Threads
 from master.nodes.registry import NodeConfig
+from master.nodes.samples import Samples
 from master.sessions.streams import TASKS
 from master.watchers import idle_watcher
 from master.watchers.idle_watcher import IdleWatcher, last_written
@@ -52,8 +53,8 @@ class Watched(Field):
 
     async def begins(self, **spec: Any) -> Any:
         """The node comes and the task runs; who watches tasks."""
-        self.watcher = IdleWatcher(self.master.engine, self, lambda: AFTER_S, lambda: self.now)
-        self.fleet.samples = self.watcher
+        self.watcher = IdleWatcher(self.master.engine, lambda: AFTER_S, lambda: self.now)
+        self.fleet.samples = Samples(self.watcher.sample, self.sample)
         self.fleet.apply((NodeConfig(name="n", ip="10.0.0.1", user_name="u", gpu_count=2),))
         peer = await self.master.peer()
         self.log.touch()
@@ -66,11 +67,11 @@ class Watched(Field):
         return watcher
 
     def sample(self, node: str, sample: EncodedSample) -> None:  # noqa: ARG002
-        """Where samples go after the watcher."""
+        """The watcher was told of a sample."""
         self.passed.append(node)
 
     async def sees(self, utilization: float = 0.0, **more: Any) -> None:
-        """The next sample goes through the watcher."""
+        """The watcher is told of the next sample."""
         before = len(self.passed)
         self.now += EVERY_S
         self.agent.samples(utilization, **more)
@@ -183,7 +184,7 @@ def test_a_task_without_gpus_is_never_looked_at(tmp_path: Path) -> None:
         async with Watched(tmp_path) as here:
             await here.begins(gpus=0)
             await here.passes(2 * AFTER_S)
-            assert here.master.core.warned() == []
+            assert here.watcher.detector.marks == {}, "that it uses a GPU of nobody's is told, and nothing else"
             assert here.watcher.detector.tasks == set()
 
     run(story())
