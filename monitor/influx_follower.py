@@ -28,6 +28,8 @@ from monitor.influx_settings import Settings, load_settings, lock_file, service_
 from monitor.influx_status import STATUS_FILE, StatusFile
 from monitor.influx_writer import Buffer, Tally, Writer
 from wire.errors import ConfigError, LockedError, MusterError
+from wire.lab import read as read_lab
+from wire.state_folder import check_alone
 
 log = logging.getLogger("muster.influx")
 
@@ -175,7 +177,9 @@ def main(words: list[str] | None = None) -> int:
     logging.getLogger("influxdb_client").setLevel(logging.CRITICAL)  # what failed is told here, in our words
     try:
         settings = load_settings(conf)
-        _lock(lock_file(conf))
+        lock = lock_file(conf)
+        check_alone(str(conf), str(lock.parent), read_lab(str(conf)))
+        _lock(lock)
         _work(conf, settings)
     except MusterError as error:
         sys.stderr.write(f"error: {error.code}: {error}\n")

@@ -29,7 +29,9 @@ from web.settings import Settings, load
 from web.timely import Timely
 from wire.console import url
 from wire.errors import ConfigError, LockedError, MusterError
+from wire.lab import read as read_lab
 from wire.listener import holder
+from wire.state_folder import check_alone
 
 log = logging.getLogger("muster.web")
 
@@ -49,6 +51,7 @@ def main() -> int:
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
         settings = load(Path(options.conf), options.port)
+        check_alone(str(settings.conf), str(settings.task_info), read_lab(str(settings.conf)))
         lock = _lock(settings)
         return _run(settings, lock)
     except MusterError as error:

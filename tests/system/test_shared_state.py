@@ -6,15 +6,16 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from client.cli.beside import CONSOLE
+from client.cli.beside import CONSOLE, WRITER
 from tests.cases import each_case
 from tests.ports import free_ports
-from tests.system.lab import PORTS, Lab
+from tests.system.lab import PORTS, ROOT, Lab
 from tests.system.test_two_labs import check_unharmed
 from tests.waiting import until
 from wire.lab import path_of
@@ -108,6 +109,22 @@ def test_a_copied_lab_with_an_absolute_state_folder_is_another_lab(first: Lab, l
     check_left_alone(copy, first, "conflict", "down")
     check_left_alone(copy, first, "config", "up", "--detach")
     check_unharmed(first)
+
+
+def test_the_programs_beside_a_master_do_not_begin_in_another_labs_folder(first: Lab, second: Lab) -> None:
+    second.write_conf(web={"port": free_ports(1)[0]}, influx={"url": "http://127.0.0.1:9", "bucket": "lab"})
+    with each_case() as cases:
+        for program in (CONSOLE, WRITER):
+            with cases.case(program.name):
+                done = subprocess.run(
+                    program.command(str(second.conf)), cwd=ROOT, env=second.environment(), capture_output=True,
+                    text=True, timeout=60, check=False,
+                )  # fmt: skip
+                told = done.stderr + done.stdout
+                assert done.returncode == 1, told
+                assert f"config: {second.conf}: task_info: " in told, told
+                assert str(first.conf) in told, told
+                assert not (first.task_info / program.lock).exists(), "nothing is made there"
 
 
 def test_a_lab_that_was_moved_while_its_master_runs_still_ends_it(first: Lab, tmp_path: Path) -> None:
