@@ -126,12 +126,12 @@ def free_port(first: int, taken: set[int]) -> int:
 def _free(firsts: Iterable[int], count: int, taken: set[int]) -> list[int]:
     for first in firsts:
         ports = list(range(first, first + count))
-        if taken.isdisjoint(ports) and all(map(_is_free, ports)):
+        if taken.isdisjoint(ports) and all(map(is_free, ports)):
             return ports
     raise ConflictError("no ports are free on this machine: stop what uses them, and try again")
 
 
-def _is_free(port: int) -> bool:
+def is_free(port: int) -> bool:
     """Does nobody listen there, at whatever address?"""
     with socket.socket() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

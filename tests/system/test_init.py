@@ -83,6 +83,45 @@ def test_a_lock_that_another_one_keeps_does_not_hold_a_new_lab_up_for_ever(
     assert known_labs.known() == [__file__]
 
 
+def test_a_port_that_was_said_for_the_console_is_not_given_twice_and_told_where_it_is_anothers(
+    account: Account,
+) -> None:
+    (usual,) = {ports(account.made("usual"))[0]}
+    first = account.made("first", "--web", str(usual + 11))
+    assert usual + 11 not in ports(first)
+    assert len({said(first)["web"]["port"], *ports(first)}) == 4
+    done = account.init("second", "--web", str(usual))
+    assert done.returncode == 0, done
+    assert f"port {usual} " in done.stderr, done.stderr
+    assert "web.port" in done.stderr, done.stderr
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        sock.listen()
+        done = account.init("third", "--web", str(sock.getsockname()[1]))
+        assert f"port {sock.getsockname()[1]} " in done.stderr, done.stderr
+    own = ports(first)[1]
+    done = account.init("first", "--force", "--web", str(own))
+    assert (done.returncode, f"--web: {own} is " in done.stderr) == (1, True), done.stderr
+    assert said(first)["web"]["port"] == usual + 11, "nothing was written"
+
+
+def test_what_lies_in_the_way_of_a_new_lab_is_told_and_left_alone(account: Account) -> None:
+    (account.folder / "file").write_text("mine")
+    (account.folder / "dangling").symlink_to("nowhere")
+    for name in ("file", "dangling"):
+        done = account.init(name)
+        assert done.returncode == 1
+        assert done.stderr.startswith(f"error: config: {account.folder / name}: it is there, and no folder"), done
+    lab = account.folder / "lab"
+    lab.mkdir()
+    for name in ("conf.json", "gpu_slaver_info.json"):
+        (lab / name).symlink_to("/nowhere")
+        done = account.init("lab")
+        assert (done.returncode, f"{lab / name} exists already" in done.stderr) == (1, True), done
+        assert [path.name for path in lab.iterdir()] == [name]
+        (lab / name).unlink()
+
+
 def test_each_lab_gets_ports_of_its_own_also_while_the_others_are_down(account: Account) -> None:
     labs = [account.made(f"lab{number}", "--web") for number in range(3)]
     found = [port for conf in labs for port in (*ports(conf), said(conf)["web"]["port"])]

@@ -113,7 +113,7 @@ def _write(context: Context) -> int:
     name, password = _admin(context, folder)
     web = _web(context, conf, asked=name)
     with known_labs.alone():  # nobody is asked anything meanwhile
-        words = ["init", folder, *(["--force"] if context.options.force else []), *_port_words(conf, web)]
+        words = ["init", folder, *(["--force"] if context.options.force else []), *_port_words(context, conf, web)]
         status = _made(context, conf, words, name, password)
         if status == 0:
             known_labs.remember(conf)
@@ -122,13 +122,22 @@ def _write(context: Context) -> int:
     return status
 
 
-def _port_words(conf: str, web: int | None) -> list[str]:
-    """The ports, as the master's program takes them: for `web` a port, `_FREE`, or None for no console."""
+def _port_words(context: Context, conf: str, web: int | None) -> list[str]:
+    """The ports, as the master's program takes them: for `web` a port, `_FREE`, or None for no console. Raises
+    ConflictError."""
     taken = _taken(conf)
-    ports = known_labs.own_ports(conf) or known_labs.free_ports(taken)
+    own = known_labs.own_ports(conf)
+    if own is not None and web in own:
+        from wire.errors import ConflictError
+
+        raise ConflictError(f"--web: {web} is a port of the master in {conf} (socket_info) already: name another one")
+    ports = own or known_labs.free_ports(taken if web is None else {*taken, web})
     words = ["--ports", ",".join(map(str, ports))]
     if web == _FREE:
         web = known_labs.free_port(WEB_PORT, taken.union(ports))
+    elif web is not None and (web in taken or not known_labs.is_free(web)):
+        whose = "another lab's of yours" if web in taken else "in use"
+        context.note(f"note: port {web} is {whose}: there is no console as long as that has it (web.port in conf.json)")
     return words if web is None else [*words, f"--web={web}"]
 
 

@@ -36,13 +36,15 @@ def init(
     """
     folder = folder.absolute()
     contents = {folder / REGISTRY: [local_node()], folder / CONF: default_conf(web_port, ports)}
-    there = [path for path in contents if path.exists()]
+    there = [path for path in contents if os.path.lexists(path)]
     if there and not force:
         names = " and ".join(str(path) for path in there)
         said = "exist already and are left as they are" if len(there) > 1 else "exists already and is left as it is"
         raise ConflictError(f"{names} {said}; --force writes both anew")
     try:
         folder.mkdir(0o755, parents=True, exist_ok=True)  # whatever the umask, nobody else writes into a new one
+    except FileExistsError:
+        raise ConfigError(f"{folder}: it is there, and no folder: name another one") from None
     except OSError as error:
         raise ConfigError(f"{folder}: cannot be written: {error.strerror}") from None
     put([NewFile(path, as_text(value)) for path, value in contents.items()])
