@@ -1,6 +1,6 @@
 """Write a conf.json and a registry that work on this machine; with --from, take over the lab of an old system.
 
-At a terminal it asks for a first admin, for labs of several people: he logs in from other machines, and whether there
+At a terminal it asks for a first admin, for labs of several people: they log in from other machines, and whether there
 shall be a console for browsers. Whoever runs the master is its admin on its own machine without one, and `muster users
 add` adds users at any time."""
 
@@ -48,7 +48,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     admin.add_argument("--admin", metavar="NAME", help="add a first admin (at a terminal: asked)")
     admin.add_argument("--no-admin", action="store_true", help="add none, and ask for none")
     parser.add_argument(
-        "--password-file", metavar="FILE", help="his password (`-`: stdin; default: a link that lets him choose one)"
+        "--password-file", metavar="FILE", help="their password (`-`: stdin; default: a link that lets them choose one)"
     )
     parser.add_argument(
         "--web", nargs="?", type=int, const=_FREE, metavar="PORT",
@@ -187,7 +187,7 @@ def _admin(context: Context, folder: str) -> tuple[str, str | None]:
     name = asking.ask("Name of a first admin, who logs in from other machines, too (Enter: none)")
     if not name:
         return "", None
-    password = asking.ask_password(f"Password for {harmless(name)} (Enter: a link that lets him choose one)")
+    password = asking.ask_password(f"Password for {harmless(name)} (Enter: a link that lets them choose one)")
     if password:
         asking.ask_again(password)
     return name, password or None
