@@ -25,6 +25,7 @@ def master(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeMast
     monkeypatch.delenv("MUSTER_MASTER", raising=False)
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))  # a lab that is made all the same is no known one
     with FakeMaster({}) as fake:
         monkeypatch.setenv("MUSTER_CONF", fake.conf(tmp_path))
         fake.verbs["task.show"] = lambda params: task(params["id"], "running", started_at=1.0)
