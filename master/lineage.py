@@ -72,4 +72,6 @@ def begin_epoch(store: Store, state: dict[str, msgspec.Raw]) -> Lineage:
     store.anchor(pieces, anew=is_over)
     for note in store.notes:
         log.info("%s", note)
+    if store.ids_fault is not None:
+        log.warning("%s", store.ids_fault)
     return lineage

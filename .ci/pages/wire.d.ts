@@ -351,6 +351,7 @@ export interface Info {
   privacy: "open" | "own";
   store_fault: string | null;
   compaction_fault: string | null;
+  ids_fault: string | null;
   damage: (Loss)[];
   unsaved: (number)[];
   tasks: Record<string, number>;

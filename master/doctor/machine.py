@@ -145,6 +145,11 @@ def masters_clock(why: Message) -> Finding:
     return warning(CLOCK, why, Message("do_set_masters_clock"))
 
 
+def masters_ids(fault: str) -> Finding:
+    """The master cannot write the file that shows whether its journal lost its end."""
+    return warning(DISK, Message("doctor_ids", said=heard(fault)), Message("do_let_ids_be_written"))
+
+
 def takes_tasks(name: str, cordons: Mapping[str, Message], *, schedulable: bool) -> list[Finding]:
     """Why it is given no tasks, by who said so; `schedulable`: the registry's word."""
     # Of the shared folders there is a finding of its own.

@@ -25,6 +25,7 @@ from master.doctor.finding import (
     AGENT,
     CLOCK,
     CONDA,
+    DISK,
     GPUS,
     HOST_KEY,
     LOG_IN,
@@ -95,13 +96,14 @@ class Links(Protocol):
 
 class Lab(msgspec.Struct, frozen=True):
     """What the doctor may look at. `account`: of who asks, on the nodes; `acts`: the master touches files and logs with
-    the rights of their owners."""
+    the rights of their owners; `ids_fault`: why the master cannot write the file `ids` of its queue, None if it can."""
 
     core: Core
     fleet: Links
     config: Config
     account: str | None = None
     acts: bool = False
+    ids_fault: str | None = None
 
 
 class Round(msgspec.Struct, frozen=True):
@@ -151,6 +153,7 @@ class Examination:
             self._in_time(ACCOUNT, self._log_readers()),
             self._in_time(ACCOUNT, self._desktop_names()),
             self._in_time(CLOCK, self._masters_clock()),
+            self._in_time(DISK, self._masters_ids()),
         )
         found = [finding for part in parts for finding in part]
         if any(one.check == PYTHON and one.verdict == "fault" for one in found):
@@ -340,6 +343,11 @@ class Examination:
         """What is the matter with the master's own clock: told with one node only."""
         found = self._this.lab.core.clock.troubles(time.time()) if self._number == 0 else []
         return [machine.masters_clock(why) for why in found]
+
+    async def _masters_ids(self) -> list[Finding]:
+        """Whether the master can write down how far its journal goes: told with one node only."""
+        fault = self._this.lab.ids_fault if self._number == 0 else None
+        return [] if fault is None else [machine.masters_ids(fault)]
 
     async def _trouble(self, owner: str) -> Message | None:
         """Why nothing can be run over this user's account; None if something can."""

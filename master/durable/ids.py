@@ -18,11 +18,14 @@ knows more of the ids than the promise.
 Earlier versions add a line for each id and have no line 4; they pass over ours. A file of the first of them is its
 first line alone, and counts only when something was seen to be lost. Where the witness outside of the folder was
 promised more, the folder is an older copy, and ids go on beyond that, too. The file is a second line of defence: that
-it cannot be written holds nothing up.
+it cannot be written holds nothing up. What it says then is old, so the witness stands in for lines 2 and 4 until it can
+be written again; where neither can be written, a kill in the middle of a write ends access.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -61,6 +64,8 @@ class Promised:
         """Of line 3, in bytes."""
         self._tried = 0
         """The last record when the file was written anew, or could not be."""
+        self.fault: str | None = None
+        """Why it cannot be written now; then the witness stands in for it."""
         self.machine_went_on = False
         self.ended = False
         self.given = 0
@@ -83,6 +88,10 @@ class Promised:
             self.given = self.last = _last_number(lines[2:])
         records = [line.removeprefix(RECORD) for line in lines[2:] if line.startswith(RECORD)]
         self.record = _last_number(records) if records else None
+        if self._witness.boot and self._witness.seq >= (self.record or 0):
+            self.ended = self._witness.boot == ENDED
+            self.machine_went_on = self.ended or self._witness.boot == self._disk.boot()
+            self.record = self._witness.seq
 
     def lost_end(self, highest: int, record: int) -> str:
         """Whether the journal lost its end, where only this file shows it: as a sentence, or "". `highest`: the last id
@@ -119,10 +128,13 @@ class Promised:
         promised = highest + min(max(AHEAD, TIMES * (highest - self.given)), MOST_AHEAD)
         self._tried = self.record or 0
         # A disk that takes nothing now is told by the journal's own write; this is tried again with a later commit.
-        with suppress(OSError):
+        try:
             self._publish(promised, self._disk.boot())
-            self.last = promised
-            self._witness.promise(self.last)
+        except OSError as error:
+            self._stand_in(error)
+        else:
+            self.fault, self.last = None, promised
+            self._witness.promise(self.last)  # after the file: what both say is the same
 
     def note(self, highest: int, record: int) -> None:
         """The journal is on the disk up to `record`, and all ids up to `highest` are in it."""
@@ -139,6 +151,14 @@ class Promised:
         if written < len(lines):
             self.last = self.given  # half a line, or none: the next id begins the file anew
             self._close()
+            self._stand_in(OSError(errno.EIO, os.strerror(errno.EIO)))
+
+    def _stand_in(self, error: OSError) -> None:
+        told, path = f"{self._folder / FILE} cannot be written: {error.strerror}", self._witness.path
+        if path is not None and self._witness.stand_in(self._disk.boot()):
+            self.fault = f"{told}; {path} stands in for it"
+        else:
+            self.fault = f"{told}, nor can {path}: a kill of the master may end all tokens, log-ins and links"
 
     def end(self) -> None:
         """Nothing is given from here on. Where that cannot be written, the next start goes by what is there."""
@@ -146,8 +166,13 @@ class Promised:
             return
         # The witness must not say more than this file, even if we end between the two.
         self._witness.promise(self.given)
-        with suppress(OSError, SyncFailedError):
+        try:
             self._publish(self.given, ENDED)
+        except (OSError, SyncFailedError):
+            if self.fault is not None:
+                self._witness.stand_in(ENDED)
+        else:
+            self._witness.stand_in("")
         self._close()
 
     def _publish(self, promised: int, boot: str) -> None:

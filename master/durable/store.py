@@ -213,8 +213,8 @@ class Store:
         """Note how far the journal is on the disk, where the next start looks whether it lost its end."""
         journal = self.journal
         self._promised.note(self._highest_id, journal.synced)
-        # The witness may be on a slow disk: it hears only of what an older copy could bring back.
-        if self._state_changed and not self.is_older_copy:
+        # The witness may be on a slow disk: it hears only of what an older copy could bring back, unless it stands in.
+        if (self._state_changed or self._promised.fault is not None) and not self.is_older_copy:
             self._state_changed = False
             self._witness.note(journal.synced)
 
@@ -288,6 +288,11 @@ class Store:
         if self._journal is None:
             raise RuntimeError(f"the store {self.folder} is not open")
         return self._journal
+
+    @property
+    def ids_fault(self) -> str | None:
+        """Why the file cannot be written that shows whether the journal lost its end; None if it can."""
+        return self._promised.fault
 
     @property
     def next_seq(self) -> int:

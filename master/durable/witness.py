@@ -29,11 +29,13 @@ if TYPE_CHECKING:
 
 class Told(msgspec.Struct):
     """What the file says. `ids`: the last id that was promised; `seq`: the folder was on the disk up to this record, at
-    least."""
+    least. `boot`: the file `ids` in the folder cannot be written, and this one stands in for it: the boot of the
+    machine in which `seq` is exact, or that the master ended in order; "": it can."""
 
     folder: str
     ids: int = 0
     seq: int = 0
+    boot: str = ""
     pieces: dict[str, msgspec.Raw] = {}
 
 
@@ -57,6 +59,11 @@ class Witness:
     def seq(self) -> int:
         """The folder was written so far, at least."""
         return self._told.seq
+
+    @property
+    def boot(self) -> str:
+        """Where it stands in for the file `ids`, the boot in which it was written, or that the master had ended."""
+        return self._told.boot
 
     @property
     def pieces(self) -> dict[str, msgspec.Raw]:
@@ -105,9 +112,16 @@ class Witness:
             self._write()
 
     def promise(self, ids: int) -> None:
-        """Keep that no id beyond `ids` was given."""
-        self._told.ids = ids
+        """Keep that no id beyond `ids` was given, as the file `ids` says, too."""
+        self._told.ids, self._told.boot = ids, ""
         self._write()
+
+    def stand_in(self, boot: str) -> bool:
+        """Keep that the file `ids` cannot be written, in this boot of the machine; "": it can. Was that written?"""
+        if self._told.boot == boot and self._fd is not None:
+            return True
+        self._told.boot = boot
+        return self._write()
 
     def _write(self) -> bool:
         if self.path is None:
@@ -122,7 +136,8 @@ class Witness:
 
     def _encoded(self) -> bytes:
         told = self._told
-        rest = msgspec.json.encode({"folder": told.folder, "ids": told.ids, "pieces": told.pieces})
+        stands_in = {"boot": told.boot} if told.boot else {}
+        rest = msgspec.json.encode({"folder": told.folder, "ids": told.ids, **stands_in, "pieces": told.pieces})
         return _head(told.seq) + rest[1:] + b"\n"
 
     def close(self) -> None:

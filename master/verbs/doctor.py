@@ -57,6 +57,7 @@ def doctor(context: Context, params: Names) -> Awaitable[list[Examined]]:
 
     master = context.master
     lab = Lab(context.core, master.fleet, master.config, master.run_as(context.user), master.acting.is_on)
+    lab = msgspec.structs.replace(lab, ids_fault=context.engine.store.ids_fault)
     job = asyncio.get_running_loop().create_task(_examine(lab, names))
     _under_way.add(job)
     job.add_done_callback(_under_way.discard)

@@ -33,6 +33,7 @@ _MOST_NAMES = 4
 class Info(About, kw_only=True):
     """Which master this is, what it was started with, and how it goes. Paths are absolute, `started_at` is in seconds
     since the epoch. A `registry_fault`, `store_fault` or `compaction_fault` tells what is wrong, or is null.
+    `ids_fault`: why the queue's file `ids` cannot be written, and what follows, or null.
     `damage`: what was lost, or may have been, since `server.seen`; `unsaved`: ids of tasks whose newest change is not
     written yet; `warned`: ids of tasks that do nothing. `tasks` and `nodes` are numbers by state; `user` is who asks;
     `privacy`: what people see of others' tasks. `clock`: what is the matter with the master's clock. `loop`: how long
@@ -44,6 +45,7 @@ class Info(About, kw_only=True):
     privacy: Privacy
     store_fault: str | None
     compaction_fault: str | None
+    ids_fault: str | None
     damage: list[Loss]
     unsaved: list[int]
     tasks: dict[TaskState, int]
@@ -100,6 +102,7 @@ def info(context: Context, _params: Nothing) -> Info:
         privacy=context.master.config.privacy,
         store_fault=_said(context, store.fault),
         compaction_fault=_said(context, context.engine.compacting.fault),
+        ids_fault=_said(context, store.ids_fault),
         damage=[] if is_wall else store.damage,
         unsaved=_known(context, sorted(core.unsaved)),
         tasks={state: core.counts[state] for state in TaskState},

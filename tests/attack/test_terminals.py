@@ -129,6 +129,7 @@ INFO = {
     "bind": "::", "ports": {}, "desktop_ports": None, "registry_fault": "no node a", "protocol": 1, "user": "ann",
     "tls": {"mode": "own", "authority": "sha256:1", "ends": None, "problems": [{"text": "old", "level": "bad"}]},
     "store_fault": "it is full", "compaction_fault": "no room", "unsaved": [1], "warned": [1], "tasks": {"waiting": 1},
+    "ids_fault": "it is closed",
     "damage": [{"at": 0.0, "what": "a line is lost"}], "clock": [{"text": "it is behind"}],
 }  # fmt: skip
 OVERWRITTEN = "\r\x1b[K"

@@ -181,6 +181,10 @@ DOCTOR: dict[str, str] = {
     "doctor_disk_error": "{path}: {said}",
     "do_look_at_path": "look at {path} there: tasks and the agent need it",
     "doctor_disk": "{paths:, }: {free} free of {size}",
+    "doctor_ids": "of the master: {said}",
+    "do_let_ids_be_written": (
+        "let the master's account write that file and its folder (`lsattr`, `ls -ld`); it is tried again by itself"
+    ),
     "doctor_disk_no_files": "{paths:, }: no more files can be made (its inodes are used up)",
     "do_make_room": "make room there; `du -xh --max-depth=1 {path:quoted} | sort -h` shows what takes it",
     # Whether tasks could start.

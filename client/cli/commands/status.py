@@ -73,6 +73,8 @@ def run(context: Context) -> int:
         context.say(f"disk     no new tasks are taken: {harmless(info['store_fault'])}")
     if info.get("compaction_fault"):
         context.say(f"journal  grows and is not compacted: {harmless(info['compaction_fault'])}")
+    if info.get("ids_fault"):
+        context.say(f"ids      {harmless(info['ids_fault'])}")
     for line in _loop(info.get("loop") or {}):
         context.say(f"loop     {line}")
     if info.get("unsaved"):

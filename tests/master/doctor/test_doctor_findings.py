@@ -368,6 +368,12 @@ def test_an_account_that_nothing_names_any_more_is_told_while_something_of_it_ru
     assert "`muster node lost gpu1 --account deng`" in fault.cure
 
 
+def test_that_the_master_cannot_write_its_ids_is_told() -> None:
+    found = machine.masters_ids("/q/ids cannot be written: Operation not permitted")
+    assert (found.check, found.verdict, "/q/ids" in found.told) == ("disk", "warning", True)
+    assert found.cure
+
+
 def test_why_nothing_new_is_started_over_an_account_is_told() -> None:
     (found,) = accounts.closed(
         "gpu1", {"li2": Message("account_closed", account="li2", why=(Message("remnants", count=1),))}

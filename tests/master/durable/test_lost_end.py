@@ -234,6 +234,86 @@ def test_what_a_full_disk_refused_and_a_kill_left_there_ends_nobodys_access() ->
     assert image.next_id == 3
 
 
+def refuse_ids(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the file `ids` cannot be put in the place of the one that is there; all else can be written."""
+    real = lab.disk.draft
+
+    def draft(path: Path) -> int:
+        if path.name == "ids.tmp":
+            raise OSError(1, "Operation not permitted")
+        return real(path)
+
+    monkeypatch.setattr(lab.disk, "draft", draft)
+
+
+def worked_on_without_ids(lab: Lab, monkeypatch: pytest.MonkeyPatch, name: str = "after") -> Lab:
+    """The lab after a kill of a master that could not write `ids`, and whose last record revoked a token."""
+    refuse_ids(lab, monkeypatch)
+    store, image = lab.start()
+    assert "Operation not permitted" in (store.ids_fault or "")
+    submit(store, image.next_id, image.next_id + 1)
+    store.append(Change(state={"other": msgspec.Raw(b"1")}))
+    store.commit()
+    submit(store, image.next_id + 2)
+    revoke(store, "token/u")
+    after = lab.copy(name)
+    store.close()
+    return after
+
+
+@EVERY_END
+def test_a_kill_in_the_middle_of_a_write_ends_nobodys_access_though_ids_could_not_be_written(
+    lab: Lab, end: Callable[[Lab], Lab], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after = worked_on_without_ids(end(lab), monkeypatch)
+    again = worked_on_without_ids(after, monkeypatch, "again")
+    with again.journal.open("ab") as journal:
+        journal.write(b"0badc0de 2 1 {"[:SHORT])
+    opened, image = again.start()
+    assert not opened.access_is_to_end
+    assert "nobody had an answer" in opened.damage[0].what
+    assert (image.next_id, opened.ids_fault) == (9, None)
+    opened.close()
+    keeps_access(again, next_id=9, told=True)
+
+
+def test_a_kill_after_ids_could_be_written_no_more_ends_nobodys_access(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, _ = lab.start()
+    submit(store, 1, 2)
+    refuse_ids(lab, monkeypatch)
+    ids, real = store._promised._fd, lab.disk.write_at
+    monkeypatch.setattr(lab.disk, "write_at", lambda fd, at, data: 0 if fd == ids else real(fd, at, data))
+    for number in range(3, 6):
+        submit(store, number)
+        revoke(store, f"token/{number}")
+    assert store.ids_fault
+    left = lab.copy("left")
+    with left.journal.open("ab") as journal:
+        journal.write(b"0badc0de 2 1 {")
+    store.close()
+    opened, image = left.start()
+    assert (opened.access_is_to_end, image.next_id) == (False, 6)
+    opened.close()
+
+
+def test_where_neither_ids_nor_the_witness_can_be_written_that_is_told(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def put_own(path: Path, data: bytes) -> int:
+        raise OSError(1, f"{path}: {len(data)}")
+
+    refuse_ids(lab, monkeypatch)
+    store, _ = lab.start()
+    assert "stands in for it" in (store.ids_fault or "")
+    store.close()
+    monkeypatch.setattr(lab.disk, "put_own", put_own)
+    store, _ = lab.start()
+    assert "may end all tokens, log-ins and links" in (store.ids_fault or "")
+    store.close()
+
+
 # -- the end is lost ------------------------------------------------------------------------------------------------
 
 
@@ -248,6 +328,28 @@ def test_records_cut_off_at_their_boundary_that_gave_no_id_are_missed(
     if forget is not None:
         forget(left)
     ends_access(left, told="is older than what was written" if forget is Lab.forget_ids else "lost its end")
+
+
+@EVERY_END
+@pytest.mark.parametrize("torn", [0, SHORT])
+@pytest.mark.parametrize("stops", [False, True])
+def test_records_cut_off_are_missed_though_ids_could_not_be_written(
+    lab: Lab,
+    end: Callable[[Lab], Lab],
+    torn: int,
+    stops: bool,  # noqa: FBT001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = end(lab)
+    after = worked_on_without_ids(before, monkeypatch)
+    left = before if stops else after
+    left.lose_lines(1, torn=torn)
+    monkeypatch.undo()
+    monkeypatch.setattr(store_module, "RESERVE_BYTES", 4096)
+    store, _ = left.start()
+    assert store.access_is_to_end
+    assert store.damage
+    store.close()
 
 
 def test_records_cut_off_together_with_an_older_ids_file_are_missed(lab: Lab) -> None:

@@ -89,6 +89,8 @@ export const WORDS = {
   do_wait_or_put_back: "请等待其最后一个任务，或恢复登记表",
   do_show_node: "更多见 `muster node show`",
   do_schedule: "可以接单时：`muster node edit {name:quoted} schedulable=`",
+  doctor_ids: "主控：{said}",
+  do_let_ids_be_written: "让主控的账户能写该文件及其文件夹（`lsattr`、`ls -ld`）；系统会自行重试",
   doctor_disk_error: "{path}：{said}",
   do_look_at_path: "请检查那里的 {path}：任务和代理都需要它",
   doctor_disk: "{paths:, }：{size} 中剩余 {free}",
