@@ -15,7 +15,7 @@ from typing import Any, Callable, Dict, List, Optional
 from .. import tree
 from ..folder import Folder
 from ..probe.logins import Logins
-from . import anew, blame, early, given_files, living, record, stages
+from . import anew, blame, claims, early, given_files, living, record, stages
 from .attempt import ENDED, Attempt
 from .awaited import Awaited
 from .failpoint import reach
@@ -162,8 +162,7 @@ class Keeper:
                 continue
             del self.attempts[launch_id]
             self._forget(launch_id)
-        if not self.attempts:
-            record.trim(self._folder)
+        claims.trim(self._folder, len(self.attempts))
 
     def hear_all(self) -> None:
         """Take what is in the pipe of reports."""

@@ -16,16 +16,15 @@ import re
 import stat
 import time
 from contextlib import suppress
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 from ..folder import Folder
+from . import claims
 
 LAUNCH_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}\Z")
 FOUND = ("reached", "ran_out", "last_line")
 """What the line of an exit may tell besides, see `wire.agent.Found`."""
 Line = Dict[str, Any]
-MAX_NOTES = 256 * 1024
-"""Bytes of notes of claims; beyond, they are dropped when nothing is claimed."""
 
 
 class ClaimedError(Exception):
@@ -52,7 +51,7 @@ def claim(folder: Folder, launch_id: str) -> int:
     if os.fstat(fd).st_size:
         os.close(fd)
         raise ClaimedError(launch_id)
-    _note(folder, b"+", launch_id)
+    claims.note(folder, b"+", launch_id)
     return fd
 
 
@@ -81,7 +80,7 @@ def regain(folder: Folder, launch_id: str) -> None:
 def lock_new(folder: Folder, launch_id: str) -> Optional[int]:
     """The lock of a claim that is made now. Raises OSError."""
     os.mkdir(os.path.join(folder.attempts, launch_id), 0o700)
-    _note(folder, b"+", launch_id)
+    claims.note(folder, b"+", launch_id)
     return lock(folder, launch_id)
 
 
@@ -232,7 +231,7 @@ def forget(folder: Folder, launch_id: str) -> None:
         os.rename(os.path.join(folder.attempts, launch_id), gone)
     except (FileNotFoundError, NotADirectoryError):
         return  # there was no claim: the disk had refused it
-    _note(folder, b"-", launch_id)
+    claims.note(folder, b"-", launch_id)
     _remove(gone)
 
 
@@ -243,41 +242,7 @@ def sweep(folder: Folder) -> List[str]:
     for name in names:
         if name.startswith("."):
             _remove(os.path.join(folder.attempts, name))
-    return sorted({name for name in names if LAUNCH_ID.match(name)} | _noted(folder))
-
-
-def trim(folder: Folder) -> None:
-    """Nothing is claimed: what was noted of claims tells nothing any more."""
-    with suppress(OSError):
-        if os.stat(folder.claims).st_size > MAX_NOTES:
-            os.truncate(folder.claims, 0)
-
-
-def _note(folder: Folder, what: bytes, launch_id: str) -> None:
-    """Keep apart from the claims that there is one (`+`), or none any more (`-`): so that it is seen where a claim was
-    removed by somebody else. A reboot ends all of them, so this is not synced; a full disk takes no claim either."""
-    with suppress(OSError):
-        fd = os.open(folder.claims, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            os.write(fd, b"%s%s\n" % (what, launch_id.encode("ascii")))
-        finally:
-            os.close(fd)
-
-
-def _noted(folder: Folder) -> Set[str]:
-    """The launch ids that were claimed and not forgotten, as far as that was noted."""
-    found: Set[str] = set()
-    try:
-        with open(folder.claims, "rb") as file:
-            for line in file:
-                name = line[1:].strip().decode("ascii", "replace")
-                if line[:1] == b"+" and LAUNCH_ID.match(name):
-                    found.add(name)
-                elif line[:1] == b"-":
-                    found.discard(name)
-    except OSError:
-        return set()
-    return found
+    return sorted(filter(LAUNCH_ID.match, {*names, *claims.noted(folder)}))
 
 
 def _path(folder: Folder, launch_id: str) -> str:
