@@ -12,11 +12,13 @@ from typing import Any, get_args
 import msgspec
 
 from master.engine import Engine
-from wire.errors import ConflictError
+from wire.errors import BadRequestError, ConflictError
 from wire.message import Message
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _NOT_IN_OLDER = frozenset({"request_id", "dry_run"})
+MOST_ID = 1000
+"""Characters of a request's id, which is kept with the answer."""
 _OF = "of"
 """In a remembered answer: the digest of what was asked for. Those of an older master have none."""
 
@@ -32,6 +34,8 @@ def answered(engine: Engine, request_id: str, params: msgspec.Struct, result: An
     Raises ConflictError where the id was another request's: its answer would be taken for that of this one, which was
     never carried out; StoreUnavailableError while it cannot be told what holds.
     """
+    if len(request_id) > MOST_ID:  # with the name of whose it is
+        raise BadRequestError(Message("text_too_long", field="request_id", count=len(request_id), most=MOST_ID))
     known = engine.core.answered.get(request_id)
     if known is None:
         return None

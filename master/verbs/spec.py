@@ -34,6 +34,9 @@ ALL_BYTES = 1 << 20
 """Words and variables together: half of what the kernel takes, the rest is for what is there already."""
 PATH_MAX = 4096
 MOST_NODES = 1024
+MOST_ITEMS = {"after": 10_000, "gpu_ids": 4096, "retry_on": 16}
+"""Whoever lists tasks is sent all of them. Of an array, as a predecessor, the array is one. Not in the schema, which
+says what was always right."""
 LAST_S = 253_402_300_799.0
 """The last second of the year 9999."""
 MOST_RETRIES = 1000
@@ -158,6 +161,7 @@ def _drafted(spec: Spec, command: list[str] | str, context: Context) -> Task:
     # A submit says few of the terms, and leaves out of its encoding those that it does not say.
     said = _TERMS.intersection(msgspec.to_builtins(spec))
     terms = _terms(spec, said, limit, context) if said else {}
+    _check_path("cwd", spec.cwd)
     cwd = _beneath(context.master.root, spec.cwd)
     state = HELD if spec.hold else WAITING
     return Task(
@@ -176,6 +180,7 @@ def _terms(spec: Spec, said: Iterable[str], limit: float | None, context: Contex
     """The fields of the task that are `said`, but where it runs and how long; `limit`: that. Raises BadRequestError."""
     if spec.variables:
         _check_variables(spec.variables)
+    _check_lengths(spec)
     _check_texts(spec)
     if spec.env and not spec.env.startswith("/") and not is_env_name(spec.env):
         raise BadRequestError(Message("env_no_name", env=spec.env))
@@ -201,6 +206,20 @@ def _terms(spec: Spec, said: Iterable[str], limit: float | None, context: Contex
     return terms
 
 
+def _check_lengths(spec: Spec) -> None:
+    lists = [(field, getattr(spec, field) or ()) for field in MOST_ITEMS]
+    lists += [("gpu_ids", gpus) for gpus in spec.gpus_on.values()]
+    for field, items in lists:
+        if len(items) > MOST_ITEMS[field]:
+            raise BadRequestError(Message("too_many_items", field=field, count=len(items), most=MOST_ITEMS[field]))
+    _check_path("env", spec.env or "")
+
+
+def _check_path(field: str, path: str) -> None:
+    if len(path) > PATH_MAX:
+        raise BadRequestError(Message("text_too_long", field=field, count=len(path), most=PATH_MAX))
+
+
 def _after(said: Predecessor, context: Context) -> After:
     """Raises NotFoundError for an array of which the caller may not know."""
     if said.array:
@@ -221,6 +240,7 @@ def log_path_of(asked: str | None, task_id: int, context: Context) -> str:
     if asked:
         if "\0" in asked:
             raise BadRequestError(Message("field_with_nul", field="log"))
+        _check_path("log", asked)
         return _beneath(context.master.root, asked.replace("{id}", str(task_id)))
     return f"{context.master.log_folder}/{task_id}.log"
 

@@ -175,6 +175,8 @@ ERRORS: dict[str, str] = {
     "bad_variable": "variables: {name!r} is no name of an environment variable, or its value holds a NUL",
     "own_variable": "variables: {name} is set by Muster and cannot be given",
     "variables_too_long": "variables: a program can be given {most_word} bytes in one, {most_all} in all",
+    "too_many_items": "{field}: {count:,} entries; at most {most:,} are allowed",
+    "text_too_long": "{field}: {count:,} characters; at most {most:,} are allowed",
     "field_with_nul": "{field}: it holds a NUL character",
     "empty_batch": "the batch holds no command",
     "batch_with_log": "the tasks of a batch cannot share one log file: leave `log` out",

@@ -102,6 +102,8 @@ export const WORDS = {
   bad_variable: "variables：{name!r} 不是环境变量名，或其值含有 NUL",
   own_variable: "variables：{name} 由 Muster 设置，不能给出",
   variables_too_long: "variables：单个最多 {most_word} 字节，合计最多 {most_all} 字节",
+  too_many_items: "{field}：有 {count:,} 项；最多允许 {most:,} 项",
+  text_too_long: "{field}：有 {count:,} 个字符；最多允许 {most:,} 个",
   field_with_nul: "{field}：含有 NUL 字符",
   empty_batch: "批量提交中没有命令",
   batch_with_log: "批量任务不能共用一个日志文件：请去掉 `log`",
