@@ -6,11 +6,13 @@ import argparse
 import time
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
 from client.cli.arguments import fields, ids, submitting
 from client.cli.commands.edit import change
+from wire.errors import BadRequestError
 
 
 @pytest.mark.parametrize(
@@ -35,10 +37,39 @@ def test_what_is_no_time_is_refused(text: str) -> None:
         fields.seconds(text)
 
 
-@pytest.mark.parametrize("text", ["matlab=2", "matlab:", "matlab:x", ":2"])
+def test_licences_are_counted_behind_an_equals_sign_or_a_colon() -> None:
+    assert fields.licences("matlab") == {"matlab": 1}
+    assert fields.licences("matlab=2,ansys") == {"matlab": 2, "ansys": 1}
+    assert fields.licences("matlab:2,ansys=3") == {"matlab": 2, "ansys": 3}
+    assert change("licence=matlab=2") == ("licences", {"matlab": 2})
+
+
+@pytest.mark.parametrize("text", ["matlab=", "matlab:", "matlab:x", "matlab=x", "matlab=1=2", "matlab:1=2", ":2", "=2"])
 def test_what_is_no_licence_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match=r"NAME:N|whole number"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"NAME=N|whole number"):
         fields.licences(text)
+
+
+def asked(*words: str) -> dict[str, Any]:
+    parser = argparse.ArgumentParser()
+    fields.add(parser)
+    return fields.spec(parser.parse_args(words))
+
+
+def test_gpus_are_named_with_their_nodes_or_without() -> None:
+    assert asked("--gpu-ids", "0-2") == {"gpu_ids": [0, 1, 2]}
+    assert asked("--gpu-ids", "0", "--gpu-ids", "1") == {"gpu_ids": [1]}, "the last one holds, as of a directive"
+    assert asked("--gpu-ids", "n1:0,1", "--gpu-ids", "n2:2") == {"gpus_on": {"n1": [0, 1], "n2": [2]}}
+    assert asked("--gpu-ids", "n1:0", "--gpus-on", "n2=2") == {"gpus_on": {"n1": [0], "n2": [2]}}
+    assert asked("--gpu-ids", "n[1-2]:0-1") == {"gpus_on": {"n1": [0, 1], "n2": [0, 1]}}
+    for wrong in (("n1:0", "n1:1"), ("n1:0", "1")):
+        with pytest.raises(BadRequestError, match="--gpu"):
+            asked(*(word for one in wrong for word in ("--gpu-ids", one)))
+    for text in ("n1:", ":0", "n1:x", "n1:0;n2:1"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            fields.gpus_named(text)
+    assert change("gpu-ids=n1:0,1") == ("gpus_on", {"n1": [0, 1]})
+    assert change("gpu-ids=0,1") == ("gpu_ids", [0, 1])
 
 
 @pytest.fixture

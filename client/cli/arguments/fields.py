@@ -224,13 +224,13 @@ def percent(text: str) -> float:
 
 
 def licences(text: str) -> dict[str, int]:
-    """`matlab`, `matlab:2,ansys`: how many of which. Raises ArgumentTypeError."""
+    """Return how many of which: of `matlab`, `matlab=2,ansys`, or with a colon. Raises ArgumentTypeError."""
     found = {}
     for part in words(text):
-        name, colon, count = part.partition(":")
-        if not name or "=" in name or (colon and not whole(count)):
-            raise wrong(f"{part!r} is not NAME or NAME:N, like matlab:2")
-        found[name] = whole(count) if colon else 1
+        name, sign, count = (part if "=" in part else part.replace(":", "=", 1)).partition("=")
+        if not name or ":" in name or (sign and not (count and whole(count))):
+            raise wrong(f"{part!r} is not NAME or NAME=N, like matlab=2")
+        found[name] = whole(count) if sign else 1
     return found
 
 
@@ -244,6 +244,14 @@ def gpu_ids(text: str) -> list[int]:
             raise wrong(f"{part!r} is no range of GPUs: the smaller number stands first")
         found += range(low, high + 1)
     return found
+
+
+def gpus_named(text: str) -> list[int] | dict[str, list[int]]:
+    """Return the GPUs of `0,1`, or of `gpu1:0,1` those of the node. Raises ArgumentTypeError."""
+    if ":" not in text:
+        return gpu_ids(text)
+    which, _, numbers = text.rpartition(":")
+    return gpus_on(f"{which}={numbers}")
 
 
 def nodes(text: str) -> list[str]:
@@ -296,7 +304,12 @@ VALUES: dict[str, tuple[str, Callable[[str], Any], str, str]] = {
     "setup": ("setup", str, "CMD", "a bash line to run first, in the task's own shell"),
     "cwd": ("cwd", str, "DIR", "folder to run in (default: this one where the master sees it too, else its root)"),
     "gpus": ("gpus", gpu_count, "N", "how many GPUs (default: 0); 1-4: as many of these as are free when it starts"),
-    "gpu-ids": ("gpu_ids", gpu_ids, "0,1", "exactly these GPUs of the node"),
+    "gpu-ids": (
+        "gpu_ids",
+        gpus_named,
+        "[NODE:]0,1",
+        "exactly these GPUs of the node; with NODE: as --gpus-on (may be repeated)",
+    ),
     "gpu-mem": ("gpu_memory_mib", mib, "MIB", "memory on each GPU: 8000, 8g. With --share it gets that much of it"),
     "gpu-model": ("gpu_models", words, "NAME[,NAME]", "only GPUs of these models: A100, 3090,4090"),
     "min-free-util": ("min_free_util", percent, "PCT", "only GPUs with so much of their time unused, in percent"),
@@ -305,7 +318,7 @@ VALUES: dict[str, tuple[str, Callable[[str], Any], str, str]] = {
     "licence": (
         "licences",
         licences,
-        "NAME[:N]",
+        "NAME[=N]",
         "licences that it uses while it runs, as the lab's conf.json names them",
     ),
     "nodes": ("nodes", whole, "N", "on so many nodes at once, with all this on each (default: 1)"),
@@ -356,7 +369,7 @@ VALUES: dict[str, tuple[str, Callable[[str], Any], str, str]] = {
 }
 
 
-REPEATED = {"after": "extend", "gpus-on": "append"}
+REPEATED = {"after": "extend", "gpu-ids": "append", "gpus-on": "append"}
 
 
 def sweep(text: str) -> tuple[str, list[str]]:
@@ -377,6 +390,18 @@ def place(named: list[str]) -> dict[str, Any]:
 def counts(gpus: int | tuple[int, int] | None) -> dict[str, int | None]:
     """What `--gpus` says, as the fields of the wire."""
     return {"gpus": gpus[0], "gpus_max": gpus[1]} if isinstance(gpus, tuple) else {"gpus": gpus}
+
+
+def exactly(numbers: list[list[int] | dict[str, list[int]]], on: list[dict[str, list[int]]]) -> dict[str, Any]:
+    """What several `--gpu-ids` and `--gpus-on` say, as the fields of the wire: of GPUs without a node the last. Raises
+    BadRequestError."""
+    alone = [one for one in numbers if isinstance(one, list)]
+    named = [*on, *(one for one in numbers if isinstance(one, dict))]
+    if alone and len(alone) < len(numbers):
+        from wire.errors import BadRequestError
+
+        raise BadRequestError("--gpu-ids: name the node of all GPUs (NODE:0,1), or of none")
+    return {"gpu_ids": alone[-1] if alone else None, "gpus_on": together(named) if named else None}
 
 
 def together(said: list[dict[str, list[int]]]) -> dict[str, list[int]]:
@@ -412,7 +437,7 @@ def spec(options: argparse.Namespace) -> dict[str, Any]:
     found = {field: getattr(options, field) for field, *_ in VALUES.values()}
     found |= counts(found["gpus"])
     found |= {"node": None, **place(found["node"])} if found["node"] else {}
-    found["gpus_on"] = together(found["gpus_on"]) if found["gpus_on"] else None
+    found |= exactly(found["gpu_ids"] or [], found["gpus_on"] or [])
     found["variables"] = dict(options.variables) if options.variables else None
     found["share"] = options.share or None
     found["elastic"] = options.elastic or None

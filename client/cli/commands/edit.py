@@ -70,7 +70,8 @@ def change(text: str) -> tuple[str, Any]:
         others = "command, urgent, share, elastic, token, owner"
         raise wrong(f"there is no key {key!r}{nearest.key(key, _KEYS)}; there are {', '.join(fields.VALUES)}, {others}")
     field, read, *_ = fields.VALUES[key]
-    return field, read(value) if value else _EMPTY.get(key)
+    found = read(value) if value else _EMPTY.get(key)
+    return "gpus_on" if key == "gpu-ids" and isinstance(found, dict) else field, found
 
 
 _KEYS = frozenset({*fields.VALUES, "command", "urgent", "share", "elastic", "token", "owner", "cap", "max-fails"})

@@ -63,10 +63,10 @@ function predecessor(text) {
   return id === which ? said : { ...said, array: true };
 }
 
-/** `matlab`, `matlab:2,ansys`. @param {string} text */
+/** `matlab`, `matlab=2,ansys`, or with a colon. @param {string} text */
 function licences(text) {
   return Object.fromEntries(listed(text).map((one) => {
-    const [name, count] = one.split(":");
+    const [name, count] = one.split(/[:=]/);
     return [name.trim(), count === undefined ? 1 : numeral(count.trim())];
   }));
 }
