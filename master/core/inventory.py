@@ -7,7 +7,7 @@ is the scheduler's business.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from master.core.attempt import Part
@@ -58,6 +58,21 @@ def hosts_of(inventory: Inventory, task: Task) -> list[str]:
     nodes = [inventory.node_for_ledger(part.node) for part in task.allocation]
     machines = {node.facts.identity if node.facts else node.name for node in nodes}
     return ["127.0.0.1"] * len(nodes) if len(machines) == 1 else [node.host for node in nodes]
+
+
+def _closest_first(whys: Iterable[Message]) -> list[Message]:
+    """Return them in their order, but of those that say the same of different amounts the largest first."""
+    kinds: dict[str, list[Message]] = {}
+    for why in whys:
+        kinds.setdefault(why.key, []).append(why)
+    return [why for alike in kinds.values() for why in sorted(alike, key=_amount, reverse=True)]
+
+
+def _amount(why: Message) -> int:
+    """Return how much there is, as a refusal tells it; 0 where it tells no amount."""
+    told = [why.args, *(value.args for value in why.args.values() if isinstance(value, Message))]
+    amounts = (args.get(name) for args in told for name in ("most", "count", "mib"))
+    return next((amount for amount in amounts if isinstance(amount, int)), 0)
 
 
 class Inventory:
@@ -159,7 +174,7 @@ class Inventory:
                 return self.no_such_node(name)
         if not alike and not able:
             return Message("no_nodes")
-        told = [why.of(names(nodes, NAMES)) for why, nodes in alike.items() if why is not ANOTHER]
+        told = [why.of(names(alike[why], NAMES)) for why in _closest_first(alike) if why is not ANOTHER]
         if able and not (told and request.only):  # of nodes that are named it is told what is wrong with them
             return Message("too_few_nodes", request=request.describe(), able=able)
         more = max(0, len(told) - TOLD)

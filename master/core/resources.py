@@ -182,6 +182,8 @@ def why_no_card(node: Node, need: Need) -> Message | None:
     if need.exact:
         cards = [card for card in cards if card.index in need.exact]
     of_model = [card for card in cards if card.is_of(terms.models)]
+    if not of_model and not need.exact:
+        return Message("has_only_models", there=tuple(dict.fromkeys(card.model for card in cards)))
     if len(of_model) < need.amount:
         return Message("has_of_model", count=len(of_model), models=terms.models)
     large = [card for card in of_model if card.is_large_enough(terms, node.rules)]

@@ -115,7 +115,7 @@ def node(name: str, gpus: int, **more: Any) -> NodeSpec:
 
 TWO = (node("a", 2), node("b", 2))
 MANY = (*(node(f"n{number}", 2) for number in range(3)), *(node(f"m{number}", number + 3) for number in range(9)))
-FEW = "节点 n[0-2] 各有 2 块，节点 m0 有 3 块，节点 m1 有 4 块，另有 7 种情况"
+FEW = "节点 m8 有 11 块，节点 m7 有 10 块，节点 m6 有 9 块，另有 7 种情况"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ FEW = "节点 n[0-2] 各有 2 块，节点 m0 有 3 块，节点 m1 有 4 块，
         (
             (*TWO, node("c", 4)),
             {"gpus": 64},
-            "任务需要 64 块 GPU，没有节点有这么多（节点 a、b 各有 2 块，节点 c 有 4 块）",
+            "任务需要 64 块 GPU，没有节点有这么多（节点 c 有 4 块，节点 a、b 各有 2 块）",
         ),
         (TWO, {"gpus": 64, "node": "a"}, "任务需要节点 a 的 64 块 GPU，该节点没有这么多（节点 a 有 2 块）"),
         (

@@ -79,6 +79,7 @@ WAITS: dict[str, str] = {
     "another_node": "another node is asked for",
     "is_excluded": "{nodes:subject} {nodes:are} excluded by the task",
     "has_of_model": "{nodes:subject} {nodes:has} {count} of model {models: or }",
+    "has_only_models": "{nodes:subject} {nodes:has} only {there:, }",
     "gpus_too_small": "the GPUs of {nodes:subject} have no more than {most} MiB to give",
     "has_of_memory": "{nodes:subject} {nodes:has} {count} GPU{count:|s} with {mib} MiB",
     "is_leaving": "{nodes:subject} {nodes:are} leaving: it is not in the registry any more",

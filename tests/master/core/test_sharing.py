@@ -445,7 +445,7 @@ def test_a_gate_of_utilisation_opens_when_the_gpu_is_idle_enough_and_no_task_on_
 def test_only_gpus_of_the_models_asked_for_are_given(wanted: str, gpus: list[int] | None) -> None:
     core = core_with(MIXED)
     if gpus is None:
-        with pytest.raises(ImpossibleError, match="node a has 0 of model"):
+        with pytest.raises(ImpossibleError, match="but node a has only RTX3090, A100-SXM4-80GB"):
             submit(core, gpus=1, gpu_models=[wanted])
         return
     task = submit(core, gpus=1, gpu_models=[wanted])
@@ -581,3 +581,28 @@ def test_when_samples_tell_of_a_gpu_again_who_asks_for_its_memory_starts() -> No
     assert core.plan_needed
     core.plan(31.0)
     assert started([later]) == [2]
+
+
+def refused(core: Core, **wants: object) -> str:
+    with pytest.raises(ImpossibleError) as found:
+        submit(core, **wants)
+    return str(found.value)
+
+
+def test_a_refusal_names_the_models_that_there_are() -> None:
+    kinds = (("RTX3090",) * 2, ("RTX3090", "A100"), ("RTX3090",) * 2)
+    core = core_with(*(NodeSpec(name=f"n{number}", gpu_models=kind) for number, kind in enumerate(kinds)))
+    said = refused(core, gpus=1, gpu_models=["H100", "A10O"])
+    assert said.endswith("but nodes n0, n2 have only RTX3090, node n1 has only RTX3090, A100")
+    assert refused(core, gpus=2, gpu_models=["A100"]).endswith("node n1 has 1 of model A100")
+    assert "node n1 has 0 of model A100" in refused(core, node="n1", gpus=1, gpu_ids=[0], gpu_models=["A100"])
+
+
+def test_a_refusal_names_what_comes_closest_however_many_kinds_of_nodes_there_are() -> None:
+    core = core_with(*(NodeSpec(name=f"n{count}", gpu_models=("A100",) * count) for count in (1, 2, 3, 4, 8, 5)))
+    assert "but node n8 has 8 GPUs, node n5 has 5 GPUs" in refused(core, gpus=9)
+    small = tuple(
+        NodeSpec(name=f"m{gib}", gpu_models=("A100",), gpu_memory_mib=(gib * 1000,)) for gib in (8, 11, 24, 12, 80, 48)
+    )
+    said = refused(core_with(*small), gpus=1, gpu_memory_mib=90_000)
+    assert "but the GPUs of node m80 have no more than 80000 MiB to give, the GPUs of node m48" in said

@@ -60,6 +60,7 @@ export const WORDS = {
   another_node: "任务指定了另一个节点",
   is_excluded: "{nodes:subject}被任务排除",
   has_of_model: "{nodes:subject}有 {count} 块型号为 {models: or } 的 GPU",
+  has_only_models: "{nodes:subject}只有 {there:, }",
   gpus_too_small: "{nodes:subject}的 GPU 最多可给 {most} MiB",
   has_of_memory: "{nodes:subject}有 {count} 块 {mib} MiB 的 GPU",
   is_leaving: "{nodes:subject}即将移除：已不在登记表中",
