@@ -106,18 +106,3 @@ def test_since_leaves_out_what_ended_before_and_nothing_that_is_not_over(tmp_pat
                 assert found == [task for task in listed if task["ended_at"] is None or task["ended_at"] >= since]
 
     run(story())
-
-
-def test_every_part_of_the_queue_as_it_stands_is_the_part_that_the_whole_has_there(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with InProcess(tmp_path) as master:
-            peer = await filled(master)
-            whole = (await peer.call("task.list"))["tasks"]
-            assert [task["state"] in ("starting", "running") for task in whole[:3]] == [True, True, False]
-            for offset in range(len(whole) + 2):
-                for limit in (None, 0, 1, 3):
-                    part = await peer.call("task.list", offset=offset, limit=limit)
-                    assert part["tasks"] == whole[offset:][:limit], (offset, limit)
-                    assert part["total"] == len(whole)
-
-    run(story())
