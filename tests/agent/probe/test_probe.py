@@ -204,15 +204,36 @@ def test_what_cannot_even_be_killed_is_answered(monkeypatch: pytest.MonkeyPatch)
     """As a process that waits for a dead file server. Here the killing is what does not work."""
     monkeypatch.setattr(tree, "send", lambda _processes, _number: None)
     monkeypatch.setattr(probe_module, "GIVE_UP_S", 0.2)
+    answer = answer_of(["/bin/sleep", "1000"], timeout_s=0.1)
+    assert answer["error"] == "timed out after 0.1 s"
+
+
+def test_what_a_command_printed_that_is_over_at_once_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    fork = os.fork
+
+    def slow() -> int:
+        """The command has ended before anybody looks at it."""
+        pid = fork()
+        if pid:
+            os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+        return pid
+
+    answer = answer_of(["/bin/echo", "quick"], before=lambda: monkeypatch.setattr(os, "fork", slow))
+    assert (answer["code"], answer["output"], answer["error"]) == (0, "quick\n", "")
+
+
+def answer_of(argv: list[str], timeout_s: float = 60.0, before: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """What the fork says that stands over a probe, made here. `before`: what it does first."""
     read, write = os.pipe()
-    message: dict[str, Any] = {"probe_id": "p", "argv": ["/bin/sleep", "1000"], "cwd": None, "env": {}, "stdin": ""}
+    message: dict[str, Any] = {"probe_id": "p", "argv": argv, "cwd": None, "env": {}, "stdin": ""}
     pid = os.fork()
     if pid == 0:
         os.close(read)
-        Probe({**message, "timeout_s": 0.1, "output_limit": 100}, write, {}).run()
+        before()
+        Probe({**message, "timeout_s": timeout_s, "output_limit": 100}, write, {}).run()
         os._exit(0)  # which ends the command: it dies with its parent
     os.close(write)
-    answer = strict_loads(os.read(read, 65536))
+    answer: dict[str, Any] = strict_loads(os.read(read, 65536))
     os.close(read)
     os.waitpid(pid, 0)
-    assert answer["error"] == "timed out after 0.1 s"
+    return answer
