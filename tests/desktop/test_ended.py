@@ -50,5 +50,5 @@ def test_it_has_the_newest_whatever_ends_is_tried_again_or_is_removed(
         _something(core, chance, 2.0 + step // 3)  # several end at one moment
         outcome = core.take_outcome()
         if outcome is not None:
-            newest.note(outcome.change.tasks, outcome.change.gone)
+            newest.note(outcome.moves)
         assert [task.id for task in newest.list()] == looked_for(core), f"step {step}"
