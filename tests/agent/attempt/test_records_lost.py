@@ -46,6 +46,50 @@ def again(node: Node) -> Link:
     return knowing(node)
 
 
+def without_agent(node: Node, link: Link, *dead: int, shim_lives: bool = False) -> int:
+    """End the agent, then the shim of t1 (unless `shim_lives`) and the processes `dead`. Return the shim's pid."""
+    shim = node.shim_of("t1")
+    node.kill_agent(link)
+    if not shim_lives:
+        kill(shim, *dead)
+    return shim
+
+
+def empty_record(node: Node) -> None:
+    os.truncate(node.claim("t1") / "record", 0)
+
+
+def forget_claim(node: Node) -> None:
+    """Remove the claim of t1, and the note of it."""
+    shutil.rmtree(node.claim("t1"))
+    (node.state / "claims").unlink()
+
+
+def end_of(link: Link) -> Message:
+    """Kill t1 and return its exit."""
+    link.kill("t1", grace_s=0.0)
+    return link.wait_for("exit", "t1")
+
+
+def waiting_for_its_log(node: Node) -> Link:
+    """Launch t1 with a log that nobody reads yet, so that its shim waits. Return the link."""
+    link = node.up()
+    node.logs.mkdir(exist_ok=True)
+    os.mkfifo(node.logs / "t1.log")
+    node.launch(link, "t1", "exit 5", cwd="/")
+    until("the claim", (node.claim("t1") / "record").exists)
+    return link
+
+
+def check_exit_once_read(node: Node, link: Link) -> None:
+    """Read the log of t1; then its command exits with 5."""
+    reader = os.open(node.logs / "t1.log", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert link.wait_for("exit", "t1")["code"] == 5
+    finally:
+        os.close(reader)
+
+
 @contextmanager
 def carrier(launch_id: str, *, uid: int | None = None) -> Iterator[int]:
     """A process of nobody's attempt that says that it is of this one."""
@@ -68,8 +112,7 @@ def test_what_ends_while_its_record_is_gone_and_no_agent_lives_tells_its_exit_co
     gate = node.logs.parent / "gate"
     os.mkfifo(gate)
     begun(node, link, f"read word < {gate}; exit 9")
-    shim = node.shim_of("t1")
-    node.kill_agent(link)
+    shim = without_agent(node, link, shim_lives=True)
     shutil.rmtree(node.claim("t1"))
     gate.write_text("go\n", encoding="utf-8")
     until("the shim's end", lambda: not alive(shim))
@@ -81,15 +124,12 @@ def test_what_another_account_carries_neither_holds_an_attempt_nor_is_signalled(
     rights.need_real_root()
     link = node.up()
     told = begun(node, link, "exec sleep 1000")
-    shim = node.shim_of("t1")
     with carrier("t1", uid=STRANGER) as stranger:
-        node.kill_agent(link)
-        kill(shim)
-        os.truncate(node.claim("t1") / "record", 0)
+        without_agent(node, link)
+        empty_record(node)
         new = again(node)
         new.adopt(told)
-        new.kill("t1", grace_s=0.0)
-        assert new.wait_for("exit", "t1")["cause"] == "killed"
+        assert end_of(new)["cause"] == "killed"
         assert not alive(told["pid"])
         assert alive(stranger)
 
@@ -98,13 +138,9 @@ def test_what_another_account_carries_does_not_hold_an_attempt_whose_record_is_t
     rights.need_real_root()
     link = node.up()
     told = begun(node, link, "exec sleep 1000")
-    shim = node.shim_of("t1")
     with carrier("t1", uid=STRANGER) as stranger:
-        node.kill_agent(link)
-        kill(shim)
-        new = again(node)
-        new.kill("t1", grace_s=0.0)
-        assert new.wait_for("exit", "t1")["cause"] == "killed"
+        without_agent(node, link)
+        assert end_of(again(node))["cause"] == "killed"
         assert not alive(told["pid"])
         assert alive(stranger)
 
@@ -115,9 +151,8 @@ def test_what_became_another_accounts_and_hid_is_ended_though_its_shim_died(node
     begun(node, link, f"(setsid setpriv --reuid={STRANGER} --clear-groups sleep 1000 &); exec sleep 1000")
     daemon = until("the daemon", lambda: of_the_stranger(node))
     kill(node.shim_of("t1"))
-    link.kill("t1", grace_s=0.0)
     try:
-        assert link.wait_for("exit", "t1")["cause"] == "killed"
+        assert end_of(link)["cause"] == "killed"
         assert not any(map(alive, daemon))
     finally:
         kill(*filter(alive, daemon))
@@ -135,11 +170,9 @@ def of_the_stranger(node: Node) -> list[int]:
 def test_what_its_own_account_carries_is_named_and_not_signalled_and_holds_it(node: Node) -> None:
     link = node.up()
     told = begun(node, link, "exec sleep 1000")
-    shim = node.shim_of("t1")
     with carrier("t1") as stranger:
-        node.kill_agent(link)
-        kill(shim)
-        os.truncate(node.claim("t1") / "record", 0)
+        without_agent(node, link)
+        empty_record(node)
         new = again(node)
         new.adopt(told)
         new.kill("t1", grace_s=0.0)
@@ -157,10 +190,8 @@ def test_what_is_older_than_the_attempt_does_not_hold_it(node: Node) -> None:
     link = node.up()
     with carrier("t1") as stranger:
         begins = begun(node, link, "exec sleep 1000")
-        shim = node.shim_of("t1")
-        node.kill_agent(link)
-        kill(shim, begins["pid"])
-        os.truncate(node.claim("t1") / "record", 0)
+        without_agent(node, link, begins["pid"])
+        empty_record(node)
         new = again(node)
         new.adopt({**begins, "pid_start": begins["pid_start"] + 1})
         assert new.wait_for("exit", "t1")["cause"] == "unknown"
@@ -171,10 +202,8 @@ def test_what_is_in_doubt_is_not_over_before_the_master_has_told_what_it_knows(n
     link = node.up()
     told = begun(node, link, "exec env -i /bin/sleep 1000")
     until("the clean environment", lambda: not node.carriers("t1"))
-    shim = node.shim_of("t1")
-    node.kill_agent(link)
-    kill(shim)
-    os.truncate(node.claim("t1") / "record", 0)
+    without_agent(node, link)
+    empty_record(node)
     new = again(node)
     assert new.inventory["t1"]["doubt"]
     for _ in range(3):
@@ -184,8 +213,7 @@ def test_what_is_in_doubt_is_not_over_before_the_master_has_told_what_it_knows(n
     last.adopt(told)
     assert (last.inventory["t1"]["state"], last.inventory["t1"].get("doubt")) == ("running", None)
     assert alive(told["pid"])
-    last.kill("t1", grace_s=0.0)
-    assert last.wait_for("exit", "t1")["cause"] == "killed"
+    assert end_of(last)["cause"] == "killed"
     assert not alive(told["pid"])
 
 
@@ -196,10 +224,7 @@ def test_what_was_claimed_is_not_started_again_after_its_claim_was_removed(node:
     command = f"echo $$ >> {starts}; " + ("exec sleep 1000" if lives else "exit 3")
     node.launch(link, "t1", command, cwd="/")
     link.wait_for("started" if lives else "exit", "t1")
-    shim = node.shim_of("t1")
-    node.kill_agent(link)
-    if lives:
-        kill(shim)
+    without_agent(node, link, shim_lives=not lives)
     shutil.rmtree(node.claim("t1"))
     new = again(node)
     node.launch(new, "t1", command, cwd="/")
@@ -217,11 +242,8 @@ def test_what_carries_the_id_of_a_launch_keeps_it_from_being_started_again(node:
     starts = node.logs.parent / "starts"
     command = f"echo $$ >> {starts}; exec sleep 1000"
     told = begun(node, link, command)
-    shim = node.shim_of("t1")
-    node.kill_agent(link)
-    kill(shim)
-    shutil.rmtree(node.claim("t1"))
-    (node.state / "claims").unlink()
+    without_agent(node, link)
+    forget_claim(node)
     new = again(node)
     node.launch(new, "t1", command, cwd="/")
     assert new.wait_for("unproven", "t1")["pids"] == [told["pid"]]
@@ -233,11 +255,8 @@ def test_what_carries_the_id_of_a_launch_keeps_it_from_being_started_again(node:
 def test_a_kill_of_what_nothing_tells_of_waits_for_what_carries_its_id(node: Node) -> None:
     link = node.up()
     told = begun(node, link, "exec sleep 1000")
-    shim = node.shim_of("t1")
-    node.kill_agent(link)
-    kill(shim)
-    shutil.rmtree(node.claim("t1"))
-    (node.state / "claims").unlink()
+    without_agent(node, link)
+    forget_claim(node)
     new = again(node)
     new.kill("t1", grace_s=0.0)
     said = new.read()
@@ -252,10 +271,8 @@ def test_what_of_its_session_is_another_accounts_by_now_holds_it(node: Node) -> 
     told = begun(node, link, f"setpriv --reuid={STRANGER} --clear-groups sleep 1000 & wait")
     child = until("the child", lambda: of_the_stranger(node))
     try:
-        shim = node.shim_of("t1")
-        node.kill_agent(link)
-        kill(shim, told["pid"])
-        os.truncate(node.claim("t1") / "record", 0)
+        without_agent(node, link, told["pid"])
+        empty_record(node)
         new = again(node)
         new.adopt(told)
         said = new.read()
@@ -276,10 +293,8 @@ def test_a_command_that_became_another_accounts_is_held_and_named(node: Node, lo
     told = begun(node, link, f"exec setpriv --reuid={STRANGER} --clear-groups sleep 1000")
     until("the other account", lambda: of_the_stranger(node) == [told["pid"]])
     try:
-        shim = node.shim_of("t1")
-        node.kill_agent(link)
-        kill(shim)
-        os.truncate(node.claim("t1") / "record", 0) if loss == "emptied" else shutil.rmtree(node.claim("t1"))
+        without_agent(node, link)
+        empty_record(node) if loss == "emptied" else shutil.rmtree(node.claim("t1"))
         new = again(node)
         new.adopt(told)
         entry = new.inventory["t1"]
@@ -314,11 +329,9 @@ def _named_though_not_ours(node: Node, command: str, *, is_lost: bool) -> None:
     link = node.up()
     told = begun(node, link, command)
     until("it is root's", lambda: Path(f"/proc/{told['pid']}/comm").read_bytes() == b"sleep\n")
-    shim = node.shim_of("t1")
-    node.kill_agent(link)
-    kill(shim)
+    without_agent(node, link)
     if is_lost:
-        os.truncate(node.claim("t1") / "record", 0)
+        empty_record(node)
     new = again(node)
     if is_lost:
         new.adopt(told)
@@ -352,41 +365,20 @@ def _becomes_root(folder: Path) -> str:
 
 
 def test_a_claim_whose_command_has_not_begun_is_not_made_anew(node: Node) -> None:
-    link = node.up()
-    log = node.logs / "t1.log"
-    node.logs.mkdir(exist_ok=True)
-    os.mkfifo(log)  # nobody reads it yet, so its shim waits
-    node.launch(link, "t1", "exit 5", cwd="/")
-    node.shim_of("t1")
-    node.kill_agent(link)
+    without_agent(node, waiting_for_its_log(node), shim_lives=True)
     claim = (node.claim("t1") / "record").read_bytes()
     new = again(node)
     assert new.inventory["t1"]["state"] == "claimed"
     assert (node.claim("t1") / "record").read_bytes() == claim
-    reader = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        assert new.wait_for("exit", "t1")["code"] == 5
-    finally:
-        os.close(reader)
+    check_exit_once_read(node, new)
 
 
 def test_a_start_that_comes_after_its_claim_was_lost_is_told(node: Node) -> None:
-    link = node.up()
-    log = node.logs / "t1.log"
-    node.logs.mkdir(exist_ok=True)
-    os.mkfifo(log)  # nobody reads it yet, so its shim waits
-    node.launch(link, "t1", "exit 5", cwd="/")
-    until("the claim", (node.claim("t1") / "record").exists)
-    node.shim_of("t1")
-    node.kill_agent(link)
+    without_agent(node, waiting_for_its_log(node), shim_lives=True)
     shutil.rmtree(node.claim("t1"))
     new = again(node)
     assert new.inventory["t1"]["state"] == "claimed"
-    reader = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        assert new.wait_for("exit", "t1")["code"] == 5
-    finally:
-        os.close(reader)
+    check_exit_once_read(node, new)
 
 
 def test_a_full_disk_keeps_nothing_that_lives_from_being_known(node: Node) -> None:
@@ -396,9 +388,7 @@ def test_a_full_disk_keeps_nothing_that_lives_from_being_known(node: Node) -> No
     try:
         link = node.up()
         told = begun(node, link, "exec env -i /bin/sleep 1000")
-        shim = node.shim_of("t1")
-        node.kill_agent(link)
-        kill(shim)
+        without_agent(node, link)
         shutil.rmtree(node.claim("t1"))
         filler = node.state / "filler"
         with filler.open("wb", buffering=0) as file, suppress(OSError):
@@ -427,16 +417,12 @@ def test_what_is_in_a_control_group_of_its_own_is_proven_by_it(node: Node) -> No
         left = until("the daemon", lambda: [pid for pid in node.carriers("t1") if pid != told["pid"]])
         for pid in (told["pid"], *left):
             (group / "cgroup.procs").write_text(str(pid), encoding="ascii")
-        shim = node.shim_of("t1")
-        node.kill_agent(link)
-        kill(shim)
-        os.truncate(node.claim("t1") / "record", 0)
+        without_agent(node, link)
+        empty_record(node)
         new = again(node)
         new.adopt(told)
         new.ping()
-        last = knowing(node)
-        last.kill("t1", grace_s=0.0)
-        assert last.wait_for("exit", "t1")["cause"] == "killed"
+        assert end_of(knowing(node))["cause"] == "killed"
         assert not any(map(alive, [told["pid"], *left]))
     finally:
         node.clean()
