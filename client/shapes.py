@@ -14,7 +14,7 @@ class After(TypedDict):
 
 
 class Allocation(TypedDict):
-    """What an attempt would get on one node: GPU indices; `gpu_mib`: MiB of each where others share it,
+    """The resources of an attempt on one node: GPU indices; `gpu_mib`: MiB of each where others share it,
     None for all."""
 
     node: str
@@ -23,8 +23,8 @@ class Allocation(TypedDict):
 
 
 class Part(TypedDict):
-    """What an attempt holds on one node, and under which id it was started there, unless an old system did that.
-    `run_as`: the account as which it runs, or ran, where that is not the agent's, `account`; `login`: the SSH account
+    """The part of an attempt on one node, with the id of its launch, unless an old system started it.
+    `run_as`: the account that it runs as, or ran as, if that is not the agent's, `account`; `login`: the SSH account
     to whose agent it was sent, where that is not the node's own. `gpu_mib`: MiB that it may use of each GPU, unless it
     has them to itself. Of an attempt of several parts, each has its own end: `ended_at`, `exit_code`; `is_free`: what
     it held was given back, while others go on. `clock_offset_s`: by so many seconds the node's clock was ahead of the
@@ -64,7 +64,7 @@ class AskedEnd(TypedDict):
 
 
 class EarlySignal(TypedDict):
-    """What its processes get so many seconds before the time limit ends a task; `main_only`: only the command
+    """A signal to its processes some seconds before the time limit ends a task; `main_only`: only to the command
     itself."""
 
     name: str
@@ -114,7 +114,7 @@ class Unstarted(TypedDict):
 
 
 class Message(TypedDict):
-    """What is said, for programs: the `key` of a sentence and its values."""
+    """A message for programs: the `key` of a sentence and its values."""
 
     key: str
     args: dict[str, Any]
@@ -134,8 +134,8 @@ class ArrayPlace(TypedDict):
 
 
 class Array(TypedDict):
-    """What holds for an array: so many run at once (`cap`), after so many failures the rest is held (`max_fails`);
-    None: no such bound; `failed`: the tasks that count as failures."""
+    """The bounds of an array: the most tasks that run at once (`cap`), the failures after which the rest is held
+    (`max_fails`); None: no bound; `failed`: the tasks that count as failures."""
 
     id: int
     count: int
@@ -343,7 +343,7 @@ class Gpu(TypedDict):
 
 
 class NodeReservation(TypedDict):
-    """What is kept on a node for a `task` that waits: these `gpus`, and what else it needs there. `expected_at`: when
+    """Resources that are reserved on a node for a waiting `task`: `gpus`, and others. `expected_at`: when
     it is expected to start, in seconds since the epoch, None where nobody knows."""
 
     task: int
@@ -384,7 +384,7 @@ class Node(TypedDict):
 
 class NodeAccount(TypedDict):
     """Over which account of a node (`user_name`) the tasks of a `user` run. `state`: of the way to its agent, None
-    while there is none, for nothing of his is there; `reason`: what is wrong with it, or None."""
+    while there is none, because the user has no task there; `reason`: what is wrong with it, or None."""
 
     user: str
     user_name: str
@@ -511,7 +511,7 @@ class Why(TypedDict):
 
 
 class Difference(TypedDict):
-    """What of a `field` one task has (`here`), and the other (`there`); None where it has none."""
+    """A `field` in which two tasks differ: the value of one (`here`), and of the other (`there`); None without one."""
 
     field: str
     here: Any
@@ -528,9 +528,9 @@ class Diff(TypedDict):
 
 
 class Cancelled(TypedDict):
-    """What a cancel did: gone from the queue at once, told to end, or refused (id, as a string: why; in `codes` the
-    error's stable name, in `messages` the same for programs); in `names` the names of the first 200 that were ended and
-    have one."""
+    """The result of a cancel: removed from the queue at once, being ended, or refused (id, as a string: why; in `codes`
+    the error's stable name, in `messages` the same for programs); in `names` the names of the first 200 that were ended
+    and have one."""
 
     cancelled: list[int]
     signalled: list[int]
@@ -549,9 +549,9 @@ class Removed(TypedDict):
 
 
 class Who(TypedDict):
-    """Who one is to the master; `user` is None for nobody. `scopes`: what one may do, `via`: how one came in; `until`:
-    seconds since the epoch, None: no end. `is_shared`: whether users were ever added. `quotas`: what bounds one's
-    tasks, and how much of it is in use. `barred`: why one, a known user, cannot log in; `user` is None then."""
+    """The caller; `user` is None without a log-in. `scopes`: permissions, `via`: the kind of log-in; `until`: seconds
+    since the epoch, None: no end. `is_shared`: whether users were ever added. `quotas`: the bounds of the caller's
+    tasks, and their use. `barred`: why a known user cannot log in; `user` is None then."""
 
     user: str | None
     display: str
@@ -577,8 +577,8 @@ class LoggedIn(TypedDict):
 
 
 class User(TypedDict):
-    """A user, as admins see him, what his tasks may have at a time, and what is in use. Times in seconds since the
-    epoch; `disabled`: by whom, or None; `is_owner_only`: nobody added him, he owned tasks before there were users."""
+    """A user, as admins see them, with quotas and their use. Times in seconds since the epoch; `disabled`: by whom, or
+    None; `is_owner_only`: nobody added this user, who owned tasks before there were users."""
 
     id: int
     name: str
@@ -601,7 +601,7 @@ class User(TypedDict):
 
 
 class Disabled(TypedDict):
-    """What became of a disabled user's tasks, by id."""
+    """The results for a disabled user's tasks, by id."""
 
     held: list[int]
     running: list[int]
@@ -671,7 +671,8 @@ class Revoked(TypedDict):
 
 
 class SettingRange(TypedDict):
-    """What a setting may be: a number between `least` and `most`, or one of `words`; and whether it may be None."""
+    """The allowed values of a setting: a number between `least` and `most`, or one of `words`; and whether it may be
+    None."""
 
     least: int | float | None
     most: int | float | None
@@ -707,7 +708,7 @@ class FileText(TypedDict):
 
 
 class FileWritten(TypedDict):
-    """What a change is: lines as `diff -u` has them, the keys or nodes that differ, whether it holds `now` or from the
+    """A change: lines as `diff -u` has them, the keys or nodes that differ, whether it holds `now` or from the
     next `start`, the version of the file now, and where the one before lies; None where nothing was written.
     `at_start`: the keys of conf.json that hold from the next start, while the others hold now."""
 
@@ -729,8 +730,8 @@ class KeptFile(TypedDict):
 
 
 class Quota(TypedDict):
-    """What tasks may have at a time: GPUs in use, those of them in named allocations, GPUs of one task, tasks that run.
-    None: no bound."""
+    """The limits of tasks at one time: GPUs in use, those of them in named allocations, GPUs of one task, tasks that
+    run. None: no bound."""
 
     max_total_gpus: int | None
     max_manual_gpus: int | None
@@ -739,7 +740,7 @@ class Quota(TypedDict):
 
 
 class Use(TypedDict):
-    """What is in use: GPUs, those of them that named allocations hold (`manual`), and tasks that run."""
+    """The resources in use: GPUs, those of them that named allocations hold (`manual`), and tasks that run."""
 
     gpus: int
     running: int

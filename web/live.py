@@ -51,8 +51,8 @@ class _Who(msgspec.Struct):
 
 
 class _Subscribe(msgspec.Struct, forbid_unknown_fields=True):
-    """`since`: the `seq` of the last that was heard of this stream, for who comes again. What is not known here is
-    refused: the connection over which the master is asked may be that of all."""
+    """`since`: the `seq` of the last that was heard of this stream, for who comes again. Unknown parameters
+    are refused, because the connection to the master may be shared by all users."""
 
     stream: Literal["tasks", "nodes"] = "tasks"
     ids: list[int] | None = None
@@ -237,7 +237,7 @@ async def live(socket: WebSocket, hall: Hall) -> None:
 
 
 async def _shown(socket: WebSocket, hall: Hall) -> Shown:
-    """Who it is, from the first message. Raises UnauthenticatedError, WebSocketDisconnect."""
+    """Return the user, from the first message. Raises UnauthenticatedError, WebSocketDisconnect."""
     try:
         async with asyncio.timeout(FIRST_S):
             first = msgspec.json.decode(await socket.receive_text(), type=_First)

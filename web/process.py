@@ -81,7 +81,7 @@ def _lock(settings: Settings) -> int:
 
 
 def _held(settings: Settings) -> str:
-    """Who has the port of the console, and what to do; empty where nobody has it."""
+    """Return the holder of the console's port, and what to do; empty if the port is free."""
     found = holder(settings.bind, settings.web.port)
     return f"; it is held by {found}: stop that, or choose another port" if found else ""
 
@@ -114,7 +114,7 @@ def _run(settings: Settings, lock: int) -> int:
 
 
 def configured(app: ASGIApp) -> uvicorn.Config:
-    """What uvicorn is told."""
+    """Return the settings of uvicorn."""
     return uvicorn.Config(
         app,
         # Named, for else uvicorn takes httptools where somebody has it, and that bounds no header's size.

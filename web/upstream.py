@@ -1,8 +1,8 @@
 """One connection to a port of the master, for one caller: calls, their answers, and what is told unasked.
 
-Answers are handed on as the bytes that came: what the console does not look into it does not decode. Who calls is shown
-when the connection is opened: first the console itself, which takes all rights from it that its account has by the
-kernel's word, then for whom it calls and from where. A connection that cannot say so much is never used.
+Answers are passed on as bytes; the console decodes only the parts that it reads. Each connection identifies its caller
+when it is opened: first the console itself, which removes the rights that its account has by the kernel, then the user
+and the address of the request. A connection that cannot do this is never used.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Who(msgspec.Struct):
 
 
 class _Frame(msgspec.Struct):
-    """What the master says. `params` are not looked into here."""
+    """A message of the master. `params` are not decoded here."""
 
     id: int | None = None
     method: str = ""
@@ -136,7 +136,7 @@ class Upstream:
         self._ids = count(1)
         self._waiting: dict[int, asyncio.Future[msgspec.Raw]] = {}
         self.user = ""
-        """As whom it calls, once that was shown."""
+        """The user of this connection, once identified."""
         self.closed: asyncio.Future[MusterError] = asyncio.get_running_loop().create_future()
         self.on_frame: Notified = lambda _frame: None
         self._listens = asyncio.create_task(self._listen())
@@ -145,9 +145,9 @@ class Upstream:
     async def open(
         cls, settings: Settings, what: str, *, shown: str = "", origin: str = "", account: int | None = None
     ) -> Upstream:
-        """Connect to the port for `what`. `shown`: the token of who calls, `origin`: the address that he calls from,
-        `account`: the uid of who calls from this machine; without these the console itself calls, and without a token
-        somebody who is yet to say who he is. Raises UnreachableError, ConfigError, and what the master answers to a
+        """Connect to the port for `what`. `shown`: the token of the caller, `origin`: the caller's address,
+        `account`: the uid of a caller on this machine; without these the console itself calls, and without a token
+        a caller who has not logged in. Raises UnreachableError, ConfigError, and what the master answers to a
         token that opens nothing."""
         try:
             async with asyncio.timeout(OPEN_S):

@@ -1,5 +1,5 @@
-"""What somebody who has a link types on his own PC: one line, with all that it takes; what he opens in a browser, where
-there is a console; and many of them, as a file."""
+"""Invitations with a link: the line that a user types on their PC, the address to open in a browser if there is a
+console, and a file with the lines of many users."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def tell_reach(context: Context) -> None:
 
 
 def login_line(place: str, link: str) -> str:
-    """What is typed to come in with a link's secret. `place`: HOST or HOST:PORT."""
+    """Return the command that logs in with a link's secret. `place`: HOST or HOST:PORT."""
     return f"muster login {shlex.quote(place)} --link {shlex.quote(link)}"
 
 
@@ -80,7 +80,7 @@ def write_links(context: Context, path: str, users: dict[str, dict[str, Any]], l
 
 
 def _as_text(cell: str) -> str:
-    """What a spreadsheet does not take for a formula, whoever chose the words."""
+    """Return the cell so that no spreadsheet takes it for a formula, whoever chose the words."""
     return f"'{cell}" if cell[:1] in FORMULA else cell
 
 

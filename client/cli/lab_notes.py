@@ -1,5 +1,5 @@
-"""What `muster up` says of the lab that a conf.json is of, where that is not plain: its folder is a copy of another
-lab's, queue included, or what lies in the place of its identity is none and cannot be replaced."""
+"""Notes of `muster up` about a lab: its folder is a copy of another lab's, queue included, or the file of its identity
+is invalid and cannot be replaced."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Attempts: where waiting tasks are sent, and what becomes of them by what the agents tell.
 
-Pure. What an agent says is a fact, and nothing else is: a broken link ends no attempt, and silence is never read as a
+Pure. Only reports of agents are facts: a broken link ends no attempt, and silence is never taken for a
 death. Which of them an agent that comes back still has is `reconcile`'s.
 """
 
@@ -47,8 +47,8 @@ NewLaunchId = Callable[[int, int], str]
 
 
 _NOBODY = ("", "")
-"""As whom a part of an account's runs besides, and where its log lies: its agent is that account's own, and is believed
-nothing of others."""
+"""The account and the log of a part that runs over an SSH account: its agent belongs to that account, and is believed
+nothing about others."""
 MINUTE_S = 60.0
 RESERVATIONS = "reservations"
 """The piece of the state that says for which tasks room is kept."""
@@ -112,8 +112,8 @@ class Dispatch:
         return (before in ACTIVE) is not (after in ACTIVE) or (before is WAITING and after is not WAITING)
 
     def moved(self, task: Task, before: State, after: State) -> None:
-        """An attempt is known by its launch ids from when it is sent until it is over. What was kept for a task that
-        waits no more may start others at once."""
+        """An attempt is known by its launch ids from when it is sent until it is over. Room that was kept for a
+        task that no longer waits may start others at once."""
         if before is WAITING and after not in ACTIVE:
             self._pending.plan_needed |= any(one.task == task.id for one in self.reservations)
             return
@@ -156,7 +156,7 @@ class Dispatch:
         return started
 
     def free(self) -> FreeNodes:
-        """What is free on the nodes now; whoever takes of it gives that back."""
+        """Return the free resources of the nodes now. Callers give back everything that they take from it."""
         self._free.refresh(self._pending.to_look_at, self._pending.sampled)
         self._pending.to_look_at.clear()
         self._pending.sampled.clear()
@@ -164,7 +164,7 @@ class Dispatch:
 
     @property
     def holds(self) -> Mapping[str, Hold]:
-        """What is kept for whom on which node, as the last plan has it."""
+        """The reservations of the last plan, by node."""
         return self._last.holds
 
     def why(self, demand: Demand, task_id: int) -> Wait:
@@ -178,7 +178,7 @@ class Dispatch:
         return preview(self.snapshot(now), draft, self.holds, now)
 
     def snapshot(self, now: float) -> Snapshot:
-        """What the planner may see now."""
+        """Return the state that the planner reads."""
         return self._seen(self.free(), self.elastic.known(now))
 
     def _seen(self, free: FreeNodes | None, elastic: Elastic) -> Snapshot:
@@ -253,7 +253,7 @@ class Dispatch:
     def _are_waited_for(self, task: Task, allocations: list[Allocation]) -> bool:
         """Over which accounts it is to run is known now, and their agents may have to be begun: what is started, and
         where its claim will lie, is written down before anybody hears of it, so they are needed first. Meanwhile the
-        nodes are closed to its owner, and nothing is kept for him there. Of an allocation no agent hears."""
+        nodes are closed to its owner, and no room is kept for them there. Of an allocation no agent hears."""
         if task.is_allocation:
             return False
         away = []
@@ -323,7 +323,7 @@ class Dispatch:
             give_reason(task, None)
 
     def look_around(self) -> Lab:
-        """Who waits, what is there, and for whom what is kept: what has to be reckoned with besides in a plan."""
+        """Return the lab as a plan sees it: waiting tasks, nodes, usage and reservations."""
         backlog, inventory, ledger = self._waiting.backlog, self._nodes.inventory, self._quotas.ledger()
         return Lab(backlog, inventory, self._book.tasks, ledger, self.holds, only_its_own)
 
@@ -349,8 +349,8 @@ class Dispatch:
         log_path: str = "",
         login: str = OWN,
     ) -> None:
-        """The attempt runs, as this process; of one that runs as its owner, as whom, and where its log lies. Told again
-        after a reconnect: then nothing changes."""
+        """The attempt runs, as this process; for one that runs as its owner also the account and the place of its log.
+        Told again after a reconnect: then nothing changes."""
         task = self.find(node, launch_id, login)
         part = None if task is None else sent_as(task.allocation, launch_id)
         if task is None or part is None:
@@ -366,7 +366,7 @@ class Dispatch:
             self._health.started(node, login)
 
     def _runs_as(self, task: Task, launch_id: str, account: str, log_path: str) -> None:
-        """The attempt is one of this account ("": of the agent's own). What the node says of its log is believed where
+        """The attempt is one of this account ("": of the agent's own). The node's report of its log is believed if
         that can be one; an earlier attempt may have had another."""
         part = sent_as(task.allocation, launch_id)
         if part is None or (account and not is_account(account)):
@@ -387,7 +387,7 @@ class Dispatch:
             self._book.changed(task)
 
     def log_warning(self, task: Task) -> Message | None:
-        """What to say of a log that is near its limit."""
+        """Return the warning about a log that is near its limit."""
         large = self.large_logs.get(task.id)
         if large is None or sent_as(task.allocation, large[0]) is None:
             return None
@@ -449,7 +449,7 @@ class Dispatch:
         return sane(at, earliest, now, clock)
 
     def _note_peak(self, task: Task, part: Part) -> None:
-        """What it was seen to use of a GPU, at most: of several parts the one that used most counts."""
+        """Return the largest observed GPU use of the task; of several parts the largest one counts."""
         peak, others = self._nodes.peak_mib(part.node, task.id), [one for one in task.allocation if one.ended_at]
         if peak is not None and others:
             peak = max(peak, task.gpu_peak_mib or 0)

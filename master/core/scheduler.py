@@ -109,8 +109,8 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 class Reasons:
-    """Why tasks wait, as one plan has it: worked out when somebody asks, of what is there by then and of what that plan
-    keeps for whom (`holds`)."""
+    """Why tasks wait, as one plan has it: computed when somebody asks, from the state at that time and from
+    the reservations of that plan (`holds`)."""
 
     __slots__ = ("_holds", "_snapshot")
 

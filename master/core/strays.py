@@ -54,8 +54,8 @@ class StrayTasks:
         return None
 
     def look(self, node: Node) -> None:
-        """Take over what the newest sample of a node shows. What changes is written down when it begins and when it is
-        over: on which GPUs it is in between is seen when somebody asks."""
+        """Take over what the newest sample of a node shows. The begin and the end are recorded; the GPUs in
+        between are read when somebody asks."""
         strays = node.watch.strays
         for task_id in [number for number, known in self.told.items() if node.name in known and number not in strays]:
             self._is_over(task_id, node.name)

@@ -1,4 +1,4 @@
-"""What a node looks like to a client: what the registry, its agent and people say of it, in one object."""
+"""A node as clients see it: data of the registry, of its agent and of admins, in one object."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class GpuView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodeReservation(msgspec.Struct, frozen=True):
-    """What is kept on a node for a `task` that waits, by its id: these `gpus`, by index, and what else it needs there.
+    """Resources that are reserved on a node for a waiting `task`, by its id: `gpus`, by index, and others.
     `expected_at`: when it is expected to start, in seconds since the epoch; null where nobody knows."""
 
     task: int
@@ -55,8 +55,8 @@ class NodeReservation(msgspec.Struct, frozen=True):
 
 
 class NodeView(msgspec.Struct, frozen=True, kw_only=True):
-    """A node as clients see it. What no probe has told is null. `reason`: what is wrong with the way to it, and why it
-    takes no tasks; `reason_messages`: the same for programs.
+    """A node as clients see it. Values that no probe has reported are null. `reason`: what is wrong with the way to it,
+    and why it takes no tasks; `reason_messages`: the same for programs.
 
     `registry`: `ok`, `leaving` (it is not in the file any more and goes after its last task) or `changing` (the file
     leads to another machine now, and is followed after its last task). `drained`: why, or null. `sick`: why it was set
@@ -94,8 +94,8 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
 
 class NodeAccount(msgspec.Struct, frozen=True, kw_only=True):
     """Over which account of a node (`user_name`) the tasks of a `user` run. `state`: of the way to its agent, null
-    while there is none, for nothing of his is there; `reason`: what is wrong with it, or null; `reason_messages`: the
-    same for programs."""
+    while there is none, because the user has no task there; `reason`: what is wrong with it, or null;
+    `reason_messages`: the same for programs."""
 
     user: str
     user_name: str
@@ -105,8 +105,8 @@ class NodeAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodePage(NodeView, frozen=True, kw_only=True):
-    """A node with what its entry in `node.list` leaves out: as whom its SSH server is entered (`user_name`) and at
-    which `port`, the registry's `labels`, and who drained it and when (`drained_at`, seconds since the epoch).
+    """A node with what its entry in `node.list` leaves out: the user (`user_name`) and `port` of its SSH
+    server, the registry's `labels`, and who drained it and when (`drained_at`, seconds since the epoch).
     `account`: its agent's, which tasks have, too, null where it did not say; `can_run_as`: the agent is root and runs
     tasks as the accounts of their owners; `own_account`: tasks have the master's own account there, and it runs those
     of `admins` only, of `everybody` (there was no second user), or of everybody since an admin `opened` it; null where
@@ -159,7 +159,7 @@ def node_view(core: Core, node: Node, config: NodeConfig | None, sight: Sight) -
 
 
 def own_account(core: Core, name: str) -> Literal["admins", "everybody", "opened"] | None:
-    """Whose tasks a node runs with the master's own account; None where they have another one."""
+    """Return whose tasks a node runs as the master's own account; None if tasks use another account."""
     fence = core.own_account
     if name not in fence.nodes:
         return None
@@ -202,12 +202,12 @@ def _on_wall(view: NodeView) -> NodeView:
 
 
 def sample_on_wall(sample: dict[str, Any]) -> dict[str, Any]:
-    """What a sample tells, without people, the folders whose file systems were looked at, and what a driver said."""
+    """Return a sample without people, folders of file systems, and messages of the driver."""
     return {**without_people(sample), "disks": [], "gpu_fault": ""}
 
 
 def without_people(sample: dict[str, Any]) -> dict[str, Any]:
-    """What a sample tells, without which processes there are and whose."""
+    """Return a sample without processes and their users."""
     gpus = [
         {
             **gpu,
@@ -229,7 +229,7 @@ def _reservation(core: Core, name: str) -> NodeReservation | None:
 
 
 def _messages(node: Node, closed: tuple[Message, ...]) -> list[MessageView]:
-    """What `reason` says, for programs: of the link, then what keeps tasks away."""
+    """Return `reason` for programs: first about the link, then why the node gets no tasks."""
     of_link = node.link_says
     if of_link is None and node.reason is not None:
         of_link = Message("link_said", said=node.reason)
