@@ -67,18 +67,18 @@ class People:
 
     def add(self, name: str, **fields: Any) -> User:
         """Add a user. `fields`: role, display, mail, language, expires_at (seconds since the epoch), password;
-        again: he is the one of this name who was removed."""
+        again: this is the removed user of the same name."""
         user: User = self.call("user.add", {"name": name, **fields}, repeatable=False)
         return user
 
     def edit(self, name: str, **changes: Any) -> User:
-        """Change role, display, mail, language or expires_at of a user, or what his tasks may have at a time:
+        """Change role, display, mail, language or expires_at of a user, or the quotas:
         max_total_gpus, max_manual_gpus, max_gpus_per_task, max_running; None: no bound."""
         user: User = self.call("user.edit", {"name": name, "changes": changes})
         return user
 
     def disable(self, name: str, *, cancel: bool = False) -> Disabled:
-        """Let a user in no more and start nothing of his; `cancel` ends also what runs."""
+        """Remove the access of a user and start none of the user's tasks; `cancel` also cancels running ones."""
         done: Disabled = self.call("user.disable", {"name": name, "cancel": cancel})
         return done
 
@@ -98,7 +98,7 @@ class People:
         self.call("user.password", said, repeatable=False)
 
     def link(self, name: str) -> Link:
-        """A link with which a user chooses his password, once."""
+        """Return a link with which a user chooses a password, once."""
         link: Link = self.call("user.link", {"name": name}, repeatable=False)
         return link
 

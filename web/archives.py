@@ -1,7 +1,7 @@
 """A folder as one ZIP, made while it is sent: nothing of it is kept, here or on a disk.
 
-Each name and each byte is asked of the master in the name of who downloads, so nobody gets what he could not read file
-by file, and no link leads out of the visible folders. What is left out is told in the archive, beside the folder.
+Each name and each byte is asked of the master in the name of who downloads, so nobody gets what they could not read
+file by file, and no link leads out of the visible folders. What is left out is told in the archive, beside the folder.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ SEEN_S = 3600.0
 
 class Shown(NamedTuple):
     """What somebody came with: a token of the master's, and the address, and the `account` of this machine (by its
-    uid), that he calls from."""
+    uid), of the call."""
 
     token: str
     origin: str
@@ -42,7 +42,7 @@ class Shown(NamedTuple):
 
 class Line:
     """A connection to the master in somebody's name. `used`: by how many at the moment; `seen_at`: when the master last
-    heard that he does something."""
+    heard activity of this user."""
 
     def __init__(self, upstream: Upstream) -> None:
         self.upstream = upstream
@@ -69,7 +69,7 @@ class Callers:
 
     @asynccontextmanager
     async def line(self, shown: Shown) -> AsyncIterator[Line]:
-        """Somebody's line, for as long as he needs it. Raises UnauthenticatedError, UnreachableError."""
+        """The connection of a user, for as long as it is needed. Raises UnauthenticatedError, UnreachableError."""
         line = self._lines.get(shown)
         if line is None or not line.upstream.is_open:
             line = await self._opened(shown)

@@ -1,6 +1,6 @@
 """What is told unasked, for scripts: server-sent events, which any program that reads lines can follow.
 
-Each event has an id; who comes again with the last that he has (`Last-Event-ID`, or `since` in the query) gets what
+Each event has an id; a client that returns with its last id (`Last-Event-ID`, or `since` in the query) gets what
 came since, as long as that is still known here, and else a snapshot, as who comes for the first time.
 """
 
@@ -41,7 +41,7 @@ async def events(request: Request, hall: Hall) -> Response:
 
 
 async def _told_to(shown: Shown, hall: Hall, reader: _Reader) -> AsyncIterator[bytes]:
-    """Until his log-in ends: his own line does, whoever's the feed is."""
+    """Until the log-in ends: the user's own connection ends with it, whoever owns the feed."""
     try:
         async with hall.callers.line(shown) as line:
             async for event in reader.lines(line.upstream.closed):

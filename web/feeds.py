@@ -3,7 +3,7 @@
 Where conf.json's `privacy` is `open`, all who are signed in are told the same, which the console subscribes to itself;
 else each log-in has a subscription of its own. Whoever comes asks the master for a snapshot over the connection that
 the news come over, and gets it at the place in the stream where it stands: between the two nothing is lost. Each news
-has a number (`seq`), by which who comes again after a break is told what he has not heard, once.
+has a number (`seq`), by which a client that returns after a break receives the missed ones, once.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Feeds:
         return None if feed is None or not feed.upstream.is_open else feed.since(who, hear, last)
 
     def leave(self, kind: Kind, who: object) -> None:
-        """Tell him nothing more."""
+        """Send nothing more."""
         feed = self._feeds.get(kind)
         if feed is not None:
             feed.hearers.pop(who, None)

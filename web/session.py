@@ -32,7 +32,7 @@ _Text = Annotated[str, Meta(max_length=4096)]
 
 
 class SignIn(msgspec.Struct, forbid_unknown_fields=True):
-    """With a `user` and his `password`; with a `token`; or with a `link` and the `password` that he wants."""
+    """With a `user` and `password`; with a `token`; or with a `link` and the new `password`."""
 
     user: _Text | None = None
     password: _Text | None = None

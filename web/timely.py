@@ -1,4 +1,4 @@
-"""HTTP over one connection, for who says his request and reads its answer in time.
+"""HTTP over one connection, for clients that send their request and read its answer in time.
 
 uvicorn bounds how long a connection is silent after an answer, and nothing else: one that says a header now and then,
 or never reads, would be kept for ever, and a few thousand of them are all that the process may open. Bodies are not its
@@ -70,12 +70,12 @@ class Timely(H11Protocol):
         self.transport.write(b"".join(self.conn.send(event) or b"" for event in events))
 
     def pause_writing(self) -> None:
-        """He does not read."""
+        """The client does not read."""
         super().pause_writing()
         self._unread = self._unread or self.loop.call_later(UNREAD_S, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """He has read."""
+        """The client has read."""
         super().resume_writing()
         self._reads()
 
@@ -85,7 +85,7 @@ class Timely(H11Protocol):
             self._unread = None
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nothing is awaited of him any more."""
+        """Nothing more is expected of the client."""
         self._unheard.leave(self)
         self._reads()
         super().connection_lost(exc)

@@ -77,7 +77,7 @@ class Transfers:
         return await downloads.log(request, self._hall, shown_by(request, self._hall), request.path_params["id"])
 
     async def _ticket(self, request: Request) -> Response:
-        """For who may come in now: what he may see is asked when the ticket is used."""
+        """For a caller with access now: the rights are checked when the ticket is used."""
         shown = shown_by(request, self._hall)
         what = (await self._hall.body(request, shown)).get("path")
         if not isinstance(what, str):

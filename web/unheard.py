@@ -1,8 +1,8 @@
 """Connections that are to say something and have not yet: how many there may be, of one origin (an address, or an
 account of this machine) and of all, and for how long each.
 
-Owns the waiting alone. What is done with who is given up, and how one knows that he has spoken, is theirs who wait.
-"""
+Owns the waiting alone. The callers decide what to do with a client that is given up, and how they know that it has
+spoken."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Unheard:
         self._of: Counter[str] = Counter()
 
     def enter(self, who: object, origin: str, give_up: Callable[[], object]) -> None:
-        """Wait for one who does not wait yet; `give_up` is called once, and not after he has left."""
+        """Wait for a new client; `give_up` is called once, and not after the client has left."""
         if len(self._waiting) >= self._most or self._of[origin] >= self._most_of_one:
             self._make_room(origin)
         timer = asyncio.get_running_loop().call_later(self._seconds, self._give_up, who)
@@ -50,7 +50,7 @@ class Unheard:
             one.give_up()
 
     def leave(self, who: object) -> _One | None:
-        """He has spoken, or is gone; None where nobody waited for him."""
+        """The client has spoken, or is gone; None if nobody waited for it."""
         one = self._waiting.pop(who, None)
         if one is not None:
             one.timer.cancel()

@@ -27,8 +27,9 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class Whence(NamedTuple):
-    """`address`: of who asks; `scheme`, `host` (with the port) and `prefix`: what he called us by; `is_plain`: others
-    on the way can hear it. `account`: the uid of who asks, where that is a process of this machine and no proxy."""
+    """`address`: of the caller; `scheme`, `host` (with the port) and `prefix`: the names that the caller used;
+    `is_plain`: others on the way can hear it. `account`: the uid of who asks, where that is a process of this machine
+    and no proxy."""
 
     address: str
     scheme: str

@@ -54,7 +54,7 @@ class EndableSession(Session):
         under_way = self._socket
         if under_way is not None:
             with suppress(OSError):  # it broke by itself in this moment
-                # Of a socket with TLS the plain one beneath: its own way takes from the reader what he reads with.
+                # For TLS shut down the plain socket beneath: the TLS one would take away what the reader reads with.
                 socket.socket.shutdown(under_way, socket.SHUT_RDWR)
 
     def _open(self, deadline: float) -> None:

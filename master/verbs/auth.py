@@ -1,5 +1,5 @@
-"""The verbs with which somebody shows who he is, over the connection that he calls from: by a password, a token, or a
-link that works once. What he may do is decided at the door, for whoever he turned out to be."""
+"""The verbs for logging in over a connection: with a password, a token, or a link that works once. The entry point of
+verbs then decides the rights of the user."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class BeginSession(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Who(msgspec.Struct, frozen=True):
-    """Who somebody is: his name (`user`, null: nobody knows), his `role`, the `scopes` that he is confined to, how he
-    came in (`via`), and his groups. `until`: he is nobody from then on (seconds since the epoch, null: no end).
-    `is_shared`: whether users were ever added. `quotas`: what bounds his tasks, and how much of it is in use. `barred`:
+    """The caller: name (`user`, null without a log-in), `role`, `scopes`, the kind of log-in (`via`), and groups.
+    `until`: the end of access (seconds since the epoch, null: no end).
+    `is_shared`: whether users were ever added. `quotas`: the bounds of the caller's tasks, and their use. `barred`:
     why the caller, a known user, cannot log in (disabled, expired); `user` is null then."""
 
     user: str | None
@@ -187,7 +187,7 @@ def token(context: Context, params: Shown) -> Who:
 
 
 def relay(context: Context, params: Relay) -> Done:
-    """Call for somebody else from now on, over this connection, who is to show who he is: for the console alone."""
+    """Call for another user from now on, over this connection, who must log in: only for the console."""
     caller = context.caller
     if caller.via != "service" or caller.user != "web" or context.become is None:
         raise ForbiddenError(Message("relay_for_console"))
@@ -239,12 +239,12 @@ def logout(context: Context, _params: Nothing) -> Done:
 
 
 def whoami(context: Context, _params: Nothing) -> Who:
-    """Who calls, and what he may do."""
+    """Return the caller and their rights."""
     return who(context, context.caller)
 
 
 def who(context: Context, caller: Caller) -> Who:
-    """What somebody is told of himself."""
+    """Return the data of the caller for the caller."""
     user = context.core.people.users.get(caller.user_id)
     return Who(
         user=caller.user,

@@ -190,7 +190,7 @@ def _shown(data: bytes, path: Path) -> str:
 
 
 async def _confirm(context: Context, password: str | None) -> None:
-    """Raise ForbiddenError, or UnauthenticatedError for a wrong one, unless the caller shows his password once more: a
+    """Raise ForbiddenError, or UnauthenticatedError for a wrong one, unless the caller enters the password once more: a
     browser that was left open changes no file. Whoever runs the master, and who has none, shows none."""
     caller, user = context.caller, context.core.people.named(context.user)
     if caller.via == "owner" or user is None or not (user.password or context.master.directory is not None):

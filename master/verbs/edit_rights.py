@@ -14,9 +14,10 @@ from wire.errors import BadRequestError, ConflictError, ForbiddenError
 from wire.message import Message
 
 OF_MENTORS = ("priority", "project", "urgent")
-"""What a mentor may change of a task that is not his."""
+"""Fields that a mentor may change of a member's task."""
 ACTS = ("command", "cwd", "env", "log", "setup", "token", "variables")
-"""What a task does on a node. Where that happens with its owner's rights, another who changes it would act as him."""
+"""What a task does on a node. Where that happens with its owner's rights, another user who changes it would act as the
+owner."""
 OWNER = "owner"
 TOKEN = "token"  # noqa: S105  (the name of a field)
 
@@ -27,7 +28,7 @@ def leaves_what_it_runs(task: Task, changes: Mapping[str, Any]) -> bool:
 
 
 def runs_as_owner(context: Context, owner: str) -> bool:
-    """Do tasks of this owner run, on the nodes, with the rights of an account of his?"""
+    """Tell whether tasks of this owner run on the nodes as an account of the owner."""
     return context.master.run_as(owner) is not None
 
 

@@ -125,7 +125,7 @@ async def _probe(context: Context, node: str, argv: list[str], limit_s: float) -
         env=context.master.config.task_env,
         timeout_s=limit_s,
         output_limit=environments.OUTPUT_LIMIT,
-        run_as=context.master.run_as(context.user),  # to activate somebody's environment is to run his code
+        run_as=context.master.run_as(context.user),  # activating an environment runs its owner's code
     )
 
 

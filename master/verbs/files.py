@@ -150,7 +150,7 @@ class Received(msgspec.Struct, frozen=True):
 
 
 def _seen(context: Context) -> Seen | SeenAs:
-    """The files as the caller sees them, and with the rights that he has."""
+    """The files as the caller sees them, with the rights of the caller."""
     caller, acting = context.caller, context.master.acting
     account = None if caller.is_ours else acting.account(context.user)
     if account is None:

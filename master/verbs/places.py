@@ -5,7 +5,7 @@ What every machine of the lab has at the same path is looked at from here: benea
 shared prefix. What is a node's own is looked at where the task names the node, and as the account that the task would
 have there; a folder or an environment also where few nodes could run the task, and all of them can be asked. Where
 tasks run as their owners, a node is asked in any case: the master may see more than they. Nobody waits for this longer
-than `PATIENCE_S`, however many tasks he submits.
+than `PATIENCE_S`, however many tasks a user submits.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ async def _seen(context: Context, node: str | None, wants: list[Want], look: Loo
     account = master.run_as(draft.owner)
     if node is None:
         if account is not None and _some_run_as_owners(context):
-            return []  # with his rights nobody can look now
+            return []  # nobody can look with the owner's rights now
         if "PATH" in master.config.task_env:
             wants = [want for want in wants if want.kind not in _SEARCHED]
         seen = await master.files.quick.call(master.root, lambda _tick: list(look.findings(wants)))
@@ -214,7 +214,8 @@ def _named(draft: Task) -> str | None:
 
 
 def _node(context: Context, draft: Task, *, as_owner: bool) -> str | None:
-    """Whom to ask: the node that the task names, else, where tasks run as their owners, one that can look as he."""
+    """Whom to ask: the node that the task names, else, where tasks run as their owners, one that can look as the
+    owner."""
     nodes = context.core.inventory.nodes
     named = _named(draft)
     if named is not None:

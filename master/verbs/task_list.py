@@ -176,8 +176,8 @@ def _owners(context: Context, params: ListTasks) -> set[str]:
 
 
 def tasks_of_array(context: Context, array_id: int) -> list[Task]:
-    """Those of an array's tasks of which the caller may know that they are. Raises NotFoundError where he may know of
-    none, as where there is no such array."""
+    """Return the tasks of an array that the caller may see. Raises NotFoundError if the caller may see none of
+    them, as if there were no such array."""
     tasks, sight = [*context.core.arrays.tasks(array_id)], context.sight
     if sight.hides_others:
         tasks = [task for task in tasks if sight.searched(task).array is not None]

@@ -54,8 +54,8 @@ class Move(OneTask, forbid_unknown_fields=True):
 
 class Edit(msgspec.Struct, forbid_unknown_fields=True):
     """task.edit: `changes` are fields of a submit with their new values; admins may also say whose the task is
-    (`owner`). Of a task that is not his a mentor may change `priority`, `project` and `urgent`. `if_seq`: only while
-    the task's `seq` is this one, so that nobody changes what he has not seen."""
+    (`owner`). A mentor may change `priority`, `project` and `urgent` of a member's task. `if_seq`: only while
+    the task's `seq` is this one, so that no caller changes an unseen version."""
 
     id: TaskId
     changes: Annotated[dict[str, Any], Meta(examples=[{"priority": 5}])]
@@ -321,7 +321,7 @@ def retry(context: Context, params: OneTask) -> TaskView:
 
     def change() -> Task:
         if task.owner == context.user:
-            task.said_by = ""  # he has said it, too
+            task.said_by = ""  # the owner said it, too
         last, caller = not may_put_ahead(context, task.owner), context.caller
         by_admin, waits = caller.speaks_as_admin, caller.waits_for_nodes
         return context.core.retry(task.id, last=last, by_admin=by_admin, waits=waits)

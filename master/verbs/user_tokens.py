@@ -1,4 +1,4 @@
-"""The verbs about the tokens with which programs come in as a user, and about his log-ins, which are tokens, too."""
+"""The verbs about a user's tokens, for programs, and log-ins, which are tokens, too."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class ListTokens(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewToken(msgspec.Struct, forbid_unknown_fields=True):
-    """token.new: for the user `name`, oneself where none is named. `scopes`: what it is confined to, null: all that his
-    role has. It ends at `expires_at` (seconds since the epoch, null: never). `label`: what it is for."""
+    """token.new: for the user `name`, oneself where none is named. `scopes`: what it is confined to, null: all scopes
+    of the role. It ends at `expires_at` (seconds since the epoch, null: never). `label`: what it is for."""
 
     name: UserName | None = None
     scopes: list[Scope] | None = None
@@ -123,7 +123,7 @@ def _user(context: Context, name: str | None) -> User:
 
 
 def _is_admin(context: Context) -> bool:
-    """May he do with the tokens of others what they may? Not an admin's token that is confined to his own account."""
+    """Tell whether the caller may use the tokens of others. An admin's token for the own account may not."""
     return context.caller.role == "admin" and "admin" in context.caller.scopes
 
 

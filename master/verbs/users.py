@@ -1,4 +1,4 @@
-"""The verbs about users: who there is, what each may do, and how he comes in. For admins, but for one's own
+"""The verbs about users: their roles, data and log-ins. For admins, but for one's own
 password."""
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ Said = Annotated[str, Meta(max_length=200)]
 
 
 class OneUser(msgspec.Struct, forbid_unknown_fields=True):
-    """A user by his name."""
+    """A user by name."""
 
     name: UserName
 
 
 class AddUser(OneUser, forbid_unknown_fields=True):
-    """user.add: `name` is what he is called here, `display` what people call him. He comes in with a `password`, or
-    without one by a link (user.link), a token (token.new) or, on the master's machine, by his Unix account. After
-    `expires_at` (seconds since the epoch) he does not. `again`: he is the one who had this name and was removed, and
-    gets the tasks that are still that one's."""
+    """user.add: `name` is the user's name here, `display` the full name. The user logs in with a `password`, or
+    without one by a link (user.link), a token (token.new) or, on the master's machine, by the Unix account. Access ends
+    at `expires_at` (seconds since the epoch). `again`: this is the removed user of the same name, and gets that user's
+    tasks."""
 
     role: Role = "user"
     display: Said = ""
@@ -55,8 +55,8 @@ class AddUser(OneUser, forbid_unknown_fields=True):
 
 
 class EditUser(OneUser, forbid_unknown_fields=True):
-    """user.edit: what is to be changed of a user: `role`, `display`, `mail`, `language`, `expires_at`; and what his
-    tasks may have at a time, null for no bound: `max_total_gpus` in use, `max_manual_gpus` in named allocations,
+    """user.edit: new values of a user: `role`, `display`, `mail`, `language`, `expires_at`; and the bounds of the
+    user's tasks at one time, null for no bound: `max_total_gpus` in use, `max_manual_gpus` in named allocations,
     `max_gpus_per_task`, `max_running` tasks."""
 
     changes: Annotated[dict[str, Any], Meta(examples=[{"role": "viewer"}])]
@@ -71,14 +71,14 @@ class _Changes(QuotaChanges, frozen=True, forbid_unknown_fields=True):
 
 
 class DisableUser(OneUser, forbid_unknown_fields=True):
-    """user.disable: `cancel` ends also what he has running or waiting."""
+    """user.disable: `cancel` also cancels running and waiting tasks."""
 
     cancel: bool = False
 
 
 class SetPassword(msgspec.Struct, forbid_unknown_fields=True):
     """user.password: the new `password` of the user `name`, one's own where none is named; then the `old` one, too.
-    With null he has none any more."""
+    Null removes the password."""
 
     password: Secret | None
     name: UserName | None = None
@@ -93,8 +93,8 @@ class Claim(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class UserView(msgspec.Struct, frozen=True):
-    """A user. `quota`: what his tasks may have at a time, `use`: what is in use. `has_password`; `log_ins` and
-    `tokens`: how many he has; `is_owner_only`: nobody added him, he owned tasks before there were users. Times in
+    """A user. `quota`: the bounds of the user's tasks at one time, `use`: their use. `has_password`; `log_ins` and
+    `tokens`: their numbers; `is_owner_only`: nobody added this user, who owned tasks before there were users. Times in
     seconds since the epoch."""
 
     id: int
@@ -118,7 +118,7 @@ class UserView(msgspec.Struct, frozen=True):
 
 
 class Disabled(msgspec.Struct, frozen=True):
-    """What became of a user's tasks: held until he is enabled, running on, or cancelled."""
+    """The results for a user's tasks: held until the user is enabled, still running, or cancelled."""
 
     held: list[int]
     running: list[int]
@@ -173,8 +173,8 @@ async def _told_used(context: Context, users: list[User], unused: set[str]) -> l
 
 
 def add(context: Context, params: AddUser) -> Awaitable[UserView]:
-    """Add a user of the lab. From the first one on the queue is a lab's: whoever has shown nothing is nobody, and
-    everybody's tasks are his own."""
+    """Add a user of the lab. From the first one on callers must log in, and each user owns the tasks that they
+    submit."""
     master = context.master
     check_not_visible(master.config, tuple(master.fleet.configs.values()), users=True)
     _check_own_account(params.name, params.role)
@@ -186,7 +186,7 @@ def add(context: Context, params: AddUser) -> Awaitable[UserView]:
 
 def _check_own_account(name: str, role: Role) -> None:
     """Raise BadRequestError for a user who is called like whoever runs the master, and is no admin: what the one has by
-    the kernel's word, the other would have by his name."""
+    the kernel, the other would have by name."""
     if role != "admin" and name == user_name(os.geteuid()):
         raise BadRequestError(Message("own_account_is_admins", name=name))
 
@@ -241,8 +241,8 @@ def edit(context: Context, params: EditUser) -> UserView:
 
 
 def disable(context: Context, params: DisableUser) -> Disabled:
-    """Let a user in no more, end his log-ins and tokens, and let nothing of his begin; what runs runs on, unless it is
-    to be cancelled."""
+    """Remove the access of a user: end log-ins and tokens, and let no task of the user begin. Running tasks continue,
+    unless they are to be cancelled."""
     core = context.core
     done = Disabled([], [], [])
 
@@ -262,12 +262,12 @@ def disable(context: Context, params: DisableUser) -> Disabled:
 
 
 def enable(context: Context, params: OneUser) -> UserView:
-    """Undo `disable`: what was held for it waits again. His log-ins and tokens have ended for good."""
+    """Undo `disable`: held tasks wait again. Log-ins and tokens have ended for good."""
     return user_view(context, context.change(lambda: context.core.enable_user(params.name)))
 
 
 def remove(context: Context, params: OneUser) -> Done:
-    """Remove a user who has no task that is not over. His name stays with what he did."""
+    """Remove a user without unfinished tasks. The name stays with finished tasks and in the audit log."""
     context.change(lambda: context.core.remove_user(params.name), grows=False)
     return Done()
 
@@ -313,7 +313,7 @@ async def _password_set(context: Context, params: SetPassword, user: User, *, is
 
 
 def link(context: Context, params: OneUser) -> Link:
-    """Make a link with which a user chooses his password; the one before it works no more."""
+    """Make a link with which a user chooses a password; it replaces the one before."""
     user = context.core.people.find(params.name)
     text, until = secrets.token_hex(32), context.rights_now + LINK_S  # no sign that an option begins with
     context.change(lambda: context.core.people.edit(user.name, link=sha256(text), link_until=until))

@@ -24,7 +24,7 @@ def may_put_ahead(context: Context, owner: str) -> bool:
     caller = context.caller
     if not context.core.people.is_shared or context.core.settings.scheduler.urgent == "all" or caller.owns_all:
         return True
-    # Who looks after a group has its word for his own tasks, too.
+    # A mentor decides about their own tasks, too.
     return owner in caller.mentored or (owner == caller.user and bool(caller.mentored))
 
 

@@ -1,4 +1,4 @@
-"""In what two tasks differ, as somebody is told of both. Pure: it compares what he would be shown, and nothing else.
+"""The differences of two tasks for a viewer. Pure: it compares only data that the viewer may see.
 
 What differs anyway, since they are two (ids, times of the clock, the names of their logs), is no difference. Of times
 what counts is how long: in the queue, and at work.
@@ -32,7 +32,7 @@ class Difference(msgspec.Struct, frozen=True):
 
 
 def differences(here: TaskView, there: TaskView, sight: Sight) -> tuple[list[Difference], list[str]]:
-    """In what they differ, what was asked for first; and what could not be compared, for he may not see it."""
+    """Return the differences, requests first, and the fields that the viewer may not see."""
     hidden = _hidden(here, there, sight)
     one, other = dict(_facts(here)), dict(_facts(there))
     names = [name for name in dict.fromkeys((*one, *other)) if name.partition(".")[0] not in hidden]

@@ -42,8 +42,9 @@ class Depth(Enum):
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """What one user sees. `mentored`: whom he looks after; `is_admin`: he looks after all; `sees_all`: nothing is
-    hidden; `is_own`: `privacy` is `own`; `is_wall`: a screen looks, before which anybody may stand."""
+    """What one user sees. `mentored`: members of groups that this user mentors; `is_admin`: sees as a mentor of all;
+    `sees_all`: nothing is hidden; `is_own`: `privacy` is `own`; `is_wall`: a screen looks, before which anybody may
+    stand."""
 
     user: str | None = None
     mentored: frozenset[str] = frozenset()
@@ -54,15 +55,15 @@ class Sight(msgspec.Struct, frozen=True):
 
     @property
     def hides_others(self) -> bool:
-        """Are there tasks of which he is told only that they are there, or what may hang on a wall?"""
+        """Tell whether the viewer sees some tasks only in part."""
         return self.is_wall or (self.is_own and not self.is_admin and not self.sees_all)
 
     def knows(self, owner: str) -> bool:
-        """Is he told what the tasks of this owner are?"""
+        """Tell whether the viewer sees the tasks of this owner in full."""
         return not self.hides_others or owner == self.user or owner in self.mentored
 
     def depth(self, task: Task) -> Depth:
-        """How much of the task he is told."""
+        """Return how much of the task the viewer sees."""
         if self.sees_all or task.owner == self.user:
             return Depth.WHOLE
         if self.hides_others and task.owner not in self.mentored:
@@ -72,11 +73,11 @@ class Sight(msgspec.Struct, frozen=True):
         return Depth.PLAIN if task.variables or _quotes_its_log(task) else Depth.WHOLE
 
     def veiled(self, task: Task) -> Task:
-        """The task as he is told of it: the same one, or a copy."""
+        """Return the task as the viewer sees it: the same one, or a copy."""
         return at_depth(task, self.depth(task))
 
     def searched(self, task: Task) -> Task:
-        """The task with what a search and an order may go by: what he does not see must not show in them either."""
+        """Return the task for searches and orders: fields that the viewer may not see must not influence them."""
         return task if self.knows(task.owner) else self.veiled(task)
 
     def all_veiled(self, tasks: Sequence[Task]) -> Sequence[Task]:
@@ -86,12 +87,12 @@ class Sight(msgspec.Struct, frozen=True):
         return [at_depth(task, self.depth(task)) for task in tasks]
 
     def reads_logs_of(self, owner: str) -> bool:
-        """May he read the logs of this owner's tasks?"""
+        """Tell whether the viewer may read the logs of this owner's tasks."""
         return self.sees_all or self.is_admin or owner == self.user or owner in self.mentored
 
     def said(self, message: Message) -> Message:
-        """The message as he is told it: who computes on a GPU, and what a task met that could not be started, is not
-        for him where others' tasks are hidden; nor is a line of a log that he may not read."""
+        """Return the message for the viewer. If others' tasks are hidden, it leaves out who computes on a GPU and why a
+        task could not be started; it also leaves out lines of logs that the viewer may not read."""
         if message.key == WITH_LINE and (self.is_wall or not self.reads_logs_of(str(message.args["owner"]))):
             message = without_line(message)
         return _without_people(message) if self.hides_others else message

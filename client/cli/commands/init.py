@@ -1,7 +1,7 @@
 """Write a conf.json and a registry that work on this machine; with --from, take over the lab of an old system.
 
-At a terminal it asks for a first admin, for labs of several people: they log in from other machines, and whether there
-shall be a console for browsers. Whoever runs the master is its admin on its own machine without one, and `muster users
+At a terminal it asks for a first admin, for labs of several people, who logs in from other machines, and whether to
+add a console for browsers. The account that runs the master is admin on its own machine without one, and `muster users
 add` adds users at any time."""
 
 from __future__ import annotations
@@ -174,8 +174,8 @@ def _taken(conf: str) -> set[int]:
 
 
 def _admin(context: Context, folder: str) -> tuple[str, str | None]:
-    """The first admin's name, empty for none, and his password, None for a link. A queue that is there may have users
-    already."""
+    """Return the first admin's name, empty for none, and the password, None for a link. An existing queue may have
+    users already."""
     options = context.options
     if options.admin:
         return options.admin, asking.read_password(options.password_file) if options.password_file else None

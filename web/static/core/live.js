@@ -29,7 +29,7 @@ export class Live {
     this.opened = () => {};
     /** @type {() => void} */
     this.refused = () => {};
-    /** The master refused something to this person: what he may do can have changed. @type {() => void} */
+    /** The master refused something to this user: their rights may have changed. @type {() => void} */
     this.forbidden = () => {};
     this._key = key;
     /** @type {WebSocket | null} */

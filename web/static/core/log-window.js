@@ -51,7 +51,7 @@ export class LogWindow {
     await this._show({ offset: Math.max(0, offset - PIECE / 2), limit: PIECE });
   }
 
-  /** Another stretch. Who asks for two sees the one that he asked for last, whichever comes last.
+  /** Another stretch. Of two requests the later one is shown, whichever answer comes last.
    * @param {{offset: number, limit: number}} stretch */
   async _show(stretch) {
     const asked = (this._asked += 1);

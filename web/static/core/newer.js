@@ -1,5 +1,5 @@
 // Whether the console was started anew with other files than this page was made of. Then the next page that somebody goes to
-// is loaded whole: modules of two versions do not fit together, and nobody is interrupted in what he writes.
+// is loaded whole: modules of two versions do not fit together, and nobody is interrupted while typing.
 
 import { live } from "./context.js";
 

@@ -1,5 +1,5 @@
 // The cluster, followed: it subscribes, lists, and lets pages draw what changed, at most once a frame. While somebody
-// holds the pointer down or has text selected nothing moves under his hand: what comes meanwhile waits, and is counted.
+// holds the pointer down or has text selected nothing moves: new messages wait, and are counted.
 
 import { Cluster } from "./cluster.js";
 import { asFailure } from "./failure.js";

@@ -97,7 +97,7 @@ function NodeGpus({ node, gpus }) {
   </div>`;
 }
 
-/** Who comes next, and what keeps him waiting. @param {{cluster: import("../core/cluster.js").Cluster}} props */
+/** The next tasks, and why they wait. @param {{cluster: import("../core/cluster.js").Cluster}} props */
 function Next({ cluster }) {
   const now = useNow();
   const waiting = queued(cluster).filter((task) => task.state === "waiting");
@@ -112,7 +112,7 @@ function Next({ cluster }) {
 }
 
 /**
- * What only the one who looks can see to: his failed, idle, held tasks; and nodes that are not well.
+ * Things for the viewer to look after: own failed, idle and held tasks; and nodes that are not well.
  * @param {{cluster: import("../core/cluster.js").Cluster}} props
  */
 function Needs({ cluster }) {

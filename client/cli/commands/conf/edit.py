@@ -60,7 +60,7 @@ def _read(source: str) -> str:
 
 
 def _edited(file: FileText) -> str | None:
-    """What somebody made of the text; None where he left it as it was. Raises BadRequestError without an editor."""
+    """Return the edited text; None if it was not changed. Raises BadRequestError without an editor."""
     from wire.errors import BadRequestError
 
     if not sys.stdin.isatty():

@@ -1,5 +1,5 @@
-"""Add a user, or all of a CSV file. From the first one on the queue is a lab's: who has shown nothing is nobody, and
-everybody's tasks are his own.
+"""Add a user, or all of a CSV file. From the first one on callers must log in, and
+each user owns the tasks that they submit.
 
 A file has a head: name,display,mail,role,groups,expires, in any order; only name must be there. Groups have blanks
 between them. Every row is looked at before the first is added."""
@@ -37,16 +37,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     role = parser.add_mutually_exclusive_group()
     role.add_argument("--role", choices=user_rows.ROLES, help="viewers look on (default: user)")
     role.add_argument("--admin", dest="role", action="store_const", const="admin", help="the role admin")
-    parser.add_argument("--display", metavar="TEXT", help="what people call him, 王伟 say")
-    parser.add_argument("--mail", metavar="ADDRESS", help="where mail reaches him")
-    parser.add_argument("--language", choices=user_rows.LANGUAGES, help="in which he is spoken to")
-    parser.add_argument("--expires", type=fields.until, metavar="TIME", help="he comes in until then: 2027-07-31, 90d")
-    parser.add_argument("--groups", type=fields.words, default=[], metavar="NAME[,…]", help="which he belongs to")
+    parser.add_argument("--display", metavar="TEXT", help="the full name, for example 王伟")
+    parser.add_argument("--mail", metavar="ADDRESS", help="the address for mail")
+    parser.add_argument("--language", choices=user_rows.LANGUAGES, help="the language of messages")
+    parser.add_argument("--expires", type=fields.until, metavar="TIME", help="the end of access: 2027-07-31, 90d")
+    parser.add_argument("--groups", type=fields.words, default=[], metavar="NAME[,…]", help="the groups of the user")
     parser.add_argument(
-        "--again", action="store_true", help="he is the one of this name who was removed, and gets his tasks back"
+        "--again", action="store_true", help="this is the removed user of the same name, and gets the tasks back"
     )
     links = parser.add_mutually_exclusive_group()
-    links.add_argument("--links", action="store_true", help="print a link for each, with which he chooses a password")
+    links.add_argument("--links", action="store_true", help="print a link for each, for choosing a password")
     links.add_argument("--links-to", metavar="FILE", help="write the links into FILE as CSV (`-`: stdout)")
     asking.add_option(parser)
 

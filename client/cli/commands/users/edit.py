@@ -1,5 +1,5 @@
-"""Change what is known of a user, and what his tasks may have at a time (quotas; `none` is no bound). An empty value
-takes it away; `expires=never` is no end."""
+"""Change the data and quotas of a user (`none` is no bound). An empty value removes a field; `expires=never` is no
+end."""
 
 from __future__ import annotations
 

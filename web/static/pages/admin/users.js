@@ -1,4 +1,4 @@
-// Users: who there is, what each may do and have, and how he comes in.
+// Users: their roles, quotas and log-ins.
 
 import { useAsked } from "../../core/asked.js";
 import { live } from "../../core/context.js";
