@@ -312,7 +312,7 @@ class Node:
     def carriers(self, launch_id: str) -> list[int]:
         """Living processes that carry the launch id."""
         mark = f"MUSTER_LAUNCH_ID={known(launch_id)}".encode()
-        return [one.pid for one in processes.alive(lambda pid: mark in processes.environment(pid))]
+        return [one.pid for one in processes.alive(lambda pid: processes.carries(pid, mark))]
 
     def forks(self) -> list[int]:
         """Living agents of this node's folder and their forks that are not a command yet."""

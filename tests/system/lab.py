@@ -216,7 +216,7 @@ class Lab:
             pid = int(lock.read_text(encoding="ascii"))
         except (FileNotFoundError, ValueError):
             return None
-        return pid if any(process.pid == pid for process in self.processes()) else None
+        return pid if processes.carries(pid, self._mark) else None
 
     def kill_agent(self, node: str) -> bool:
         """SIGKILL to the agent; whether there was one."""
@@ -235,8 +235,12 @@ class Lab:
 
     def processes(self) -> list[Process]:
         """Everything alive that was started by this lab, directly or not."""
-        mark = f"XDG_STATE_HOME={self.state}".encode()
-        return processes.alive(lambda pid: mark in processes.environment(pid))
+        mark = self._mark
+        return processes.alive(lambda pid: processes.carries(pid, mark))
+
+    @property
+    def _mark(self) -> bytes:
+        return f"XDG_STATE_HOME={self.state}".encode()
 
     def attempts_alive(self) -> list[Process]:
         """The processes of tasks."""

@@ -187,8 +187,10 @@ class Host:
         """All that lives on it, process 1 and its sleep aside. None when it is off."""
         if not self._init:
             return []
-        idle = {self._init, *(one.pid for one in self._children_of_init() if one.command == "sleep infinity")}
-        return [process for process in processes.alive(self._is_here) if process.pid not in idle]
+        here = processes.together(self._init, "pid")
+        sleeping = (one for one in here if one.parent == self._init and one.command == "sleep infinity")
+        idle = {self._init, *(one.pid for one in sleeping)}
+        return [process for process in here if process.pid not in idle]
 
     def attempts(self) -> list[Process]:
         """The processes of tasks."""
@@ -199,14 +201,8 @@ class Host:
         found = (process.pid for process in self.processes() if processes.inner_pid(process.pid) == inside)
         return next(found, None)
 
-    def _children_of_init(self) -> list[Process]:
-        return [process for process in processes.alive(self._is_here) if process.parent == self._init]
-
-    def _is_here(self, pid: int) -> bool:
-        return processes.namespace(pid, "pid") == processes.namespace(self._init, "pid")
-
     def _pids(self) -> list[int]:
-        return [process.pid for process in processes.alive(self._is_here)] if self._init else []
+        return [process.pid for process in processes.together(self._init, "pid")] if self._init else []
 
     # -- the wire ---------------------------------------------------------------------------------------------
 

@@ -33,7 +33,7 @@ def test_a_process_that_forks_and_ends_while_it_is_looked_for_does_not_hide_its_
         first.stdin.flush()
         seen = []
         while not _has_said(read):
-            seen.append(bool(processes.alive(lambda pid: mark in processes.environment(pid))))
+            seen.append(bool(processes.alive(lambda pid: processes.carries(pid, mark))))
     os.set_blocking(read, True)
     assert os.read(read, 1) == b"", "all have ended"
     os.close(read)
