@@ -16,7 +16,7 @@ from functools import cache
 from os import getpid  # by name: a test can replace what is in the module
 from pathlib import Path
 from socket import AF_UNIX
-from time import monotonic
+from time import monotonic, sleep
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +24,7 @@ import pytest
 
 from tests.runner import layers, signals
 from tests.runner.groups import Scheduling, group_scheduling
-from tests.runner.records import Writer
+from tests.runner.records import Reader, Writer
 from tests.runner.verdict import VerdictError
 
 RECORDS, DEADLINE, LATER = "--records", "--deadline", "--later"
@@ -34,6 +34,10 @@ _GUARD = pytest.StashKey["Guard"]()
 _RECORDER = "muster-recorder"
 _AS_THE_FD = -1
 """The family of a socket that is made of a descriptor."""
+FIRST, ALONE_HERE = "gw0", "main"
+"""What xdist calls the first worker, and what we call a process that has none."""
+PATIENCE_S, LOOK_S = 120.0, 0.1
+"""How long the other workers wait until the first has loaded all files."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,8 +56,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "browser: the test drives Chromium, which needs a network of its own")
     folder = config.getoption(RECORDS)
     if folder is not None and not _distributes(config):
-        name = getattr(config, "workerinput", {"workerid": "main"})["workerid"]
-        config.pluginmanager.register(Recorder(Writer(Path(folder), name)), _RECORDER)
+        name = getattr(config, "workerinput", {"workerid": ALONE_HERE})["workerid"]
+        config.pluginmanager.register(Recorder(Writer(Path(folder), name), Path(folder), name), _RECORDER)
 
 
 def _distributes(config: pytest.Config) -> bool:
@@ -157,8 +161,9 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 class Recorder:
     """Writes the records of one process that runs tests."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, folder: Path, name: str) -> None:
         self._write = writer.write
+        self._first = None if name in (FIRST, ALONE_HERE) else Reader(folder)
         self._threads: dict[int, str] = {}
         self._test, self._until = "", 0.0
         faulthandler.register(signals.STACKS, writer.stacks, all_threads=True)
@@ -174,6 +179,19 @@ class Recorder:
     def _leave(self, pid: int) -> None:
         if getpid() == pid:
             self._write("left")
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
+        """In a fresh clone each worker would compile every file, all of them the same at the same moment. So the first
+        does it, and the others wait for it: not for one that died, nor for ever."""
+        until, pid = monotonic() + PATIENCE_S, 0
+        while self._first is not None and monotonic() < until:
+            for line in (line for name, line in self._first.new() if name == FIRST):
+                pid = line["pid"] if line["kind"] == "began" else -1
+            if pid < 0 or (pid > 0 and not _lives(pid)):
+                break
+            sleep(LOOK_S)
+        return (yield)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -228,6 +246,15 @@ class Recorder:
             if thread is not threading.main_thread() and not thread.daemon
         ]
         self._write("finished", threads=left)
+
+
+def _lives(pid: int) -> bool:
+    """A zombie does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X")
 
 
 def _layer(item: pytest.Item) -> str:

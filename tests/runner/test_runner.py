@@ -181,6 +181,38 @@ def test_hangs(thing): pass
 }
 
 
+LOADED = """
+import os
+from contextlib import suppress
+from pathlib import Path
+from tests.waiting import NeverError, until
+def note(what):
+    with Path("loaded").open("a") as file:
+        file.write(f"{os.environ['PYTEST_XDIST_WORKER']} {what}\\n")
+note("begins")
+with suppress(NeverError):
+    until("another loads it, too", lambda: len(Path("loaded").read_text().splitlines()) > 1, 2)
+note("ends")
+def test_loaded(): pass
+"""
+
+
+def test_the_other_workers_load_the_files_when_the_first_has_compiled_them(run_suite: RunSuite, tmp_path: Path) -> None:
+    said = run_suite({"real/test_loaded.py": LOADED}, "--layer", "real", workers="3")
+    assert said.code == 0, said.text
+    loaded = (tmp_path / "loaded").read_text(encoding="utf-8").splitlines()
+    assert loaded[:2] == ["gw0 begins", "gw0 ends"]
+    assert sorted(loaded) == sorted(f"gw{number} {what}" for number in range(3) for what in ("begins", "ends"))
+
+
+def test_nobody_waits_for_a_first_worker_that_died_while_it_loaded_the_files(run_suite: RunSuite) -> None:
+    text = "import os\nif os.environ['PYTEST_XDIST_WORKER'] == 'gw0': os.kill(os.getpid(), 9)\ndef test_fine(): pass\n"
+    said = run_suite({"real/test_killing.py": text}, "--layer", "real", "--limit", "60", workers="2")
+    assert said.code == 1
+    said.line("RED", "worker gw0 died while collecting")
+    assert "the run took longer" not in said.text
+
+
 @pytest.mark.parametrize(("layer", "how"), [*(("unit", how) for how in HANGING), ("real", "in a fixture's teardown")])
 def test_a_test_that_waits_forever_is_red_and_named(run_suite: RunSuite, layer: str, how: str) -> None:
     said = run_suite({f"{layer}/test_hanging.py": HANGING[how]})
