@@ -4,7 +4,8 @@ The standard library's selector gives the loop all that is ready at once. Where 
 in the same moment, that is a turn of a second, and nobody else is heard before its end. Here a turn gets a few; the
 kernel gives the others next, in the order in which they became ready. Of those who have not shown yet who they are it
 gets fewer still: they stand in a queue of their own (`behind`), and however many they are, whoever is known goes before
-them.
+them. A stranger that was heard several times and still has not shown who it is stands in a second queue: thousands that
+say a byte now and then would keep those waiting who come and say all at once.
 
 Others have nothing to say that is urgent (`unhurried`): a hundred nodes that tell now and then how they are would wake
 the loop for each word of theirs, and a turn costs more than the word. When the first of them has said something, the
@@ -25,6 +26,10 @@ from typing import Any
 _IN = select.EPOLLIN
 MOST, STRANGERS = 64, 16
 """Connections, and strangers among them, that are heard in one turn of the loop."""
+HEARD = 4
+"""So often a stranger is heard before it stands behind those that come later: what a log-in over TLS takes."""
+SLOW = STRANGERS // 4
+"""So many of these are heard in a turn at least, where there are as many strangers of both kinds."""
 UNHURRIED = 32
 """As many more may be heard in one turn of those that are in no hurry."""
 MOMENT_S = 0.5
@@ -53,10 +58,13 @@ class TurnSelector(BaseSelector):
 
     def __init__(self) -> None:
         self._first, self._strangers, self._patient = select.epoll(), select.epoll(), select.epoll()
-        for others in (self._strangers, self._patient):
+        self._slow = select.epoll()
+        for others in (self._strangers, self._slow, self._patient):
             self._first.register(others.fileno(), select.EPOLLIN)
         self._keys = _Keys()
         self._behind: set[int] = set()
+        self._heard: dict[int, int] = {}
+        """How often each stranger was heard since it was registered."""
         self._unhurried: set[int] = set()
         self._due = math.inf
         """When those in no hurry are heard, by the monotonic clock; nobody of them has said anything: never."""
@@ -75,9 +83,10 @@ class TurnSelector(BaseSelector):
             return
         key = self._keys.by_fd.get(fd)
         if key is not None:
-            self._strangers.unregister(fd)
+            self._epoll(fd).unregister(fd)
             self._first.register(fd, _mask(key.events))
         self._behind.discard(fd)
+        self._heard.pop(fd, None)
 
     def unhurried(self, fd: int) -> None:
         """What this one says from now on can wait a moment, until it is `hurried` or registered anew."""
@@ -104,7 +113,9 @@ class TurnSelector(BaseSelector):
     def _epoll(self, fd: int) -> select.epoll:
         if fd in self._unhurried:
             return self._patient
-        return self._strangers if fd in self._behind else self._first
+        if fd in self._behind:
+            return self._slow if self._heard.get(fd, 0) >= HEARD else self._strangers
+        return self._first
 
     # -- who is heard -----------------------------------------------------------------------------------------
 
@@ -115,6 +126,18 @@ class TurnSelector(BaseSelector):
             if key is not None:
                 ready.append((key, _events(event) & key.events))
         return len(found)
+
+    def _hear_strangers(self, ready: list[tuple[SelectorKey, int]], *, with_slow: bool) -> None:
+        begin = len(ready)
+        count = self._hear(self._strangers, STRANGERS - SLOW if with_slow else STRANGERS, ready)
+        end = len(ready)
+        if with_slow:
+            self._hear(self._slow, STRANGERS - count, ready)
+        for key, _ in ready[begin:end]:
+            heard = self._heard[key.fd] = self._heard.get(key.fd, 0) + 1
+            if heard == HEARD:
+                self._strangers.unregister(key.fd)
+                self._slow.register(key.fd, _mask(key.events))
 
     def _wait_for_others(self) -> None:
         """The first of those in no hurry has said something: the others wake nobody until they are heard."""
@@ -144,6 +167,7 @@ class TurnSelector(BaseSelector):
         key = self._keys.by_fd.pop(_fd(fileobj))
         epoll = self._epoll(key.fd)
         self._unhurried.discard(key.fd)  # the number may be another's next
+        self._heard.pop(key.fd, None)
         try:
             epoll.unregister(key.fd)
         except OSError:
@@ -176,19 +200,21 @@ class TurnSelector(BaseSelector):
             return []
         keys = self._keys.by_fd
         ready: list[tuple[SelectorKey, int]] = []
-        are_strangers = False
+        are_strangers = are_slow = False
         for fd, event in found:
             key = keys.get(fd)
             if key is not None:
                 ready.append((key, (EVENT_READ if event == _IN else _events(event)) & key.events))
             elif fd == self._patient.fileno():
                 self._wait_for_others()
+            elif fd == self._slow.fileno():
+                are_slow = True
             else:
                 are_strangers = True
         if self._due is not math.inf and time.monotonic() >= self._due:
             self._hear_patient(ready)
-        if are_strangers:
-            self._hear(self._strangers, STRANGERS, ready)
+        if are_strangers or are_slow:
+            self._hear_strangers(ready, with_slow=are_slow)
         self._only = ready[0][0].fd if len(ready) == 1 else None
         return ready
 
@@ -200,6 +226,7 @@ class TurnSelector(BaseSelector):
     def close(self) -> None:
         """It is over."""
         self._patient.close()
+        self._slow.close()
         self._strangers.close()
         self._first.close()
         self._keys.by_fd.clear()

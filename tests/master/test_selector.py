@@ -11,7 +11,7 @@ from selectors import EVENT_READ, EVENT_WRITE
 import pytest
 
 from master import selector as selector_module
-from master.selector import MOST, STRANGERS, UNHURRIED, TurnSelector
+from master.selector import HEARD, MOST, SLOW, STRANGERS, UNHURRIED, TurnSelector
 from tests.leaps import Leap
 
 MOMENT_S = 3600.0
@@ -68,6 +68,34 @@ def test_strangers_come_last_and_few_at_a_time_and_all_in_the_end(place: Place) 
     assert [set(turn[:5]) for turn in turns] == [set(known)] * 4
     assert [len(turn) for turn in turns] == [5 + STRANGERS] * 4
     assert {one for turn in turns for one in turn[5:]} == set(strangers)
+
+
+def test_who_comes_later_is_heard_before_strangers_that_say_little_again_and_again(place: Place) -> None:
+    slow = place.connections(8 * STRANGERS, behind=True)
+    for _ in range(16 * HEARD):
+        place.heard()  # nobody reads what they said, so all of them are ready again at once
+    late = place.connections(2, behind=True)
+    turn = place.heard()
+    assert turn[:2] == late
+    assert len({*turn}) == len(turn) == STRANGERS, "those that are slow have the rest"
+    heard = {*turn}
+    crowd = place.connections(8 * STRANGERS, behind=True)
+    for _ in range(2 * len(slow) // SLOW):
+        turn = place.heard()
+        assert len(turn) <= STRANGERS
+        heard |= {*turn}
+    assert heard >= {*slow, *crowd}, "nobody is forgotten"
+
+
+def test_a_slow_stranger_is_heard_like_all_others_once_it_is_known(place: Place) -> None:
+    [slow] = place.connections(1, behind=True)
+    for _ in range(2 * HEARD):
+        assert place.heard() == [slow]
+    place.selector.before(slow.fileno())
+    strangers = place.connections(3, behind=True)
+    assert place.heard() == [slow, *strangers]
+    place.selector.unregister(slow)
+    assert place.heard() == strangers
 
 
 def test_who_is_known_does_not_stand_behind_strangers_any_more(place: Place) -> None:
