@@ -13,12 +13,14 @@ from pathlib import Path
 import pytest
 
 from master.drivers.archive import build
+from tests.cases import each_case
 
 from .small_master import Node
 
 
 def pythons() -> list[str]:
-    """The interpreters on the PATH that run; a version manager's stand-in for a version that is not chosen does not."""
+    """The interpreters on the PATH that run; a version manager's stand-in for a version that is not chosen does not.
+    Not asked as the file is loaded, which each worker does: it takes a second."""
     names = ("python3.8", "python3.9", "python3.10", "python3", "python3.14", "pypy3")
     found = [path for name in names if (path := shutil.which(name))]
     return [
@@ -72,9 +74,17 @@ def test_who_does_not_serve_does_not_load_what_serves(tmp_path: Path, words: lis
     assert "agent.serve.server" not in loaded
 
 
-@pytest.mark.parametrize("python", pythons())
-def test_it_runs_a_task_on_every_python_found_here(tmp_path: Path, python: str) -> None:
-    node = Node(tmp_path, python=python)
+def test_it_runs_a_task_on_every_python_found_here(tmp_path: Path) -> None:
+    with each_case() as cases:
+        for number, python in enumerate(pythons()):
+            with cases.case(python):
+                folder = tmp_path / str(number)
+                folder.mkdir()
+                check_it_runs_a_task(folder, python)
+
+
+def check_it_runs_a_task(folder: Path, python: str) -> None:
+    node = Node(folder, python=python)
     try:
         link = node.up()
         assert node.run(link, "t1", "echo 你好; exit 3")["code"] == 3

@@ -13,11 +13,14 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from monitor.agent.report.settings import state_base
+from tests.cases import each_case
+from tests.rights import need_program
 from tests.system.far_node import ENTRY, NAME, FarNode, files_with
 from tests.system.lab import Lab
 from tests.testbed import processes
@@ -29,16 +32,24 @@ REFUSED, BUSY, GAVE_UP, BAD_SETUP = 77, 75, 69, 78
 @pytest.fixture
 def far(make_system_lab: Callable[..., Lab]) -> Iterator[FarNode]:
     """A master whose one node dials in; nobody has dialled yet."""
-    lab = make_system_lab(nodes=0)
+    with far_of(make_system_lab("lab", nodes=0)) as node:
+        yield node
+
+
+@contextmanager
+def far_of(lab: Lab) -> Iterator[FarNode]:
+    """The same in this lab."""
     lab.write_registry([ENTRY])
     lab.start()
     node = FarNode(lab)
-    yield node
-    if lab.master is not None:
-        with lab.client() as client:
-            client.cancel(everything=True)
-            until("no task lives", lambda: not client.tasks(states=["starting", "running"]))
-    node.close()
+    try:
+        yield node
+        if lab.master is not None:
+            with lab.client() as client:
+                client.cancel(everything=True)
+                until("no task lives", lambda: not client.tasks(states=["starting", "running"]))
+    finally:
+        node.close()
 
 
 OTHERS = ("python3.8", "python3.9", "python3.10", "python3.14", "pypy3")
@@ -269,15 +280,18 @@ def test_an_older_agent_fetches_the_masters_archive_and_its_task_runs_on(far: Fa
     assert node["name"] == NAME
 
 
-@pytest.mark.parametrize("python", [found for name in OTHERS if (found := shutil.which(name)) and runs(found)])
-def test_it_dials_in_from_whatever_python_is_there(far: FarNode, python: str) -> None:
-    far.make_token()
-    far.python = python
-    far.start()
-    far.await_state("online")
-    with far.lab.client() as client:
-        task = client.submit(["true"], gpus=1)
-        assert client.wait([task], 60)[task]["state"] == "succeeded"
+def test_it_dials_in_from_whatever_python_is_there(make_system_lab: Callable[..., Lab]) -> None:
+    need_program("pypy3", "pypy3")
+    with each_case() as cases:
+        for python in (found for name in OTHERS if (found := shutil.which(name)) and runs(found)):
+            with cases.case(python), far_of(make_system_lab(Path(python).name, nodes=0)) as far:
+                far.make_token()
+                far.python = python
+                far.start()
+                far.await_state("online")
+                with far.lab.client() as client:
+                    task = client.submit(["true"], gpus=1)
+                    assert client.wait([task], 60)[task]["state"] == "succeeded"
 
 
 def test_in_the_background_it_returns_at_once_and_goes_on(far: FarNode) -> None:
