@@ -70,7 +70,7 @@ class _Flooded(NamedTuple):
 
 
 def _flooded(workshop: Path, count: int, scale: Scale) -> _Flooded:
-    """Somebody of this machine connects again and again, and holds so many of what he is left."""
+    """One account of this machine connects again and again, and holds as many connections as it can."""
     with Lab(workshop) as lab, _beside(_FLOOD, lab.data_port, count), watched(lab) as loop:
         waits = _waits(lab.data_port, scale.of(ASKED), "task.submit", {"command": "true", "hold": True})
     return _Flooded(percentile(waits, 0.95), max(waits), loop)

@@ -1,5 +1,5 @@
 """Two hundred pages and a Chromium that are open beside everybody else: what they cost the master, and how soon each of
-them is told, with everything open and with each shown his own.
+them is told, with everything open and with each user shown own tasks only.
 
 The pages sit in a process of their own, subscribed to tasks and nodes, while tasks come and go. What the master spends
 on them is what it spends with them less what it spends without, on the same changes. A push is as long as it takes from

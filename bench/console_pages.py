@@ -159,7 +159,7 @@ def _page(context: BrowserContext) -> Page:
 
 
 def _open(browser: Browser, signed_in: BrowserContext, url: str, language: str = "en") -> Opened:
-    """By somebody whose browser has nothing of it yet but his log-in."""
+    """With a browser that has nothing but the log-in yet."""
     state = signed_in.storage_state()
     for origin in state["origins"]:
         origin["localStorage"] = [one for one in origin["localStorage"] if one["name"] == "muster.key"]

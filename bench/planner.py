@@ -2,7 +2,7 @@
 
 Of a full plan, and of the end of a task with the plan that follows: seconds of a CPU, which others' work leaves alone.
 The cluster is busy (nothing is free), nearly full (one GPU of fifty is free), or empty. Where room is kept, everybody
-who waits has done so for so long that he is entitled to it, and as many reservations as may be are in force.
+who waits has waited long enough to be entitled to it, and as many reservations as may be are in force.
 
 A plan keeps what it found for the next one. What the first plan costs, for which nothing was kept, is measured beside
 it; and, in the same run, how the costs grow with the tasks that wait and with the nodes.

@@ -94,7 +94,7 @@ def _add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     init.add_argument("folder", type=Path, nargs="?", default=Path())
     init.add_argument("--force", action="store_true", help="write them anew if they are there")
     init.add_argument("--admin", metavar="NAME", help="with a first admin, who gets a link; tells it as JSON")
-    init.add_argument("--password", action="store_true", help="with --admin: he has the password on stdin instead")
+    init.add_argument("--password", action="store_true", help="with --admin: read the password from stdin instead")
     init.add_argument("--web", type=int, metavar="PORT", help="with a console for browsers there")
     init.add_argument("--ports", type=_three_ports, metavar="N,N,N", help="monitor_port, data_port, train_state_port")
     init.add_argument("--from", dest="old", type=Path, metavar="OLD", help="take over the lab of an old system instead")
@@ -110,7 +110,7 @@ def _add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser])
     deploy.add_argument("--json", action="store_true", help="tell it as JSON")
     passwd = commands.add_parser("passwd", help="set a user's password while the master is down")
     passwd.add_argument("name")
-    passwd.add_argument("--remove", action="store_true", help="he has none any more; else it is read from stdin")
+    passwd.add_argument("--remove", action="store_true", help="remove the password; else it is read from stdin")
     shell = commands.add_parser("shell", help="a shell on a node, with the master's way to it")
     shell.add_argument("node")
 
@@ -146,7 +146,7 @@ def _init(options: argparse.Namespace) -> int:
 
 
 def _init_with_admin(options: argparse.Namespace) -> int:
-    """All that can be wrong with him is told before anything is written."""
+    """Report all faults of the admin before anything is written."""
     from master.config import load_config  # noqa: PLC0415  (see above)
     from master.setup.init.setup_folder import CONF, PORTS, init  # noqa: PLC0415
     from master.setup.people.first_admin import add_first_admin, check_first_admin  # noqa: PLC0415

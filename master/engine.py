@@ -190,7 +190,7 @@ class Engine:
 
     def hold(self) -> bool:
         """Let what happens from now on be committed by `let_go`, which is to come in this turn of the loop, and not in
-        the next one: if nobody else was heard in this one, whom a commit by himself would cost a sync. True: so it is.
+        the next one, if no other caller was heard in this turn, who would pay for a second sync. True: so it is.
         """
         if self._holds or self._commit_at is not None or not self.is_alone():
             return False

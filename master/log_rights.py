@@ -52,7 +52,7 @@ def give_folder_to_group(config: Config) -> None:
         info = folder.stat()
     except OSError as error:
         if group is None and isinstance(error, PermissionError):
-            return  # somebody else's folder: its group is what he has made it
+            return  # another account's folder: its owner chose the group
         raise _cannot(config, error.strerror or "") from None
     if group is not None and not (info.st_gid == group and info.st_mode & stat.S_ISGID):
         raise _cannot(config, "its setgid bit does not stay")

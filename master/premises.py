@@ -58,7 +58,7 @@ def _close_task_info(config: Config) -> None:
     """Earlier versions left it open to all."""
     folder, others = config.task_info, (config.path, config.root, config.train_logs)
     if any(path.is_relative_to(folder) for path in others):
-        log.warning("%s holds other things than the queues: everybody may read what he could before", folder)
+        log.warning("%s holds other things than the queues: its other files stay readable as before", folder)
         return
     for failed in close_to_others(folder):
         log.warning("it stays open to others: %s", failed)

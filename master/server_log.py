@@ -15,7 +15,7 @@ from wire.harmless import harmless
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 STRANGERS = ("muster.ports", "muster.desktop", "muster.report", "muster.people")
-"""Those who tell of whoever connects. Anybody can have them say something, as often as he likes."""
+"""Those who tell of whoever connects. Anybody can make them write, at any rate."""
 NODES = ("muster.link",)
 """Those who tell what a node's agent says: counted for each node by itself."""
 LISTED, WINDOW_S = 10, 60.0

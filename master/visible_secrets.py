@@ -1,6 +1,6 @@
 """The master's own files where people may read and write: in a visible folder, or on the way to one.
 
-Whoever may use files could fetch its keys, drop its journal, or write himself a node into its registry. Where everybody
+Whoever may use files could fetch its keys, drop its journal, or add a node to its registry. Where everybody
 who may do that owns the master anyway, nothing is lost; PCs that show no password are another matter. Owns which files
 are meant, and the words.
 """

@@ -95,7 +95,8 @@ def _present(folder: Path, path: str, name: str) -> str:
 
 
 def _present_other(folder: Path, path: str, name: str) -> str:
-    """Likewise where the owner wished the log to be. Nothing is made there: the master may write where he may not."""
+    """Likewise where the owner wished the log to be. Nothing is created there: the master may write where the owner may
+    not."""
     return _plain(folder, path, name) if Path(path).is_file() else _note(folder, "elsewhere")
 
 

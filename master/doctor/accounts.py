@@ -1,5 +1,5 @@
 """What is to be found of the SSH accounts over which tasks run on a node: do their keys and log-ins hold, and has each
-user one of his own. Pure."""
+user an own one. Pure."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def make_base(base):
     # type: (str) -> None
     """Make the folder, ours alone. Raises OSError, and RefusalError when it is somebody else's."""
     os.makedirs(base, mode=0o700, exist_ok=True)
-    # Where everybody may write, somebody could have put a link of this name that he turns around later.
+    # Where everybody may write, another account could have put a link of this name, to change it later.
     found = os.lstat(base) if base.startswith("/var/tmp/") else os.stat(base)  # noqa: S108
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
         raise RefusalError("%s is not a folder of uid %d: remove it" % (base, os.geteuid()))

@@ -83,7 +83,7 @@ class Call(asyncio.Protocol):
 
 
 class ArchiveTransfer(asyncio.Protocol):
-    """A connection over which somebody fetches the archive, and which he closes when he has it. Closing it here would
+    """A connection over which a machine fetches the archive, and which it closes afterwards. Closing it here would
     be too early on a slow line: TLS waits for seconds only. One that is left open is cut."""
 
     def __init__(self, transport: asyncio.Transport, whence: str, all_: dict[ArchiveTransfer, None]) -> None:
@@ -100,7 +100,7 @@ class ArchiveTransfer(asyncio.Protocol):
         self._transport.abort()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """He has it, or gave up."""
+        """The machine has it, or gave up."""
         self._timer.cancel()
         self._all.pop(self, None)
 

@@ -238,7 +238,7 @@ class _Connection:
                 self._pipe = self._attach(transport, self._sock)
                 _settle(self.attached, self._pipe)
                 self._pipe.serve()
-        except BaseException as error:  # noqa: BLE001  (told to whoever waits; a defect must not leave him waiting)
+        except BaseException as error:  # noqa: BLE001  (reported to the caller; a defect must not leave it waiting)
             self._failed(error)
         finally:
             if self._sock is not None:

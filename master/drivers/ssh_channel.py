@@ -107,7 +107,7 @@ class Pipe:
                 self._arrived.clear()
                 self._owed += len(data)
                 ended = self._ended
-            with suppress(*BROKEN):  # who is gone needs no window, and what he said before is here
+            with suppress(*BROKEN):  # a closed end needs no window, and its earlier data is here
                 self._give_back()
             if data or ended:
                 return data

@@ -463,7 +463,7 @@ class Store:
 
     @property
     def damage(self) -> list[salvage.Loss]:
-        """What was lost, or may have been, and nobody has said that he saw."""
+        """Possible losses that nobody has confirmed yet."""
         return salvage.losses(self._state.get(salvage.DAMAGE))
 
 

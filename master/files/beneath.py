@@ -101,7 +101,7 @@ class Beneath:
         """Where a path leads; its last part need not exist. `follow`: if that is a link, where the link leads.
 
         Errors of the system, inside too, come out as MusterErrors about this path; ForbiddenError if it leads out, or
-        if by its name already it is a place that he may not see.
+        if its name is already a place that the caller may not see.
         """
         if self.sight is not None and not self.sight.has(spot.place):
             raise ForbiddenError(Message("not_yours", path=shown(spot.text)))

@@ -172,7 +172,7 @@ class Jail:
         spot = self.beneath.spot(path)
         above = [_above(spot, count) for count in range(1, len(spot.names))] if parents else []
         for folder in above:
-            # What he may not see he cannot make, but there may be something in it that is everybody's.
+            # Nobody can create a folder that they may not see, but it may contain something shared.
             if self.beneath.sight is None or self.beneath.sight.has(folder.place):
                 self._make_folder(folder, exist_ok=True)
         self._make_folder(spot, exist_ok=parents)
@@ -229,7 +229,7 @@ class Jail:
         tick: Tick = _no_tick,
         needed: Iterable[Needed] = (),
     ) -> Tally:
-        """Copy a file or a folder with all in it that he may see; it appears under its new name when it is complete.
+        """Copy a file or a folder with all visible files in it; it appears under its new name when it is complete.
         Links in it are copied as links. An empty folder that is `needed` is not replaced."""
         old, new = self._pair(source, target)
         with self.beneath.find(old, follow=True) as here, self.beneath.find(new, follow=False) as there:
@@ -263,7 +263,7 @@ class Jail:
     # -- how ------------------------------------------------------------------------------------------------------
 
     def _seen(self, folder: Found, names: Iterator[bytes]) -> Iterator[bytes]:
-        """Those of the names in a folder that he may see."""
+        """Yield the visible names in a folder."""
         sight = self.beneath.sight
         if sight is None or not sight.may_differ_in(folder.place):
             return names
@@ -301,7 +301,7 @@ class Jail:
         yield from (place for place in needed if place.path.startswith(within))
 
     def _check_not_replaced(self, there: Found, new: Spot, needed: Iterable[Needed]) -> None:
-        """Who works in an empty folder would go on in one that has no name any more, and lose what he writes."""
+        """A process in an empty folder would continue in one without a name, and lose what it writes."""
         info = place.standing(there.folder, there.name)
         if info is not None and stat.S_ISDIR(info.st_mode):
             check_not_needed(info, new, self._standing(info, needed))

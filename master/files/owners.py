@@ -19,7 +19,7 @@ Place = Sequence[bytes]
 
 
 class Who(NamedTuple):
-    """Whose call it is, as far as files go. `groups`: those that he is a member or a mentor of."""
+    """The caller, as far as files go. `groups`: those with the caller as member or mentor."""
 
     user: str = ""
     groups: frozenset[str] = frozenset()
@@ -61,7 +61,7 @@ class Owners:
             rule = _rule(owned_parts(text), kind)
             found[rule.parts] = rule
         for rule in list(found.values()):
-            # The folder in which each has his own is nobody's own, unless that is said.
+            # The folder above users' own folders belongs to nobody, unless a rule says so.
             for index, part in enumerate(rule.parts):
                 if part is None:
                     above = rule.parts[:index]
@@ -78,7 +78,7 @@ class Owners:
 
 
 class Sight:
-    """What one person may see and change, which is the same. `names`: what the user's name and his groups' are."""
+    """The files that one user may see and change. `names`: the names of the user and of the user's groups."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Sight:
         return Sight(self._rules, self._names, _names(root), _names(but))
 
     def has(self, place: Place) -> bool:
-        """May he see and change it, if it is there?"""
+        """Tell whether the user may see and change it, if it exists."""
         if self._but and tuple(place[: len(self._but)]) == self._but:
             return True
         if self._root:

@@ -1,7 +1,7 @@
 """The way to a place beneath the visible folders, step by step: each part is opened beneath the one before, links are
 read and walked, and it is known at each step where one is.
 
-So whoever may not see everything there (`owners`) is led as if what he may not see were not there, wherever links lead.
+For a caller who may not see everything (`owners`), hidden places look as if they did not exist, wherever links lead.
 Owns that walk, and what a place is; which folders there are, and the kernel's way, are `beneath`'s.
 """
 
@@ -74,8 +74,8 @@ class Walk:
     """The way to one spot, step by step. `_folders`: where we are and all above it up to the visible folder; `_names`:
     the same by name, but for the visible folder.
 
-    Through a folder that he may not see one comes only down and by its name, to what he may see in it: whatever else
-    happens there is told as if it did not exist.
+    A folder that the caller may not see can be passed only downwards and by name, to visible places in it: whatever
+    else happens there is told as if it did not exist.
     """
 
     def __init__(self, folders: Folders, spot: Spot) -> None:
@@ -108,7 +108,7 @@ class Walk:
         return (*names_of(self._visible), *self._names)
 
     def _check_seen(self) -> None:
-        """Raise FileNotFoundError if what is looked at is nothing that he may see."""
+        """Raise FileNotFoundError if the caller may not see the place."""
         if self._sight is not None and not self._sight.has(Found(-1, self._step, self._here()).place):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 

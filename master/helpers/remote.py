@@ -146,7 +146,7 @@ class UploadsAs:
 
 
 class SeenAs(msgspec.Struct, frozen=True):
-    """The files as somebody sees them, touched with his own rights."""
+    """The files as a user sees them, accessed with the rights of the user's account."""
 
     jail: JailAs
     uploads: UploadsAs

@@ -1,7 +1,7 @@
 """Which accounts of the master's own machine are those of other people's tasks.
 
 Whoever may submit is such an account there, as far as the kernel can tell: its word on it says nothing of who speaks.
-Where tasks run as their owners, or each over an SSH account of his own name, it does.
+Where tasks run as their owners, or over an SSH account of each user, it does.
 """
 
 from __future__ import annotations

@@ -46,8 +46,8 @@ _MOST_RUNS = 1000
 class AuditEntry(msgspec.Struct, frozen=True):
     """A line of the audit log: `at` (seconds since the epoch), who (`user`, null where nobody knows) called from where
     (`from`, `via`) which `verb` about what (`target`: ids, a name or a path), and the `result`: `ok`, or the code of
-    the error. `left` means that he did not wait for it. `task`: the task that called, with its token. `left_out`: so
-    many calls that were refused, or could not be written (`not_written`), have no line of their own."""
+    the error. `left` means that the caller did not wait for it. `task`: the task that called, with its token.
+    `left_out`: so many calls that were refused, or could not be written (`not_written`), have no line of their own."""
 
     at: float
     user: str | None

@@ -1,4 +1,4 @@
-"""How often somebody may guess a password before he has to wait, and for how long.
+"""How often an address may guess a password before it must wait, and for how long.
 
 Failures are counted for a name that is tried from an address, and for the address; each, once it is full, makes who
 comes from there wait for a minute, the next time for two, up to fifteen. A name is never locked for other addresses:
@@ -149,7 +149,7 @@ class Guesses:
 
     def came_in(self, name: str, address: str, now: float) -> None:
         """The password was right. It forgives nothing to the address, which others have, too, and among them may be one
-        who guesses and has a password of his own."""
+        who guesses and has an own password."""
         keys = _keys(name, address)
         self._pairs.forgive(keys.pair)
         self._addresses.end(keys.address, now)

@@ -101,7 +101,7 @@ class Passwords:
         digest = hashlib.sha256(phc.encode("utf-8", "surrogatepass")).digest()
         if digest not in self._told:
             self._told.add(digest)
-            log.error("what is kept of a password cannot be read, and its user cannot log in with it: give him another "
+            log.error("what is kept of a password cannot be read, and its user cannot log in with it: set another "
                       "(`muster users passwd NAME`)")  # fmt: skip
 
 

@@ -36,7 +36,7 @@ class Made(msgspec.Struct, frozen=True):
 
 
 class Parsed(msgspec.Struct, frozen=True):
-    """What somebody shows: the id of a token, and what he says is its secret."""
+    """The id of a token, and the secret that the caller shows for it."""
 
     id: str
     secret: str

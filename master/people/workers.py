@@ -35,7 +35,7 @@ class Workers:
 
     async def run(self, work: Callable[[], T]) -> T:
         """What `work` gives, which is called in a thread. Raises LimitError at once where too many wait already, or
-        after `close`, and whatever `work` raises. Who is cancelled while he waits is not waited for any more."""
+        after `close`, and whatever `work` raises. A cancelled caller is no longer waited for."""
         self._check(self._most - 1)
         self.under_way += 1
         try:

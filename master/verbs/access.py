@@ -1,4 +1,4 @@
-"""Who calls, and what such a one may do: his role, what he is confined to, whose tasks are his.
+"""Callers and their rights: role, scopes, and the tasks that they own.
 
 A `Caller` is made by each connection, by how it came in, or by what somebody showed over it, and made anew when
 something changed of the people that there are. What a verb asks for stands in the table of verbs; here the two are
@@ -29,10 +29,10 @@ from wire.errors import ForbiddenError, UnauthenticatedError
 from wire.message import Message
 
 Least = Role | Literal["anyone"]
-"""The least role that may call a verb. Anyone: also who has not said who he is."""
+"""The least role that may call a verb. Anyone: also a caller who has not logged in."""
 Whose = Literal["none", "any", "group", "own"]
-"""Whose task a verb may be used on: it names none; anybody's; the caller's own and those of whom he is a mentor; the
-caller's own. Admins may use it on all."""
+"""Whose task a verb may be used on: it names none; anybody's; the caller's own and those of members of groups that the
+caller mentors; the caller's own. Admins may use it on all."""
 Via = Literal["unknown", "owner", "local", "desktop", "token", "session", "task", "service"]
 """How somebody came in: nobody knows who it is; by the kernel's word the user who runs the master, or root; by the same
 word another user of its machine; with the desktop client; with a token of one of the kinds; with that of a task; as a
@@ -46,7 +46,7 @@ SCOPES_OF: dict[Role, frozenset[Scope]] = {
     "user": USER_SCOPES,
     "admin": ALL_SCOPES,
 }
-"""What there is at all for somebody of the role: the scopes of the verbs that he may call."""
+"""The scopes of each role."""
 DESKTOP_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files"})
 DESKTOP_NOUNS = frozenset({"task", "log", "env", "file", "subscribe"})
 """Whoever sits at any PC of the lab comes in with the desktop client, and there is no log-in."""
@@ -60,14 +60,13 @@ _VIA: dict[Kind, Via] = {"token": "token", "session": "session"}
 class Caller(msgspec.Struct, frozen=True):
     """Somebody at a connection. `user` is None while we do not know who.
 
-    `scopes`: what he is confined to; `nouns`: the first parts of the names of the verbs that he is confined to besides
-    (None: all). `all_tasks`: everybody's tasks are his, as they are an admin's. `counted_as`: as whom the rates of
-    `limits` count him. `user_id`: of the user that he is, 0 for who is none; `token`: the id of what he came in with;
-    `is_kept`: that is confined to nothing and ends with his wish only, or is a log-in. `until`: he is nobody from then
-    on (seconds since the epoch). `groups`: the names of his groups; `mentored`: the names of those whose mentor he is.
-    `whence`: whose failures to show who he is are counted together: the address's, on this machine the account's.
-    `is_root`: he is root, beside a master that is not: whoever may use sudo. `task`: the task that calls, 0: none does.
-    `is_relayed`: he sits before the console, which calls for him; where he is nobody he may yet show who he is.
+    `scopes`: the permissions; `nouns`: the only first parts of verbs that the caller may use (None: all). `all_tasks`:
+    the caller may change all tasks, as an admin may. `counted_as`: the key of the rates of `limits`. `user_id`: the
+    user's id, 0 for none; `token`: the id of the token or log-in; `is_kept`: it has all scopes and no end of its own,
+    or is a log-in. `until`: the end of access (seconds since the epoch). `groups`: the names of the caller's groups;
+    `mentored`: the users whom the caller mentors. `whence`: the key for counting failed log-ins: the address, on this
+    machine the account. `is_root`: the caller is root, beside a master that is not. `task`: the task that calls, 0 for
+    none. `is_relayed`: the console calls for a user, who may still log in.
     `barred`: the caller proved to be a user who cannot log in, and why; `user` is None then.
     """
 
@@ -93,7 +92,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def is_ours(self) -> bool:
-        """May he see on this machine all that the master sees?"""
+        """Tell whether the caller may see all files of the master on this machine."""
         return self.via == "owner"
 
     @property
@@ -103,7 +102,7 @@ class Caller(msgspec.Struct, frozen=True):
         return self.via == "desktop"
 
     def request_key(self, request_id: str) -> str:
-        """Under what an answer to his request is remembered: nobody gets another's by guessing its id."""
+        """The key under which an answer is remembered. Nobody gets another user's answer by guessing its id."""
         return request_id if self.is_ours or not self.user_id else f"{self.user_id}\n{request_id}"
 
     @property
@@ -113,7 +112,7 @@ class Caller(msgspec.Struct, frozen=True):
 
     @property
     def owns_all(self) -> bool:
-        """Is every task his to change?"""
+        """Tell whether the caller may change every task."""
         return self.all_tasks or self.role == "admin"
 
     @property
@@ -123,11 +122,11 @@ class Caller(msgspec.Struct, frozen=True):
         return self.role == "admin" and "admin" in self.scopes
 
     def owns(self, task: Task) -> bool:
-        """Is the task his to change?"""
+        """Tell whether the caller may change the task."""
         return self.owns_all or task.owner == self.user
 
     def looks_after(self, task: Task) -> bool:
-        """Is the task his, or of one whose mentor he is?"""
+        """Tell whether the caller owns the task, or mentors its owner."""
         return self.owns(task) or task.owner in self.mentored
 
 
@@ -316,7 +315,7 @@ def _as_user(
 
 
 def _is_log_in(token: Token) -> bool:
-    """Did he show a password for it? What was made of a token is worth no more than that one."""
+    """Tell whether it was made with a password. A log-in made from a token has only the rights of the token."""
     return token.kind == "session" and not token.parent
 
 
@@ -325,7 +324,7 @@ def _until(user: User | None) -> float:
 
 
 def sight_of(caller: Caller, people: People, privacy: Privacy) -> Sight:
-    """What he is shown of others' tasks."""
+    """Return what the caller sees of others' tasks."""
     if not people.is_shared:
         return EVERYTHING
     if caller.is_wall:
@@ -343,7 +342,7 @@ def check_known(caller: Caller, people: People) -> None:
 def check_still(
     identify: Identify, people: People, verb: str, role: Least, scope: Scope, *, on_wall: bool = False
 ) -> Caller:
-    """Who he is now, for a call that had to wait: people may have changed since. Raises what `check_known` and
+    """Return the caller now, for a call that had to wait: people may have changed since. Raises what `check_known` and
     `check_call` do."""
     caller = identify(people, time.time())
     check_known(caller, people)
@@ -353,7 +352,7 @@ def check_still(
 
 def check_call(caller: Caller, verb: str, role: Least, scope: Scope, *, on_wall: bool = False) -> None:
     """Raise ForbiddenError unless the caller may call the verb at all, which needs this role and this scope; `on_wall`:
-    or that he is a screen on a wall."""
+    or is a screen on a wall."""
     if _RANK[caller.role] < _RANK[role]:
         raise ForbiddenError(Message("needs_role", verb=verb, role=role, user=caller.user, has=caller.role))
     if scope not in caller.scopes and not (on_wall and caller.is_wall):

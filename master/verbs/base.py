@@ -53,7 +53,7 @@ class Context(msgspec.Struct, frozen=True):
     `core`: the state; changed only through `change`. `now`: seconds since the epoch. `sight`: what the caller sees of
     others' tasks. `past`: how tasks ended that the call names and the core does not hold any more. `channel`: the
     connection that `subscribe` begins to tell. `once`: the request's id and parameters, where it may be sent again
-    under this id. `become`: the caller has shown who he is, and is that one from now on. `turn_away`: refuse everything
+    under this id. `become`: the caller has logged in, and is that user from now on. `turn_away`: refuse everything
     that comes over this connection from now on. `still`: who he is now, or
     raises if he may not call this verb any more; asked where people changed since `seen`, their version.
     """
@@ -75,7 +75,7 @@ class Context(msgspec.Struct, frozen=True):
     def change(self, change: Callable[[], T], *, grows: bool = True) -> T:
         """Let the core change something, see `Engine.client_change`; `change` gives the answer, which is remembered
         with what changed if the request has an id. Raises StoreUnavailableError while the disk takes no writes, and
-        what the door raises for whoever lost his right while the call waited for something."""
+        what the door raises for a caller who lost access while the call waited for something."""
         once, core = self.once, self.core
         self.caller_now()
         if once is None:
@@ -93,7 +93,7 @@ class Context(msgspec.Struct, frozen=True):
         return task_view(self.core, task, self.sight)
 
     def caller_now(self) -> Caller:
-        """The caller as he is now, for a verb that waited. Raises what the door does where he may not call it."""
+        """Return the caller now, for a verb that waited. Raises what the entry point does if access ended."""
         if self.still is None or self.seen == self.core.people.version:
             return self.caller
         return self.still()

@@ -54,14 +54,14 @@ def _note_of() -> Callable[..., None]:
 
 
 class _Admitted(NamedTuple):
-    """A verb that somebody may call. `still`: who he is now, or raises if he may not any more; None if anyone may."""
+    """A verb that the caller may call. `still`: the caller now, or raises if access ended; None if anyone may."""
 
     verb: Verb
     still: Callable[[], Caller] | None
 
 
 class _Asked(NamedTuple):
-    """A call that takes long, and who began it: he was somebody as of version `seen` of the people, `until` then."""
+    """A long call and its caller, who had access as of version `seen` of the people, `until` then."""
 
     name: str
     params: dict[str, Any]
@@ -86,7 +86,7 @@ class Door:
 
 class Calls:
     """The calls over one connection. `channel`: the connection, if it can be told things without asking. `on_known` is
-    called when the caller has shown who he is, `on_over` when he may be nobody any more. `sight`: what he sees of
+    called when the caller has logged in, `on_over` when access may have ended. `sight`: what the caller sees of
     others' tasks."""
 
     caller: Caller
@@ -102,17 +102,17 @@ class Calls:
         self._door = door
         self._people = door.engine.core.people
         self._admitted: dict[str, _Admitted] = {}
-        """Verbs that he may call, as far as he has."""
+        """Verbs that the caller may call, as far as they were checked."""
         self.become(identify)
 
     def become(self, identify: Identify) -> None:
-        """He is this one from now on."""
+        """Change the caller from now on."""
         self._identify = identify
         self.look_again()
 
     def look_again(self) -> bool:
-        """See who he is now, when something changed of the people that there are, or with time; whether he is
-        somebody, or may yet show that he is."""
+        """Resolve the caller again, after a change of people or with time. Return whether the caller has access, or
+        may still log in."""
         people = self._people
         self.caller = self._identify(people, time.time())
         self.sight = sight_of(self.caller, people, self._door.master.config.privacy)
@@ -123,8 +123,8 @@ class Calls:
         return self.caller.user is not None or self.caller.is_relayed
 
     def watch(self, on_over: Callable[[], object]) -> None:
-        """From now on `on_over` is called when his time is over, and when he turns out to be nobody. The clock of the
-        loop is not the one by which his time ends: where it is early it is set again."""
+        """From now on call `on_over` when the caller's access ends. The loop has another clock than the one by which
+        access ends: if it is early, the timer is set again."""
         self.on_over = on_over
         self.close()
         loop = asyncio.get_running_loop()
@@ -134,7 +134,7 @@ class Calls:
             self._over = loop.call_later(max(0.0, self.caller.until - self._people.clock.rights(time.time())), on_over)
 
     def close(self) -> None:
-        """His connection is gone."""
+        """The connection is gone."""
         if self._over is not None:
             self._over.cancel()
             self._over = None
@@ -176,7 +176,7 @@ class Calls:
         )
 
     def _show(self, identify: Identify) -> Caller:
-        """He has shown who he is. What was told to who he was before is not told on: that one's right may end."""
+        """The caller has logged in. Subscriptions of the former caller end, because that one's access may end."""
         if self.channel is not None:
             self.channel.end()
         self.become(identify)
@@ -226,7 +226,7 @@ class Calls:
         return None
 
     async def ask(self, name: str, params: dict[str, Any]) -> Any:
-        """Call a verb and give its result. What it does at once is done before anybody else has his turn."""
+        """Call a verb and give its result. Immediate work is done before any other call has its turn."""
         try:
             result = self._begun(name, params)
             if isinstance(result, GeneratorType):
@@ -281,7 +281,7 @@ class Calls:
         if verb.scope == "read" and is_wanted is not None and not is_wanted():
             return None
         if verb.rate:
-            # Who shows who he is, is not yet the one whom he would be counted as.
+            # A caller who logs in is not yet the user that would be counted.
             whence = self.caller.whence if verb.role == "anyone" else ""
             self._door.rates.check(verb.rate, whence or self.caller.counted_as)
         wanted: Any = convert(params, verb.params)
@@ -357,7 +357,7 @@ class Calls:
             done(None, None)  # it was not wanted any more
 
     def _note(self, name: str, params: dict[str, Any], result: Any, *, error: BaseException | None = None) -> None:
-        """Write it into the audit log: what is audited, and whom we know and who may not call what he called."""
+        """Write it into the audit log: audited verbs, and denied calls of known users."""
         if name not in VERBS.audited and not (isinstance(error, ForbiddenError) and name in VERBS):
             return
         told = partial(_note_of(), self._door.master.audit, self.caller, name, params, result, self._people.named)

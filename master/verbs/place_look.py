@@ -1,7 +1,7 @@
 """What of the things that a task names is on the disks that all machines have, as far as somebody may see it.
 
-Blocks as long as a disk does: it is called in threads. Where he may not see a place, or the master cannot, nothing is
-said of it; of the master's own folder nobody is told anything.
+Blocks as long as a disk does: it is called in threads. If the caller may not see a place, or the master cannot, nothing
+is said of it; of the master's own folder nobody is told anything.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _MAY_RUN = 0o111
 
 class Look:
     """What somebody is told of places in the folder `root`, but for those in `own`, which are the master's alone.
-    `beneath`: the visible folders, as he sees them; `conda`: the shared prefix of environments; `sees_all`: may he see
-    what lies in no visible folder?"""
+    `beneath`: the visible folders, as the caller sees them; `conda`: the shared prefix of environments; `sees_all`: may
+    he see what lies in no visible folder?"""
 
     def __init__(self, root: str, own: str, beneath: Beneath, *, conda: str, sees_all: bool) -> None:
         self._root = root.rstrip("/") + "/"
@@ -45,7 +45,7 @@ class Look:
         return path.startswith(self._conda)
 
     def may_name(self, path: str) -> bool:
-        """May he be told of it, by its name alone? Where there are no rules, yes."""
+        """Tell whether the caller may know of it by its name alone. Without rules, yes."""
         if not self.is_shared(path):
             return not (os.path.normpath(path) + "/").startswith(self._own)
         try:
@@ -102,7 +102,7 @@ class Look:
         except NotFoundError:
             return Lack.ABSENT, ""
         except MusterError:
-            return None  # what a link in a visible folder leads to: it may be his, and the master may see more than he
+            return None  # the target of a link in a visible folder: the master may see more than the link's owner
 
     def _inside(self, path: str) -> str:
         return os.path.normpath(path).removeprefix(self._root)

@@ -20,7 +20,7 @@ from wire.errors import ConfigError, ConflictError
 
 
 class FirstAdmin(msgspec.Struct, frozen=True):
-    """`name`, and the `link` that lets him choose a password, `until` then (seconds since the epoch); null where he has
+    """`name`, and the `link` for choosing a password, `until` then (seconds since the epoch); null if the admin has
     one."""
 
     name: str
@@ -29,7 +29,8 @@ class FirstAdmin(msgspec.Struct, frozen=True):
 
 
 def check_first_admin(task_info: Path, name: str, password: str | None) -> None:
-    """Raise BadRequestError where he cannot be one, ConflictError where there is a queue, which may have users."""
+    """Raise BadRequestError if this user cannot be admin, ConflictError where there is a queue, which may have
+    users."""
     check_name(name)
     if password is not None:
         check_password(password, name)
@@ -40,8 +41,8 @@ def check_first_admin(task_info: Path, name: str, password: str | None) -> None:
 
 
 def add_first_admin(config: Config, name: str, password: str | None) -> FirstAdmin:
-    """Begin the queue with him; without a password he gets a link. Raises what `check_first_admin` does, ConfigError,
-    and ConflictError where desktop clients come in by that name."""
+    """Begin the queue with this admin; without a password there is a link. Raises what `check_first_admin` does,
+    ConfigError, and ConflictError where desktop clients come in by that name."""
     check_first_admin(config.task_info, name, password)
     check_is_not_one(config.desktop_client, name)
     now, by = time.time(), user_name(os.geteuid())

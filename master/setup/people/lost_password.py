@@ -10,7 +10,7 @@ from master.verbs.auth import check_password
 
 
 def set_password(config: Config, name: str, password: str | None) -> None:
-    """A user has this password from now on, None: none, and his log-ins end. Raises BadRequestError, NotFoundError, and
+    """Set the password of a user, None for none, and end the log-ins. Raises BadRequestError, NotFoundError, and
     what `change_people` does."""
     if password is not None:
         check_password(password, name)
