@@ -24,6 +24,8 @@ _WIDE, _VERY_WIDE = 110, 150
 _CELLS = (16, 10, 4, 1)
 """Columns of a packed GPU, the first that fits: who has it and a figure, who has it and levels, levels, the mark."""
 _LEAST_TEXT = 12
+CLOCK_OFF_S = 2.0
+"""A clock that is off by more is told; by so much the master corrects no times either."""
 _FIGURE = 4
 
 
@@ -142,9 +144,22 @@ def _who(gpu: GpuNow) -> str:
 
 
 def _told(node: Node, gpus: list[GpuNow], sample: dict[str, object], *, counted: bool = False) -> Line:
-    """What else there is to say: what is the matter, else who is there."""
+    """What else there is to say: what is the matter, else who is there. A clock that is off goes first: it is short."""
+    clock = _clock(node.get("clock_offset_s"))
     if node.get("reason"):
-        return ((harmless(node["reason"] or ""), "bad" if node["state"] != "online" else "warn"),)
+        why: Part = (harmless(node["reason"] or ""), "bad" if node["state"] != "online" else "warn")
+        return (*clock, why)
+    return (*clock, *_who_is_there(node, gpus, sample, counted=counted))
+
+
+def _clock(offset: float | None) -> Line:
+    """That the node's clock is off, by which the times of its tasks are corrected."""
+    if offset is None or abs(offset) <= CLOCK_OFF_S:
+        return ()
+    return ((f"clock {abs(offset):.0f} s {'ahead' if offset > 0 else 'behind'}; ", "warn"),)
+
+
+def _who_is_there(node: Node, gpus: list[GpuNow], sample: dict[str, object], *, counted: bool) -> Line:
     if counted:
         return ((_counted(node, gpus, sample), ""),)
     owners = Counter(harmless(gpu.owner) or f"task {gpu.task}" for gpu in gpus if gpu.use == HELD)

@@ -108,6 +108,19 @@ def test_an_ill_node_says_why_instead(lab: State) -> None:
     assert "no route to host" in text_of(node_lines.node_line(lab.nodes["b"], lab, 120, packed=True))
 
 
+@pytest.mark.parametrize(("offset", "told"), [(-90.0, "clock 90 s behind"), (2.5, "clock 2 s ahead"), (1.5, None)])
+@pytest.mark.parametrize("size", [80, 160])
+def test_a_node_whose_clock_is_off_says_so_beside_who_is_there(size: int, offset: float, told: str | None) -> None:
+    state = state_of([node("a", 1, clock_offset_s=offset)], [])
+    line = text_of(node_lines.node_line(state.nodes["a"], state, size, packed=True))
+    assert ("clock" in line) == (told is not None)
+    assert told is None or told in line
+    ill = state_of([node("a", 1, clock_offset_s=offset, reason="drained: a fan")], [])
+    told_ill = text_of(node_lines.node_line(ill.nodes["a"], ill, size, packed=True))
+    assert "drained: a fan" in told_ill
+    assert ("clock" in told_ill) == (told is not None)
+
+
 def test_a_node_without_gpus_tells_its_slots(lab: State) -> None:
     assert "no GPU, 0 tasks, slots 0/64" in text_of(node_lines.node_line(lab.nodes["c"], lab, 80, packed=True))
 
