@@ -11,6 +11,8 @@ from contextlib import suppress
 from typing import Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 MARK = "MUSTER_LAUNCH_ID"
+MOST_OF_GROUPS = 1000
+"""Characters: they are written into a record, which is to fit into a block of the disk."""
 
 
 class Process(NamedTuple):
@@ -29,7 +31,9 @@ class Trace(NamedTuple):
     and its start; the processes, by pid and start, that were seen to belong to it. A variable alone would not do: a
     program may clean its environment, and others may set it. `uid`: whose processes are believed in what they carry;
     None: everybody's. `strict`: its record was lost, so nobody here saw it begin. What a process carries then only
-    makes it a candidate, and so does its process group. `cgroups`: those of its own that were seen."""
+    makes it a candidate, and so does its process group. `cgroups`: those of its own that were seen. `home`: the control
+    group of the service or log-in in which it began (`group_apart`): there another account's process that carries the
+    id is a candidate, too, for nobody but root puts a process into it."""
 
     launch_id: str
     pid: Optional[int]
@@ -38,6 +42,7 @@ class Trace(NamedTuple):
     uid: Optional[int] = None
     strict: bool = False
     cgroups: FrozenSet[bytes] = frozenset()
+    home: str = ""
 
 
 class Tree(NamedTuple):
@@ -116,6 +121,8 @@ def _find(trace: Trace, processes: Dict[int, Process], marks: Dict[int, str]) ->
         may_be = [process for process in processes.values() if _may_belong(process, trace, marks, processes)]
         alike = (process for process in may_be if cgroups and real_uid(process.pid) == trace.uid)
         roots.update((process.pid, process) for process in alike if _cgroup(process.pid) in cgroups)
+    elif trace.home:
+        may_be = [process for process in processes.values() if _has_left(process, trace, marks)]
     below = (process for process in descendants(roots, processes) if process.pid not in roots)
     others = (process for process in below if marks[process.pid] in ("", trace.launch_id))
     members = [*(process for process in roots.values() if process.state not in "ZX"), *others]
@@ -215,6 +222,23 @@ def _may_belong(process: Process, trace: Trace, marks: Dict[int, str], processes
     is_of_group = trace.pid is not None and process.group == trace.pid and _is_its_number(trace, processes)
     is_alike = marks[process.pid] == trace.launch_id or is_of_group
     return is_alike and real_uid(process.pid) == trace.uid
+
+
+def _has_left(process: Process, trace: Trace, marks: Dict[int, str]) -> bool:
+    """May it be of an attempt whose session and tree it left when it became another account's? Who only says so is not
+    in the attempt's control groups."""
+    if marks[process.pid] or process.state in "ZX" or (trace.start is not None and process.start < trace.start):
+        return False
+    return _mark(process) == trace.launch_id and group_apart(process.pid) == trace.home
+
+
+def group_apart(pid: int) -> str:
+    """The control group of the service, or of the log-in, that a process is of, as systemd makes them; what leaves its
+    session stays there. "" where there is none, or the first process of the machine is in it, as in a container."""
+    apart = set(_cgroup(pid).split(b"\n")) - set(_cgroup(1).split(b"\n"))
+    units = (line for line in apart if line.startswith(b"0::") or b":name=systemd:" in line)
+    found = os.fsdecode(b"\n".join(sorted(line for line in units if line.endswith((b".service", b".scope")))))
+    return found if len(found) <= MOST_OF_GROUPS else ""
 
 
 def _own_cgroups(processes: Iterable[Process]) -> FrozenSet[bytes]:

@@ -28,6 +28,7 @@ class Attempt:
         "given_files",
         "grace_s",
         "grown",
+        "home",
         "kill_asked",
         "kill_at",
         "launch_id",
@@ -92,6 +93,8 @@ class Attempt:
         self.unproven: List[int] = []
         """The pids of all that may be of it, where nothing that lives is proven to be."""
         self.cgroups: FrozenSet[bytes] = frozenset()
+        self.home = ""
+        """See `Trace`."""
         self.paused = False
         """All of its tree was seen to stand still."""
         self.kill_asked = False
@@ -107,6 +110,7 @@ class Attempt:
             self.shim, self.shim_start = line["shim"], line["shim_start"]
             self.given_files = list(given_files.paths(line).values())
             self.strict = self.strict or line.get("anew") is True
+            self.home = str(line.get("home", ""))
         elif kind == "start" and self.state == CLAIMED:
             self.state, self.started_at = RUNNING, line["at"]
             self.pid, self.pid_start = line["pid"], line["pid_start"]
@@ -136,7 +140,8 @@ class Attempt:
     def trace(self) -> Trace:
         """By what its tree is known."""
         uid = os.geteuid() if self.uid is None else self.uid
-        return Trace(self.launch_id, self.pid, self.pid_start, self.members, uid, self.strict, self.cgroups)
+        known = (self.launch_id, self.pid, self.pid_start, self.members)
+        return Trace(*known, uid, self.strict, self.cgroups, self.home)
 
     def entry(self) -> Dict[str, Any]:
         """Its entry in an inventory."""

@@ -135,6 +135,8 @@ class Shim:
         line = {"is": "claim", "launch_id": launch["launch_id"], "boot_id": self._boot_id, "at": time.time()}
         line.update(shim=os.getpid(), shim_start=self._signals.started, log_path=launch["log_path"])
         line.update(given_files.paths(launch))
+        if os.geteuid() == 0:  # nobody else may read what processes of other accounts carry
+            line["home"] = tree.group_apart(os.getpid())
         return line
 
     def _unclaimed(self, error: OSError) -> record.Line:

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -427,6 +428,53 @@ def test_what_is_in_a_control_group_of_its_own_is_proven_by_it(node: Node) -> No
     finally:
         node.clean()
         until("the group is empty", lambda: _is_gone(group))
+
+
+def test_what_left_its_tree_and_became_another_accounts_holds_its_attempt(node: Node) -> None:
+    """The agent and the shim are killed together, and the record is whole."""
+    rights.need_real_root()
+    group = _service()
+    try:
+        link = _in_group(node, group).up()
+        begun(node, link, f"(setsid setpriv --reuid={STRANGER} --clear-groups sleep 1000 &); exec sleep 1000")
+        daemon = until("the daemon", lambda: of_the_stranger(node))
+        main = [pid for pid in node.carriers("t1") if pid not in daemon]
+        with carrier("t1", uid=STRANGER) as stranger:
+            kill(link.welcome["pid"], node.shim_of("t1"), *main)
+            assert node.serve().returncode == 0
+            until("it is held", lambda: knowing(node).inventory["t1"].get("unproven") == daemon)
+            new = knowing(node)
+            new.kill("t1", grace_s=0.0)
+            assert new.wait_for("unproven", "t1")["pids"] == daemon
+            assert all(map(alive, daemon))
+            kill(*daemon)
+            assert new.wait_for("exit", "t1")["cause"] == "killed"
+            assert alive(stranger)
+    finally:
+        node.clean()
+        until("the group is empty", lambda: _is_gone(group))
+
+
+def _in_group(node: Node, group: Path) -> Node:
+    """Its agents, and all that they start, are in a control group of their own, as a service is."""
+    script = node.state.parent / "python"
+    words = f'#!/bin/sh\necho $$ > {group}/cgroup.procs || exit 9\nexec {sys.executable} "$@"\n'
+    script.write_text(words, encoding="utf-8")
+    script.chmod(0o755)
+    node.python = str(script)
+    return node
+
+
+def _service() -> Path:
+    """A control group as systemd makes for a service."""
+    for top in ("/sys/fs/cgroup/systemd", "/sys/fs/cgroup/unified", "/sys/fs/cgroup"):
+        group = Path(top) / f"muster-test-{os.getpid()}.service"
+        with suppress(OSError):
+            group.mkdir()
+            if (group / "cgroup.procs").exists():
+                return group
+            group.rmdir()
+    raise rights.CannotHere("needs a control group that root may make", "in a container: --privileged")
 
 
 def own_group() -> Path:
