@@ -351,7 +351,7 @@ def _gpus(spec: Spec) -> tuple[int, list[int] | None]:
 
 
 def _check_gpu_terms(spec: Spec) -> None:
-    """What would do nothing is refused. Raises BadRequestError naming the field."""
+    """Raise BadRequestError, which names the field, for a request without effect."""
     gpus = spec.gpu_ids or spec.gpus or spec.gpus_on
     if not gpus and any(_gpu_terms_of(spec)):
         field = next(field for field, value in zip(_GPU_TERMS, _gpu_terms_of(spec), strict=True) if value)

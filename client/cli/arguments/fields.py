@@ -393,7 +393,7 @@ def counts(gpus: int | tuple[int, int] | None) -> dict[str, int | None]:
 
 
 def exactly(numbers: list[list[int] | dict[str, list[int]]], on: list[dict[str, list[int]]]) -> dict[str, Any]:
-    """What several `--gpu-ids` and `--gpus-on` say, as the fields of the wire: of GPUs without a node the last. Raises
+    """Return several `--gpu-ids` and `--gpus-on` as fields of the wire: of GPUs without a node the last. Raises
     BadRequestError."""
     alone = [one for one in numbers if isinstance(one, list)]
     named = [*on, *(one for one in numbers if isinstance(one, dict))]

@@ -2,7 +2,7 @@
 each that was forgotten. So a claim that somebody else removed is missed.
 
 Shims and the agent add lines. The agent alone writes the file anew, without what tells nothing any more, in a draft
-that takes its place. Whoever adds a line has the file locked and sees that it is still the one of that name, so no line
+that takes its place. A writer locks the file and checks that it still has that name, so no line
 goes into a file that was replaced. A reboot ends all attempts, so nothing is synced.
 """
 
@@ -36,7 +36,7 @@ def note(folder: Folder, what: bytes, launch_id: str) -> None:
 
 
 def noted(folder: Folder) -> Set[str]:
-    """What was claimed and not forgotten, as far as that was noted; these may be no launch ids."""
+    """Return the noted claims that were not forgotten. Some may not be launch ids."""
     try:
         with open(folder.claims, "rb") as file:
             return _claimed(file.read())
@@ -45,7 +45,7 @@ def noted(folder: Folder) -> Set[str]:
 
 
 def trim(folder: Folder, count: int) -> None:
-    """Write the notes anew if they have outgrown what `count` claims need. What cannot be written stays as it is."""
+    """Write the notes anew if they have outgrown what `count` claims need. A file that cannot be written stays."""
     with suppress(OSError):
         if os.stat(folder.claims).st_size <= max(MAX_NOTES, SPARE * LINE * count):
             return
