@@ -18,8 +18,8 @@ knows more of the ids than the promise.
 Earlier versions add a line for each id and have no line 4; they pass over ours. A file of the first of them is its
 first line alone, and counts only when something was seen to be lost. Where the witness outside of the folder was
 promised more, the folder is an older copy, and ids go on beyond that, too. The file is a second line of defence: that
-it cannot be written holds nothing up. The file is then out of date, so the witness stands in for lines 2 and 4 until it can
-be written again; where neither can be written, a kill in the middle of a write ends access.
+it cannot be written holds nothing up. The file is then out of date, so the witness stands in for lines 2 and 4 until it
+can be written again; where neither can be written, a kill in the middle of a write ends access.
 """
 
 from __future__ import annotations
