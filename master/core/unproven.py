@@ -88,16 +88,18 @@ class UnprovenAttempts:
         found = self._part(task)
         if found is None:
             return None
-        key = "unreachable_command" if _is_command(task, found) else "unproven"
-        return Message(key, node=found.node, pids=found.pids)
+        if _is_command(task, found):
+            return Message("unreachable_command", node=found.node, pids=found.pids)
+        return Message("unproven", node=found.node, pids=found.pids)
 
     def why_not_ended(self, task: Task) -> Message | None:
         """Why nothing of a task was signalled that is to end; None if its tree can be reached, as far as is known."""
         found = self._part(task)
         if found is None:
             return None
-        key = "cancel_unreachable_command" if _is_command(task, found) else "cancel_unproven"
-        return Message(key, id=task.id, node=found.node, pids=found.pids)
+        if _is_command(task, found):
+            return Message("cancel_unreachable_command", id=task.id, node=found.node, pids=found.pids)
+        return Message("cancel_unproven", id=task.id, node=found.node, pids=found.pids)
 
     def tasks(self) -> list[int]:
         """Those of which there is something to say."""

@@ -98,7 +98,7 @@ def test_who_has_no_account_waits_with_the_cure_and_goes_elsewhere_where_he_may(
     here = submit(core, owner="carol", node="a")
     anywhere = submit(core, owner="carol")
     core.plan(0.0)
-    assert "carol has no SSH account there" in str(core.why_it_waits(here))
+    assert "carol has no SSH account for tasks there" in str(core.why_it_waits(here))
     assert "`accounts`" in str(core.why_it_waits(here))
     assert [part.node for part in anywhere.allocation] == ["b"]
     core.set_nodes((msgspec.structs.replace(NODE, accounts=(("carol", "carol"),)), OTHER))
@@ -348,7 +348,8 @@ def test_a_process_that_says_whose_it_is_is_not_taken_for_another_task_of_its_ac
     stray = GpuReport(gpu, memory_total_mib=1000, processes=(Holder(9, "li2", 500, launch_of(first)),))
     others = [GpuReport(index, memory_total_mib=1000) for index in range(4) if index != gpu]
     core.gpus_seen("a", [stray, *others], 9.0)
-    assert core.inventory.nodes["a"].watch.peak_mib == {first.id: 500}
+    watch = core.inventory.nodes["a"].watch
+    assert (watch.strays, watch.peak_mib) == ({first.id: [gpu]}, {}), "nor learned as the need of either"
 
 
 def test_an_attempt_knows_its_account_over_a_restart_of_the_master() -> None:
