@@ -10,7 +10,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    from client.shapes import AgentsDone, Node, NodeAdded, NodeEdited, NodePage, NodeRemoved, Trust
+    from client.shapes import (
+        AgentsDone,
+        Node,
+        NodeAdded,
+        NodeEdited,
+        NodePage,
+        NodeRemoved,
+        Task,
+        Trust,
+        UnknownAttempt,
+    )
 
 
 @clear_errors
@@ -81,6 +91,23 @@ class NodeVerbs(Caller):
         the ids."""
         only = {} if account is None else {"account": account}
         return list(self.call("node.lost", {"name": name, **only}, repeatable=False)["lost"])
+
+    def unknown_attempts(self, name: str) -> list[UnknownAttempt]:
+        """What runs on a node and of which the lab lost the records, the oldest first."""
+        attempts: list[UnknownAttempt] = self.call("node.attempts", {"name": name})
+        return attempts
+
+    def adopt_attempt(self, name: str, launch_id: str, gpus: Iterable[int] | None = None) -> Task:
+        """Make such an attempt a task again. `gpus` (indices): which it has, where nobody knows."""
+        which = {} if gpus is None else {"gpus": list(gpus)}
+        params = {"name": name, "launch_id": launch_id, **which}
+        task: Task = self.call("node.adopt", params, repeatable=False)
+        return task
+
+    def end_attempt(self, name: str, launch_id: str) -> UnknownAttempt:
+        """Have such an attempt ended; it is listed until its node says that it is over."""
+        attempt: UnknownAttempt = self.call("node.end_attempt", {"name": name, "launch_id": launch_id})
+        return attempt
 
     def stop_agents(self, nodes: Iterable[str] = ()) -> AgentsDone:
         """End the agents of these nodes, or of all, and let them stay away; tasks run on."""

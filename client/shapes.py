@@ -432,6 +432,25 @@ class NodeRemoved(TypedDict):
     tasks: list[int]
 
 
+class UnknownAttempt(TypedDict):
+    """What runs on a `node` and is no task, since the lab lost its records. `task`: the id of the task whose it was, as
+    its launch id says; `account`: as which it runs, "" for the agent's own; `gpus`: None where nobody knows which it
+    has. `started_at` and `since`, when the master first heard of it: seconds since the epoch. `ended_by`: who had it
+    ended."""
+
+    node: str
+    launch_id: str
+    task: int | None
+    name: str
+    account: str
+    gpus: list[int] | None
+    pid: int | None
+    started_at: float | None
+    since: float
+    log_path: str | None
+    ended_by: str | None
+
+
 class Key(TypedDict):
     """A host key, as `ssh-keygen -l` shows it."""
 

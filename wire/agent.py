@@ -19,7 +19,7 @@ Rules both sides rely on:
 
 from typing import Any, Dict, List, Mapping, Optional, TypedDict
 
-PROTOCOL = 8
+PROTOCOL = 9
 RUNS_AS = 3
 """Since this protocol an agent knows `run_as`; one before would run the command as itself."""
 PAUSES = 4
@@ -37,6 +37,8 @@ shells take the first from 10 on that is free."""
 TELLS_DOUBT = 8
 """Since this protocol an agent says of which attempts its records say too little, and of which nothing that lives is
 proven to be theirs; a master tells it all that it knows of the former."""
+TELLS_GIVEN = 9
+"""Since this protocol an agent says of each attempt in its inventory which GPUs its launch gave it."""
 MAX_FRAME = 16 * 1024 * 1024
 HEARTBEAT_S = 5.0
 """The master pings this often; whoever hears nothing for three of these takes the other side for gone."""
@@ -373,7 +375,17 @@ class Doubt(Found, total=False):
     unproven: List[int]
 
 
-class Attempt(Doubt):
+class LaunchSaid(Doubt, total=False):
+    """Of an entry of an inventory that has not ended, what its launch said, as its record has it; absent where that
+    does not say it (since protocol 9). `gpus`: the value of CUDA_VISIBLE_DEVICES; `name`: of its task; `log`: where its
+    log was placed."""
+
+    gpus: str
+    name: str
+    log: str
+
+
+class Attempt(LaunchSaid):
     """One entry of an inventory: `state` is `claimed`, `running` or `ended`; the other keys as in Started and Exit."""
 
     launch_id: str

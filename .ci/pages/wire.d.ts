@@ -1025,6 +1025,20 @@ export interface Trusted {
   pinned: boolean;
 }
 
+export interface UnknownAttempt {
+  node: string;
+  launch_id: string;
+  task: number | null;
+  name: string;
+  account: string;
+  gpus: (number)[] | null;
+  pid: number | null;
+  started_at: number | null;
+  since: number;
+  log_path: string | null;
+  ended_by: string | null;
+}
+
 export interface Unstarted {
   node: string;
   why: string;

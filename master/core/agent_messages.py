@@ -190,6 +190,9 @@ class Attempt(msgspec.Struct):
     last_line: Told = ""
     doubt: bool = False
     unproven: Pids = ()
+    gpus: Told | None = None
+    name: Told = ""
+    log: Told = ""
 
     def seen(self) -> Seen:
         """As the core takes it."""
@@ -222,6 +225,9 @@ class Attempt(msgspec.Struct):
             log_path=self.log_path,
             doubt=self.doubt,
             unproven=self.unproven,
+            gpus=self.gpus,
+            name=one_line(self.name),
+            log=brief(self.log),
         )
 
 

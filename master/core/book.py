@@ -133,6 +133,13 @@ class Book:
         self.counts[task.state] += 1
         self._tell(task, None, task.state)
 
+    def enter(self, task: Task) -> None:
+        """One that runs already is a task from now on; it gets an id here if it has none."""
+        if not task.id:
+            task.id = self.next_id
+            self.next_id += 1
+        self.take_back(task)
+
     def changed(self, task: Task) -> None:
         """Something of it changed besides its state."""
         self._pending.changed(task)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from master.core.adoption import Adoption
 from master.core.allocation_size import AllocationSize
 from master.core.allocations import Allocations
 from master.core.answers import Answers
@@ -54,6 +55,7 @@ from master.core.task import Task
 from master.core.task_access import TaskAccess
 from master.core.telling import Telling
 from master.core.tuning import Tuning
+from master.core.unknown_attempts import UnknownAttempts
 from master.core.unproven import UnprovenAttempts
 from master.core.waiting import Waiting
 from master.settings import Settings
@@ -96,7 +98,8 @@ class Core:
         self._notes = notes = Notes(nodes, pending, people.clock)
         self._refusals = refusals = Refusals(book)
         health, barred = Health(refusals, nodes, notes, pending), BarredOwners(book, people, own_tasks)
-        self._identities, remnants = Identities(pending), Remnants(book, nodes, pending)
+        self._identities, self._unknown = Identities(pending), (unknown := UnknownAttempts(book, nodes, pending))
+        remnants = Remnants(book, nodes, unknown, pending)
         self.learned = learned = Learned(book)
         self.allocations = allocations = Allocations(book, nodes.inventory, pending)
         endings = Endings(book, waiting, people, arrays, tuning, inventory=nodes.inventory, refusals=refusals)
@@ -110,6 +113,7 @@ class Core:
             health=health,
             refusals=refusals,
             remnants=remnants,
+            unknown=unknown,
             pending=pending,
             quotas=quotas,
             tuning=tuning,
@@ -194,6 +198,7 @@ class Core:
         self.tasks_of, self.edit_project, self.token_holder = own_tasks.of, quotas.edit_project, access.holder
 
         # What agents tell, and what people decide about nodes.
+        self._hand_on_unknown(Adoption(book, nodes, dispatch, unknown, dependencies=dependencies, people=people))
         self.stands, self.reconcile, self.unproven = pausing.told, reconciliation.reconcile, unproven.told
         self._hand_on_nodes(
             nodes,
@@ -214,6 +219,9 @@ class Core:
     def _hand_on(self, sizes: AllocationSize, ends: RightsEnd) -> None:
         self.grow_allocation, self.shrink_allocation = sizes.grow, sizes.shrink
         self.clock, self.end_rights, self.accept_clock = self.people.clock, ends.look, ends.accept
+
+    def _hand_on_unknown(self, adoption: Adoption) -> None:
+        self.unknown_on, self.end_unknown, self.adopt = self._unknown.on, self._unknown.end, adoption.adopt
 
     def _hand_on_nodes(
         self, nodes: Nodes, notes: Notes, *, health: Health, gpus: Gpus, machines: Machines, giving_up: GivingUp
@@ -291,6 +299,7 @@ class Core:
         self.arrays.count(tasks.values())
         self._refusals.load(tasks.values())
         self._dispatch.load(pieces)
+        self._unknown.load(pieces)
         self.dependencies.load()
         self.learned.load(tasks.values())
 
@@ -299,6 +308,7 @@ class Core:
         self._nodes.set(specs)
         self._identities.follow(self.inventory.nodes)
         self._notes.show()
+        self._unknown.show()
         self.own_account.forget_all_but(spec.name for spec in specs)
 
     def forget_facts(self, name: str) -> None:
@@ -326,8 +336,10 @@ class Core:
         self._pending.piece("damage", msgspec.Raw(b"[]"))
 
     def end_access(self) -> None:
-        """Nothing opens the door any more but passwords: the store was put back, or a part of it was lost."""
+        """Nothing opens the door any more but passwords: the store was put back, or a part of it was lost. So there may
+        be attempts of which it tells nothing."""
         self.people.end_all()
+        self._unknown.records_were_lost()
         self._pending.piece(END_ACCESS, msgspec.Raw(b"null"))
 
     # -- checking ---------------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ from master.core.scheduler import Plan, Reasons, Snapshot, Wait, plan, preview
 from master.core.task import ACTIVE, WAITING, Task, TaskState, Unstarted, give_reason
 from master.core.time_limit import cut
 from master.core.tuning import Tuning
+from master.core.unknown_attempts import UnknownAttempts
 from master.core.waiting import Waiting
 from wire.message import Message
 
@@ -71,6 +72,7 @@ class Dispatch:
         health: Health,
         refusals: Refusals,
         remnants: Remnants,
+        unknown: UnknownAttempts,
         pending: Pending,
         quotas: Quotas,
         tuning: Tuning,
@@ -89,6 +91,7 @@ class Dispatch:
         self._health = health
         self._refusals = refusals
         self._remnants = remnants
+        self._unknown = unknown
         self._pending = pending
         self._quotas = quotas
         self._tuning = tuning
@@ -354,6 +357,7 @@ class Dispatch:
         task = self.find(node, launch_id, login)
         part = None if task is None else sent_as(task.allocation, launch_id)
         if task is None or part is None:
+            self._unknown.started(node, launch_id, at, (pid, pid_start), login)
             return
         if pid and not part.pid:
             task.allocation = with_known(task.allocation, launch_id, pid=pid, pid_start=pid_start)

@@ -46,7 +46,8 @@ class Exit(msgspec.Struct, frozen=True):
 class Seen(msgspec.Struct, frozen=True):
     """One attempt in an agent's inventory: `exit` is set if it ended, else it runs since `started_at` (None: is
     about to); `paused`: all of it stands still. `doubt`: the agent knows too little of it, see `wire.agent.Doubt`;
-    `unproven`: the pids of what may be of it, where nothing is proven to be."""
+    `unproven`: the pids of what may be of it, where nothing is proven to be. `gpus`, `name`, `log`: what its launch
+    said, see `wire.agent.LaunchSaid`; None and "" where nobody knows."""
 
     launch_id: str
     started_at: float | None = None
@@ -60,6 +61,9 @@ class Seen(msgspec.Struct, frozen=True):
     log_path: str = ""
     doubt: bool = False
     unproven: tuple[int, ...] = ()
+    gpus: str | None = None
+    name: str = ""
+    log: str = ""
 
 
 def verdict(

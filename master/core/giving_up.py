@@ -92,7 +92,8 @@ def _answers(node: Node, login: str) -> bool:
 
 def _logins(node: Node, book: Book) -> set[str]:
     """The accounts of which something may be alive there."""
-    return {*(part.login for part in _parts(node, book).values()), *(login for _, login in node.remnants)}
+    left = {login for _, login in node.remnants | node.unknown}
+    return {*(part.login for part in _parts(node, book).values()), *left}
 
 
 def _parts(node: Node, book: Book) -> dict[int, Part]:

@@ -39,6 +39,7 @@ class Event(StrEnum):
     THWART = "thwart"
     START = "start"
     GRANT = "grant"
+    ADOPT = "adopt"
     RESEND = "resend"
     STARTED = "started"
     STOPPED = "stopped"
@@ -94,6 +95,8 @@ LAW: dict[Event, Rule] = {
     # seen nothing of it.
     Event.START: _rule("", ({TaskState.WAITING}, {TaskState.STARTING})),
     Event.GRANT: _rule("", ({TaskState.WAITING}, {TaskState.RUNNING})),
+    # An admin says that an attempt which runs, and which the queue did not know, is this task's.
+    Event.ADOPT: _rule("", (_NEW, {TaskState.RUNNING}), (QUEUED, {TaskState.RUNNING})),
     Event.RESEND: _rule("", ({TaskState.STARTING}, _SAME)),
     # What agents tell: it runs; it stands still; it goes on; its node could not start it; it is over; nobody there
     # knows of it any more.

@@ -93,6 +93,8 @@ class Node:
         "rules",
         "spec",
         "state",
+        "unknown",
+        "unknown_gpus",
         "watch",
     )
 
@@ -110,7 +112,11 @@ class Node:
         self.active: set[int] = set()
         self.cordons: dict[str, Message] = {}
         self.remnants: set[tuple[str, str]] = set()
-        """What is alive there and nobody's: its launch id, and the account whose agent said so."""
+        """The orphaned attempts that are alive there: launch id, and the account whose agent said so."""
+        self.unknown: set[tuple[str, str]] = set()
+        """Likewise the attempts of unknown origin, which are left alone, see `UnknownAttempts`."""
+        self.unknown_gpus: dict[int, Message] = {}
+        """The GPUs that these hold, and what to say of each."""
         self.reserved: Reserved | None = None
         self.root_owner: str | None = None
         self.no_tokens: Message | None = None
@@ -228,7 +234,7 @@ class Node:
 
     def count_free(self) -> None:
         """Work out anew which GPUs may be given out: held by nobody, kept back for no reason (`kept_back`: what the
-        last sample shows; `aside`: what is written down)."""
+        last sample shows; `aside`: what is written down; `unknown_gpus`)."""
         count = range(len(self.spec.gpu_models))
         self.free_gpus = [gpu for gpu in count if gpu not in self.gpu_holders and self.why_closed(gpu) is None]
 
@@ -239,7 +245,7 @@ class Node:
 
     def why_kept_back(self, gpu: int) -> Message | None:
         """The same, but for what people set aside."""
-        return self.left.get(gpu) or self.kept_back.get(gpu)
+        return self.unknown_gpus.get(gpu) or self.left.get(gpu) or self.kept_back.get(gpu)
 
     @property
     def host(self) -> str:

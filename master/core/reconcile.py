@@ -60,7 +60,7 @@ class Reconciliation:
             part = None if task.is_allocation else part_on(task.allocation, name)
             if part is not None and part.login == login:
                 self._one(task, part, known.pop(part.launch_id, None), now)
-        self._remnants.end(name, list(known.values()), login)
+        self._remnants.end(name, list(known.values()), now, login)
         self._unproven.found(name, seen, login)
 
     def _one(self, task: Task, part: Part, found: Seen | None, now: float) -> None:

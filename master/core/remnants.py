@@ -1,8 +1,9 @@
 """What is alive on a node and nobody owns any more: it is ended, and the node takes nothing before it is dead.
 
-Pure. What was given up may run on, on a GPU that is free in the books. Where the agent of a user's account says so, it
-is that user's word: nothing new is started over that account, and others go on. Of GPUs that word holds only those that
-the master gave to this attempt, and took back because people gave it up.
+Pure. An attempt that was given up may run on, on a GPU that is free in the books. The lab leaves alone what it may
+merely have forgotten (`unknown_attempts`). The agent of a user's account speaks for that account only: nothing new is
+started over it, and others go on. Its remnants hold only GPUs that the master gave to such an attempt and took back
+because people gave it up.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from master.core.effects import Ack, Kill
 from master.core.exits import Seen
 from master.core.nodes import Nodes
 from master.core.outcome import Pending
+from master.core.unknown_attempts import UnknownAttempts
 from wire.message import Message
 
 REMNANTS = "remnants"
@@ -30,17 +32,19 @@ LONGEST_ID = 15
 class Remnants:
     """The remnants on all nodes; each node counts its own."""
 
-    def __init__(self, book: Book, nodes: Nodes, pending: Pending) -> None:
+    def __init__(self, book: Book, nodes: Nodes, unknown: UnknownAttempts, pending: Pending) -> None:
         self._book = book
         self._nodes = nodes
+        self._unknown = unknown
         self._pending = pending
 
-    def end(self, name: str, unowned: list[Seen], login: str = OWN) -> None:
-        """The agent, of this account, has these, and these only, beyond what it should: what runs is killed, what ended
-        forgotten."""
+    def end(self, name: str, unowned: list[Seen], now: float, login: str = OWN) -> None:
+        """The agent, of this account, has these, and these only, beyond what it should: what runs is killed, unless
+        nobody here may know what it is; what ended is forgotten."""
         node = self._nodes.get(name)
         if node is None:
             return  # its last task ended just now, and it was leaving
+        unowned = self._unknown.sift(name, unowned, now, login)
         others = {one for one in node.remnants if one[1] != login}
         node.remnants = others | {(one.launch_id, login) for one in unowned if one.exit is None}
         for one in unowned:
@@ -49,6 +53,7 @@ class Remnants:
 
     def ended(self, name: str, launch_id: str, login: str = OWN) -> None:
         """One may have died, as the agent of this account says."""
+        self._unknown.ended(name, launch_id, login)
         node = self._nodes.get(name)
         if node is not None and (launch_id, login) in node.remnants:
             node.remnants.discard((launch_id, login))
@@ -57,6 +62,7 @@ class Remnants:
     def give_up(self, name: str, login: str = OWN) -> None:
         """What the agent of this account had is not waited for any more: nobody can tell when it ends. It is told again
         should that agent come back."""
+        self._unknown.give_up(name, login)
         node = self._nodes.get(name)
         if node is not None and any(of == login for _, of in node.remnants):
             node.remnants = {one for one in node.remnants if one[1] != login}

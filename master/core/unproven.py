@@ -77,7 +77,8 @@ class UnprovenAttempts:
         if known is not None and (known.node, known.login) != (name, login):
             self._forget(launch_id)
             known = None
-        if not pids or not (was_sent or (launch_id, login) in node.remnants):
+        is_left = (launch_id, login) in node.remnants or (launch_id, login) in node.unknown
+        if not pids or not (was_sent or is_left):
             self._forget(launch_id)
         else:
             self._of[launch_id] = Unproven(name, login, pids)

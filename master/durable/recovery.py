@@ -136,9 +136,9 @@ class Recovery:
             raise StoreCorruptError(
                 f"{told}. Put its files back from a backup; or start once with `muster up --skip-damaged` (or `python "
                 "-m master --skip-damaged`): with an empty queue, which the nodes obey, and what of the old one still "
-                "runs there is ended"
+                "runs there goes on until an admin adopts or ends it"
             )
-        self.damage.append(f"{told}, and an empty one was begun. What still ran on the nodes is ended")
+        self.damage.append(f"{told}, and an empty one was begun")
         kept = self.witness.pieces
         self.damage[-1] += f". {salvage.PEOPLE_LOST}"
         return {**kept, **salvage.lost_pieces({}, kept, people=False)}

@@ -42,9 +42,11 @@ _encode_change = msgspec.json.Encoder().encode
 PEOPLE_LOST = (
     "Users and groups may be missing, or be as they were before: look with `muster users list`, and add missing ones "
     "again. The queue counts as one with several users unless its witness says otherwise: users' tasks do not run as "
-    "root or as the master's account. All tokens, log-ins and links have ended, because some may have been revoked"
+    "root or as the master's account. All tokens, log-ins and links have ended, because some may have been revoked. "
+    "What runs on nodes and is no task any more goes on and keeps its GPUs until an admin adopts or ends it: `muster "
+    "node attempts NODE`"
 )
-"""What it means for users, which people have to know, too."""
+"""What it means for users and for what runs, which people have to know, too."""
 
 
 def lost_pieces(

@@ -134,7 +134,8 @@ class AccountLinks:
         """The accounts of which something may be alive there."""
         tasks = self._engine.core.tasks
         parts = (part_on(tasks[task_id].allocation, node.name) for task_id in node.active)
-        left = {part.login for part in parts if part is not None} | {login for _, login in node.remnants}
+        there = {login for _, login in node.remnants | node.unknown}
+        left = {part.login for part in parts if part is not None} | there
         return left - {OWN}
 
     def _keep(self, config: NodeConfig, login: str, *, is_busy: bool) -> None:

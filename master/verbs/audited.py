@@ -25,6 +25,7 @@ _LISTS = ("names", "nodes", "tokens")
 _USER = re.compile(r"[a-z_][a-z0-9_-]{0,63}")
 _TOKEN_ID = Pattern(r"[0-9a-f]{1,32}", re.ASCII)
 _MOST_TOLD = 1000
+_LAUNCH_LENGTH = 64
 """Of a list of names or ids; a line has room for few."""
 
 
@@ -99,6 +100,9 @@ def _named(verb: str, params: dict[str, Any], knows: Callable[[str], object]) ->
             to, account = params.get("to"), params.get("account")
             if verb == "node.lost" and isinstance(account, str):
                 return f"{account}@{value}"
+            launch_id = params.get("launch_id")
+            if isinstance(launch_id, str):
+                return f"{launch_id[:_LAUNCH_LENGTH]}@{value}"
             if verb == "node.resume" and params.get("own_account") is True:
                 return f"{value} own_account"
             return f"{value} -> {to}" if isinstance(to, str) and (knows(to) or not is_of_people) else value

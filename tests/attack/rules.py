@@ -132,6 +132,9 @@ node.token          admin   nodes    -
 node.archive        admin   nodes    -
 node.trust          admin   nodes    -
 node.lost           admin   nodes    -
+node.attempts       admin   nodes    -
+node.adopt          admin   nodes    -
+node.end_attempt    admin   nodes    -
 agent.stop          admin   nodes    -
 agent.start         admin   nodes    -
 agent.restart       admin   nodes    -

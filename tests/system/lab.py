@@ -109,12 +109,13 @@ class Lab:
 
     # -- the master -------------------------------------------------------------------------------------------
 
-    def launch_master(self, failpoint: str = "") -> subprocess.Popen[bytes]:
-        """Start a master and do not wait for it. `failpoint`: NAME or NAME:COUNT of `master.failpoint`."""
+    def launch_master(self, failpoint: str = "", *words: str) -> subprocess.Popen[bytes]:
+        """Start a master and do not wait for it. `failpoint`: NAME or NAME:COUNT of `master.failpoint`; `words`: what
+        its command line has besides."""
         extra = {"MUSTER_FAILPOINT": failpoint} if failpoint else {}
         with (self.folder / "master.out").open("ab") as out:
             return subprocess.Popen(
-                [*self.before, self.python, "-m", "master", "--conf", str(self.conf)],
+                [*self.before, self.python, "-m", "master", "--conf", str(self.conf), *words],
                 cwd=self.code,  # which is before all else on the path
                 env={**self.environment(), "PYTHONFAULTHANDLER": "1", **extra},
                 stdin=subprocess.DEVNULL,
@@ -126,8 +127,15 @@ class Lab:
         """Start the master; without a failpoint, which may end it at any moment, wait until it answers. Leaves nothing
         where it does not."""
         self.master = self.launch_master(failpoint)
-        if failpoint:
-            return
+        if not failpoint:
+            self._await_answer()
+
+    def start_past_damage(self) -> None:
+        """The same with `--skip-damaged`."""
+        self.master = self.launch_master("", "--skip-damaged")
+        self._await_answer()
+
+    def _await_answer(self) -> None:
         try:
             until("the master answers", self._answers)
         except NeverError:

@@ -33,10 +33,10 @@ class MappedLab(SshLab):
         """From now on tasks are of somebody with that account."""
         (self.folder / FILE).write_text(account, encoding="ascii")
 
-    def launch_master(self, failpoint: str = "") -> subprocess.Popen[bytes]:
+    def launch_master(self, failpoint: str = "", *words: str) -> subprocess.Popen[bytes]:
         """Start one that asks whose."""
         self.before = [sys.executable, "-m", "tests.system.mapped_master"] if self.is_mapped else []
-        return super().launch_master(failpoint)
+        return super().launch_master(failpoint, *words)
 
     def _make_shared(self) -> None:
         super()._make_shared()

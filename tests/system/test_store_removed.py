@@ -108,6 +108,9 @@ def test_a_folder_that_was_removed_under_a_master_that_was_killed_is_not_begun_a
     with lab.client() as client:
         fresh = client.submit(f"flock -n {holds} true", gpus=8)
         assert fresh > max(given)
+        (found,) = until("what still runs is told", lambda: client.unknown_attempts("node0"))
+        assert (found["task"], found["gpus"]) == (given[-1], list(range(8)))
+        client.end_attempt("node0", found["launch_id"])
         assert client.wait([fresh], timeout=PATIENCE_S)[fresh]["state"] == "succeeded"
     assert lab.agent_pid("node0") == agent
     assert lab.muster("down").returncode == 0

@@ -81,6 +81,18 @@ ERRORS: dict[str, str] = {
         "name on the node, see `muster node show {node:quoted}`"
     ),
     "node_is_online": "node {node} is online: cancel its tasks instead, or drain it",
+    "no_unknown_attempt": (
+        "node {node} has no attempt {launch} of unknown origin: `muster node attempts {node:quoted}` lists those that "
+        "it has"
+    ),
+    "unknown_is_ending": "attempt {launch} is to end, for {by} said so",
+    "unknown_not_begun": "attempt {launch} on {node} has not begun yet: look again in a moment, or end it",
+    "unknown_is_known": "attempt {launch} is one of a task already",
+    "unknown_gpus": (
+        "nobody can say which GPUs attempt {launch} has: look on {node} (`nvidia-smi`), and name them with `--gpu`"
+    ),
+    "unknown_gpu_held": "GPU {gpu} of node {node} is held by task{tasks:|s} {tasks:few}: end one of the two",
+    "unknown_away": "the agent of node {node} has not been heard since the master started: wait until it is there",
     "gpu_not_aside": "GPU {gpu} of node {node} is not set aside",
     "no_gpu": "node {node} has no GPU {gpu} (the registry counts {count})",
     "not_drained": "node {node} is not drained",

@@ -71,6 +71,11 @@ NODES: dict[str, str] = {
         "{node} is served and {name} is not"
     ),
     "remnants": "{count} attempt{count:|s} that nobody owns any more must end first",
+    "unknown_attempts": (
+        "{count} attempt{count:|s} of unknown origin run{count:s|} there, and nobody can say which GPUs "
+        "{count:it has|they have}: no new tasks before an admin has adopted or ended {count:it|them} (`muster node "
+        "attempts {node:quoted}`)"
+    ),
     "unproven_there": (
         "records of attempts were lost, and processes there may be of them, which nothing proves: pid {pids:, }. No "
         "new tasks before they have ended: look at them there, and end them (`kill PID`)"
@@ -86,6 +91,10 @@ NODES: dict[str, str] = {
     ),
     # Reasons for which a GPU is not given out.
     "gpu_aside": "{said}",
+    "gpu_unknown_attempt": (
+        "held by attempt {launch} of unknown origin until an admin has adopted or ended it (`muster node attempts "
+        "{node:quoted}`)"
+    ),
     "gpu_fault": "{said}",
     "gpu_not_registered": "not in the registry",
     "gpu_unseen": "no sample has told of it yet",

@@ -5,6 +5,10 @@ from __future__ import annotations
 WAITS: dict[str, str] = {
     # The whole reason.
     "held": "held: release it with `muster release {id}`",
+    "runs_already": (
+        "runs on {node} already, as attempt {launch} of unknown origin, which an admin adopts or ends (`muster node "
+        "attempts {node:quoted}`)"
+    ),
     "held_because": "held, for it {why}: release it with `muster release {id}`",
     "held_when_filed": "held until `muster release`",
     "waits_for": "waits for {tasks:, }",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from master.verbs import doctor, nodes, tokens
+from master.core.task import TaskView
+from master.verbs import attempts, doctor, nodes, tokens
+from master.verbs.attempts import UnknownAttemptView
 from master.verbs.base import Nothing, Verb
 from master.verbs.node_trust import Trust, Trusted, trust
 from master.views.nodes import NodePage, NodeView
@@ -25,5 +27,12 @@ VERBS: dict[str, Verb] = {
         Nothing, tokens.Archive, tokens.archive, "admin", "nodes", "none", repeatable=True, quiet=True
     ),
     "node.trust": Verb(Trust, Trusted, trust, "admin", "nodes", "none", repeatable=True),
+    "node.attempts": Verb(
+        nodes.OneNode, list[UnknownAttemptView], attempts.of_node, "admin", "nodes", "none", repeatable=True, quiet=True
+    ),
+    "node.adopt": Verb(attempts.Adopt, TaskView, attempts.adopt, "admin", "nodes", "none"),
+    "node.end_attempt": Verb(
+        attempts.EndAttempt, UnknownAttemptView, attempts.end, "admin", "nodes", "none", repeatable=True
+    ),
     "node.lost": Verb(nodes.GiveUp, nodes.Lost, nodes.lost, "admin", "nodes", "none"),
 }

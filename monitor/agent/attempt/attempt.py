@@ -10,6 +10,8 @@ from . import given_files
 from .record import FOUND, Line
 
 CLAIMED, RUNNING, ENDED = "claimed", "running", "ended"
+GIVEN_LENGTH = 4096
+"""Characters that are told of what a launch said."""
 
 
 class Attempt:
@@ -25,6 +27,7 @@ class Attempt:
         "error",
         "fault",
         "found",
+        "given",
         "given_files",
         "grace_s",
         "grown",
@@ -82,6 +85,8 @@ class Attempt:
         self.run_as = self.log_path = ""
         self.uid: Optional[int] = None
         """Of one that runs as its owner."""
+        self.given: Dict[str, str] = {}
+        """What its launch said, see `wire.agent.LaunchSaid`."""
         self.given_files: List[str] = []
         """Where what its launch brought lies, its token and the like."""
         self.members: Set[Tuple[int, int]] = set()
@@ -109,6 +114,8 @@ class Attempt:
         if kind == "claim":
             self.shim, self.shim_start = line["shim"], line["shim_start"]
             self.given_files = list(given_files.paths(line).values())
+            told = {"gpus": line.get("gpus"), "name": line.get("name"), "log": line.get("log_path")}
+            self.given.update({key: str(value)[:GIVEN_LENGTH] for key, value in told.items() if _is_said(key, value)})
             self.strict = self.strict or line.get("anew") is True
             self.home = str(line.get("home", ""))
         elif kind == "start" and self.state == CLAIMED:
@@ -146,6 +153,8 @@ class Attempt:
     def entry(self) -> Dict[str, Any]:
         """Its entry in an inventory."""
         known = {"state": self.state, "pid": self.pid, "pid_start": self.pid_start, **self._end(), **self._more()}
+        if self.state != ENDED:
+            known.update(self.given)
         if self.doubt and self.state != ENDED:
             known["doubt"] = True
         return {**known, "unproven": self.unproven} if self.unproven else known
@@ -169,3 +178,8 @@ class Attempt:
             **self.found,
             **self._owner(),
         }
+
+
+def _is_said(key: str, value: Any) -> bool:
+    """That there is no GPU is said by an empty text; where the record was made anew, the other texts are empty."""
+    return isinstance(value, str) and (bool(value) or key == "gpus")

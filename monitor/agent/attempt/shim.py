@@ -41,6 +41,8 @@ KILL_AGAIN_S = 0.1
 KILLED = 128 + signal.SIGKILL
 RETRY_DISK_S = 1.0
 REHEARSAL = '{"launch_id": "", "cwd": "/", "env": {}, "log_path": "/dev/null", "grace_s": 0.5, "time_limit_s": null}'
+NAME_LENGTH = 256
+"""Characters of a task's name that its record keeps: one block is to hold all of it."""
 SIGNALS = (signal.SIGTERM, signal.SIGCHLD)
 """Blocked by the agent around its fork, so that none is lost before the handlers here stand."""
 
@@ -135,6 +137,8 @@ class Shim:
         line = {"is": "claim", "launch_id": launch["launch_id"], "boot_id": self._boot_id, "at": time.time()}
         line.update(shim=os.getpid(), shim_start=self._signals.started, log_path=launch["log_path"])
         line.update(given_files.paths(launch))
+        env = launch["env"]
+        line.update(gpus=env.get("CUDA_VISIBLE_DEVICES"), name=env.get("MUSTER_TASK_NAME", "")[:NAME_LENGTH])
         if os.geteuid() == 0:  # nobody else may read what processes of other accounts carry
             line["home"] = tree.group_apart(os.getpid())
         return line

@@ -216,16 +216,17 @@ def test_an_agent_on_another_machine_than_the_node_s_is_none_of_its_accounts(fac
 def test_what_nobody_owns_is_ended_by_the_agent_that_has_it_and_keeps_what_is_its_closed_until_then() -> None:
     core = lab_with()
     begun(core, "li", "li2")
-    core.reconcile("a", [Seen("9.1.x", 1.0)], 3.0)
-    core.reconcile("a", [Seen("9.2.x", 1.0), *(Seen(launch_of(core.tasks[1]), 2.0),)], 3.0, "li2")
-    assert [one for one in effects(core) if isinstance(one, Kill)] == [Kill("a", "9.1.x"), Kill("a", "9.2.x", "li2")]
-    core.exited("a", Exit("9.2.x", "killed", 4.0), 4.0)  # it is not that agent's
-    core.exited("a", Exit("9.1.x", "killed", 4.0), 4.0)
+    core.remove(submit(core, owner="li").id, 2.0)
+    core.reconcile("a", [Seen("2.1.x", 1.0)], 3.0)
+    core.reconcile("a", [Seen("2.2.x", 1.0), *(Seen(launch_of(core.tasks[1]), 2.0),)], 3.0, "li2")
+    assert [one for one in effects(core) if isinstance(one, Kill)] == [Kill("a", "2.1.x"), Kill("a", "2.2.x", "li2")]
+    core.exited("a", Exit("2.2.x", "killed", 4.0), 4.0)  # it is not that agent's
+    core.exited("a", Exit("2.1.x", "killed", 4.0), 4.0)
     assert not core.inventory.nodes["a"].cordons
     waits = submit(core, owner="li", gpus=1)
     core.plan(0.0)
     assert "1 attempt that nobody owns any more must end first" in str(core.why_it_waits(waits))
-    core.exited("a", Exit("9.2.x", "killed", 4.0), 4.0, "li2")
+    core.exited("a", Exit("2.2.x", "killed", 4.0), 4.0, "li2")
     core.plan(0.0)
     assert waits.allocation
 

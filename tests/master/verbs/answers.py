@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from master.app import Master
 from master.config import Config
 from master.core.core import Core
+from master.core.exits import Exit, Seen
 from master.core.gpu_watch import GpuReport, Holder
 from master.core.inventory import NodeState
 from master.core.task import Task, TaskState
@@ -358,9 +359,22 @@ async def _nodes(ask: Asker, lab: Lab) -> None:
     await ask("node.token", name="far", action="rotate")
     await ask("node.token", name="far", action="revoke")
     await ask("node.archive")
+    await _unknown_attempts(ask, lab)
     await ask("node.remove", name="a")
     lab.engine.event(lambda: lab.core.node_state("a", NodeState.UNREACHABLE, "gone"))
     await ask("node.lost", name="a")
+
+
+async def _unknown_attempts(ask: Asker, lab: Lab) -> None:
+    known = [Seen(part.launch_id, 2.0) for task in lab.core.active() for part in task.allocation if part.node == "a"]
+    told = {"pid": 7, "pid_start": 8, "name": "training", "log": "/logs/900001.log"}
+    stray, other = (Seen(f"90000{number}.1.x", 4.0, gpus=gpus, **told) for number, gpus in enumerate(("", None), 1))  # type: ignore[arg-type]
+    lab.engine.event(lambda: lab.core.reconcile("a", [*known, stray, other], 5.0))
+    await ask("node.attempts", name="a")
+    await ask("node.show", name="a")
+    await ask("node.adopt", name="a", launch_id=stray.launch_id)
+    await ask("node.end_attempt", name="a", launch_id=other.launch_id)
+    lab.engine.event(lambda: lab.core.exited("a", Exit(other.launch_id, "killed", 6.0), 6.0))
 
 
 async def _agents(ask: Asker) -> None:

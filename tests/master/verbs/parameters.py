@@ -14,7 +14,7 @@ RIGHT: dict[str, Any] = {
     "node": {"name": "b", "driver": "local", "gpu_count": 0}, "path": "data/x", "from": "data/x", "to": "data/y",
     "kind": "folder", "content": "", "size": 1, "offset": 0, "upload": "0123456789abcdef", "env": "base",
     "pattern": "secret", "password": "gull kettle 七 orchard", "token": "mst_1_x", "link": "x", "value": 1,
-    "text": "[]", "version": "x",
+    "text": "[]", "version": "x", "launch_id": "1.1.x",
 }  # fmt: skip
 OF_FILES = {"name": "registry"}
 """What `name` is where it says which of the master's own files is meant."""

@@ -21,6 +21,7 @@ ACTIONS = {
     "doctor": "find out what ails nodes, with a cure for each finding",
     "trust": "look at a machine's host key and pin it",
     "token": "make the token with which a machine that the master cannot reach dials in",
+    "attempts": "what runs on a node and is no task, since the lab lost its records: list, adopt, end",
     "lost": "give up what runs on machines that will not come back",
 }
 

@@ -1,0 +1,87 @@
+"""What runs on a node and is no task: the lab lost its records (`muster up --skip-damaged`, a backup). It runs on, and
+its GPUs stay held, until it is adopted or ended.
+
+With --adopt it is a task again, with its end and its log; the command, and what it asked for besides GPUs, are not
+known any more. With --end it is ended as by `muster cancel`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from client.cli import by_name, node_each
+from wire.harmless import harmless
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from client.cli.context import Context
+    from client.shapes import UnknownAttempt
+
+EXAMPLES = """examples:
+  muster node attempts a
+  muster node attempts a --adopt 12.1.5f0c2a9b
+  muster node attempts a --adopt 12.1.5f0c2a9b --gpu 0,1      where nobody can say which GPUs it has
+  muster node attempts a --end 12.1.5f0c2a9b"""
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Add this command's options."""
+    parser.add_argument("name", metavar="NAME", help="the node's name, see `muster nodes`")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--adopt", metavar="LAUNCH", help="make this one a task again")
+    what.add_argument("--end", metavar="LAUNCH", help="end this one")
+    node_each.add_gpu(parser, "with --adopt: the GPUs that it has, where nobody can say which")
+    by_name.add_yes(parser)
+
+
+def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """What the parser cannot know of itself."""
+    if options.gpus and not options.adopt:
+        parser.error("--gpu goes with --adopt")
+
+
+def run(context: Context) -> int:
+    """Do it."""
+    options = context.options
+    if options.adopt:
+        return _adopt(context, options.name, options.adopt)
+    if options.end:
+        return _end(context, options.name, options.end)
+    found = context.client.unknown_attempts(options.name)
+    if context.json:
+        context.print_json(found)
+    elif not found:
+        context.say(f"node {harmless(options.name)}: no attempts of unknown origin")
+    else:
+        _print(context, found)
+    return 0
+
+
+def _adopt(context: Context, name: str, launch_id: str) -> int:
+    task = context.client.adopt_attempt(name, launch_id, context.options.gpus)
+    if context.json:
+        context.print_json(task)
+    else:
+        context.say(f"attempt {harmless(launch_id)} is task {task['id']} of {harmless(task['owner'])}: it runs")
+    return 0
+
+
+def _end(context: Context, name: str, launch_id: str) -> int:
+    shown = f"attempt {harmless(launch_id)} on node {harmless(name)}"
+    if not by_name.agreed(context, f"End {shown}?"):
+        return 1
+    one = context.client.end_attempt(name, launch_id)
+    if context.json:
+        context.print_json(one)
+    else:
+        context.say(f"{shown}: it is being ended")
+    return 0
+
+
+def _print(context: Context, found: list[UnknownAttempt]) -> None:
+    from client.cli.terminal import terminal_width
+    from client.text.unknown_attempts import unknown_table
+
+    sys.stdout.write(unknown_table(found, terminal_width()))
+    context.note("adopt one with --adopt LAUNCH, or end it with --end LAUNCH; until then it keeps its GPUs")
