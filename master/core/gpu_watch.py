@@ -94,6 +94,7 @@ _CONDITIONS: dict[str, Condition] = {
     "gpu_used": "busy",
     "gpu_strays": "busy",
     "gpu_left": "busy",
+    "gpu_unknown_attempt": "busy",
     "gpu_not_free": "clearing",
     "gpu_not_free_yet": "clearing",
     "gpu_unseen": "unknown",

@@ -65,6 +65,7 @@ class Gpus:
             findings = node.watch.look(told, count, node.used_gpus, now, self._alive_on(node))
             self.outgrown.look(node, now)
             self.strays.look(node)
+        findings.kept_back.update(_used_by_unknown(node, reports))
         for gpu, reason in findings.broken.items():
             if gpu not in node.aside:
                 self.set_aside(name, gpu, reason)
@@ -158,6 +159,16 @@ class Gpus:
         count = len(self._nodes.find(name).spec.gpu_models)
         if not 0 <= gpu < count:
             raise NotFoundError(Message("no_gpu", node=name, gpu=gpu, count=count))
+
+
+def _used_by_unknown(node: Node, reports: list[GpuReport]) -> dict[int, Message]:
+    """The GPUs on which attempts of unknown origin compute, whatever their launch said, and why nobody gets them."""
+    if not node.unknown:
+        return {}
+    unknown = {launch for launch, _ in node.unknown}
+    seen = [(report.index, one.launch_id) for report in reports for one in report.processes]
+    used = ((gpu, launch) for gpu, launch in seen if launch in unknown and gpu not in node.gpu_holders)
+    return {gpu: Message("gpu_unknown_attempt", launch=launch, node=node.name) for gpu, launch in used}
 
 
 def _as_of(holder: Holder, launch_id: str | None) -> Holder:

@@ -114,8 +114,7 @@ class Attempt:
         if kind == "claim":
             self.shim, self.shim_start = line["shim"], line["shim_start"]
             self.given_files = list(given_files.paths(line).values())
-            told = {"gpus": line.get("gpus"), "name": line.get("name"), "log": line.get("log_path")}
-            self.given.update({key: str(value)[:GIVEN_LENGTH] for key, value in told.items() if _is_said(key, value)})
+            self.given.update(said(line.get("gpus"), line.get("name"), line.get("log_path")))
             self.strict = self.strict or line.get("anew") is True
             self.home = str(line.get("home", ""))
         elif kind == "start" and self.state == CLAIMED:
@@ -180,6 +179,9 @@ class Attempt:
         }
 
 
-def _is_said(key: str, value: Any) -> bool:
-    """That there is no GPU is said by an empty text; where the record was made anew, the other texts are empty."""
-    return isinstance(value, str) and (bool(value) or key == "gpus")
+def said(gpus: Any, name: Any, log: Any) -> Dict[str, str]:
+    """What a launch said, as `wire.agent.LaunchSaid`. That there is no GPU is said by an empty text; where a record was
+    made anew, the other texts are empty."""
+    told = {"gpus": gpus, "name": name, "log": log}
+    known = {key: one for key, one in told.items() if isinstance(one, str) and (one or key == "gpus")}
+    return {key: one[:GIVEN_LENGTH] for key, one in known.items()}

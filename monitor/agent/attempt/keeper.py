@@ -16,7 +16,7 @@ from .. import tree
 from ..folder import Folder
 from ..probe.logins import Logins
 from . import anew, blame, claims, early, given_files, living, record, stages
-from .attempt import ENDED, Attempt
+from .attempt import ENDED, Attempt, said
 from .awaited import Awaited
 from .failpoint import reach
 from .forks import Forks
@@ -302,6 +302,8 @@ class Keeper:
 
     def _start(self, launch_id: str, message: Message) -> None:
         attempt = self.attempts[launch_id] = Attempt(launch_id)
+        env = message["env"]
+        attempt.given = said(env.get("CUDA_VISIBLE_DEVICES"), env.get("MUSTER_TASK_NAME"), message["log_path"])
         try:
             self._fork(attempt, message)
         except OSError as error:

@@ -284,3 +284,48 @@ def test_trees_without_shims_are_kept_apart(node: Node) -> None:
     last.kill("t2", grace_s=0.1)
     last.wait_for("exit", "t2")
     assert not alive(second)
+
+
+GIVEN = {"CUDA_VISIBLE_DEVICES": "2,5", "MUSTER_TASK_NAME": "training"}
+
+
+def told(link: Link, launch_id: str = "t1") -> dict[str, object]:
+    """What an inventory says of the launch of an attempt."""
+    return {key: value for key, value in link.inventory[launch_id].items() if key in ("gpus", "name", "log")}
+
+
+def test_an_inventory_tells_what_the_launch_gave_by_the_agent_that_got_it_and_by_the_next_one(node: Node) -> None:
+    link = node.up()
+    node.launch(link, "t1", "sleep 1000", env=GIVEN)
+    link.wait_for("started", "t1")
+    first = told(node.link())
+    assert (first["gpus"], first["name"]) == ("2,5", "training")
+    assert str(first["log"]).startswith("/")
+    node.kill_agent(link)
+    again = node.up()
+    assert told(again) == first
+    again.kill("t1")
+    again.wait_for("exit", "t1")
+    assert told(node.link()) == {}
+
+
+def test_that_there_are_no_gpus_is_told_and_that_a_record_does_not_say_it(node: Node) -> None:
+    link = node.up()
+    node.launch(link, "t1", "sleep 1000", env={**GIVEN, "CUDA_VISIBLE_DEVICES": ""})
+    link.wait_for("started", "t1")
+    node.launch(link, "t2", "sleep 1000", env={**GIVEN, "MUSTER_TASK_NAME": "n" * 9000})
+    link.wait_for("started", "t2")
+    node.kill_agent(link)
+    record = node.claim("t2") / "record"
+    lines = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+    before = [{key: value for key, value in line.items() if key not in ("gpus", "name")} for line in lines]
+    with record.open("r+b") as file:  # as an agent of the earlier version wrote it; its lock stays
+        file.truncate()
+        file.write(b"".join(json.dumps(line).encode() + b"\n" for line in before))
+    again = node.up()
+    assert told(again)["gpus"] == ""
+    assert set(told(again, "t2")) == {"log"}
+    assert len(lines[0]["name"]) <= 256
+    for launch_id in ("t1", "t2"):
+        again.kill(launch_id)
+        again.wait_for("exit", launch_id)

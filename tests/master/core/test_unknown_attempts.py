@@ -12,7 +12,7 @@ from master.core.adoption import COMMAND
 from master.core.core import Core
 from master.core.effects import Ack, Effect, Kill
 from master.core.exits import Exit, Seen
-from master.core.gpu_watch import GpuReport
+from master.core.gpu_watch import GpuReport, Holder
 from master.core.inventory import NodeSpec, NodeState
 from master.core.law import LAW, Event
 from master.core.task import ACTIVE, Task, TaskState, merge_pieces
@@ -165,6 +165,27 @@ def test_gpus_that_are_called_by_name_are_those_of_the_samples() -> None:
     assert core.unknown_on("a")[0].gpus == (2, 6)
     core.gpus_seen("a", [GpuReport(gpu, f"GPU-{gpu}", memory_used_mib=0) for gpu in range(8)], 6.0)
     assert holder(core) == {2, 6}
+
+
+def test_a_gpu_on_which_it_computes_is_kept_from_others_whatever_its_launch_said() -> None:
+    core = lost()
+    core.reconcile("a", [RUNS], 5.0)
+    its, foreign = Holder(7, "kim", 500, LAUNCH), Holder(9, "kim", 500, "2.1.other")
+    used = {4: (its,), 5: (foreign,)}
+    reports = [GpuReport(gpu, memory_used_mib=0, processes=used.get(gpu, ())) for gpu in range(8)]
+    core.gpus_seen("a", reports, 6.0)
+    assert holder(core) == {0, 1, 4}
+    core.exited("a", Exit(LAUNCH, "exited", 8.0, 0), 8.0)
+    core.gpus_seen("a", [GpuReport(gpu, memory_used_mib=0) for gpu in range(8)], 9.0)
+    assert holder(core) == set()
+
+
+def test_who_waits_for_its_gpus_is_told_what_holds_them() -> None:
+    core = lost()
+    core.reconcile("a", [RUNS], 5.0)
+    large = submit(core, gpus=7)
+    core.plan(6.0)
+    assert f"held by attempt {LAUNCH}" in str(core.wait(large)._asdict()) + (core.reason(large) or "")
 
 
 def test_an_agent_that_has_more_than_are_listed_loses_none_and_its_node_is_closed(
