@@ -20,8 +20,6 @@ export const WORDS = {
   set_aside: "已搁置：{said}；修复后执行 `muster node resume {name:quoted}`",
   resting: "未能启动任务 {task}（{said}），{seconds} 秒后再试",
   machine_was: "它就是原来的 {node}，须待其最后的任务结束",
-  unknown_attempts: "有 {count} 个来源不明的运行，无法得知它们占用哪些 GPU：管理员接管或结束它们之前不接新任务（`muster node attempts {node:quoted}`）",
-  gpu_unknown_attempt: "被来源不明的运行 {launch} 占用，直到管理员接管或结束它（`muster node attempts {node:quoted}`）",
   remnants: "须先结束 {count} 个无主的运行",
   folders_looked_at: "正在检查共享文件夹",
   folders_not_asked: "{said}",

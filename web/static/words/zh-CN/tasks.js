@@ -3,7 +3,6 @@
 /** @type {Record<string, string>} */
 export const WORDS = {
   held: "已暂缓：用 `muster release {id}` 放行",
-  runs_already: "它已作为来源不明的运行 {launch} 在 {node} 上运行，由管理员接管或结束（`muster node attempts {node:quoted}`）",
   held_because: "已暂缓，因为{why}：用 `muster release {id}` 放行",
   held_when_filed: "提交时即暂缓，需 `muster release` 放行",
   waits_for: "等待{tasks:, }",
