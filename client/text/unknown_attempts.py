@@ -10,27 +10,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from client.shapes import UnknownAttempt
 
-_TITLES = ["LAUNCH", "TASK", "NAME", "ACCOUNT", "GPUS", "PID", "SINCE", "STATE", "LOG"]
+_TITLES = ["LAUNCH", "NAME", "ACCOUNT", "GPUS", "PID", "SINCE", "STATE", "LOG"]
 
 
 def unknown_table(found: list[UnknownAttempt], room: int | None) -> str:
     """One line for each attempt. `room`: columns of the terminal, None for no cutting."""
     rows = [_row(one) for one in found]
-    return render(_TITLES, rows, room, flexible=({"LOG": 12, "NAME": 8},), right=frozenset({"TASK", "PID"}))
+    return render(_TITLES, rows, room, flexible=({"LOG": 8, "NAME": 6},), right=frozenset({"PID"}))
 
 
 def _row(one: UnknownAttempt) -> list[str]:
     gpus = "unknown" if one["gpus"] is None else ",".join(map(str, one["gpus"])) or "-"
-    state = f"to end ({one['ended_by']})" if one["ended_by"] else "held"
+    state = "ending" if one["ended_by"] else "held"
     started = one["started_at"]
     return [
         harmless(one["launch_id"]),
-        str(one["task"] or ""),
         harmless(one["name"]),
         harmless(one["account"]),
         gpus,
         str(one["pid"] or ""),
         "not begun" if started is None else moment(started),
-        harmless(state),
+        state,
         harmless(one["log_path"] or "unknown"),
     ]

@@ -493,3 +493,67 @@ def test_completion_knows_the_actions_and_their_options(capsys: pytest.CaptureFi
     asked = "COMP_WORDS=(muster node drain --r); COMP_CWORD=3; _shtab_muster; echo ${COMPREPLY[@]}"
     done = subprocess.run(["bash", "-c", f"{script}\n{asked}"], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "--reason\n"
+
+
+def unknown(**more: Any) -> dict[str, Any]:
+    """An attempt of unknown origin."""
+    known = {
+        "node": "a",
+        "launch_id": "3.1.x",
+        "task": 3,
+        "name": "training",
+        "account": "kim",
+        "gpus": [0, 2],
+        "pid": 7,
+    }
+    times = {"started_at": 1e9, "since": 2e9, "log_path": "/logs/3.log", "ended_by": None}
+    return {**known, **times, **more}
+
+
+def test_attempts_of_unknown_origin_are_listed_with_what_is_not_known_of_them(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    bare = unknown(
+        launch_id="4.1.\x1b[2Jy", task=None, gpus=None, pid=None, started_at=None, log_path=None, ended_by="ada"
+    )
+    master.verbs["node.attempts"] = lambda _: [unknown(), bare]
+    assert main(["node", "attempts", "a"]) == 0
+    told = capsys.readouterr()
+    _, first, second = told.out.splitlines()
+    assert all(word in first for word in ("3.1.x", "training", "kim", "0,2", "7", "held", "/logs/3.log"))
+    assert second.count("unknown") == 2
+    assert "ending" in second
+    assert "\x1b" not in told.out
+    assert "--adopt" in told.err
+    assert main(["node", "attempts", "a", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[1]["gpus"] is None
+    master.verbs["node.attempts"] = lambda _: []
+    assert main(["node", "attempts", "a"]) == 0
+    assert "no attempts of unknown origin" in capsys.readouterr().out
+
+
+def test_an_attempt_is_adopted_at_once_and_ended_only_with_a_yes(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    master.verbs["node.adopt"] = lambda _: task(3, owner="kim")
+    master.verbs["node.end_attempt"] = lambda _: unknown(ended_by="ada")
+    assert main(["node", "attempts", "a", "--adopt", "3.1.x", "--gpu", "0,1"]) == 0
+    assert "task 3 of kim" in capsys.readouterr().out
+    assert master.asked("node.adopt") == [{"name": "a", "launch_id": "3.1.x", "gpus": [0, 1]}]
+    with Path(os.devnull).open() as nobody:
+        monkeypatch.setattr(sys, "stdin", nobody)
+        assert main(["node", "attempts", "a", "--end", "3.1.x"]) == 1
+    assert "--yes" in capsys.readouterr().err
+    assert master.asked("node.end_attempt") == []
+    assert main(["node", "attempts", "a", "--end", "3.1.x", "--yes"]) == 0
+    assert master.asked("node.end_attempt") == [{"name": "a", "launch_id": "3.1.x"}]
+
+
+@pytest.mark.parametrize("words", [["--gpu", "0"], ["--end", "x", "--gpu", "0"], ["--end", "x", "--adopt", "y"]])
+def test_what_does_not_go_together_about_attempts_is_refused(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert main(["node", "attempts", "a", *words]) != 0
+    assert capsys.readouterr().err.startswith("error: usage: ")
+    assert master.asked("node.adopt") == master.asked("node.end_attempt") == []
