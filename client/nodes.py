@@ -93,7 +93,7 @@ class NodeVerbs(Caller):
         return list(self.call("node.lost", {"name": name, **only}, repeatable=False)["lost"])
 
     def unknown_attempts(self, name: str) -> list[UnknownAttempt]:
-        """What runs on a node and of which the lab lost the records, the oldest first."""
+        """Return the attempts on a node whose records the lab lost, the oldest first."""
         attempts: list[UnknownAttempt] = self.call("node.attempts", {"name": name})
         return attempts
 

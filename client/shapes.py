@@ -433,10 +433,10 @@ class NodeRemoved(TypedDict):
 
 
 class UnknownAttempt(TypedDict):
-    """What runs on a `node` and is no task, since the lab lost its records. `task`: the id of the task whose it was, as
-    its launch id says; `account`: as which it runs, "" for the agent's own; `gpus`: None where nobody knows which it
-    has. `started_at` and `since`, when the master first heard of it: seconds since the epoch. `ended_by`: who had it
-    ended."""
+    """An attempt on a `node` whose records the lab lost, so that no task knows it. `task`: the id of the task whose it
+    was, as its launch id says; `account`: as which it runs, "" for the agent's own; `gpus`: None where nobody knows
+    which it has. `started_at` and `since`, when the master first heard of it: seconds since the epoch. `ended_by`:
+    who had it ended."""
 
     node: str
     launch_id: str

@@ -1,6 +1,6 @@
 """An attempt of unknown origin becomes a task again: an admin has said so.
 
-Pure. What is not known of it is not made up: its command, and what it asked for besides its GPUs. Where the queue still
+Pure. Unknown facts are not made up: its command, and its request besides GPUs. Where the queue still
 has the task, in the queue, it is that task that runs.
 """
 
@@ -22,7 +22,7 @@ from wire.errors import ConflictError
 from wire.message import Message, ids
 
 COMMAND = ["(command unknown)"]
-"""What stands for the command of a task of which nobody knows it: no program has this name."""
+"""The command of a task whose command nobody knows; no program has this name."""
 TOLD = 6
 
 
@@ -139,7 +139,7 @@ class Adoption:
         return task if is_whole and not (task.gpus and not part.gpus) else None
 
     def _owner(self, node: Node, one: UnknownAttempt, by: str) -> str:
-        """Whose account it runs as; where that says nothing of a user, who adopts it."""
+        """Return the user of the account that it runs as, or the admin who adopts it if that account is no user's."""
         known = {user.name for user in self._people.users.values()}
         if one.run_as in known:
             return one.run_as

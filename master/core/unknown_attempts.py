@@ -35,7 +35,7 @@ KEPT = 256
 """So many are listed of a node; one that says it has more takes nothing new."""
 MOST_GPUS = 1024
 DIGITS = 18
-"""What a node says goes into the journal: no number is longer, and no attempt there has more GPUs."""
+"""Limits of a number of digits and of GPUs, because reports of a node go into the journal."""
 
 
 class UnknownAttempt(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -81,7 +81,7 @@ class UnknownAttempts:
         self.show()
 
     def records_were_lost(self) -> None:
-        """What the lab knows has a gap: of a task with an id that was given until now nothing may be known any more."""
+        """Records were lost: any task with an id that was given until now may be unknown."""
         self._lost_before = self._book.next_id
         self._pending.piece(LOST_BEFORE, msgspec.Raw(msgspec.json.encode(self._lost_before)))
 

@@ -1,4 +1,4 @@
-"""What is made of a journal of which some records cannot be read, once somebody has said that it shall be.
+"""Recovers a journal of which some records cannot be read, after somebody asked for it.
 
 Owns the judgement of what may have been in them. The other records are whole and true, so only this is in doubt: a
 task that waits in what could be read may have been started since. It is held rather than started a second time. Agents
@@ -43,10 +43,10 @@ PEOPLE_LOST = (
     "Users and groups may be missing, or be as they were before: look with `muster users list`, and add missing ones "
     "again. The queue counts as one with several users unless its witness says otherwise: users' tasks do not run as "
     "root or as the master's account. All tokens, log-ins and links have ended, because some may have been revoked. "
-    "What runs on nodes and is no task any more goes on and keeps its GPUs until an admin adopts or ends it: `muster "
-    "node attempts NODE`"
+    "Attempts on nodes that belong to no known task keep running and keep their GPUs until an admin adopts or ends "
+    "them: `muster node attempts NODE`"
 )
-"""What it means for users and for what runs, which people have to know, too."""
+"""The consequences for users and for running attempts."""
 
 
 def lost_pieces(

@@ -52,7 +52,7 @@ class UnknownAttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of_node(context: Context, params: OneNode) -> list[UnknownAttemptView]:
-    """What runs on a node and of which the lab lost the records, the oldest first."""
+    """The attempts on a node whose records the lab lost, the oldest first."""
     context.core.node(params.name)
     return [_view(params.name, one) for one in context.core.unknown_on(params.name)]
 

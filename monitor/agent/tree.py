@@ -30,10 +30,10 @@ class Trace(NamedTuple):
     """By what the tree of an attempt is known without its shim: the command's pid, which is its session's number too,
     and its start; the processes, by pid and start, that were seen to belong to it. A variable alone would not do: a
     program may clean its environment, and others may set it. `uid`: whose processes are believed in what they carry;
-    None: everybody's. `strict`: its record was lost, so nobody here saw it begin. What a process carries then only
-    makes it a candidate, and so does its process group. `cgroups`: those of its own that were seen. `home`: the control
-    group of the service or log-in in which it began (`group_apart`): there another account's process that carries the
-    id is a candidate, too, for nobody but root puts a process into it."""
+    None: everybody's. `strict`: its record was lost, so nobody here saw it begin. Then the launch id in a process's
+    environment only makes it a candidate, and so does its process group. `cgroups`: those of its own that were seen.
+    `home`: the control group of the service or log-in in which it began (`group_apart`): there another account's
+    process that carries the id is a candidate, too, for nobody but root puts a process into it."""
 
     launch_id: str
     pid: Optional[int]
@@ -225,8 +225,8 @@ def _may_belong(process: Process, trace: Trace, marks: Dict[int, str], processes
 
 
 def _has_left(process: Process, trace: Trace, marks: Dict[int, str]) -> bool:
-    """May it be of an attempt whose session and tree it left when it became another account's? Who only says so is not
-    in the attempt's control groups."""
+    """May it be of an attempt whose session and tree it left when it became another account's? A process that
+    only claims so is not in the attempt's control groups."""
     if marks[process.pid] or process.state in "ZX" or (trace.start is not None and process.start < trace.start):
         return False
     return _mark(process) == trace.launch_id and group_apart(process.pid) == trace.home
@@ -317,7 +317,7 @@ def _has_signal(pid: int, number: int, sets: Tuple[bytes, ...]) -> bool:
 
 
 def real_uid(pid: int) -> Optional[int]:
-    """Whose it is: the folder in /proc is root's where a program protects itself from being traced."""
+    """Return the uid of a process; its folder in /proc belongs to root if the program protects itself from tracing."""
     try:
         with open(f"/proc/{pid}/status", "rb") as file:
             for line in file:

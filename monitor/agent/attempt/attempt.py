@@ -86,7 +86,7 @@ class Attempt:
         self.uid: Optional[int] = None
         """Of one that runs as its owner."""
         self.given: Dict[str, str] = {}
-        """What its launch said, see `wire.agent.LaunchSaid`."""
+        """Facts from its launch, see `wire.agent.LaunchSaid`."""
         self.given_files: List[str] = []
         """Where what its launch brought lies, its token and the like."""
         self.members: Set[Tuple[int, int]] = set()
@@ -180,7 +180,7 @@ class Attempt:
 
 
 def said(gpus: Any, name: Any, log: Any) -> Dict[str, str]:
-    """What a launch said, as `wire.agent.LaunchSaid`. That there is no GPU is said by an empty text; where a record was
+    """Return the facts of a launch as `wire.agent.LaunchSaid`. An empty text for `gpus` means no GPU; if a record was
     made anew, the other texts are empty."""
     told = {"gpus": gpus, "name": name, "log": log}
     known = {key: one for key, one in told.items() if isinstance(one, str) and (one or key == "gpus")}

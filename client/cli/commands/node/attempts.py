@@ -1,5 +1,5 @@
-"""What runs on a node and is no task: the lab lost its records (`muster up --skip-damaged`, a backup). It runs on, and
-its GPUs stay held, until it is adopted or ended.
+"""List the attempts on a node whose records the lab lost (`muster up --skip-damaged`, a backup). Each keeps running and
+keeps its GPUs until somebody adopts or ends it.
 
 With --adopt it is a task again, with its end and its log; the command, and what it asked for besides GPUs, are not
 known any more. With --end it is ended as by `muster cancel`.
@@ -36,7 +36,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """What the parser cannot know of itself."""
+    """Refuse what the parser cannot judge alone."""
     if options.gpus and not options.adopt:
         parser.error("--gpu goes with --adopt")
 
