@@ -79,6 +79,9 @@ class Disk(Protocol):
     def is_in_place(self, folder: Path) -> bool:
         """Is the folder that was locked still what this name leads to?"""
 
+    def share_a_disk(self, one: Path, other: Path) -> bool:
+        """Do these two folders lie on one file system? False if that cannot be found out."""
+
     def create(self, path: Path) -> int:
         """A descriptor of a new, empty file; writes go to its end."""
 
@@ -241,6 +244,11 @@ class OsDisk:
         """Compare what stat says of both."""
         found = _stat(folder)
         return found is not None and _identity(found) == self._identity_of(self._folders[str(folder)])
+
+    def share_a_disk(self, one: Path, other: Path) -> bool:
+        """Compare the devices that stat names."""
+        first, second = _stat(one), _stat(other)
+        return first is not None and second is not None and first.st_dev == second.st_dev
 
     def _identity_of(self, fd: int) -> Identity:
         identity = self._identities.get(fd)

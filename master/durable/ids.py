@@ -16,10 +16,11 @@ another boot line 3 is not believed, and line 4 says what was on the disk at lea
 knows more of the ids than the promise.
 
 Earlier versions add a line for each id and have no line 4; they pass over ours. A file of the first of them is its
-first line alone, and counts only when something was seen to be lost. Where the witness outside of the folder was
-promised more, the folder is an older copy, and ids go on beyond that, too. The file is a second line of defence: that
-it cannot be written holds nothing up. The file is then out of date, so the witness stands in for lines 2 and 4 until it
-can be written again; where neither can be written, a kill in the middle of a write ends access.
+first line alone, and counts only when something was seen to be lost. If the witness outside of the folder was promised
+more, or knows a later record than line 4, the folder is an older copy, and ids go on beyond its promise, too. The file
+is a second line of defence: that it cannot be written holds nothing up. The file is then out of date, so the witness
+stands in for lines 2 and 4 until it can be written again; where neither can be written, a kill in the middle of a write
+ends access.
 """
 
 from __future__ import annotations
@@ -88,6 +89,8 @@ class Promised:
             self.given = self.last = _last_number(lines[2:])
         records = [line.removeprefix(RECORD) for line in lines[2:] if line.startswith(RECORD)]
         self.record = _last_number(records) if records else None
+        if not self._witness.boot and self._witness.seq > (self.record or 0):
+            self._elsewhere = max(self._elsewhere, self._witness.ids)
         if self._witness.boot and self._witness.seq >= (self.record or 0):
             self.ended = self._witness.boot == ENDED
             self.machine_went_on = self.ended or self._witness.boot == self._disk.boot()

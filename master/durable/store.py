@@ -213,8 +213,9 @@ class Store:
         """Note how far the journal is on the disk, where the next start looks whether it lost its end."""
         journal = self.journal
         self._promised.note(self._highest_id, journal.synced)
-        # The witness may be on a slow disk: it hears only of what an older copy could bring back, unless it stands in.
-        if (self._state_changed or self._promised.fault is not None) and not self.is_older_copy:
+        # On a slow disk the witness hears only of changes that an older copy could bring back, unless it stands in.
+        is_heard = self._state_changed or self._witness.is_near or self._promised.fault is not None
+        if is_heard and not self.is_older_copy:
             self._state_changed = False
             self._witness.note(journal.synced)
 

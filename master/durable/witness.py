@@ -7,14 +7,16 @@ where there was one, no id is given again, agents obey who goes on, what was rev
 nothing when the copy is put back, and users' tasks do not run as root where the users are lost. That it cannot be
 written holds nothing up, and of a folder by another name it says nothing.
 
-How far the folder was written stands at its head and is written over, unsynced, by each commit that changes the state,
-as a revoked token does: who puts back a copy from before, or cuts the journal and `ids`, is found out whatever became
-of the master. The number is followed by blanks, so that the next one takes its place.
+The number of the last record in the folder stands at its head. Each commit writes it over, unsynced; if the file lies
+on another disk than the folder, which may be slow, only commits that change the state do, as a revoked token does. So a
+copy from before that is put back, or a journal that is cut together with `ids`, is found out whatever became of the
+master. The number is followed by blanks, so that the next one takes its place.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,7 +26,6 @@ from master.durable.disk import Disk, SyncFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
 
 class Told(msgspec.Struct):
@@ -49,6 +50,8 @@ class Witness:
         self._told = Told(str(folder))
         self.is_there = False
         """Did it tell of this folder when it was read?"""
+        self.is_near = False
+        """Does it lie on the folder's own file system, so that writing to it takes no longer than to the folder?"""
 
     @property
     def ids(self) -> int:
@@ -75,6 +78,7 @@ class Witness:
         does a mark that cannot be read."""
         if self.path is None:
             return
+        self.is_near = self._disk.share_a_disk(self.path.parent, Path(self._told.folder))
         with suppress(OSError, msgspec.DecodeError, UnicodeDecodeError):
             told = msgspec.json.decode(self._disk.read_own(self.path), type=Told)
             if told.folder == self._told.folder:

@@ -153,6 +153,9 @@ class SimulatedDisk:
     def is_in_place(self, folder: Path) -> bool:
         return folder in self.folders
 
+    def share_a_disk(self, one: Path, other: Path) -> bool:
+        return one in self.folders and other in self.folders
+
     def size(self, path: Path) -> int:
         return len(self._content(path).now)
 

@@ -501,6 +501,40 @@ def test_a_backup_of_the_same_life_of_a_master_that_was_killed_ends_access(lab: 
     ends_access(left, told="is older than what was written")
 
 
+@pytest.mark.parametrize("count", [4, 500])
+def test_a_backup_from_before_some_tasks_ends_access_and_gives_none_of_their_ids_again(
+    lab: Lab, tmp_path: Path, count: int
+) -> None:
+    store, _ = lab.start()
+    submit(store, 1)
+    shutil.copytree(lab.folder, tmp_path / "backup")
+    submit(store, *range(2, 2 + count))
+    left = lab.copy("left")
+    store.close()
+    shutil.copytree(tmp_path / "backup", left.folder, dirs_exist_ok=True)
+    store, image = left.start()
+    assert image.next_id > 1 + count
+    assert store.access_is_to_end
+    store.close()
+
+
+def test_a_witness_on_another_disk_keeps_the_ids_of_a_backup_from_being_given_again(
+    lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OsDisk, "share_a_disk", lambda *_: False)
+    store, _ = lab.start()
+    submit(store, 1)
+    shutil.copytree(lab.folder, tmp_path / "backup")
+    submit(store, 2, 3)
+    revoke(store)
+    left = lab.copy("left")
+    store.close()
+    shutil.copytree(tmp_path / "backup", left.folder, dirs_exist_ok=True)
+    store, image = left.start()
+    assert image.next_id > 3
+    store.close()
+
+
 # -- earlier versions ----------------------------------------------------------------------------------------------
 
 
