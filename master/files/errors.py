@@ -1,4 +1,4 @@
-"""What the system says about a file, as an error for people: the path as they know it, and what to do about it."""
+"""Errors of the system about a file as errors for people: the path as they know it, and what to do about it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def shown(path: str) -> str:
 
 
 def told(error: OSError, path: str) -> MusterError:
-    """What went wrong with `path`, as the error that a client gets."""
+    """Return the error that a client gets for an error of the system about `path`."""
     number = error.errno or 0
     name = shown(path)
     if number in _FULL:

@@ -108,7 +108,7 @@ class Jail:
         return [(name, os.path.isdir(root / name)) for name in self.beneath.visible]  # noqa: PTH112  (never raises)
 
     def list(self, path: str, *, after: str = "", limit: int = MAX_ENTRIES) -> Listing:
-        """What is in a folder: at most `limit` entries whose names come after `after`."""
+        """List a folder: at most `limit` entries whose names come after `after`."""
         spot = self.beneath.spot(path)
         with self.beneath.find(spot, follow=True) as found:
             _check_folder(found, spot)
@@ -126,7 +126,7 @@ class Jail:
         return Listing(spot.text, [entry for entry in shown_here if entry is not None], len(chosen) > limit)
 
     def stat(self, path: str) -> Entry:
-        """What a path leads to."""
+        """Return the entry that a path leads to."""
         spot = self.beneath.spot(path)
         with self.beneath.find(spot, follow=True) as found:
             info = os.stat(found.name, dir_fd=found.folder, follow_symlinks=False)
@@ -178,7 +178,7 @@ class Jail:
         self._make_folder(spot, exist_ok=parents)
 
     def make_file(self, path: str) -> None:
-        """Make an empty file; what is there already is left alone and refused."""
+        """Make an empty file. An existing entry is left alone, and the call is refused."""
         spot = self.beneath.spot(path)
         with self.beneath.find(spot, follow=False) as found:
             _not_itself(found, spot, errno.EEXIST)
@@ -194,8 +194,8 @@ class Jail:
         tick: Tick = _no_tick,
         needed: Iterable[Needed] = (),
     ) -> None:
-        """Give a file, link or folder another name, also in another folder or on another file system. What is `needed`
-        where it is stays there."""
+        """Give a file, link or folder another name, also in another folder or on another file system. An entry that is
+        `needed` where it is stays there."""
         old, new = self._pair(source, target)
         with self.beneath.find(old, follow=False) as here, self.beneath.find(new, follow=False) as there:
             _not_itself(here, old)
@@ -247,7 +247,7 @@ class Jail:
         needed: Iterable[Needed] = (),
     ) -> int:
         """Delete a file, a link (not what it leads to) or a folder; how many entries went. Without `recursive` a folder
-        must be empty. What is `needed` stays, empty or not."""
+        must be empty. An entry that is `needed` stays, empty or not."""
         spot = self.beneath.spot(path)
         with self.beneath.find(spot, follow=False) as found:
             _not_itself(found, spot)
@@ -291,8 +291,9 @@ class Jail:
         return _entry(name, target, link=True)
 
     def _standing(self, info: os.stat_result, needed: Iterable[Needed]) -> Iterator[Needed]:
-        """What might be taken away with an entry that `info` is of. What tasks need matters if it can lie beneath the
-        visible folders: a look elsewhere might hang on a storage that nobody asked about."""
+        """Yield the needed places that might be taken away with the entry of `info`. Places that tasks need matter only
+        if they can lie beneath the visible folders: to look elsewhere might hang on a storage that the call is not
+        about."""
         yield from self._needed
         if stat.S_ISREG(info.st_mode):
             return

@@ -37,7 +37,7 @@ def collapse(data: bytes, offset: int) -> Collapsed:
 
 
 def visible(rest: bytes) -> bytes:
-    """What a terminal shows of an open line."""
+    """Return the visible part of an open line, as a terminal shows it."""
     return rest.rstrip(b"\r")
 
 

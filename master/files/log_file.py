@@ -25,7 +25,7 @@ READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 
 
 class Own(NamedTuple):
-    """What somebody's own log is called in the log folder `folder` (absolute), where others' lie, too."""
+    """The name of a user's own log in the log folder `folder` (absolute), which also holds others' logs."""
 
     folder: str
     name: str

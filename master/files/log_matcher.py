@@ -20,7 +20,7 @@ from itertools import islice
 
 CPU_S = 10
 MEMORY = 1 << 30
-"""What a pattern may cost: seconds, and bytes."""
+"""The limits of a pattern: CPU time in seconds, and memory in bytes."""
 AROUND = 200
 """Characters that are shown on either side of where a match begins in a long line."""
 _LINE = re.compile(rb"[^\r\n]+")
@@ -30,7 +30,8 @@ Find = Callable[[bytes], Iterator[Line]]
 
 
 def finder(pattern: str, *, regex: bool, ignore_case: bool) -> Find:
-    """What finds a pattern in a block. Raises re.error, OverflowError, RecursionError, MemoryError."""
+    """Return a function that finds the pattern in a block. Raises re.error, OverflowError, RecursionError,
+    MemoryError."""
     flags = re.IGNORECASE if ignore_case else 0
     if regex or (ignore_case and not pattern.isascii()):
         return _by_line(re.compile(pattern if regex else re.escape(pattern), flags))

@@ -50,8 +50,8 @@ class LogReader:
         collapsed: bool = False,
         source: Source = HERE,
     ) -> Piece:
-        """Read from `offset` (negative: from the end). A log that is not there yet is empty. `where`: which log it may
-        be; `source`: with whose rights. Raises ConflictError, ForbiddenError, StorageError."""
+        """Read from `offset` (negative: from the end). A log that does not exist yet is empty. `where`: which log it
+        may be; `source`: with whose rights. Raises ConflictError, ForbiddenError, StorageError."""
         return await self.threads.call(
             _storage(path), lambda _tick: source.read(path, where, offset, limit, collapsed=collapsed)
         )
@@ -88,7 +88,7 @@ class LogReader:
         return {path: len(waiters) for path, waiters in self._waiting.items()}
 
     def published(self, moves: Sequence[Move], _nodes: set[str]) -> None:
-        """Wake whoever waits for the log of a task that has ended or is gone."""
+        """Wake the waiters for the log of a task that is finished or deleted."""
         if self._by_task:
             self._wake(task.id for task, _, after in moves if after is None or after in ENDED)
 

@@ -1,7 +1,7 @@
 """Searching a log, a gigabyte or more, in steps: each ends after a time or so many lines, and tells where to go on.
 
-What matches is found by a program of its own (`log_matcher`), which is fed with blocks of whole lines: a pattern that
-takes for ever holds up nobody, and is told. Owns the order of the blocks and what one step may cost. All of it blocks.
+Matches are found by a program of its own (`log_matcher`), which is fed with blocks of whole lines: a pattern that takes
+for ever blocks nobody, and is reported. Owns the order of the blocks and the limits of one step. All of it blocks.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ ReadAt = Callable[[int, int], Piece]
 
 
 class Ask(NamedTuple):
-    """What to find: `pattern` as it stands, or as a regular expression of Python's (`regex`); at most `most` lines.
-    From `offset` on (bytes; negative: from the end), where a line begins; `backwards`: what ends before it. None:
-    all."""
+    """A search: `pattern` as plain text, or as a Python regular expression (`regex`); at most `most` lines. It goes on
+    from `offset` (bytes, where a line begins; negative: from the end), or `backwards` from the line that ends before
+    it. None: the whole log."""
 
     pattern: str
     regex: bool = False
@@ -164,7 +164,7 @@ class _Matcher:
         return found
 
     def close(self) -> None:
-        """What could not be said to it any more is not."""
+        """Close the program's input. Bytes that it no longer takes are lost."""
         with suppress(BrokenPipeError):
             self._in.close()
 

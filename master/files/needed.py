@@ -1,8 +1,9 @@
-"""What must stay where it is: folders that people may see, and that tasks, environments or the master stand on.
+"""Places that must stay where they are: folders that people may see, and those that tasks, environments or the master
+use.
 
-Someone deletes or moves a folder by its name; what stands on it may know it by another one, through a link or a second
-mount. So places are compared by what they are (device and inode), each with everything that its path leads through.
-Owns that comparison; which places are needed is said by who needs them.
+Someone deletes or moves a folder by its name; its users may know it by another one, through a link or a second mount.
+So places are compared by device and inode, each with everything that its path leads through. Owns that comparison; the
+users of a place tell that it is needed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Whose files are: what `files` of conf.json says of a place, and what somebody may see and change there.
+"""The owners of files: what `files` of conf.json says of a place, and what a user may see and change there.
 
-A rule is a path, mostly with `{user}` or `{group}` in it; of those that a place lies under the longest holds, of two as
-long the one that names more of its folders. Pure: places are names, from the visible folder on; that these are the real
-ones, links followed, is `beneath`'s to see to.
+A rule is a path, mostly with `{user}` or `{group}` in it. The longest rule that a place lies under applies; of two of
+the same length, the one that names more of its folders. Pure: places are names, from the visible folder on; `beneath`
+makes sure that these are the real ones, with links followed.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Owners:
         self._rules = sorted(found.values(), key=lambda rule: (-len(rule.parts), [part is None for part in rule.parts]))
 
     def sight(self, who: Who) -> Sight | None:
-        """What somebody sees; None where that is all."""
+        """Return what a user sees; None if that is everything."""
         names: dict[Kind, frozenset[bytes]] = {
             "own": frozenset({who.user.encode()} - {b""}),
             "group": frozenset(name.encode() for name in who.groups),
@@ -111,8 +111,8 @@ class Sight:
         return True
 
     def may_differ_in(self, place: Place) -> bool:
-        """Can there be something in this folder that he may not see, though he sees the folder? True also where there
-        is nothing yet: it is told by the rules alone, so nobody learns anything from it."""
+        """Tell whether something in this folder may be hidden from the user, though they see the folder. True also if
+        the folder is empty: only the rules decide, so that nobody learns anything from the answer."""
         return any(rule.kind != "all" and rule.begins_beneath(place) for rule in self._rules)
 
 

@@ -34,7 +34,7 @@ def draft_name(kind: str) -> bytes:
 
 @contextmanager
 def removed_on_failure(folder: int, name: bytes, tick: Tick = lambda: None) -> Iterator[None]:
-    """Whatever `name` is by then, it is gone if the body fails."""
+    """Delete the entry `name`, whatever it is by then, if the body fails."""
     try:
         yield
     except BaseException:
@@ -46,7 +46,7 @@ def removed_on_failure(folder: int, name: bytes, tick: Tick = lambda: None) -> I
 
 
 def standing(folder: int, name: bytes) -> os.stat_result | None:
-    """What stands at `name` now, the link itself if it is one."""
+    """Return the status of the entry at `name`, of the link itself if it is one; None if there is none."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:

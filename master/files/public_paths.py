@@ -1,8 +1,8 @@
-"""What any account of this machine can find out about a path: whether something is there.
+"""The view that any account of this machine has of a path: whether it exists.
 
-The master may be root, and reads folders that its users may not. Whoever may search each folder on the way can find out
-whether a name is there; where the mode of one lets only its owner or group search it, nothing is told. Links are
-followed one at a time, for the same holds of the way that they lead. Blocks as long as a disk does.
+The master may be root, and reads folders that its users may not. An account that may search each folder of a path can
+find out whether a name exists; if the mode of one lets only its owner or group search it, the answer is `hidden`. Links
+are followed one at a time, because the same holds for the paths that they lead to. Blocks as long as a disk does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ MOST_LINKS = 40
 
 
 def public_view(path: str) -> PublicView:
-    """What any account can find out about an absolute path; `hidden`: not all may look there, or nobody can now."""
+    """Return what any account can find out about an absolute path; `hidden`: not all may look there, or nobody can
+    now."""
     if not path.startswith("/") or "\0" in path:
         return "hidden"
     folder = os.open("/", _FOLDER)

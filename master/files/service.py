@@ -1,8 +1,7 @@
 """The file service of a master: the jail, its uploads, and the threads in which both are called.
 
-What is quick and what may take hours have threads of their own, so that ten copies of data sets keep nobody from
-looking into a folder. Owns that; the operations are the jail's, which is made, and loaded, when somebody first asks for
-a file.
+Quick calls and calls that may take hours have separate threads, so that ten copies of data sets keep nobody from
+listing a folder. Owns that; the operations are the jail's, which is made, and loaded, at the first request for a file.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class Files:
         return Uploads(self.jail, self.drafts, self._upload_bytes)
 
     def seen_by(self, who: Who) -> Seen:
-        """What this person may see and change of them."""
+        """Return the files and uploads as this user may see and change them."""
         sight = self.owners.sight(who)
         if sight is None:
             return Seen(self.jail, self.uploads)

@@ -40,7 +40,7 @@ class Threads:
         self._per_key = per_key
         self._slots: dict[str, asyncio.Semaphore] = {}
         self._callers: Counter[str] = Counter()
-        """Who waits for a thread or has one; `_stuck` are the threads that hang."""
+        """The calls that wait for a thread or have one; `_stuck` are the threads that hang."""
         self.running: Counter[str] = Counter()
         """The threads that work, or hang, by storage."""
         self._stuck: Counter[str] = Counter()

@@ -34,7 +34,7 @@ Tick = Callable[[], None]
 
 
 class Tally(msgspec.Struct):
-    """What was copied: numbers, bytes, and the first of the entries that are neither file, folder nor link."""
+    """The result of a copy: numbers, bytes, and the first of the entries that are neither file, folder nor link."""
 
     files: int = 0
     folders: int = 0
@@ -142,7 +142,7 @@ class TreeCopy:
             for entry in entries:
                 name = os.fsencode(entry.name)
                 path_there = f"{path}/{to_text(name)}"
-                # What a running task deletes meanwhile is not to be had; of what is copied, errors name the place.
+                # A file that a running task deletes meanwhile cannot be copied. Errors of other files name their path.
                 with suppress(NotFoundError):
                     if not self._entry(old.inside(inside, name), Found(made, name), path_there, depth + 1):
                         self.tally.skipped = [*self.tally.skipped, path_there][:MAX_SKIPPED]

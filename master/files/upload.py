@@ -1,7 +1,7 @@
 """Uploads: a file that comes in pieces becomes a draft beside its place, and takes its place when it is complete.
 
-The draft's own size is the progress, so an upload goes on after a restart of the master. What is not finished within a
-day is removed. Owns the pieces; where files may lie is the jail's.
+The draft's own size is the progress, so an upload goes on after a restart of the master. A draft that is not complete
+within a day is removed. Owns the pieces; the jail owns where files may lie.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Uploads:
     def begin(
         self, path: str, size: int, *, overwrite: bool = True, upload: str | None = None, mode: int | None = None
     ) -> Begun:
-        """Begin a file of `size` bytes, or go on with the `upload` that was begun. What cannot end well is refused.
+        """Begin a file of `size` bytes, or go on with the upload `upload`. An upload that cannot succeed is refused.
 
         `mode`: the rights of a file that is new.
         """

@@ -47,7 +47,7 @@ class Found(NamedTuple):
         return self.above if self.name == ITSELF else (*self.above, self.name)
 
     def inside(self, folder: int, name: bytes) -> Found:
-        """What has this name in this place, a folder that is open."""
+        """Return the entry of this name in this place, whose folder is open."""
         return Found(folder, name, self.place)
 
 
@@ -87,7 +87,7 @@ class Walk:
         self._folders: list[int] = []
         self._names: list[bytes] = []
         self._step = ITSELF
-        """What is looked at where we are."""
+        """The name that is looked at in the current folder."""
 
     def find(self, *, follow: bool) -> Found:
         """Go. Raises OSError, OutsideError."""

@@ -1,7 +1,7 @@
 """The links to the agents of accounts on one node, besides that of the node's own agent.
 
-Owns when there is one: from when something is to be started over an account, or may be alive there, until nothing of
-the account was there for a while; then its agent, left alone, ends by itself. What its tasks mean is the core's.
+Owns when there is one: from the first attempt that is to start, or may be alive, over an account, until there was
+nothing of the account for a while; then its agent, left alone, ends by itself. The core owns what its tasks mean.
 """
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ async def _end(kept: _Kept) -> None:
         kept.gives_up.cancel()
     while not kept.job.done():
         kept.job.cancel()
-        # Whatever a link waits in might swallow a cancel; a master that is told to stop must not wait for ever.
+        # A link may wait in code that swallows a cancellation; a master that is to stop must not wait for ever.
         await asyncio.wait([kept.job], timeout=CANCEL_AGAIN_S)
     await kept.link.driver.close()
 

@@ -1,4 +1,5 @@
-"""What a link asks of the way to its node, and how that may fail. The ways themselves are `master.drivers`."""
+"""The interface of the drivers that connect a link to its node, and how connecting may fail. The drivers themselves are
+in `master.drivers`."""
 
 from __future__ import annotations
 
@@ -46,10 +47,10 @@ class AwaitedDriver(Protocol):
     """A driver of an agent that comes by itself. There is nothing to try again, only somebody to wait for."""
 
     def away(self, heard_at: float) -> NodeState:
-        """What to say of the node meanwhile. `heard_at`: when the last word of it came, monotonic seconds."""
+        """Return the state of the node until then. `heard_at`: when the node was last heard, monotonic seconds."""
 
     def look_at_token(self) -> None:
-        """What opens the door to the agent has changed."""
+        """Act on a change of the agent's token."""
 
 
 @runtime_checkable

@@ -1,6 +1,6 @@
-"""What is run in an environment to ask it something: Python 3.6 and up (environments are older than we are), and one
-piece of sh. Each Python script is told where the environment should lie, and prints one line: MARK and a JSON object.
-`own` in it: this Python is the environment's. In one that was moved or copied another may be found first."""
+"""The scripts that ask an environment something: Python 3.6 and up (environments are older than Muster), and one piece
+of sh. Each Python script gets the folder of the environment, and prints one line: MARK and a JSON object. `own` in it:
+this Python is the environment's. In an environment that was moved or copied another Python may be found first."""
 
 from __future__ import annotations
 
@@ -88,4 +88,4 @@ listed="$HOME/.conda/environments.txt"
 done < "$listed"
 exit 0
 """
-"""$1: the conda prefix, $2: root. What conda and its like wrote down beneath root counts too."""
+"""$1: the conda prefix, $2: root. Environments beneath root that conda and similar programs recorded count too."""

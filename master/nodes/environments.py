@@ -58,8 +58,8 @@ class Framework(msgspec.Struct, frozen=True):
 
 
 class Packages(msgspec.Struct, frozen=True):
-    """What is installed in an environment as a node sees it: of each its name, its version, and `conda` or `pip`.
-    `own`: the Python is the environment's own."""
+    """The packages of an environment as a node sees it: of each its name, its version, and `conda` or `pip`. `own`: the
+    Python is the environment's own."""
 
     env: str
     node: str
@@ -68,7 +68,7 @@ class Packages(msgspec.Struct, frozen=True):
 
 
 Told = TypeVar("Told", Python, Framework, Packages)
-"""Whoever may write into an environment decides what its Python says: it is believed only in these shapes."""
+"""Anybody who may write into an environment decides its Python's answers: only these shapes are accepted."""
 
 
 class Env(msgspec.Struct, frozen=True):
@@ -114,8 +114,8 @@ def list_question(conda: str, root: str) -> list[str]:
 
 
 def read_answer(env: str, node: str, probed: Probed, kind: type[Told]) -> Told:
-    """What the script said, which answers so. Raises NotFoundError, ConflictError, NodeUnreachableError with what went
-    wrong."""
+    """Return the script's answer in the given shape. Raises NotFoundError, ConflictError, NodeUnreachableError with
+    what went wrong."""
     _check_ended(node, probed)
     found = _marked(probed["output"])
     if found is not None:
@@ -145,7 +145,7 @@ def read_list(conda: str, root: str, node: str, probed: Probed) -> list[Env]:
 
 
 def _name_of(path: str, conda: str, root: str) -> str | None:
-    """What a task calls the environment at this path; None where it has no name that a task may use."""
+    """Return a task's name for the environment at this path; None if tasks cannot use it."""
     if path == conda:
         return BASE
     folder, _, name = path.rpartition("/")

@@ -1,7 +1,7 @@
 """All nodes and the links to them, following the registry while the master runs.
 
-Owns which driver leads to which node, and when a link is made anew: at once where nothing is lost by it, after the
-node's last task where its tasks would be left behind on another machine. What a node may get is the core's business.
+Owns which driver leads to which node, and when a link is made anew: at once if nothing is lost by it, and after the
+node's last task if its tasks would be left behind on another machine. The core decides what a node may get.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ class Fleet:
     async def _end_jobs(self, member: Member) -> None:
         while member.job is not None:
             member.job.cancel()
-            # Whatever a link waits in might swallow a cancel; a master that is told to stop must not wait for ever.
+            # A link may wait in code that swallows a cancellation; a master that is to stop must not wait for ever.
             if (await asyncio.wait([member.job], timeout=CANCEL_AGAIN_S))[0]:
                 member.job = None
         self._link_gone(member.link)

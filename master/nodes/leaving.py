@@ -1,7 +1,7 @@
 """The registry's entries of nodes that left it while tasks ran there, so that the next master finds its way there, too.
 
-A file of its own beside the queues, for its owner only: an entry may hold the password of a proxy, which has no place
-in the journal. What cannot be read in it is told and left out: `muster node lost` is the way out then.
+They are in a file of its own beside the queues, for its owner only: an entry may hold the password of a proxy, which
+must not be in the journal. Unreadable entries are logged and left out; `muster node lost` is the way out then.
 """
 
 from __future__ import annotations

@@ -90,17 +90,17 @@ class LoopTurns(Protocol):
     """The loop that all of this runs in."""
 
     def unhurried(self, fd: int) -> None:
-        """What comes over this connection can wait a moment from now on."""
+        """Let the bytes of this connection wait a moment from now on."""
 
     def hurried(self, fd: int) -> None:
-        """It cannot any more."""
+        """Read this connection at once again."""
 
     def has_said(self, fd: int) -> bool:
         """Did anything come over it that was not heard yet?"""
 
 
 class _Line(asyncio.Protocol):
-    """One connection of a link. What a connection says after the link has turned from it is not heard any more."""
+    """One connection of a link. Once the link has another connection, this one's data is ignored."""
 
     def __init__(self, link: Link) -> None:
         self.link: Link | None = link

@@ -54,7 +54,7 @@ def question(wants: Sequence[Want]) -> list[str]:
 
 
 def read_answer(wants: Sequence[Want], output: str) -> list[Finding] | None:
-    """What is wrong, by what the node printed; None where it did not answer to the end."""
+    """Return what is wrong, from the node's output; None if the answer is incomplete."""
     *lines, end = output.splitlines() or [""]
     if end != "end":
         return None

@@ -91,7 +91,7 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def _logins(self) -> tuple[tuple[str, str], ...] | None:
         if not self.accounts:
             return None
-        # Who works over the node's own account needs no agent but the node's.
+        # A user who works over the node's own account needs no agent but the node's.
         own = {self.user_name: ""}
         return tuple((owner, own.get(one.user_name, one.user_name)) for owner, one in self.accounts.items())
 
@@ -163,8 +163,8 @@ def check_keys(changes: dict[str, Any]) -> None:
 
 
 def misspelt_address(ip: str) -> Message | None:
-    """What is wrong with an `ip` that holds more than an address, as `ssh` takes it (`user@host`, `host:22`, `[::1]`):
-    it names the keys to change. None for one that may be right."""
+    """Return what is wrong with an `ip` that holds more than an address, in the syntax of `ssh` (`user@host`,
+    `host:22`, `[::1]`): it names the keys to change. None for one that may be right."""
     try:
         ipaddress.ip_address(ip)
     except ValueError:

@@ -1,7 +1,7 @@
 """Changing gpu_slaver_info.json as a person would: one entry, and everything else stays as it was written.
 
 Owns how the file is replaced: one writer at a time, checked before it takes the place of the old one, whole or not at
-all, with its mode and owner. What an entry may hold is `registry`'s; who is told of it, the caller's.
+all, with its mode and owner. `registry` knows what an entry may hold; the caller knows who must hear of the change.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def write(path: Path, change: replaced_file.Change, keep: Callable[[bytes], None
 
 
 def typed(path: Path, data: bytes, check: Check = _nobody) -> Nodes:
-    """What these bytes say as a registry. Raises BadRequestError for what is none."""
+    """Parse these bytes as a registry. Raises BadRequestError if they are none."""
     try:
         nodes = parse_registry(entries_of(data, path), path)
         check(nodes)

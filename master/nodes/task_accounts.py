@@ -1,7 +1,7 @@
 """Which accounts of the master's own machine are those of other people's tasks.
 
-Whoever may submit is such an account there, as far as the kernel can tell: its word on it says nothing of who speaks.
-Where tasks run as their owners, or over an SSH account of each user, it does.
+To the kernel, anybody who may submit acts as such an account there: its uid does not tell which user calls. If tasks
+run as their owners, or over an SSH account of each user, it does.
 """
 
 from __future__ import annotations

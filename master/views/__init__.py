@@ -1,1 +1,1 @@
-"""What tasks and nodes look like to whoever looks: made of what the core and the registry know, and of nothing else."""
+"""Tasks and nodes as a viewer sees them: made of what the core and the registry know, and of nothing else."""

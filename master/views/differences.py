@@ -1,7 +1,7 @@
 """The differences of two tasks for a viewer. Pure: it compares only data that the viewer may see.
 
-What differs anyway, since they are two (ids, times of the clock, the names of their logs), is no difference. Of times
-what counts is how long: in the queue, and at work.
+Fields that differ between any two tasks (ids, times of the clock, the names of their logs) are no difference. Of times,
+durations are compared: how long the task waited, and how long it ran.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from master.views.sight import Sight
 _FIRST = ("command", "cwd", "env", "setup")
 _APART = frozenset({*_FIRST, "name", "project", "variables"})
 ASKED = ("owner", "name", "project", *_FIRST, *(name for name in Terms.__struct_fields__ if name not in _APART))
-"""What was asked for, in the order in which it is told."""
+"""The requested properties, in the order in which they are shown."""
 BECAME = ("state", "exit_code", "last_line", "attempt", "gpu_peak_mib")
-"""What became of it."""
+"""The properties of the result."""
 
 
 class Difference(msgspec.Struct, frozen=True):

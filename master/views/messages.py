@@ -1,4 +1,4 @@
-"""What a reason or a warning looks like to a client: a sentence, and beside it the key and the values of it."""
+"""A reason or a warning as a client receives it: a sentence, and beside it its key and values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wire.message import Message, sentence
 
 
 class MessageView(msgspec.Struct, frozen=True, gc=False):
-    """What is said, for programs: `key` names the sentence, `args` are its values (docs/wire.md, Messages)."""
+    """A message for programs: `key` names the sentence, `args` are its values (docs/wire.md, Messages)."""
 
     key: str
     args: dict[str, Any]

@@ -1,10 +1,10 @@
-"""Whose eyes look: what somebody is shown of tasks that are not his, and of the people on nodes.
+"""The part of tasks that a viewer sees if they belong to other users, and of the users on nodes.
 
-Until somebody was added all see everything. From then on the values of a task's variables are for its owner alone;
-admins, and mentors of his, see which there are; and what was quoted from its log is for those who may read that. Where
-conf.json's `privacy` is `own`, everybody else is shown of a task only that it is there, whose, in which state, on which
-GPUs and since when (`Depth.BARE`); and of a node not who computes there besides. Nothing else of what is hidden goes
-into a list, an order, a search or a count.
+Until a user is added, everybody sees everything. From then on only its owner sees the values of a task's variables;
+admins, and mentors of the owner, see their names; and only users who may read its log see quotes from it. If
+conf.json's `privacy` is `own`, everybody else only sees that a task exists, its owner and state, its GPUs and since
+when (`Depth.BARE`); and of a node not who else computes there. Nothing else of what is hidden influences a list, an
+order, a search or a count.
 
 A screen on a wall is read by whoever passes: it shows of all tasks, its user's too, no command, path, word of a log or
 reason (`Depth.WALL`), of nodes no address and nothing that somebody wrote or a machine said; where `privacy` is `own`,
@@ -27,7 +27,7 @@ from master.core.task import QUEUED, Task, give_reason
 from wire.message import Message
 
 HIDDEN = "…"
-"""What stands for what is not told."""
+"""Replaces hidden texts."""
 
 
 class Depth(Enum):
@@ -42,9 +42,9 @@ class Depth(Enum):
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """What one user sees. `mentored`: members of groups that this user mentors; `is_admin`: sees as a mentor of all;
-    `sees_all`: nothing is hidden; `is_own`: `privacy` is `own`; `is_wall`: a screen looks, before which anybody may
-    stand."""
+    """The view of one user. `mentored`: members of groups that this user mentors; `is_admin`: sees as a mentor of all;
+    `sees_all`: nothing is hidden; `is_own`: `privacy` is `own`; `is_wall`: the viewer is a screen in a room, which
+    anybody may read."""
 
     user: str | None = None
     mentored: frozenset[str] = frozenset()
@@ -103,7 +103,7 @@ class Sight(msgspec.Struct, frozen=True):
 
 
 _ON_WALL = ("name", "project", "priority", "urgent", "nodes", "attempt", "array", "exit_code", "time_limit_s")
-"""What a wall shows besides of a task where all see all of it: nothing that holds a command, a path or an address."""
+"""The further fields of a task on a wall where everybody sees all tasks: no command, path or address."""
 EVERYTHING = Sight(sees_all=True)
 """Of who is alone."""
 

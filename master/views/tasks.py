@@ -1,4 +1,4 @@
-"""What a task looks like to a client: all of it, with the reason worked out."""
+"""A task as a client sees it: all of it, with the reason worked out."""
 
 from __future__ import annotations
 
