@@ -1,2 +1,2 @@
-"""Who people are to the master, and what they did: the parts that touch a disk or take long. They know no verbs and no
-ports."""
+"""The identity of users, and the record of their actions: the parts that touch a disk or take long. They know no verbs
+and no ports."""

@@ -1,8 +1,8 @@
 """The audit log: who changed what, from where, and with what result; and who was refused.
 
-A line is a JSON object. What a call was given is not told, only what it is about, so that nothing secret can stand
-here. Calls of one caller that follow on each other at once are one line. Owns what is written and how much of it; the
-files are `audit_file`'s, and which calls are told the door's (`master.verbs.call`).
+A line is a JSON object. It does not contain a call's arguments, only the object that the call is about, so that it
+holds no secrets. Consecutive calls of one caller are one line. Owns what is written and how much of it; `audit_file`
+owns the files, and `master.verbs.call` decides which calls are recorded.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The files of the audit log: ten of 10 MB, the newest without a number, each for the master's account alone.
 
-Owns their names, their rotation, and that a line is there whole or not at all. What the lines say is `audit`'s.
+Owns their names, their rotation, and that a line is written whole or not at all. `audit` owns the content of the lines.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ class AuditFile:
 
 
 def lines_backwards(folder: Path) -> Iterator[list[bytes]]:
-    """All lines, the newest first, some at a time. What is written from now on is not among them.
-    Raises OSError."""
+    """Yield all lines, the newest first, some at a time. Lines that are written from now on are not among them. Raises
+    OSError."""
     with ExitStack() as stack:
         files: dict[tuple[int, int], tuple[int, int]] = {}
         for number in range(FILES + 1):  # one more: the oldest may be moved on while we open them

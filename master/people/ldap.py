@@ -23,7 +23,7 @@ _MOST_ANSWER = 64 << 10
 _LONG_FORM, _MOST_LENGTH_BYTES = 0x80, 4
 _SUCCESS = 0
 _WRONG = frozenset({19, 32, 48, 49, 50, 53})
-"""What servers answer to a name that nobody has, a wrong password, an account without one, a closed one: constraint
+"""The result codes for an unknown name, a wrong password, an account without a password or a closed one: constraint
 violation, no such object, inappropriate authentication, invalid credentials, insufficient rights, unwilling."""
 _SPECIAL = re.compile(r'[\x00-\x1f"+,;<>\\=#\x7f]|^ | $')
 
@@ -79,7 +79,7 @@ class _Line:
             code = self._call(line, 1, _EXTENDED, _element(_WHICH, _START_TLS), _EXTENDED_DONE)
             if code != _SUCCESS:
                 raise LdapError(f"it refuses StartTLS (result {code})")
-        # What came before TLS was read to the byte: whatever else lies there is no handshake, and ends it.
+        # The answer was read to its last byte: any further bytes before TLS are no handshake, and end the connection.
         line.settimeout(self._left_s())
         safe = self._socket = server.context.wrap_socket(line, server_hostname=server.host)
         who = _element(_INTEGER, _VERSION) + _element(_OCTETS, dn) + _element(_SIMPLE, password)

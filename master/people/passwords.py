@@ -1,9 +1,9 @@
-"""Passwords: which are too weak, what is kept of one, and whether somebody has typed the one that is kept.
+"""Passwords: which are too weak, how they are stored, and whether a typed password is the stored one.
 
-What is kept is an Argon2id hash as a PHC string, which names what it cost; one that cost less than today's is made anew
-when its password is typed. Hashing takes a tenth of a second and 19 MiB, so it is done beside the loop, by few at a
-time. A name that nobody has costs what a wrong password costs. Whose a password is, and how often somebody may guess,
-is others' business.
+A password is stored as an Argon2id hash in a PHC string, which names its cost. A hash of another cost than today's is
+renewed when its password is typed. Hashing takes a tenth of a second and 19 MiB, so it is done beside the loop, a few
+at a time. An unknown name takes as long as a wrong password. Other modules own which user a password belongs to, and
+how often a caller may guess.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_TYPED = 4 * MOST_BYTES
 """Bytes beyond which nothing is normalised: none of it can be a password, and Unicode's order of marks is quadratic."""
 _SALT_BYTES, _HASH_BYTES = 16, 32
 _MOST_MEMORY_KIB, _MOST_PASSES, _MOST_LANES = 1 << 18, 64, 64
-"""What a stored hash may ask for; beyond, it is no hash of ours."""
+"""The largest parameters of a stored hash; one with larger ones was not made here."""
 _PHC = re.compile(
     r"\$argon2id\$v=19\$m=([1-9]\d{0,9}),t=([1-9]\d{0,9}),p=([1-9]\d{0,9})"
     r"\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{16,86})",
@@ -38,7 +38,7 @@ _PHC = re.compile(
 
 
 class Cost(NamedTuple):
-    """What a hash costs, and how long its parts are, in bytes."""
+    """The cost of a hash, and the lengths of its parts, in bytes."""
 
     memory_kib: int = 19 << 10
     passes: int = 2
@@ -73,7 +73,7 @@ class Passwords:
         self._told: set[bytes] = set()
 
     async def hash(self, password: str) -> str:
-        """What to keep of a password, as a PHC string. Raises LimitError where too many are hashed already."""
+        """Return the text to store for a password, a PHC string. Raises LimitError if too many are hashed already."""
         return await self._workers.run(lambda: derive(prepared(password), self._cost))
 
     async def check(self, password: str, phc: str | None) -> Checked:
@@ -129,7 +129,7 @@ def weakness(password: str, name: str) -> Message | None:
 
 
 def cost_of(phc: str) -> Cost | None:
-    """What a stored hash costs; None where it is no hash of ours."""
+    """Return the cost of a stored hash; None if it was not made here."""
     found = _PHC.fullmatch(phc)
     if found is None:
         return None
@@ -166,7 +166,7 @@ def _base64(data: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """What the text stands for; nothing where it is no base64 as it is written for these bytes."""
+    """Decode base64 as it is written for a hash; return nothing for any other text."""
     try:
         data = b64decode(text + "=" * (-len(text) % 4), validate=True)
     except ValueError:

@@ -1,9 +1,9 @@
-"""What the programs around the master come in with: those that only tell others what it says, such as the writer of
-metrics, and the console, which calls for whoever sits before it.
+"""The credentials of the programs around the master: those that only report to others, such as the writer of metrics,
+and the console, which calls for its users.
 
-They run as the master's own account, and would be its admins by the kernel's word. What each is allowed to do is
-little, so each begins with a token of its own, which outranks that word: made anew at each start of the master, kept
-in a file for its account alone, and in no journal.
+They run as the master's own account, so by the kernel's answer they would be admins. Each needs few permissions, so
+each begins with a token of its own, which outranks that answer: made anew at each start of the master, kept in a file
+for its account alone, and in no journal.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Services:
         return cls(known)
 
     def of(self, shown: tokens.Parsed) -> Service | None:
-        """Whose token this is."""
+        """Return the service that this token belongs to; None if there is none."""
         name, sha256 = self._known.get(shown.id, (None, ""))
         return name if name is not None and tokens.is_it(shown.secret, sha256) else None
 

@@ -1,7 +1,8 @@
 """The text of a token, `mst_ID_SECRET`: made, read, compared, and taken out of what is written down.
 
 The id is public: lists, the audit log and error texts name it. The secret is shown once, to whom it is made for; kept
-is its SHA-256 alone, which is enough for 256 bits that nobody chose. Whose a token is and what it opens is the core's.
+is its SHA-256 alone, which is enough for 256 bits that nobody chose. The core owns which user a token belongs to, and
+what it permits.
 """
 
 from __future__ import annotations

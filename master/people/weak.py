@@ -1,8 +1,8 @@
 """Passwords that are tried first: what people take everywhere, and what they take in a lab like this.
 
 A list of whole passwords would need to be long. This one has the pieces of which such passwords are made, and counts
-what somebody pays who tries them: a word, a year, a row of keys, digits and signs behind them. What is made of few
-pieces is easily guessed, however long it is. Pure.
+the cost of trying them: a word, a year, a row of keys, digits and signs behind them. A password made of few pieces is
+easily guessed, however long it is. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import unicodedata
 from wire.pattern import Pattern
 
 MOST_COST = 10
-"""What is cheaper is tried first: three words, or one with a tail of seven signs."""
+"""Cheaper passwords are tried first: three words, or one with a tail of seven signs."""
 _WORD, _ROW, _SIGN, _LETTER = 3, 1, 1, 3
 _SHORTEST_ROW = 3
 _FEW_DIGITS = 15
@@ -89,12 +89,12 @@ def is_easily_guessed(password: str, name: str = "") -> bool:
         return True
     names = frozenset(_BETWEEN.split(unicodedata.normalize("NFKC", name).casefold())) - {""}
     cost = min(_cost(_REPEATED.sub(r"\1", way), names) for way in {text, _BETWEEN.sub("", text)})
-    # What is all signs costs as many as it has, and is not made of anything.
+    # A text of signs alone costs as many as it has, and is not made of pieces.
     return cost <= MOST_COST and cost < len(text)
 
 
 def _cost(text: str, names: frozenset[str]) -> int:
-    """What somebody pays who tries pieces one behind the other."""
+    """Return the cost of guessing the text as a sequence of pieces."""
     spellings = (text, *(text.translate(table) for table in _LEET))
     longest = max(_LONGEST_PIECE, *map(len, names), 0)
     costs = [0]
@@ -108,7 +108,7 @@ def _cost(text: str, names: frozenset[str]) -> int:
 
 
 def _piece(begin: int, end: int, spellings: tuple[str, ...], names: frozenset[str]) -> int:
-    """What this piece costs as a whole; more than anybody pays where it is none."""
+    """Return the cost of this text as one piece; more than MOST_COST if it is none."""
     piece = spellings[0][begin:end]
     if piece in _ROWS or _is_year(piece):
         return _ROW

@@ -34,7 +34,7 @@ class Workers:
         """Calls that run or wait."""
 
     async def run(self, work: Callable[[], T]) -> T:
-        """What `work` gives, which is called in a thread. Raises LimitError at once where too many wait already, or
+        """Call `work` in a thread and return its result. Raises LimitError at once if too many calls wait already, or
         after `close`, and whatever `work` raises. A cancelled caller is no longer waited for."""
         self._check(self._most - 1)
         self.under_way += 1
@@ -58,7 +58,7 @@ class Workers:
             raise LimitError(Message("log_ins_busy", seconds=self._again_s))
 
     def close(self) -> None:
-        """Begin nothing new. What runs is let run to its end, which nobody needs to wait for."""
+        """Begin nothing new. Running calls go on to their end, which nobody needs to wait for."""
         self._closed = True
 
     def _call(self, loop: asyncio.AbstractEventLoop, future: asyncio.Future[T], work: Callable[[], T]) -> None:

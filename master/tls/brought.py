@@ -72,7 +72,7 @@ class Brought:
         return not self._refused
 
     def problems(self, now: datetime) -> tuple[Message, ...]:
-        """What people should know of it."""
+        """Return the messages that people should see about the certificate."""
         used = self._used
         if used is None:
             return ()
@@ -91,7 +91,8 @@ class Brought:
         return (Message("tls_other_authority", cert=str(self._cert), old=old, new=new),)
 
     def _take(self, pair: Pair, before: bytes, now: datetime) -> tuple[Message, ...]:
-        """Use it from here on; `before`: the authority that clients may have pinned. What kept us from it."""
+        """Use the pair from here on; `before`: the authority that clients may have pinned. Return why that is
+        impossible."""
         from master.tls.chain import pem_of  # noqa: PLC0415
         from master.tls.pair import names_of  # noqa: PLC0415
 
@@ -126,7 +127,8 @@ class Brought:
         return examine(files, *data, roots=self._roots(), called=self._called, now=now)
 
     def _authority_before(self) -> bytes:
-        """What clients may have pinned in earlier lives of this master, PEM."""
+        """Return the authority, PEM, that clients may have pinned during an earlier run of this master; empty without
+        one."""
         from master.tls.chain import certificates_in  # noqa: PLC0415
 
         for path in (self.kept, self._own_authority):

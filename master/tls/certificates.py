@@ -142,7 +142,7 @@ def _life(now: datetime, days: int) -> tuple[datetime, datetime]:
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
-    """What a key is for: signing certificates, or shaking hands."""
+    """Return the use of a key: signing certificates, or TLS handshakes."""
     from cryptography import x509  # noqa: PLC0415
 
     return x509.KeyUsage(

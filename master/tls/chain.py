@@ -1,7 +1,7 @@
 """Whether a chain of certificates holds at a given time, and up to which authority. Pure: what is trusted is given.
 
-Owns the way from cryptography's certificates to OpenSSL's verification by pyOpenSSL, and back. What is wrong is put
-into words by `pair`.
+Owns the conversion from cryptography's certificates to OpenSSL's verification by pyOpenSSL, and back. `pair` words the
+errors.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A port's listening sockets: whoever connects is given on as a bare socket, before anything was read from it.
 
 So the first byte can be looked at (`first_byte`) and tell TLS from plain text, and only then is the connection opened
-as the one or the other. What becomes of it is `ports`' business.
+as the one or the other. `ports` handles the connection.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Listener:
-    """What listens on one port; `receive` is given each connection, as a socket that does not block."""
+    """The sockets that listen on one port; `receive` is given each connection, as a socket that does not block."""
 
     def __init__(self, sockets: list[socket.socket], backlog: int, receive: Callable[[socket.socket], None]) -> None:
         self.sockets = tuple(sockets)

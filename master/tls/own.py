@@ -15,7 +15,7 @@ from wire.message import Message
 
 
 class Own:
-    """What is shown of `files`; nothing is made before `begin`."""
+    """The certificate of the master's own authority, from `files`; nothing is made before `begin`."""
 
     def __init__(self, files: OwnCertificates) -> None:
         self.shown: Shown | None = None

@@ -27,7 +27,7 @@ _MOST_NAMES = 8
 
 
 class Files(NamedTuple):
-    """What people are told the two files are called."""
+    """The names of the two files, for people."""
 
     cert: str
     key: str
@@ -93,7 +93,7 @@ def names_of(certificate: x509.Certificate) -> list[str]:
 
 
 def named(certificate: x509.Certificate) -> str:
-    """Whose it is, for people."""
+    """Return the subject of a certificate, for people."""
     return certificate.subject.rfc4514_string() or ", ".join(names_of(certificate)) or "nobody"
 
 

@@ -41,7 +41,7 @@ asyncio.sslproto.SSLProtocol.max_size = READ_BYTES
 
 
 class Told(NamedTuple):
-    """What people are told of the certificate. `authority`: its fingerprint; `ends`: when the certificate, or one
+    """The state of the certificate, for people. `authority`: its fingerprint; `ends`: when the certificate, or one
     above it, does. Both are None as long as there is none."""
 
     mode: Literal["off", "own", "brought"]
@@ -62,7 +62,7 @@ class Source(Protocol):
         """Whether another one is shown from now on. Connections that are open stay as they are."""
 
     def problems(self, now: datetime) -> tuple[Message, ...]:
-        """What people should know of it."""
+        """Return the messages that people should see about the certificate."""
 
 
 class Tls:
@@ -94,7 +94,7 @@ class Tls:
         return self._shown().context
 
     def authority(self) -> str:
-        """What clients and agents pin, in PEM: our own authority, or the one that the lab's certificate comes of.
+        """Return what clients and agents pin, PEM: our own authority, or the top of the chain of the lab's certificate.
         Raises ConfigError."""
         return self._shown().authority
 

@@ -1,4 +1,4 @@
-"""What the ports show: a context for new connections, what clients pin, and until when it holds."""
+"""The certificate that the ports show: a context for new connections, what clients pin, and until when it is valid."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Reminders:
         self._said: dict[Message, datetime] = {}
 
     def due(self, problems: Iterable[Message], now: datetime) -> list[Message]:
-        """Those to say now. What is over is forgotten."""
+        """Return the problems to log now. Problems that are over are forgotten."""
         found = tuple(problems)
         self._said = {one: at for one, at in self._said.items() if one in found}
         due = [one for one in found if one not in self._said or now - self._said[one] >= AGAIN]
