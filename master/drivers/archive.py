@@ -26,7 +26,7 @@ sys.exit(main(sys.argv[1:]))
 """
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _STORED = (20, 0, 0, 0, 1 << 5 | 1)
-"""What an entry says of itself: version 2.0, no flags, stored, at midnight of the first of January 1980."""
+"""The fixed fields of an entry: version 2.0, no flags, stored, dated 1 January 1980 at midnight."""
 _UNIX, _MODE = 20 | 3 << 8, 0o644 << 16
 _ENTRY, _OF_ENTRY, _END = Struct("<4s5H3I2H"), Struct("<4sH5H3I5H2I"), Struct("<4s4H2IH")
 

@@ -1,6 +1,6 @@
 # ruff: noqa: ANN001, ANN201, UP031, SIM105  (it runs on the node's Python: one that is too old must be able to say so)
 # ruff: noqa: PTH101, PTH103, PTH104, PTH108, PTH111, PTH113, PTH116, PTH117, PTH118, PTH123, PTH202, PTH204, PTH208
-"""What runs first on a node: finds the agent's archive or asks for it, and becomes the agent's `attach`.
+"""The first script that runs on a node: finds the agent's archive or asks for it, and becomes the agent's `attach`.
 
 The source of this very file is sent over the connection (`ssh_attach` says how), so it is ASCII, of the standard
 library, and of a syntax that Python 2.7 can read: it must get as far as `main`, which says that it is too old. It owns

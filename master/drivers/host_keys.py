@@ -29,7 +29,8 @@ _TYPES = ("ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sh
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What is known of one host. `fingerprints`: of keys that are known by nothing else. `place`: where it stands."""
+    """The known keys of one host. `fingerprints`: those of which only the fingerprint is known. `place`: where the
+    entry stands."""
 
     keys: tuple[OfferedKey, ...] = ()
     fingerprints: tuple[str, ...] = ()
@@ -71,7 +72,7 @@ class HostKeys:
         self._writing = threading.Lock()
 
     def lookup(self, host: str, port: int, pinned: str | None = None) -> Known:
-        """What is known of a host. `pinned`: the registry's `host_key`. Raises ConfigError: unreadable."""
+        """Return what is known of a host. `pinned`: the registry's `host_key`. Raises ConfigError: unreadable."""
         if pinned:
             return _pinned(pinned)
         name = _name(host, port)

@@ -29,7 +29,7 @@ def state_base() -> Path:
 
 
 def state_name(cluster: str, node: str) -> str:
-    """What the folder of an agent is called, in ASCII. `cluster` keeps masters apart."""
+    """Return the name of an agent's state folder, in ASCII. `cluster` keeps masters apart."""
     name = f"{cluster}-{quote(node, safe='')}"
     if len(name) <= LONGEST_NAME:
         return name

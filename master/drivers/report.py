@@ -62,7 +62,7 @@ class Report(msgspec.Struct):
 
 
 class Call(asyncio.Protocol):
-    """A connection of an agent, from its report until a link takes it. What comes meanwhile is left unread."""
+    """A connection of an agent, from its report until a link takes it. Until then nothing more is read from it."""
 
     def __init__(self, transport: asyncio.Transport, report: Report, token: Token) -> None:
         self.transport = transport
@@ -147,11 +147,12 @@ class ReportDriver:
         return None if call is None or call.transport.is_closing() else call
 
     def sees_us_as(self) -> str:
-        """Whom its agent dialled."""
+        """Return the address of the master that the node's agent dialled, "" if it is not known."""
         return "" if self._current is None else self._current.dialled
 
     def away(self, heard_at: float) -> NodeState:
-        """What to say of the node while nobody has dialled in. `heard_at`: the last word of it, monotonic seconds."""
+        """Return the state of the node while no agent has dialled in. `heard_at`: when it was last heard, in monotonic
+        seconds."""
         self.heard_at = max(self.heard_at, heard_at)
         return NodeState.UNREACHABLE if self._is_stale else NodeState.CONNECTING
 

@@ -36,7 +36,7 @@ KEEP_ALIVE_S = 15
 ENDING_S = 2.0
 CHUNK = 32 << 10
 CONNECTION_LOST = 255
-"""What ssh itself exits with."""
+"""The exit status of ssh itself when the connection fails."""
 
 
 def main(config: Config, node: str) -> int:

@@ -1,4 +1,4 @@
-"""What is said over a fresh channel until the agent's own lines begin: loader, bootstrap, archive, `attach`.
+"""The dialogue over a fresh channel until the agent's own lines begin: loader, bootstrap, archive, `attach`.
 
 Owns the command line, which every log-in shell must understand, and what it means when the agent does not come. The
 log-in shell may print whatever it likes before.
@@ -111,7 +111,7 @@ class _Talk:
         return found[1].decode(), found[2].decode("utf-8", "replace").strip()
 
     def hand_over(self) -> None:
-        """What was read too far is the agent's."""
+        """Leave the bytes that were read too far to the agent's protocol."""
         self._pipe.unread(self._data)
 
     def _why_ended(self) -> Message:

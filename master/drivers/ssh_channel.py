@@ -37,7 +37,8 @@ BROKEN = (OSError, EOFError, paramiko.SSHException)
 
 
 class _Port(_Buffer):
-    """What paramiko takes for a channel's buffer: it hands bytes on at once. Of `recv` only the accounting is left."""
+    """A buffer that paramiko uses for a channel: it hands bytes on at once. `recv` only does the accounting of the
+    window."""
 
     def __init__(self, arrived: Callable[[bytes], None], ended: Callable[[], None]) -> None:
         super().__init__()
@@ -92,13 +93,14 @@ class Pipe:
             return None
 
     def why_ended(self) -> str:
-        """What is known of the end, "" if the other side ended it in order."""
+        """Return why the connection ended, "" if the other side ended it in order."""
         return self._why or self._broken or self.errors.strip().rpartition("\n")[2]
 
     # -- the dialogue: in our thread --------------------------------------------------------------------------
 
     def take(self, deadline: float) -> bytes:
-        """What arrived since, b"" after the end. Raises TimeoutError. `deadline`: of the monotonic clock."""
+        """Return the bytes that have arrived, b"" after the end. Raises TimeoutError. `deadline`: of the monotonic
+        clock."""
         while True:
             with self._changed:
                 if not self._changed.wait_for(self._something_came, max(0.0, deadline - time.monotonic())):
@@ -324,7 +326,7 @@ class ChannelTransport(asyncio.Transport):
         return sum(map(len, self._held))
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        """Who is told."""
+        """Return the protocol that receives the events."""
         return self._protocol
 
     def get_write_buffer_size(self) -> int:

@@ -1,7 +1,7 @@
 """The log-in to a node over a connected socket: key exchange, the host's key, ours or a password. It blocks.
 
-Owns what paramiko is told and what each of its failures means to an admin. Whatever fails, nothing is left: no thread,
-no descriptor. paramiko itself is kept quiet: it logs a traceback for every refused log-in.
+Owns the settings of paramiko and the meaning of each of its failures for an admin. A failure leaves nothing behind: no
+thread, no descriptor. paramiko's own log is kept quiet: it contains a traceback for every refused log-in.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def close(transport: paramiko.Transport | None, sock: socket.socket) -> None:
 
 
 def one_line(text: str, limit: int = 300) -> str:
-    """What somebody else said, fit for a message of ours."""
+    """Return another program's text as one line that fits into a message."""
     plain = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     return plain if len(plain) <= limit else plain[: limit - 1] + "…"
 

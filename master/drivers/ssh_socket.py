@@ -22,7 +22,7 @@ SILENT_MS = 10_000
 KEEP_ALIVE_S = (10, 5)
 """Idle this long, the kernel asks; and then again this often."""
 _REPLY_CODE = re.compile(r"^0x[0-9a-f]{2}: ")
-"""What PySocks puts before the words that the code stands for."""
+"""The prefix that PySocks puts before the meaning of a reply code."""
 
 
 def where(node: NodeConfig) -> str:

@@ -1,6 +1,6 @@
 """Attempts are run by agents: each effect becomes a message to its node.
 
-What cannot be sent now is not kept: the inventory after the next handshake sets right what an agent has not heard.
+Messages that cannot be sent now are not kept: the inventory after the next handshake corrects what an agent missed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from wire.errors import ConfigError, ForbiddenError
 from wire.message import Message
 
 GiveBack = Callable[[str, str], WayBack]
-"""What an attempt that submits others gets, of the node's name and the launch id. Raises ConfigError."""
+"""Returns the access of an attempt that submits others, given the node's name and the launch id. Raises ConfigError."""
 Send = Callable[[str, wire.Launch | wire.Kill | wire.Pause | wire.Ack, str], None]
 """Takes a message to a node, to the agent of this account there, if there is a link to it now."""
 
@@ -115,8 +115,9 @@ class Agents:
             self._send(effect.node, message, part.login)
 
     def _account(self, effect: Start, facts: Facts | None) -> str | None:
-        """As whom the node's own agent is told to run the task. Raises WouldBeRootError, and ForbiddenError for what
-        would run as root since its owner runs the master, although not all of it was said with an admin's rights."""
+        """Return the account as which the node's own agent is to run the task. Raises WouldBeRootError; and
+        ForbiddenError for a task that would run as root because its owner runs the master, if not all of it was said
+        with an admin's rights."""
         task = effect.task
         account = self._run_as(task.owner)
         is_kept_apart = account is not None or not self._engine.core.people.is_shared

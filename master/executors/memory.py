@@ -83,7 +83,7 @@ class MemoryExecutor:
         reports.online()
 
     def disconnect(self, node: str) -> None:
-        """Nobody hears of it any more. What runs there runs on."""
+        """Cut the connection to the node. Its attempts run on."""
         self._reports(node).gone(NodeState.UNREACHABLE, Message("nobody_answers"))
 
     def _reports(self, node: str) -> Reports:
@@ -144,7 +144,7 @@ class MemoryExecutor:
             self._at(now + run.seconds, partial(self._exit, launch_id))
 
     def _kill(self, effect: Kill, now: float) -> None:
-        """What was not begun never will be: it is claimed as killed."""
+        """End the attempt. One that has not begun never will: it is claimed as killed."""
         if effect.launch_id not in self._begun:
             self._begun.add(effect.launch_id)
             self._attempts[effect.launch_id] = _Attempt(effect.node, Run(0.0))

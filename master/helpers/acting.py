@@ -1,8 +1,9 @@
-"""With whose rights the master touches files and logs for somebody: his own, where some node runs tasks as their
-owners and the master may become others, itself or through an agent of root's on its machine; else the master's.
+"""The account with which the master touches files and logs for a user: the user's own account, if some node runs tasks
+as their owners and the master can become other accounts, itself or through root's agent on its machine; otherwise the
+master's account.
 
-Owns that decision and the helpers that carry it out. Which account somebody has is `core.run_as`'s to say. What makes
-helpers, and what they do, is loaded when the first is needed.
+Owns that decision and the helpers that carry it out. `core.run_as` knows which account a user has. The code that makes
+helpers, and their own code, is loaded when the first is needed.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ class Acting:
         return self._account_of(user) if self.is_on else None
 
     def seen_by(self, who: Who, account: str) -> SeenAs:
-        """The files as he sees them, with the rights of his account; who may see everything may do as the master what
-        his account may not."""
+        """Return the files as the user sees them, with the rights of their account. For a user who may see everything,
+        the master does what the account may not."""
         from master.helpers.remote import SeenAs  # noqa: PLC0415  (see above)
 
         return SeenAs.of(self._as(account, who, self._files.seen_by(who) if who.sees_all else None))

@@ -1,5 +1,5 @@
-"""What the master and a helper say to each other: each call has a connection of its own, with frames of msgpack, their
-length before them. Owns the shapes and the way of an error over it; both ends block, in threads."""
+"""The messages between the master and a helper: each call has a connection of its own, with frames of msgpack, each
+after its length. Owns the shapes and how an error is sent; both ends block, in threads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LARGEST = 64 << 20
 """Bytes of a frame: a list of 10,000 entries, or 8 MiB of a file, and what tasks need."""
 READY = b"ready"
 CALL = b"call"
-"""What comes with the connection of a call."""
+"""Sent together with the connection of a call."""
 _LENGTH = struct.Struct(">I")
 
 
@@ -43,12 +43,12 @@ class Place(msgspec.Struct, frozen=True):
         return cls(needed.path, needed.why.key, needed.why.plain_args())
 
     def needed(self) -> Needed:
-        """What it was made of."""
+        """Return the `Needed` that this was made of."""
         return Needed(self.path, revived(self.key, self.args))
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What a helper is told first, once it is who it shall be: as `Files` and `Owners` take it."""
+    """The first message to a helper, after it has changed its account: as `Files` and `Owners` take it."""
 
     root: str
     visible: tuple[str, ...]
@@ -105,7 +105,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
         return cls(error.code, error.key, error.values, str(error))
 
     def error(self) -> MusterError:
-        """What it was made of, as far as anybody asks. Raises BrokenError."""
+        """Return the error that this was made of, as far as callers use it. Raises BrokenError."""
         if self.key is None:
             return from_code(self.code, self.text)
         kind = NotEmptyError if self.key == "not_empty" else type(from_code(self.code, ""))

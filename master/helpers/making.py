@@ -30,8 +30,8 @@ class Ask(Protocol):
 
 
 def acting_for(core: Core, files: Files, log_folder: str, *, config: Config, account_of: RunAs, ask: Ask) -> Acting:
-    """What acts for people in this master: root makes helpers itself, as soon as tasks run as their owners anywhere;
-    any other account has them made by an agent of root's on its own machine, once there is one."""
+    """Return what acts for users in this master. Root makes helpers itself as soon as any node runs tasks as their
+    owners; a master of another account has root's agent on its own machine make them, once there is one."""
     umask = os.umask(0o077)
     os.umask(umask)
     loop, is_root = asyncio.get_running_loop(), os.geteuid() == 0

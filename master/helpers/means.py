@@ -22,7 +22,7 @@ class Means(NamedTuple):
 
 
 def setup_of(config: Config, files: Files, log_folder: str) -> Setup:
-    """What each of them is told first."""
+    """Return the first message to each helper."""
     return Setup(
         root=str(config.root),
         visible=config.visible_folders,

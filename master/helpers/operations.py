@@ -1,5 +1,5 @@
-"""What may be asked of files and logs, by name: the calls of the jail, of its uploads and of the reader of logs, and
-what each gives. The same is done in the master and in a helper; owns the table, and no rights."""
+"""The operations on files and logs, by name: the calls of the jail, of its uploads and of the reader of logs, with the
+type of each result. The master and a helper do the same. Owns the table, and no rights."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from master.files.upload import Begun
 
 
 class Bench(NamedTuple):
-    """What an operation works on: the files as somebody sees them. `sight`, for logs: what somebody may see of all that
-    lies beneath `/`."""
+    """The objects that an operation works on: the files as a user sees them. `sight`, for logs: what the user may see
+    of all that lies beneath `/`."""
 
     seen: Seen
     logs: Logs

@@ -73,8 +73,8 @@ def main(words: list[str]) -> int:
 
 
 def _close_to_its_account() -> None:
-    """What the master says here, of others' tasks too, nobody reads who has the same account. The kernel sees to it
-    where a process gives up root's rights, unless the machine is set up otherwise."""
+    """Keep other processes of the same account from reading the master's messages here, which are about others' tasks,
+    too. The kernel does so where a process gives up root's rights, unless the machine is set up otherwise."""
     if ctypes.CDLL(None, use_errno=True).prctl(_SET_DUMPABLE, 0, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl")
 

@@ -42,7 +42,7 @@ class As:
         self._or_else = or_else
 
     def ask(self, op: str, tick: Tick = _no_tick, needed: Iterable[Needed] = (), **args: Any) -> Any:
-        """What it gives. Raises MusterError."""
+        """Return the result of an operation. Raises MusterError."""
         call = Call(op, self._who, args, [Place.of(place) for place in needed])
         try:
             result = self._pool.call(self._account, call, self._drafts, tick)

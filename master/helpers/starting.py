@@ -147,7 +147,8 @@ class ByAgent:
     def _connected(
         self, node: str, words: list[str], account: str
     ) -> tuple[socket.socket, concurrent.futures.Future[Probed]]:
-        """What a node's agent runs for us, and its connection, which is root's. Raises StorageError."""
+        """Have a node's agent run a helper for us; return its connection, which is root's, and the run. Raises
+        StorageError."""
         path = self._folder / f"helper-{secrets.token_hex(8)}"
         with _listening(path) as door:
             probe = self._probe(node, [*words, str(path), str(os.geteuid())], LIFE_S)
