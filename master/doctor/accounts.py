@@ -1,5 +1,5 @@
-"""What is to be found of the SSH accounts over which tasks run on a node: do their keys and log-ins hold, and has each
-user an own one. Pure."""
+"""Findings about the SSH accounts over which tasks run on a node: whether their keys and log-ins work, and whether
+each user has an account of their own. Pure."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ _threads: WeakKeyDictionary[asyncio.AbstractEventLoop, Threads] = WeakKeyDiction
 
 
 async def examine(lab: Lab, names: list[str]) -> dict[str, list[Finding]]:
-    """What ails these nodes, by name; of each every check, in the order of CHECKS."""
+    """Return the findings for these nodes, by name: for each node every check, in the order of CHECKS."""
     loop = asyncio.get_running_loop()
     end = loop.time() + WHOLE_S
     threads = _threads.setdefault(loop, Threads())

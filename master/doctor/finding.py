@@ -1,7 +1,7 @@
-"""What the doctor finds: one check of one node, its verdict, what it saw, and the cure. Pure.
+"""A finding of the doctor: one check of one node, its verdict, what was seen, and the cure. Pure.
 
-Owns the names of the checks and what a finding may look like; what leads to one is `way`'s, `machine`'s,
-`folders`'s and `gpus`'s.
+Owns the names of the checks and the shape of a finding; `way`, `machine`, `folders` and `gpus` own what leads to
+one.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def told(self) -> str:
-        """What was seen, in a line."""
+        """Return what was seen, in one line."""
         return brief(str(self.says))
 
     @property
     def cure(self) -> str:
-        """What to do, "" for nothing."""
+        """Return what to do, "" for nothing."""
         return "" if self.do is None else str(self.do)
 
 
@@ -68,7 +68,7 @@ def skipped(check: str, says: Message) -> Finding:
 
 
 def heard(said: str | Message | MusterError) -> Message:
-    """What somebody else said, or an error of ours, as a message."""
+    """Return a foreign text, or an error of the master's, as a message."""
     if isinstance(said, MusterError):
         said = said.args[0] if said.key is not None else str(said)
     return said if isinstance(said, Message) else Message("doctor_said", said=brief(said))
@@ -89,6 +89,6 @@ def worst(findings: Iterable[Finding]) -> Verdict:
 
 
 def brief(text: str) -> str:
-    """What a machine said, on one line of bearable length."""
+    """Return a machine's text on one line, cut to the longest that is shown."""
     line = " ".join(text.split())
     return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"

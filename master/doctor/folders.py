@@ -51,7 +51,7 @@ class Nonces:
         self._over = False
 
     def name_there(self, number: int) -> str:
-        """What the file of the node of this number is called."""
+        """Return the name of the file that the node of this number writes."""
         return f"{self.name}-{number}"
 
     async def look(self, folders: Iterable[str]) -> None:
@@ -100,7 +100,7 @@ class Nonces:
         return bool(there or error)
 
     async def _here(self, folder: str, work: Callable[[], T], limit_s: float = HERE_S) -> tuple[T | None, str]:
-        """What `work` gives, and why it gave nothing."""
+        """Return the result of `work`; or None, and why there is none."""
         try:
             async with asyncio.timeout(limit_s):
                 return await self._threads.call(folder, lambda _tick: work()), ""
@@ -214,7 +214,7 @@ def _ill(run: str, seen: Seen) -> str:
 
 
 def _one(run: str, seen: Seen, who: Message) -> Finding | None:
-    """What is wrong with a folder; None if it is shared."""
+    """Return the finding for a folder that is not shared; None if it is shared."""
     folder, answer = seen.folder, seen.answer
     if answer is None:
         silent = Message("doctor_folder_silent", folder=folder, said=heard(seen.silence))

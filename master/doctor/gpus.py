@@ -1,4 +1,4 @@
-"""What is to be found on a node's GPUs: as many as the registry says, the driver alive, none set aside. Pure."""
+"""Findings about a node's GPUs: as many as the registry says, a working driver, none set aside. Pure."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ SMI = ["nvidia-smi", "-L"]
 
 
 class Smi(msgspec.Struct, frozen=True):
-    """What `nvidia-smi` says: how many GPUs, or why it says nothing; neither where there is none."""
+    """The result of `nvidia-smi`: the number of GPUs, or why it gave none; neither on a node without `nvidia-smi`."""
 
     count: int | None = None
     error: str = ""
 
 
 class Books(msgspec.Struct, frozen=True, kw_only=True):
-    """What the master knows. `models`: the registry's; `seen`: how many the samples show; `aside` and `kept_back`:
-    why a GPU, by index, gets no tasks; `mismatch`: as `gpu_models` tells it."""
+    """The master's knowledge of a node's GPUs. `models`: the registry's; `seen`: how many the samples show; `aside` and
+    `kept_back`: why a GPU, by index, gets no tasks; `mismatch`: as `gpu_models` tells it."""
 
     models: tuple[str, ...]
     declared: bool

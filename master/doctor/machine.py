@@ -1,4 +1,4 @@
-"""What a node says of itself: its Python, its agent, its clock, its disks, and whether a task could start. Pure."""
+"""Findings about a node's machine: its Python, agent, clock and disks, and whether a task could start. Pure."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def agent(config: NodeConfig, version: str, ours: str, age_s: float | None) -> F
 
 
 def account(facts: Facts) -> Finding:
-    """Whose rights tasks have there."""
+    """Tell with which account's permissions tasks run on the node."""
     if facts.can_run_as:
         return ok(ACCOUNT, Message("doctor_as_owners"))
     if not facts.account:
@@ -77,8 +77,8 @@ def changed_id(why: Message | None) -> list[Finding]:
 
 
 def own_account(reserved: Reserved | None, *, is_opened: bool, keeps_out: Sequence[str] = ()) -> list[Finding]:
-    """Whose tasks run as the master's own account there. `is_opened`: an admin let everybody's do so again;
-    `keeps_out`: the users whose tasks never run there."""
+    """Return the findings about tasks that run as the master's own account on the node. `is_opened`: an admin allowed
+    other users' tasks there again; `keeps_out`: the users whose tasks never run there."""
     if reserved is not None and keeps_out:
         users = names(keeps_out, TOLD)
         return [warning(ACCOUNT, Message("doctor_keeps_out", users=users), Message("do_let_users_in"))]
@@ -162,7 +162,7 @@ def takes_tasks(name: str, cordons: Mapping[str, Message], *, schedulable: bool)
 
 
 def _once_more(kind: str, name: str) -> Message:
-    """What makes a node take tasks that does not, by who said so."""
+    """Return the cure for a node that takes no tasks, by the kind of its obstacle."""
     cures = {
         "drained": Message("do_resume", name=name),
         "sick": Message("do_mend_and_resume", name=name),
@@ -229,7 +229,7 @@ def only_venvs(prefix: str) -> Finding:
 
 
 def no_conda_as_root() -> Finding:
-    """What lies in a shared folder is whoever's may write there."""
+    """Skip the check for root: anybody who may write into a shared folder decides what runs from it."""
     return skipped(CONDA, Message("doctor_no_conda_as_root"))
 
 

@@ -1,7 +1,7 @@
 """One node under the doctor: what is asked of it and of its machine, side by side, each within its time.
 
-A node that is not connected is asked nothing that needs its agent; what its link says is told instead. What an answer
-means is `way`'s, `machine`'s, `folders`'s and `gpus`'s.
+A node that is not connected is asked nothing that needs its agent; the state of its link is reported instead. `way`,
+`machine`, `folders` and `gpus` turn answers into findings.
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ class Links(Protocol):
 
 
 class Lab(msgspec.Struct, frozen=True):
-    """What the doctor may look at. `account`: of who asks, on the nodes; `acts`: the master touches files and logs with
-    the rights of their owners; `ids_fault`: why the master cannot write the file `ids` of its queue, None if it can."""
+    """Everything that the doctor may look at. `account`: the caller's, on the nodes; `acts`: the master touches files
+    and logs with the rights of their owners; `ids_fault`: why the master cannot write the file `ids` of its queue, None
+    if it can."""
 
     core: Core
     fleet: Links
@@ -178,8 +179,8 @@ class Examination:
         return [blind, *(one for one in found if one.check != SHARED_FOLDERS or one.verdict != "fault")]
 
     async def _in_time(self, check: str, step: Coroutine[Any, Any, list[Finding]]) -> list[Finding]:
-        """What a step found. One that comes to no end has that as its finding; where the agent does not answer, that
-        is told once for all."""
+        """Return the findings of a step. A step that does not end in time has that as its finding; an agent that does
+        not answer is reported once for all steps."""
         try:
             async with asyncio.timeout_at(self._this.end):
                 return await step
@@ -205,7 +206,7 @@ class Examination:
         config, node = self._config, self._node
         found = await self._in_time(REACHABLE, self._way())
         why = way.by_link(config, node.state, node.reason or "")
-        # What was tried just now is newer than what the link says of the same.
+        # A result of this run is newer than what the link says of the same check.
         tried = {finding.check for finding in found if finding.verdict == "fault"}
         if why.check in tried or (tried and node.state is NodeState.CONNECTING):
             return found
@@ -340,7 +341,7 @@ class Examination:
         return [machine.closed_name(why) for why in found]
 
     async def _masters_clock(self) -> list[Finding]:
-        """What is the matter with the master's own clock: told with one node only."""
+        """Return what is wrong with the master's own clock; only the first node's findings contain it."""
         found = self._this.lab.core.clock.troubles(time.time()) if self._number == 0 else []
         return [machine.masters_clock(why) for why in found]
 

@@ -1,4 +1,4 @@
-"""What the doctor has run on a node: Python 3.8 of the node's own, and two pieces of sh and bash.
+"""The scripts that the doctor runs on a node: Python 3.8 of the node's own, and two pieces of sh and bash.
 
 Each Python script reads its words as one JSON object from stdin and prints one line, MARK and a JSON object. Nothing
 is put into the text of a script.
@@ -173,7 +173,7 @@ T = TypeVar("T")
 
 
 def answer_of(probed: Probed, kind: type[T]) -> T | None:
-    """What a Python script told; None where it did not come to that."""
+    """Return the answer of a Python script; None if it printed none."""
     for line in reversed(probed["output"].splitlines()):
         if line.startswith(MARK):
             try:

@@ -1,7 +1,7 @@
-"""What is to be found on the way to a node: does it answer, is it the machine that we know, does it let us in. Pure.
+"""Findings about the connection to a node: does it answer, is its host key known, does it accept the log-in. Pure.
 
-What the link says already (unreachable or untrusted, and why) is believed rather than tried again: trying wrong
-passwords locks accounts.
+The link's knowledge (unreachable or untrusted, and why) is believed rather than tried again: repeated wrong passwords
+lock accounts.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _MEANINGS = (
         ),
     ),
 )
-"""What the reasons of links are about, by words of `ssh_login`, `ssh_attach`, `ssh_socket` and `link`; else it is the
-agent."""
+"""The check that a link's reason is about, by words of `ssh_login`, `ssh_attach`, `ssh_socket` and `link`; any other
+reason is about the agent."""
 
 
 def reached(config: NodeConfig, took_s: float | None, why: Message | str, state: NodeState) -> Finding:
@@ -94,7 +94,7 @@ def logged_in(config: NodeConfig) -> Finding:
 
 
 def by_link(config: NodeConfig, state: NodeState, reason: str) -> Finding:
-    """What the link says of a node that is not online."""
+    """Return the finding for a node's link, by its state and reason."""
     if state is NodeState.UNTRUSTED:
         return fault(HOST_KEY, _said(reason, Message("doctor_key_untrusted")), _trust(config))
     if state is NodeState.CONNECTING:
