@@ -1,7 +1,8 @@
 """Refusals in the language of the desktop client, whose boxes are Chinese.
 
-Errors are written once, in English, where they arise. What the client's users can meet is put into Chinese here, by its
-words; whatever else there is gets a Chinese head by its code, and keeps its words behind that. Owns the Chinese.
+Errors are written once, in English, where they arise. This module translates the messages that the client's users
+can meet, by their text. Any other message gets a Chinese heading by its code, and its English text follows. Owns the
+Chinese.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ LONGEST = 1000
 
 
 def in_chinese(error: MusterError) -> str:
-    """What a box says of it."""
+    """Return the text that a box of the client shows for the error."""
     text = str(error)
     return next(_found(text), f"{HEADS.get(error.code, OTHERWISE)}：{text}")
 
@@ -196,8 +197,8 @@ _MORE = re.compile(r" and (?P<more>\d+) more$")
 
 
 def _pieces(text: str) -> str:
-    """What is said of some nodes after the other. What nobody put into Chinese is left out: it is about one sentence,
-    which is not to be half in English."""
+    """Translate reasons that are listed for several nodes. Parts without a translation are left out, because all of
+    it is one sentence, which must not be half in English."""
     more = _MORE.search(text)
     whole = text if more is None else text[: more.start()]
     found = [chinese for piece in _BETWEEN.split(whole) for chinese in list(_found(piece))[:1]]

@@ -1,4 +1,4 @@
-"""The desktop clients of this master: who may come in so and as whom, and what all their connections share."""
+"""The desktop clients of this master: which may connect, as which user each acts, and what their connections share."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ _ADDRESSES_KEPT = 1000
 
 
 class DesktopClients:
-    """What the sessions share. `access`: the networks and the user of conf.json; `frame`: bytes that one may have."""
+    """The state that the sessions share. `access`: the networks and the user of conf.json; `frame`: the most bytes of a
+    frame."""
 
     def __init__(
         self,
@@ -77,14 +78,14 @@ class DesktopClients:
         return None
 
     def user_at(self, address: str) -> str:
-        """As whom a client at this address comes in."""
+        """Return the user as which a client at this address acts."""
         return self._users.get(_plain(address), self.user)
 
     # -- where they are ---------------------------------------------------------------------------------------
 
     def is_at(self, address: str) -> bool:
-        """Whether a client at this address asks for things, or did so just now: only such a one is known by its
-        silence. Whoever else says nothing may be about to speak another language."""
+        """Tell whether a client at this address has an open connection with requests, or had one a moment ago. Only
+        there does silence mean a desktop client: any other silent connection may still begin with another protocol."""
         return bool(self._open[address]) or time.monotonic() - self._heard_at.get(address, -inf) < REMEMBERED_S
 
     def came(self, peer: Peer) -> None:

@@ -54,7 +54,7 @@ def roots(calls: Calls, _info: Any) -> Reply:
 
 
 async def folder(calls: Calls, info: Any) -> Reply:
-    """get_folder: names only. What is none, or may not be seen, leads back to the top."""
+    """get_folder: names only. A path that is no folder, or may not be seen, leads back to the top."""
     path = _path(info)
     if not path:
         return _empty(info, "")

@@ -184,7 +184,7 @@ def _plain(folder: Path, path: str, name: str) -> str:
 
 
 def _refuse_train(_info: Any, _text: str) -> Reply:
-    # Whatever was asked for, nothing of it may reach the client's shell; and without a path `cat` waits for ever.
+    # Nothing of the request may reach the client's shell, and without a path `cat` never ends.
     return "ret_train_log_path", "/dev/null"
 
 

@@ -1,4 +1,4 @@
-"""What the desktop client shows as 日志信息: what happens to tasks and nodes, in Chinese, as the old master told it.
+"""The lines that the desktop client shows as 日志信息: events of tasks and nodes, in Chinese, as in the old master.
 
 Owns which events are news and their words. The commands and names in them are anybody's, so they are cut; what could
 be repeated at will (a client that comes and goes, a node that flaps) is counted beyond a few.
@@ -49,7 +49,7 @@ has an exit code that says nothing."""
 
 
 Event: TypeAlias = tuple[str, int, Task | None]
-"""What happened to a task, its id, and the task where it is there still."""
+"""The kind of an event, the task's id, and the task if it still exists."""
 _ADDED, _STARTED, _REMOVED, _AGAIN = "已添加", "开始运行", "已删除", "重新排队"
 _HELD = "已暂缓，放行后才会运行"
 _LIVE = frozenset({_PAUSED, _RUNNING})
@@ -87,7 +87,7 @@ class News:
         self._there: Counter[str] = Counter()
         self._said: dict[str, tuple[float, int]] = {}
         self._lines: list[str] = []
-        """What is not in the file yet, and when it will be."""
+        """Lines that are not in the file yet; `_timer` writes them."""
         self._told: dict[str, int] = {}
         self._more: defaultdict[str, list[int]] = defaultdict(list)
         """How many lines of these are about what, and which tasks come on top, in one line."""
@@ -185,7 +185,7 @@ class News:
                 self._more[what].append(event[1])
 
     def _sum_up(self) -> None:
-        """What had no line of its own gets one together; the count begins anew."""
+        """Write one line for all events that got no line of their own, and begin to count anew."""
         self._lines += [_line_of_many(what, numbers) for what, numbers in self._more.items()]
         self._told.clear()
         self._more.clear()
@@ -278,9 +278,9 @@ _MORE: dict[str, Callable[[Task], str]] = {
     _STARTED: _place,
     **dict.fromkeys(_ENDS.values(), _why_ended),
 }
-"""What says more of an event that is told alone."""
+"""Details for the line of a single event, by its kind."""
 _LITTLE: dict[str, Callable[[Task], str]] = {_ADDED: _wished, _STARTED: _place}
-"""Likewise, where nothing is told of what a task does."""
+"""Likewise, where the commands of tasks are hidden."""
 
 
 def _short(text: str) -> str:

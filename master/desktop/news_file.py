@@ -43,7 +43,7 @@ class NewsFile(LogFile):
             self.handleError(logging.LogRecord("muster.news", logging.INFO, __file__, 0, stamp, None, None))
 
     def doRollover(self) -> None:  # noqa: N802  (its name in the base class)
-        """Copy what is there to the first of the older ones, and begin anew in the same file."""
+        """Copy the full file to the first of the older ones, and begin anew in the same file."""
         import shutil  # noqa: PLC0415  (it takes its time to load, and a file is full once in months)
 
         if self.stream is None:

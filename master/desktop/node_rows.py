@@ -18,8 +18,8 @@ _NO_GPU = {"gpu_used": UNKNOWN, "avail_vram": UNKNOWN}
 
 
 def row(node: Node, sample: dict[str, Any]) -> dict[str, Any]:
-    """What a `mon` frame says of a node, less who is online. `sample`: the newest one (`wire.agent.Sample`, of which
-    older agents leave keys out), or empty."""
+    """Return the row of a node in a `mon` frame, without the list of nodes that are online. `sample`: the newest one
+    (`wire.agent.Sample`; older agents leave keys out), or empty."""
     seen = {gpu["index"]: gpu for gpu in sample.get("gpus") or []}
     gpus = [_gpu(seen.get(index, {})) for index in range(len(node.spec.gpu_models))]
     network = [one for one in sample.get("network") or [] if not one["name"].startswith(_VIRTUAL)]
@@ -36,7 +36,7 @@ def row(node: Node, sample: dict[str, Any]) -> dict[str, Any]:
 
 
 def gone_row(name: str) -> dict[str, Any]:
-    """What a frame says of a node that is not there: all keys, or the client would keep its stale row."""
+    """Return the row of a node that is gone: it has all keys, or the client would keep its stale row."""
     unknown = dict.fromkeys(("cpu_usage", "avail_ram", "web_up", "web_down"), UNKNOWN)
     return {"name": name, **unknown, "gpus": [_NO_GPU], "cpu_used": 0, "gpu_used": []}
 

@@ -1,8 +1,9 @@
-"""What one desktop client is still to be sent: one frame at a time, each alone on the wire.
+"""The frames that wait to be sent to one desktop client: one at a time, each alone on the wire.
 
-The client's reader loses frames that reach it together, so the next one leaves only when the kernel has seen the last
-byte of the one before acknowledged, and a while later. What is pushed is always the whole truth, so of two pushes of
-the same thing only the newer is sent, made when its turn comes: a client that does not read costs one frame of memory.
+The client's reader loses frames that reach it together. So the next frame leaves only when the kernel has seen the
+last byte of the one before acknowledged, and GAP_S later. A pushed frame always holds the complete state, so of two
+pushes of the same kind only the newer is sent; it is made when it can be sent, and a client that does not read costs
+the memory of one frame.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What desktop clients are told without asking: all tasks, and each node, over and over.
+"""The frames that desktop clients receive without a request: all tasks, and each node, periodically.
 
-Owns the cadence, which readers there are, and that everything is encoded once for all of them. A frame always holds the
-whole truth of its kind, and is made when its turn comes.
+Owns the period, the list of readers, and that each frame is encoded once for all of them. A frame always holds the
+complete state of its kind, and is made when it can be sent.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class TaskPushes:
         return frame
 
     def tables(self) -> dict[str, list[Task]]:
-        """What the three tables of the client show."""
+        """Return the tasks of the client's three tables."""
         waiting = self._core.queued(0, MOST_WAITING)
         return {"wait": waiting, "exec": self._core.active(), "hist": self._ended.list()}
 
@@ -217,8 +217,9 @@ class NodePushes:
         reader.outbox.push(name, lambda: self._frame(reader, name))
 
     def _frame(self, reader: Reader, name: str) -> bytes | None:
-        """The frame of a node for a reader, by what that one was told. Who is told that two nodes left at once takes
-        the wrong rows away, so a node that left stays among those online until the frame that is about itself."""
+        """Return the frame of a node for a reader, given the nodes that the reader last received as online. A client
+        that learns in one frame that two nodes left removes the wrong rows. So a node that left stays in the list of
+        online nodes until the frame about the node itself."""
         node = self._inventory.nodes.get(name)
         online = node is not None and node.state is NodeState.ONLINE
         if not online and name not in reader.shown:

@@ -1,7 +1,7 @@
 """One connection of a desktop client: its requests one after the other, each answered in its turn.
 
-Owns order and patience. A request that is broken is dropped, or refused where it can be told what it was; one that
-takes long delays this client's next one and nothing else. What was asked for before the client left still happens.
+Owns order and patience. A broken request is dropped, or refused if its kind can be recognised; a slow one delays
+only the next request of this client. Requests that arrived before the client left are still carried out.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ MOST_REQUESTS = 64
 """Beyond so many that wait for their turn, or as many bytes as one may have, nothing more is read from the client until
 all of them were answered."""
 TOGETHER_S = 0.5
-"""What belongs together the client asks for 0.1 s apart."""
+"""The client sends requests that belong together 0.1 s apart."""
 MOST_TOGETHER = 1000
 _MODE = re.compile(rb'\s*\{\s*"mode"\s*:\s*"(\w{1,30})"(?:\s*,\s*"ui"\s*:\s*"(\w{1,30})")?')
 """How a request begins that the client has written, whatever is wrong with it further on."""
 
 
 def _requests() -> ModuleType:
-    """What is answered, and how: loaded when a desktop client asks first, for most labs have none."""
+    """Return the module that answers requests. It is loaded at a client's first request, for most labs have none."""
     from master.desktop import requests  # noqa: PLC0415  (see above)
 
     return requests
@@ -94,7 +94,7 @@ class DesktopSession(Session):
         self._connection.left()
 
     def data_received(self, data: bytes) -> None:
-        """Take the requests; drop what is none. Who begins as another protocol does is no such client."""
+        """Take the requests; drop other data. A connection that begins in another protocol is no desktop client."""
         if self.transport.is_closing():
             return
         self._taken += len(data)

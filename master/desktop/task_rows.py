@@ -18,7 +18,7 @@ ANY_NODE = "<默认>"
 NO_TASK = "(无)"
 NOTHING = frozenset({"", ANY_NODE, NO_TASK})
 ANOTHERS = "（他人的任务）"
-"""What stands for a command that is not told."""
+"""Replaces a command that the viewer may not see."""
 STATES = {
     TaskState.WAITING: "wait",
     TaskState.HELD: "wait",

@@ -20,7 +20,7 @@ _COPIED = tuple(sorted(set(Submit.__struct_fields__) & set(Task.__struct_fields_
 
 
 class Form(msgspec.Struct):
-    """What the client's dialog holds. A key that is missing means nothing special; one too many is ignored."""
+    """The fields of the client's dialog. A missing key means the default; an unknown key is ignored."""
 
     exec: str
     task_id: str | int = ""
@@ -78,7 +78,7 @@ async def resubmit(calls: Calls, info: Any) -> Reply:
     task = _find(calls, info, "task.retry")
     spec = {name: getattr(task, name) for name in _COPIED}
     spec |= {"gpus": task.gpus} if task.gpu_ids is None else {"gpu_ids": task.gpu_ids}
-    # What came before is over, mostly; what is not is waited for again.
+    # Most predecessors are finished; the new task waits only for those that are not.
     live = [after for after in task.after if any(True for _ in calls.core.dependencies.awaited(after))]
     spec["after"] = msgspec.to_builtins(live)
     new_id = (await calls.ask("task.submit", spec)).id
@@ -120,8 +120,8 @@ def _wanted(calls: Calls, form: Form) -> dict[str, Any]:
 
 
 def _changes(calls: Calls, task: Task, form: Form) -> dict[str, Any]:
-    """What of the form is another than the client was shown. The rest of the task, of which its form knows nothing
-    (words of a command, conditions of predecessors, exact GPUs), stays as it is."""
+    """Return the fields of the form that differ from what the client was shown. The rest of the task, which the form
+    does not contain (words of a command, conditions of predecessors, exact GPUs), stays as it is."""
     shown = _form(row(task, calls.master.root))
     if shown.exec.endswith(CUT) and form.exec != shown.exec:
         raise BadRequestError(f"its command is too long to be changed here: `muster edit {task.id} command=…`")
