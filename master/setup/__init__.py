@@ -1,1 +1,2 @@
-"""What runs once, before a master or beside it: `muster init` and `muster deploy`. A master that runs needs none."""
+"""Programs that run once, before a master or beside it: `muster init` and `muster deploy`. A running master needs
+none."""

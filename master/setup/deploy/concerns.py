@@ -1,4 +1,4 @@
-"""What an admin should know before the first step: what does not fit together, or asks for a decision. Pure."""
+"""The warnings for an admin before the first step: settings that do not fit together, or ask for a decision. Pure."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ State = Literal["written", "same", "kept", "removed"]
 
 
 class Content(NamedTuple):
-    """What is to stand in a file. `goes_to`: where the admin puts it."""
+    """The content of a file. `goes_to`: where the admin puts it."""
 
     data: bytes
     goes_to: str = ""
@@ -28,7 +28,7 @@ class Content(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a file. `path` is relative to the folder. `kept`: somebody changed it, so it is as it was."""
+    """The result for a file. `path` is relative to the folder. `kept`: somebody changed it, so it is left as it was."""
 
     path: str
     state: State
@@ -109,7 +109,8 @@ def _put(place: Path, data: bytes, mode: int) -> None:
 
 
 def _known(path: Path) -> dict[str, str]:
-    """What we wrote last: path -> digest. A list that cannot be read knows nothing, so nothing is written over."""
+    """Return the digests of the files as last written, by path. An unreadable list counts as empty, so nothing is
+    overwritten."""
     if not path.is_file():  # a pipe would be waited at
         return {}
     try:

@@ -1,4 +1,5 @@
-"""What a lab shares and with whom: drawn from conf.json, the registry and this machine, before any file is written.
+"""The folders that a lab shares, and with which machines: from conf.json, the registry and this machine, before any
+file is written.
 
 Owns which folders other machines must see, which machines these are, and what no file could express. It writes
 nothing and knows none of the formats.
@@ -30,8 +31,8 @@ class Shared(NamedTuple):
 
 
 class RemoteHost(NamedTuple):
-    """Another machine that tasks run on. Several nodes may be one machine; `logins`: as whom. `server`: our address
-    as that machine sees it.
+    """Another machine that tasks run on. Several nodes may be one machine; `logins`: the accounts there. `server`: our
+    address as that machine sees it.
     """
 
     address: str
@@ -43,7 +44,7 @@ class RemoteHost(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What its files are called by."""
+        """Return the name that its files begin with."""
         return self.names[0]
 
 
@@ -105,7 +106,7 @@ def is_beneath(path: Path, folder: Path) -> bool:
 
 
 def _shared_folders(config: Config, machine: Machine) -> Iterator[Shared]:
-    """What people see, where the logs go, and the conda if there is one; of nested ones the outermost alone."""
+    """Yield the visible folders, the log folder, and the conda if there is one; of nested ones only the outermost."""
     paths = [config.root / name for name in config.visible_folders]
     paths += [config.train_logs, *([config.conda] if config.conda.is_dir() else [])]
     done: list[Shared] = []

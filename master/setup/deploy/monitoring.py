@@ -1,7 +1,7 @@
 """InfluxDB and Grafana as containers: a compose file with our data source and dashboards, and a template for secrets.
 
-What is secret stands in `.env` beside the compose file, which an admin makes of the template: nothing here reads or
-writes it. Which figures there are is the business of `monitor`.
+Secrets are in `.env` beside the compose file, which an admin makes from the template: nothing here reads or writes it.
+`monitor` owns which metrics there are.
 """
 
 from __future__ import annotations

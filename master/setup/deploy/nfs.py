@@ -30,7 +30,7 @@ _FSTAB = """\
 #   hard                     an outage of the server makes tasks wait; `soft` would make them lose what they write
 #   _netdev,nofail           needs the network; the machine boots without it, so that one can log in and look
 #   x-systemd.automount      mounted at the first use: after a power cut the machines may come up in any order
-#   lookupcache=positive     a script that was saved a second ago is found; only what is there is remembered
+#   lookupcache=positive     a script that was saved a second ago is found; only existing files are remembered
 #   acdirmax=10              folders are looked at again after 10 s at most (60 by default): logs and results show up
 #   actimeo=60               for environments, which change seldom: an import looks at thousands of files
 """
@@ -110,7 +110,7 @@ def fstab(lab: Lab, remote: RemoteHost) -> str:
 
 
 def mount_script(lab: Lab) -> str:
-    """What root runs on a node."""
+    """Return the script that root runs on a node."""
     check = _CHECK if lab.machine.uid else _CHECK_OF_ROOT
     return _SCRIPT.format(
         check=check.format(uid=lab.machine.uid, host=lab.machine.host),

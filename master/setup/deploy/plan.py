@@ -56,7 +56,7 @@ def files_of(lab: Lab, where: Path) -> dict[str, Content]:
 
 
 def fstab_name(remote: RemoteHost) -> str:
-    """What a node's lines are called."""
+    """Return the name of the file with a node's lines for fstab."""
     name = remote.name
     if len(name.encode()) > LONGEST_NAME:
         digest = hashlib.sha256(name.encode()).hexdigest()[:16]

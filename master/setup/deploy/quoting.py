@@ -54,7 +54,7 @@ def yaml(text: str) -> str:
 
 
 def share_name(folder: str, taken: set[str]) -> str:
-    """What a folder is called as a Samba share: close to its own name, and different from those `taken` (in lower
+    """Return the name of a folder as a Samba share: close to its own name, and different from those `taken` (in lower
     case, as Windows sees them), to which it is added.
     """
     plain = _SAMBA_FORBIDDEN.sub("-", folder).strip(" -.$") or "folder"

@@ -1,7 +1,7 @@
 """README.md of what was written: the steps in their order, with the lab's own names, addresses and paths.
 
-Owns the words and the commands. A step that this lab does not need is told to be needless, with the reason, rather
-than left out. What does not fit together is told by `concerns`.
+Owns the words and the commands. A step that this lab does not need is named as needless, with the reason, rather than
+left out. `concerns` warns of settings that do not fit together.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def _service(lab: Lab) -> str:
     return (
         f"{stop}With root, as a service of the system:\n\n{system}\n\n"
         f"Or without root, as {code(lab.machine.user)} (one of the two, never both):\n\n{own}\n\n"
-        f"{patience}A restart of the service ends the master alone; tasks run on and are found again. What it says: "
+        f"{patience}A restart of the service ends the master alone; tasks run on and are found again. Its log: "
         f"`journalctl -u muster` (`--user -u muster`), and {code(str(lab.config.server_log))}."
     )
 
@@ -253,7 +253,8 @@ def _token_commands(lab: Lab, influx: Influx) -> list[str]:
 
 
 def _called(lab: Lab) -> str:
-    """What a PC calls this machine: its address where it is known, since names need a name server."""
+    """Return the address of this machine for a PC; its name only if the address is unknown, as names need a name
+    server."""
     bind = lab.config.bind
     return bind if monitoring.is_one_address(bind) else lab.machine.host
 

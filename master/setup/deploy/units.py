@@ -17,7 +17,7 @@ CONSOLE = "muster-web.service"
 DESCRIPTORS = 65536
 _PRIVILEGED = 1024
 _READ_ONLY = (Path("/usr"), Path("/boot"), Path("/efi"), Path("/etc"))
-"""What ProtectSystem=full makes read-only."""
+"""The folders that ProtectSystem=full makes read-only."""
 _TEMPORARY = (Path("/tmp"), Path("/var/tmp"))  # noqa: S108  (looked for, not written to)
 _ROOT_NEEDS = ("CAP_DAC_OVERRIDE", "CAP_DAC_READ_SEARCH", "CAP_FOWNER", "CAP_CHOWN")
 """By these root reaches files that are not root's."""
@@ -204,7 +204,7 @@ def _forbidden(lab: Lab) -> str:
 
 
 def _hardening(paths: list[Path], uid: int, *, low_ports: bool = False) -> str:
-    """What is forbidden to a process that works on `paths` and starts no tasks."""
+    """Return the restrictions of a process that works on `paths` and starts no tasks."""
     # A private /tmp would hide a lab that lies there.
     private_tmp = not any(is_beneath(path, top) for path in paths for top in _TEMPORARY)
     capabilities = list(_ROOT_NEEDS if uid == 0 else ()) + (["CAP_NET_BIND_SERVICE"] if low_ports else [])

@@ -1,9 +1,9 @@
 """`muster init --back`: the old system's files in their places again, with what has run under Muster marked as run.
 
-The queues are those of the day of the move, less what has happened since: what ended is in the history with its end,
-and so is what is not known any more (deleted, or history of long ago); what still waits waits. Muster's own folder of
-queues is kept beside, whole. What was submitted since has no place in the old files, for its ids are not of their kind:
-it is counted and told. It is all or nothing, and a way back that was interrupted is finished by the next.
+The queues are those of the day of the move, less what has happened since: finished tasks are in the history with their
+end, and so are unknown tasks (deleted, or history of long ago); waiting tasks wait. Muster's own folder of queues is
+kept beside, whole. Tasks that were submitted since have no place in the old files, because their ids are of another
+kind: they are counted and reported. It is all or nothing, and a run that was interrupted is finished by the next.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _STATES = {
 
 
 class Back(NamedTuple):
-    """What came of it: tasks by where the old system has them now, and those that it cannot have. `held`: those that
-    Muster kept from starting; the old system does not."""
+    """The result: tasks by where the old system has them now, and those that it cannot have. `held`: those that Muster
+    kept from starting; the old system does not."""
 
     waiting: int
     history: int
@@ -136,7 +136,7 @@ def told(came: Back) -> str:
 
 
 def _tasks(queues: Path) -> dict[int, Task]:
-    """What Muster knows, its journal read over its files. Raises LockedError while its master runs."""
+    """Return the tasks that Muster knows, from its files and journal. Raises LockedError while its master runs."""
     store = Store(queues, OsDisk())
     image = store.open()
     store.close()
@@ -146,7 +146,8 @@ def _tasks(queues: Path) -> dict[int, Task]:
 def _sorted(
     old: dict[str, list[dict[str, Any]]], tasks: dict[int, Task]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[int]]:
-    """What waits, the history, and the ids of what came from the one to the other. The order of the files stays."""
+    """Return the waiting tasks, the history, and the ids of those that moved from the one to the other. The order of
+    the files stays."""
     wait, hist, run = list[dict[str, Any]](), list[dict[str, Any]](), list[int]()
     for entry in [*old[legacy.WAIT], *old[legacy.EXEC]]:
         task = tasks.get(_id(entry))

@@ -47,7 +47,7 @@ class OldConf(NamedTuple):
 
     @property
     def root(self) -> Path:
-        """What the desktop client calls home."""
+        """Return the folder that the desktop client calls home."""
         return self.place("root")
 
 
@@ -239,7 +239,7 @@ def _read_queue(path: Path) -> list[Task]:
 
 
 def _respelt(entry: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What an entry says in another type than ours, in ours."""
+    """Yield the keys of an entry whose value has another type than ours, with the value in ours."""
     count = entry.get("gpu_count")
     number = _number(count)
     if number is not None:

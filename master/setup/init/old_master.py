@@ -13,7 +13,7 @@ PROGRAM = "main.py"
 
 
 def signs(folder: Path, ports: Mapping[str, int], proc: Path = Path("/proc")) -> list[str]:
-    """What speaks for it, one sentence each; nothing where it is not running. `folder`: where its main.py lies."""
+    """Return the signs that it runs, one sentence each; none if it does not. `folder`: where its main.py lies."""
     found = [f"process {pid} runs {folder / PROGRAM}" for pid in processes(folder, proc)]
     busy = [f"{port} ({name})" for name, port in ports.items() if in_use(port)]
     if busy:

@@ -1,4 +1,4 @@
-"""What has become of tasks since the old system last wrote its queues: their logs and the server's log tell.
+"""Traces of tasks that ran since the old system last wrote its queues, in their logs and the server's log.
 
 The old master wrote its three files once a minute, and whoever stops it stops it in between. A task that waits in the
 file may have started, ended or been deleted since: started again, it would write over its own results. Looks only, and
@@ -47,8 +47,8 @@ def look(lab: OldLab) -> list[Trace]:
 
 
 def _of_log(path: Path, written: float) -> str | None:
-    """What a task's log tells; nothing where it is older than the queue file, which knew of that run then: the task was
-    queued again since."""
+    """Return what a task's log shows; None if it is older than the queue file, which knew of that run then: the task
+    was queued again since."""
     changed = _changed_at(path)
     if changed is None or changed < written - WRITTEN_EVERY_S:
         return None

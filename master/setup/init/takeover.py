@@ -40,8 +40,8 @@ OTHER_CONDAS = ("miniconda3", "anaconda3", "miniforge3", "mambaforge")
 
 
 class Wishes(NamedTuple):
-    """What the admin said. None: nothing, so what conf.json says stays, and is our default where it says nothing.
-    `hold`: whether waiting tasks that seem to have run are held."""
+    """The admin's answers. None: no answer, so conf.json's value stays, or our default if it has none. `hold`: whether
+    waiting tasks that seem to have run are held."""
 
     bind: str | None = None
     networks: tuple[str, ...] | None = None
@@ -49,7 +49,7 @@ class Wishes(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is to be done. `files` in the order in which they take their places; copies come first."""
+    """The changes to make. `files` in the order in which they take their places; copies come first."""
 
     lab: OldLab
     files: list[NewFile]
@@ -195,7 +195,8 @@ def _files(lab: OldLab, conf_text: str) -> list[NewFile]:
 
 
 def _held_file(lab: OldLab, doubtful: list[Trace], *, hold: bool) -> list[NewFile]:
-    """What the master reads when it takes the queues over: written where there is something in doubt, or was before."""
+    """Return the file that the master reads when it takes the queues over: written if tasks are in doubt, or were
+    before."""
     path = lab.queues.folder / legacy.HOLD_FILE
     data = as_text({str(trace.id): trace.what for trace in doubtful} if hold else {})
     if lab.queues.settled or (not doubtful and not path.exists()):

@@ -1,4 +1,4 @@
-"""What `muster init --from` asks and says: questions on a terminal, the table at the end, the same as JSON."""
+"""The texts of `muster init --from`: questions on a terminal, the table at the end, the same as JSON."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def ask(lab: OldLab, wishes: Wishes, reply: Callable[[str], str] = input) -> Wis
 
 
 def lines(plan: Plan, *, dry_run: bool) -> Iterator[str]:
-    """What was done, or would be, for people."""
+    """Yield the lines that tell people what was done, or would be."""
     if not plan.changes_something:
         yield f"{plan.lab.conf.path}: {NOTHING_TO_DO}"
         return
@@ -93,7 +93,7 @@ def as_json(plan: Plan, *, dry_run: bool) -> dict[str, Any]:
 
 
 def next_steps(plan: Plan, *, dry_run: bool) -> list[str]:
-    """What is left to do, in order."""
+    """Return the remaining steps, in order."""
     conf = plan.lab.conf.path
     steps = []
     if plan.running:

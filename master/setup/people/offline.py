@@ -1,8 +1,8 @@
-"""The way of a change of users while the master is down: with the folder's lock held it is journaled as every change
-is, and then told to the audit log.
+"""Changes users while the master is down: with the lock of the folder held, the change is written to the journal like
+any other, and then to the audit log.
 
-Who may go it is whoever owns the queue's folder, and root, who becomes him first: what root left there the master could
-not read.
+Only the owner of the queue's folder may do so, and root, who first becomes that account: the master could not read
+files that root left there.
 """
 
 from __future__ import annotations
