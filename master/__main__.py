@@ -1,5 +1,5 @@
-"""`python -m master`. What is loaded and read takes a second, and a kill at any instant is what all of it is made for:
-Ctrl-C meanwhile ends it at once, without a traceback."""
+"""`python -m master`. Loading and reading take a second. The master is made to be killed at any instant, so Ctrl-C
+meanwhile ends it at once, without a traceback."""
 
 from __future__ import annotations
 

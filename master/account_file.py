@@ -1,5 +1,5 @@
-"""Says beside conf.json as which account the master runs, for clients of this machine who want to know whom they speak
-to. What it says, and when it is believed, is `wire.master_account`'s.
+"""Writes beside conf.json as which account the master runs, so that clients of this machine can check which master
+they talk to. `wire.master_account` owns the format, and when clients believe it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,8 @@ def plain(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 
 
 def origin(address: str) -> str:
-    """Whoever has this address: a machine has a whole /64 of IPv6, and may come from another one each time."""
+    """Return the origin of an address. For IPv6 it is the /64: a machine has a whole one, and may use any address of
+    it."""
     try:
         ip = plain(address)
     except ValueError:

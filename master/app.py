@@ -177,7 +177,7 @@ class Master:
         return None if self._stalls is None else self._stalls.told()
 
     def _launch_settings(self) -> LaunchSettings:
-        """What holds for attempts that are sent now."""
+        """Return the settings of attempts that are launched now."""
         if self._core is None:
             return self._launching
         scheduler = self._core.settings.scheduler
@@ -447,7 +447,7 @@ class Master:
 
 
 def _tell_settings(tuning: Tuning, config: Config) -> None:
-    """What was set at run time and is not as conf.json has it; and what does not hold, and why."""
+    """Log the settings that were set at run time and differ from conf.json, and those that do not apply, and why."""
     _tell_outranked(tuning, config, list(tuning.said))
     for name, why in tuning.refused.items():
         log.warning("%s was set to what this version does not take, so the default holds: %s", name, why)

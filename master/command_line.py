@@ -59,7 +59,7 @@ def _only_serving(arguments: list[str]) -> Serving | None:
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace | Serving:
-    """What was said, if it makes sense; else this is the end."""
+    """Return the parsed command line. Exits if it is wrong."""
     import argparse  # noqa: PLC0415  (see above)
 
     parser = argparse.ArgumentParser(prog="python -m master", description=__doc__)
@@ -116,7 +116,8 @@ def _add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser])
 
 
 def _conf(named: Path | None) -> Path:
-    """What was named. What lies in this folder may be anybody's, and is obeyed as whoever types this."""
+    """Return the named file. None is searched for: anybody may have put one into the current folder, and the caller's
+    account would obey it."""
     if named is None:
         raise ConfigError("no configuration is named: --conf FILE (or `muster up`, which finds yours)")
     return named
@@ -174,7 +175,7 @@ def _passwd(options: argparse.Namespace) -> int:
 
 
 def _line() -> str:
-    """What stands on stdin, which nobody else reads."""
+    """Return the first line of stdin; nothing else reads stdin."""
     return sys.stdin.buffer.readline().removesuffix(b"\n").decode("utf-8", "replace")
 
 

@@ -1,4 +1,4 @@
-"""What a changed conf.json means for the master that runs: which settings hold at once, and which keys wait.
+"""The effect of a changed conf.json on a running master: which settings apply at once, and which keys wait.
 
 The settings of `master.settings` can change while the master runs. All else is read when it starts.
 """
@@ -19,7 +19,7 @@ _KEYS = {
     "registry": "slaver_file",
     "psw": "psw_file",
 }
-"""What fields of `Config` are called in conf.json, where that is another name."""
+"""The keys of `Config`'s fields in conf.json, where they differ."""
 _SECTIONS = ("scheduler", "limits")
 _NO_KEYS = {*_SECTIONS, "path", "said", "not_yet_used", "notify"}
 _DERIVED = {"train_logs", "conda"}

@@ -27,9 +27,9 @@ Port = Annotated[int, msgspec.Meta(ge=1, le=MOST_PORT)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Privacy = Literal["open", "own"]
-"""What people see of others' tasks: all but variables, or that they are there."""
+"""The visible part of others' tasks: all but variables, or only that they exist."""
 FileOwner = Literal["all", "own", "group"]
-"""Whose the files beneath a folder are: everybody's, those of the user that its path names, or of the group."""
+"""The owners of the files beneath a folder: everybody, the user that its path names, or the group."""
 AccountName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}$")]
 Uid = Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)]
 
@@ -79,9 +79,9 @@ class DesktopPorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DesktopClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who may come in with the desktop client's dialect, and as whom: as `user`, or at an address of `users` as that
-    one. `local_nodes`: whether clients of other machines may do so although there are nodes whose tasks run as the
-    master's own account. `ports`: where, if not on all three ports."""
+    """Access with the desktop client's dialect: `user` is the user as which clients act; `users` names other users by
+    address. `local_nodes`: whether clients of other machines are allowed although tasks of some nodes run as the
+    master's own account. `ports`: where they connect, if not on all three ports."""
 
     networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
     user: Text = "desktop"
@@ -201,7 +201,7 @@ class ConfFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """What the master works with. Every path is absolute; `root` is what tasks and the desktop client call home."""
+    """The configuration of a master. Every path is absolute; `root` is the home of tasks and of the desktop client."""
 
     path: Path
     root: Path
@@ -238,7 +238,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def settings(self) -> Settings:
-        """What it says of what can change while the master runs."""
+        """Return the settings of the file that can change while the master runs."""
         return Settings(self.scheduler, self.limits)
 
     @property
@@ -254,7 +254,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shared_folders(self) -> tuple[str, ...]:
-        """What every machine must see at the same path, as far as the lab has it."""
+        """Return the folders that every machine must see at the same path, as far as the lab has them."""
         shown = (self.root / name for name in self.visible_folders)
         return tuple(dict.fromkeys(map(str, (self.root, self.train_logs, self.conda, *shown))))
 
@@ -266,7 +266,7 @@ def load_config(path: Path) -> Config:
 
 
 def config_of(value: Any, path: Path) -> Config:
-    """What the `value` of a conf.json at `path`, which is absolute, says. Raises ConfigError."""
+    """Return the configuration of a conf.json's `value`; `path` is absolute. Raises ConfigError."""
     conf, said = typed(value, path), _said(value)
     folder, places = path.parent, Places(path, conf)
     root = places.beneath(folder, "root")
@@ -342,7 +342,7 @@ def make_folders(config: Config) -> None:
                 make_folder(folder, 0o751 if private else 0o777)
         except OSError as error:
             raise ConfigError(f"{config.path}: {key}: the folder {folder} cannot be made: {error.strerror}") from None
-    # Whose conf.json it is decides what runs anyway.
+    # The owner of conf.json decides what runs anyway.
     if strange := not_ours(config.task_info, {0, os.geteuid(), config.path.stat().st_uid}):
         whose = user_name(strange[1])
         raise ConfigError(

@@ -67,13 +67,13 @@ class Engine:
         self.archive = Archive(store.folder, store.disk)
         self.observers: list[Observer] = []
         self.let_out: list[Callable[[], None]] = []
-        """Whoever sends, called when the answers of a commit were given, and when its news were: no other turn of the
-        loop is waited for."""
+        """Called when the answers of a commit were given, and when its news were, so that they are sent in the same
+        turn of the loop."""
         self.executor_of: Callable[[str], Executor] = _no_executor
         """Returns the executor of the node of this name."""
         self._performs = False
         self._sends: list[Callable[[], None]] = []
-        """What the links have to send of the effects that are being performed."""
+        """Functions that send the links' messages for the effects that are being performed."""
         self._replies: list[Reply] = []
         self._effects: list[Effect] = []
         self._published: list[Outcome] = []
@@ -218,7 +218,8 @@ class Engine:
             self._commit_at = asyncio.get_running_loop().call_soon(self._commit)
 
     def _take(self) -> None:
-        """Take over what the core did. What cannot be written down must not be believed either: then we end."""
+        """Take over the changes of the core. A change that cannot be recorded must not be believed: then the master
+        ends."""
         outcome = self.core.take_outcome()
         if outcome is None:
             return
@@ -423,7 +424,7 @@ for _state in ("succeeded", "failed", "cancelled", "timed_out", "lost"):
 
 
 def _path_of(task: Task) -> str:
-    """What the task's change is part of."""
+    """Return the kind of change that the task's new state belongs to."""
     if task.state is TaskState.WAITING and task.attempt:
         return "again"
     return "cancel" if task.state in ACTIVE and task.cancel_requested else _PATH.get(task.state, "other")

@@ -1,12 +1,12 @@
 """Looking for garbage, a little at a time.
 
-What refers to itself in a circle, as a connection and its transport do, is found by the interpreter's collections only.
-The full ones look at all that there is: with ten thousand connections, or the tasks of a week, everybody waits for a
-tenth of a second and longer. So what has survived two of the small ones is looked at no more (`gc.freeze`), and there
-are no full ones. What dies in a circle after that stays in memory; once memory has grown, for that or for anything
-else, all of it is looked through in a quiet moment.
+Only the interpreter's collections find objects that refer to each other in a circle, such as a connection and its
+transport. A full collection looks at all objects: with ten thousand connections, or the tasks of a week, everybody
+waits for a tenth of a second and longer. So objects that survived two small collections are no longer looked at
+(`gc.freeze`), and there are no full collections. Circles that become garbage after that stay in memory. Once memory has
+grown, for that reason or any other, all objects are looked through in a quiet moment.
 
-Owns when the interpreter collects. What is garbage is its business.
+Owns when the interpreter collects. The interpreter decides which objects are garbage.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Garbage:
         self._next: asyncio.TimerHandle | None = None
 
     def begin(self) -> None:
-        """What there is by now stays, and is no garbage: looking through it would only cost."""
+        """Keep all present objects out of collections: they stay, so looking through them would only cost time."""
         gc.freeze()
         gc.callbacks.append(self._collected)
         gc.enable()
@@ -91,7 +91,7 @@ class Garbage:
     def _look_again(self) -> None:
         self._patience -= 1
         before = self._memory()
-        # Who makes garbage on purpose makes no quiet moments.
+        # A client that makes garbage on purpose leaves no quiet moments.
         is_much = before > self._most + LEAST_GROWTH
         is_quiet = self._turns() - self._turns_then <= QUIET_TURNS
         if is_quiet or is_much or self._patience <= 0:

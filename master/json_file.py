@@ -20,7 +20,7 @@ from wire.regular_file import read_regular
 T = TypeVar("T")
 
 NOT_UTF8 = "not UTF-8: save it as that; `iconv -f GB18030 -t UTF-8` does it for what Windows wrote in Chinese"
-"""What is said of bytes that are no text of ours."""
+"""The error for bytes that are not UTF-8."""
 
 BOM = b"\xef\xbb\xbf"
 _POSITION = Pattern(r"^not JSON: (?P<what>.*): line (?P<line>\d+) column (?P<column>\d+) \(char \d+\)$")

@@ -33,7 +33,7 @@ def start(text: str) -> int:
 
 
 def parts(text: str, at: int) -> list[Part]:
-    """What the object or list that begins at `at` holds, in its order."""
+    """Return the members or items of the object or list that begins at `at`, in order."""
     keyed = text[at] == "{"
     found = []
     here = _skip(text, at + 1)
@@ -99,7 +99,7 @@ def object_like(text: str, at: int, value: dict[str, Any]) -> str:
 
 
 def _between(text: str, at: int, there: list[Part]) -> str:
-    """What stands between two parts; where there is only one, what stands before it."""
+    """Return the text between two parts; if there is only one, the text before it."""
     if len(there) > 1:
         return text[there[0].end : there[1].begin]
     return "," + (text[at + 1 : there[0].begin] or " ")

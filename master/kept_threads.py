@@ -33,7 +33,7 @@ class KeptThreads:
     def begin(self, call: Call) -> None:
         """Call it in a thread; it must not raise. Raises RuntimeError where no thread is to be had."""
         with self._lock:
-            # Who has just told that its call is over is not free yet, but will be before another thread has begun.
+            # A thread that has just reported its call as done is not free yet, but will be before a new one has begun.
             is_short = self._threads < min(self._calls + 1, self._most)
             if is_short:
                 threading.Thread(target=self._serve, name=self._name, daemon=True).start()

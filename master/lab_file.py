@@ -1,5 +1,5 @@
 """Gives a lab its identity, and keeps it beside conf.json for clients to compare, and in its state folder, which no
-other lab may have. What it says is `wire.lab`'s and `wire.state_folder`'s."""
+other lab may have. `wire.lab` and `wire.state_folder` own the formats."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Lineage(msgspec.Struct):
         self.epochs = [(last + EPOCHS_SKIPPED, secrets.token_hex(8))]
 
     def hello(self) -> wire.Hello:
-        """What every agent is told first."""
+        """Return the first message to every agent."""
         epoch, incarnation = self.epochs[-1]
         return wire.Hello(
             op="hello",

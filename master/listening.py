@@ -1,7 +1,7 @@
 """The ports that a master listens at, as conf.json has them, and how much may come in there.
 
-Owns which port speaks what, and how many connections the descriptors of the process allow. What becomes of a
-connection is `master.ports`' business.
+Owns which port speaks what, and how many connections the descriptors of the process allow. `master.ports` handles the
+connections.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who may read logs: the group of the folder that they lie in, and nobody beyond it.
+"""The permission to read logs: only the group of the folder that they lie in has it.
 
 The desktop client's PCs read logs over SSH, with an account of their own; `log_group` of conf.json is a group of that
 account. Nodes make the logs of tasks, as accounts that may be members of nothing: so the log folder hands its group
@@ -59,8 +59,8 @@ def give_folder_to_group(config: Config) -> None:
 
 
 class Readers(msgspec.Struct, frozen=True):
-    """Who may read logs besides the master's user: the `others` who are in the `group` of the log folder. `is_named`:
-    conf.json says which group, so it is one of the account that the desktop PCs use."""
+    """The accounts besides the master's that may read logs: the `others` who are in the `group` of the log folder.
+    `is_named`: conf.json says which group, so it is one of the account that the desktop PCs use."""
 
     group: str
     others: tuple[str, ...]
@@ -68,8 +68,8 @@ class Readers(msgspec.Struct, frozen=True):
 
 
 def readers(config: Config) -> Readers:
-    """Who may. A directory that knows the accounts may take its time. Raises OSError where the folder cannot be seen,
-    KeyError where its group has no name."""
+    """Return the accounts that may read logs. A directory service that knows them may take its time. Raises OSError if
+    the folder cannot be seen, KeyError if its group has no name."""
     group = grp.getgrgid(config.train_logs.stat().st_gid)
     members = {*group.gr_mem, *(one.pw_name for one in pwd.getpwall() if one.pw_gid == group.gr_gid)}
     others = tuple(sorted(members - {user_name(os.geteuid()), user_name(0)}))
@@ -106,9 +106,9 @@ _MOST_LINKS = 40
 
 
 def _opened(path: Path, links: int = 0) -> int:
-    """The log, open to be written. Raises OSError, also for what a stranger has laid there: where we are root, that is
-    everybody else, in a folder of theirs too. What was looked at is opened, whatever lies there by then. `links`: so
-    many at logs' places led here."""
+    """Open the log for writing. Raises OSError, also for a file that a stranger has put there: to root every other
+    account is a stranger, even in that account's own folder. The file that was checked is opened, whatever has its name
+    by then. `links`: the number of links followed so far."""
     if links > _MOST_LINKS:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
     folder = open_folder(path.parent)
@@ -168,7 +168,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
             os.close(held)
 
     def older(self, number: int) -> str:
-        """What an older one is called in that folder, the newest 1; the log itself is 0."""
+        """Return the name of an older log in that folder, the newest is 1; the log itself is 0."""
         name = Path(self.baseFilename).name
         return f"{name}.{number}" if number else name
 

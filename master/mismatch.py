@@ -1,5 +1,5 @@
-"""What is wrong with a value that has not the type it should have, in words: the key's path, what was found, what is
-allowed, and the nearest right key where one was misspelt. Pure.
+"""Explains a value that has not the type it should have: the key's path, the value found, the values allowed, and the
+nearest right key if one was misspelt. Pure.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def unknown_key(key: str, known: list[str], where: str = "") -> Message:
 
 
 def describe(message: str, value: Any, kind: Any, prefix: str = "") -> str:
-    """What `explain` gives, as a sentence."""
+    """Return the message of `explain` as a sentence."""
     return str(explain(message, value, kind, prefix))
 
 
 def explain(message: str, value: Any, kind: Any, prefix: str = "") -> Message:
-    """What is wrong with `value`, of which msgspec said `message` when it should have been of type `kind`. `prefix`:
-    its own path in what it lies in, such as `[3]`."""
+    """Explain why `value` is not of type `kind`; `message` is msgspec's error. `prefix`: the path of the value in what
+    it lies in, such as `[3]`."""
     match = _AT.match(message)
     what, where = (match["what"], match["path"] or "$") if match else (message, "$")
     steps, found, info = _follow(where, value, msgspec.inspect.type_info(kind))

@@ -1,5 +1,5 @@
-"""Whose files are: folders that hold what only the master may read are made so, and put right where an earlier version
-left them open; and whose a file is, by name.
+"""The owners of files: folders with files that only the master may read are made so, and corrected if an earlier
+version left them open; and the owner of a file, by name.
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ def not_ours(folder: Path, ours: Container[int]) -> tuple[Path, int] | None:
 
 
 def planted(file: Path) -> int | None:
-    """Whose a file is that a stranger put into a folder where everybody may write; None where it is none of that."""
+    """Return the owner of a file that a stranger put into a folder where everybody may write; None for any other
+    file."""
     with suppress(FileNotFoundError):
         owner, above = file.lstat().st_uid, file.parent.stat()
         if owner not in (0, os.geteuid()) and above.st_mode & stat.S_IWOTH:
@@ -100,8 +101,8 @@ def open_folder(folder: Path) -> int:
 
 
 def _walk(here: int, steps: list[str], make: int | None = None) -> tuple[int, set[int]]:
-    """What `steps`, the last one first, lead to from an open folder, which is closed; and whose the links there are.
-    `make`: what is missing is made, the last one with this mode, where only links of root's led."""
+    """Follow `steps`, the last one first, from an open folder, which is closed. Return the place, and the owners of the
+    links on the path. `make`: missing folders are made, the last one with this mode, where only root's links led."""
     owners: set[int] = set()
     for _ in range(_MOST_STEPS):
         if not steps:

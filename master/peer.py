@@ -1,4 +1,4 @@
-"""Who is at the other end of a connection within this machine: the kernel knows the user that owns the peer's socket.
+"""Tells who is at the other end of a connection within this machine: the kernel knows the owner of the peer's socket.
 
 So the user who runs the master needs no log-in on the master's own machine, and nobody can pretend to be that user.
 """
@@ -22,7 +22,7 @@ FIRST_PERSON = 1000
 ROOTS = frozenset(
     {"root", "sudo", "wheel", "admin", "docker", "lxd", "incus", "incus-admin", "libvirt", "disk", "kmem", "shadow"}
 )
-"""Whoever is in one of these groups can become root without anybody noticing."""
+"""The members of these groups can become root without anybody noticing."""
 
 
 class Peer(msgspec.Struct, frozen=True):

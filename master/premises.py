@@ -35,7 +35,7 @@ def check(config: Config, nodes: tuple[NodeConfig, ...], *, users: bool) -> None
 
 
 def _check_owned(config: Config) -> None:
-    """What belongs to somebody must have one name only. Raises ConfigError."""
+    """Check that a folder with an owner has only one name. Raises ConfigError."""
     found = overlapping(config.root, config.visible_folders) if config.files else None
     if found is not None:
         raise ConfigError(
@@ -65,7 +65,7 @@ def _close_task_info(config: Config) -> None:
 
 
 def needed(config: Config) -> tuple[Needed, ...]:
-    """What nobody may take away through the file verbs, should it lie where people may delete."""
+    """Return the places that nobody may take away through the file verbs, should they lie where people may delete."""
     environments = Message("holds_environments")
     return (
         Needed(str(config.train_logs), Message("holds_logs")),

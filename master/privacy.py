@@ -1,5 +1,5 @@
-"""What would make `"privacy": "own"` of conf.json a promise that is not kept: logs that others may read as files, and
-desktop clients of which nobody knows whose they are. Owns that check and its words."""
+"""Checks that `"privacy": "own"` of conf.json can be kept: it cannot if others may read logs as files, or if desktop
+clients connect whose users nobody knows. Owns that check and its messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _check_logs(config: Config) -> None:
         why = f"the group {group} may read the logs in {folder}. Give it to a group that is the master's alone: chgrp"
         raise _open(config, "train_log_path", why)
     if info.st_mode & stat.S_IXOTH and (log := _open_log(folder)) is not None:
-        why = f"everybody may read {log}. Close what is there: chmod o-rwx {folder}/*.log"
+        why = f"everybody may read {log}. Close the existing logs: chmod o-rwx {folder}/*.log"
         raise _open(config, "train_log_path", why)
 
 

@@ -1,8 +1,9 @@
-"""How often somebody may ask for what is dear: questions to environments, attempts to log in.
+"""Limits how often a user may ask for something expensive: questions to environments, attempts to log in.
 
-Owns the counting, for both dialects alike. Each user has a minute's worth of requests at hand, which comes back evenly;
-desktop clients, who are all one user, have it by address. Who is nobody yet must be refused before he is counted, so
-that he spends nobody's. Knows no clock but the one it is given, and no more people than it can remember cheaply.
+Owns the counting, for both dialects alike. Each user has a minute's worth of requests at hand, which is refilled
+evenly; desktop clients, which are all one user, have it by address. A caller who has not logged in must be refused
+before the request is counted, so that it is not taken from another user's. Knows no clock but the one it is given, and
+no more users than it can remember cheaply.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from wire.errors import LimitError
 from wire.message import Message
 
 RateClass = Literal["auth", "env"]
-"""What is counted apart, each with a cap of its own: attempts to log in, and questions to environments."""
+"""The kinds of requests, each with a limit of its own: attempts to log in, and questions to environments."""
 
 _PEOPLE_KEPT = 10_000
 _MINUTE_S = 60.0

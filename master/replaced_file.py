@@ -1,5 +1,5 @@
-"""Putting a new file in the place of one that people edit: one writer at a time, whole or not at all, over nobody's
-words, with the mode and the owner that it had. What the file holds is known elsewhere."""
+"""Replaces a file that people edit: one writer at a time, whole or not at all, without losing anybody's edits, and with
+the mode and the owner that it had. The callers know what the file holds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOCK_S = 10.0
 
 _LOOK_S = 0.02
 Change = Callable[[bytes], bytes]
-"""What is to stand there, from what stands there."""
+"""Returns the new content of a file, given the old."""
 
 
 def rewrite(path: Path, change: Change, *, cure: str, keep: Callable[[bytes], None]) -> None:

@@ -1,4 +1,4 @@
-"""What is ready, a little at a time, strangers behind all others, and what can wait a moment together.
+"""Selects ready connections: a few at a time, strangers behind all others, and those without hurry together.
 
 The standard library's selector gives the loop all that is ready at once. Where ten thousand connections say something
 in the same moment, that is a turn of a second, and nobody else is heard before its end. Here a turn gets a few; the
@@ -11,7 +11,7 @@ Others have nothing to say that is urgent (`unhurried`): a hundred nodes that te
 the loop for each word of theirs, and a turn costs more than the word. When the first of them has said something, the
 others have a moment to do so, too; then they are heard together, behind whoever is in a hurry.
 
-Owns the choosing. Who is a stranger, and who is in no hurry, others say.
+Owns the order. Its callers say which connections are strangers, and which are in no hurry.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOMENT_S = 0.5
 
 
 class _Keys(Mapping[Any, SelectorKey]):
-    """What is registered, by descriptor or by what has one."""
+    """The registered objects, by descriptor or by an object that has one."""
 
     def __init__(self) -> None:
         self.by_fd: dict[int, SelectorKey] = {}
@@ -89,7 +89,7 @@ class TurnSelector(BaseSelector):
         self._heard.pop(fd, None)
 
     def unhurried(self, fd: int) -> None:
-        """What this one says from now on can wait a moment, until it is `hurried` or registered anew."""
+        """Let this connection wait a moment from now on, until it is `hurried` or registered anew."""
         key = self._keys.by_fd.get(fd)
         if key is not None and fd not in self._unhurried and fd not in self._behind:
             self._first.unregister(fd)
@@ -183,8 +183,8 @@ class TurnSelector(BaseSelector):
         return changed
 
     def select(self, timeout: float | None = None) -> list[tuple[SelectorKey, int]]:
-        """What is ready, or becomes so within so many seconds (None: wait until something is). Strangers come last.
-        Nothing may be ready before that, where somebody who is in no hurry has said something."""
+        """Return what is ready, or becomes so within so many seconds (None: wait until something is). Strangers come
+        last. The list may be empty before that time is over, if only a connection without hurry has sent something."""
         if self._due is not math.inf:
             rest = max(0.0, self._due - time.monotonic())
             timeout = rest if timeout is None else min(timeout, rest)
@@ -219,8 +219,8 @@ class TurnSelector(BaseSelector):
         return ready
 
     def is_alone(self) -> bool:
-        """Was one connection ready, and nothing else, when it was last asked? What wakes the loop for other threads may
-        stand for many."""
+        """Tell whether exactly one connection, and nothing else, was ready at the last call. The waker of other threads
+        does not count: it may stand for many."""
         return self._only is not None and self._only != self._waker
 
     def close(self) -> None:
@@ -236,7 +236,7 @@ class TurnSelector(BaseSelector):
         return self._keys.by_fd[_fd(fileobj)]
 
     def get_map(self) -> Mapping[Any, SelectorKey]:
-        """What is registered."""
+        """Return the registered objects."""
         return self._keys
 
 

@@ -88,7 +88,7 @@ class Tally(logging.Filter):
 
 
 def _kind(record: logging.LogRecord) -> Hashable | None:
-    """What is counted together; None for what is always written."""
+    """Return the kind of records that are counted together; None for a record that is always written."""
     if record.levelno >= logging.ERROR:
         return None
     if record.name in STRANGERS:

@@ -1,7 +1,7 @@
 """Which settings there are that can change while the master runs: of each its unit, bounds, default and meaning.
 
-Pure. The two structs are the table: what conf.json may say of them, what `muster set` takes, shows and completes, and
-the table in the docs follow from it. What holds is `master.core.tuning`'s.
+Pure. The two structs are the table: the keys of conf.json, the values that `muster set` takes, shows and completes, and
+the table in the docs follow from it. `master.core.tuning` owns the present values.
 """
 
 from typing import Annotated, Any, Literal
@@ -17,7 +17,7 @@ LONGEST_S = 1e9
 MOST = 10**15
 
 Unit = Literal["seconds", "bytes", "share", "days", "number", "word"]
-"""What a value is: how it is typed, and shown."""
+"""The unit of a value: how it is typed, and shown."""
 Value = float | str | None
 """A number, whole or not, a word, or none."""
 
@@ -108,7 +108,7 @@ class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Caps(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What of the section `limits` can change while the master runs."""
+    """The part of the section `limits` that can change while the master runs."""
 
     waiting_tasks: Annotated[int, _is("number", "so many tasks may wait, of all people together", least=1)] = 200_000
 
@@ -141,7 +141,7 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def allowed(self) -> Message:
-        """What it may be, in words."""
+        """Return the allowed values, in words."""
         if self.least is None or self.most is None:
             return Message("one_of_words", words=self.words)
         what = Message("whole_number") if self.unit == "number" else Message("number_of", unit=self.unit)

@@ -1,4 +1,4 @@
-"""What would happen: the core, the executor in memory and a clock that jumps from one event to the next. Pure.
+"""Simulates a queue: the core, the executor in memory and a clock that jumps from one event to the next. Pure.
 
 Everything that is decided is decided by the code that decides in a running master; only time and machines are made up.
 """

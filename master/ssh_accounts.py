@@ -1,7 +1,7 @@
 """The SSH accounts over which the tasks of their owners run on nodes where nobody is root, as conf.json and the
 registry name them, and what is wrong with a key that opens one.
 
-Whoever can read such a key is that user on the nodes: a file that anybody else could read or change is no key of ours.
+Anybody who can read such a key is that user on the nodes: a file that others can read or change is refused as a key.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class StallWatch(TurnSelector):
         super().close()
 
     def told(self) -> LoopTimes:
-        """What was measured so far, the turn that goes on left out."""
+        """Return the measurements so far, without the turn of the loop that is going on."""
         self._turn_minute(time.monotonic())
         long = sum(self._by_wall)
         return LoopTimes(

@@ -1,4 +1,4 @@
-"""Whose the uids are that an account has besides its own, for containers and namespaces (subuid(5)).
+"""The accounts that own subordinate uids, which they have besides their own for containers and namespaces (subuid(5)).
 
 With them one account is as many as it likes to the kernel. Where the file cannot be read, or a directory service has it
 in its place, nobody is known to have any. The file names accounts, whose own uids /etc/passwd tells, or a directory

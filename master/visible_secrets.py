@@ -1,8 +1,8 @@
 """The master's own files where people may read and write: in a visible folder, or on the way to one.
 
-Whoever may use files could fetch its keys, drop its journal, or add a node to its registry. Where everybody
-who may do that owns the master anyway, nothing is lost; PCs that show no password are another matter. Owns which files
-are meant, and the words.
+A user of files could fetch its keys, delete its journal, or add a node to its registry. If everybody who may do that
+owns the master anyway, nothing is lost; PCs that send no password are another matter. Owns which files are meant,
+and the messages.
 """
 
 from __future__ import annotations
