@@ -321,8 +321,8 @@ class Master:
         return Hub(engine, self, limits, desktop, tls=tls, reports=reports, loop=self._stalls)
 
     def _tls(self) -> Tls:
-        """Where others can come in, or a certificate was brought, one that cannot be used should be told before anybody
-        comes."""
+        """Return the certificate of the ports. It is read now, so that errors are reported before the first connection,
+        if other machines can connect or the lab brought one."""
         tls = Tls.of(self.config)
         if tls.is_on and (tls.mode == "brought" or listens_outside(self.config.bind)):
             log.info("other machines must speak TLS; the authority to pin is %s", tls.fingerprint())
@@ -378,7 +378,7 @@ class Master:
             log.warning("%s", why)
 
     def _closed_names(self) -> list[Message]:
-        """The names of conf.json as which no desktop client comes in."""
+        """Return why names of conf.json are closed to desktop clients."""
         return [] if self._core is None else desktop_names.closed(self.config.desktop_client, self._core.people)
 
     def _is_shared(self) -> bool:

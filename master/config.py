@@ -36,7 +36,7 @@ Uid = Annotated[int, msgspec.Meta(ge=0, lt=(1 << 32) - 1)]
 PORT_KEYS = ("monitor_port", "data_port", "train_state_port")
 MISSING_CURE = "`muster init` writes one that works on this machine"
 NOT_YET_USED = ("notify",)
-"""Keys that are checked and kept, for parts that are still to come: whoever sets one is told so in the log."""
+"""Keys that are checked and kept, for parts that do not exist yet: the log names those that are set."""
 HOOK_EXAMPLE = '["/usr/local/bin/tell", "--channel", "lab"]'
 LDAP_PORTS = {True: 636, False: 389}
 """With TLS from the first byte on, and where it is asked for."""
@@ -91,9 +91,9 @@ class DesktopClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Ldap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The lab's directory, which can say whether a password is somebody's. `url`: `ldaps://HOST[:PORT]`, or `ldap://`,
-    where TLS is asked for before anything else; `bind`: what `{user}` is called there; `ca`: whom to believe, PEM, the
-    system's authorities unless said."""
+    """The lab's directory, which can check passwords. `url`: `ldaps://HOST[:PORT]`, or `ldap://`, which begins with
+    StartTLS; `bind`: the name of `{user}` there; `ca`: the authorities to trust, PEM; the system's if it is not
+    given."""
 
     url: Text
     bind: Text

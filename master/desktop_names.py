@@ -1,4 +1,4 @@
-"""The names by which desktop clients come in. No name may be an admin's, because such a client only shows an address.
+"""The user names of desktop clients. No name may be an admin's, because such a client only shows an address.
 
 Admins are users with that role, the account that runs the master, and root. This module owns that rule and the places
 where it is checked: conf.json and users that would break it are refused. If it is broken already, that name is closed.
@@ -52,7 +52,7 @@ def check_names(access: DesktopClient, people: People, conf: Path) -> None:
 
 
 def check_is_not_one(access: DesktopClient, name: str) -> None:
-    """Raise ConflictError if desktop clients come in by this name, which is to become an admin's."""
+    """Raise ConflictError if desktop clients act by this name, which is to become an admin's."""
     for key, one in named(access):
         if one == name:
             raise ConflictError(Message("admin_is_desktop_name", key=key, name=name))

@@ -159,7 +159,7 @@ class Engine:
         settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def settle(error: MusterError | None) -> None:
-            if settled.done():  # whoever waited has gone
+            if settled.done():  # the waiter is gone
                 return
             if error is None:
                 settled.set_result(None)
@@ -236,7 +236,7 @@ class Engine:
 
     def _commit(self) -> None:
         # A defect here would leave answers unsent for ever, in silence. The journal is the truth and tasks run on by
-        # themselves, so the honest way out is the end of this process: the next start is where the journal is.
+        # themselves, so this process ends: the next start is where the journal is.
         try:
             self._commit_or_stall()
         except Exception:

@@ -1,4 +1,4 @@
-"""Tokens and passwords that stand in conf.json or the registry: used only where nobody else may read the file.
+"""Tokens and passwords in conf.json or the registry: used only where nobody else may read the file.
 
 The rule is that of `psw_file`. Owns which keys hold a secret, and the words; no message ever shows one.
 """
@@ -31,7 +31,7 @@ def check_conf(config: Config) -> None:
 
 
 def check_registry(nodes: Iterable[NodeConfig], path: Path) -> None:
-    """Raises ConfigError if the password of a proxy stands in the registry and others may read it."""
+    """Raise ConfigError if the registry holds the password of a proxy and others may read it."""
     for node in nodes:
         if node.proxy is not None and urlsplit(node.proxy).password:
             _check(path, f"proxy of node {node.name}", "")

@@ -1,7 +1,7 @@
 """Changes to a JSON text that leave the rest of it as somebody wrote it: order, indentation, line ends, spelling.
 
-Owns where things stand in the text. The text must be JSON already, as `json_file.parse` makes sure; what it means is
-known elsewhere. Every function gives the new text and takes the place where its object or list begins.
+Owns the positions of values in the text. The text must be JSON already, as `json_file.parse` makes sure; the callers
+know its meaning. Every function returns the new text and takes the position where its object or list begins.
 """
 
 from __future__ import annotations

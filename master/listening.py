@@ -1,4 +1,4 @@
-"""The ports that a master listens at, as conf.json has them, and how much may come in there.
+"""The ports that a master listens at, as conf.json has them, and the limits of connections there.
 
 Owns which port speaks what, and how many connections the descriptors of the process allow. `master.ports` handles the
 connections.
@@ -65,7 +65,7 @@ def _doors(config: Config) -> Iterator[tuple[str, str, int, Speaks]]:
 
 
 def port_limits(config: Config) -> PortLimits:
-    """How much may come in."""
+    """Return the limits of connections."""
     limits = config.limits
     places = PlaceLimits(
         most=_most_connections(limits.connections),

@@ -132,8 +132,8 @@ def _opened(path: Path, links: int = 0) -> int:
 
 
 def _check(found: os.stat_result, above: os.stat_result) -> None:
-    """Raises PermissionError for what a stranger has laid in the folder `above`. A pipe of whoever has the folder would
-    have us wait."""
+    """Raise PermissionError if a stranger has put the entry `found` into the folder `above`. A pipe of the folder's
+    owner would block us."""
     is_file, is_link = stat.S_ISREG(found.st_mode), stat.S_ISLNK(found.st_mode)
     ours = {0, os.geteuid()}
     if os.geteuid() != 0 and (is_file or is_link):
@@ -146,8 +146,8 @@ def _check(found: os.stat_result, above: os.stat_result) -> None:
 
 class LogFile(logging.handlers.RotatingFileHandler):
     """A rotated log that its group may read, on a disk that may be full: said once where somebody may see it, never
-    line by line with a traceback. All is done in the log's folder, open: whoever may change names above it leads us
-    nowhere. `group`: None leaves it to the folder."""
+    line by line with a traceback. All is done in the open folder of the log, so changed names above it lead nowhere
+    else. `group`: None leaves it to the folder."""
 
     _told = False
 
@@ -199,7 +199,7 @@ class LogFile(logging.handlers.RotatingFileHandler):
     def _open(self) -> TextIOWrapper:
         fd = _opened(Path(self.baseFilename))
         os.set_blocking(fd, True)
-        if stat.S_ISREG(os.fstat(fd).st_mode):  # a device is the machine's, whoever writes to it
+        if stat.S_ISREG(os.fstat(fd).st_mode):  # a device belongs to the machine, even if we write to it
             try:
                 os.fchmod(fd, MODE)
                 if self._group is not None:

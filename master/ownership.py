@@ -43,8 +43,8 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
 
 
 def not_ours(folder: Path, ours: Container[int]) -> tuple[Path, int] | None:
-    """The folder, or what is in it, that belongs to no account of `ours`, and whose that is: whoever it is may have
-    written there what we would take for our own."""
+    """Return the folder, or an entry in it, that belongs to no account of `ours`, and its owner, who may have written
+    there what we would take for our own; None if there is none."""
     for path in (folder.resolve(), *_beneath(folder.resolve())):
         with suppress(FileNotFoundError):
             owner = path.lstat().st_uid

@@ -16,7 +16,7 @@ from master.ownership import user_name
 from wire.netlink import is_here, owner
 
 NOBODYS = frozenset({65534, 65535})
-"""`nobody`; and whoever has no number here, as accounts of other user namespaces, is told as that one, too."""
+"""`nobody`; the kernel also shows accounts without a number here as it, such as those of other user namespaces."""
 FIRST_PERSON = 1000
 """Accounts with smaller numbers are the system's (`UID_MIN` in login.defs)."""
 ROOTS = frozenset(

@@ -1,6 +1,6 @@
-"""The files and folders that a master stands on: what must hold of them before it begins, and how they are made ready.
+"""The files and folders that a master uses: what must hold of them before it begins, and how they are made ready.
 
-Owns which checks there are, and when all of them are made; each is told where its subject is.
+Owns which checks there are, and when all of them are made; each is described in the module of its subject.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def _open_log(folder: Path) -> Path | None:
 
 
 def _check_clients(access: DesktopClient, conf: Path) -> None:
-    """On the master's own machine the kernel tells whose a client is: nobody but the master's user comes in so."""
+    """On the master's own machine the kernel tells the user of a client: only the master's user can connect so."""
     known = {plain(address) for address in access.users}
     for index, text in enumerate(access.networks):
         network = ipaddress.ip_network(text)

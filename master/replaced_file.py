@@ -81,8 +81,8 @@ def _is_still(path: Path, fd: int) -> bool:
 
 
 def replace(path: Path, before: bytes, after: bytes) -> None:
-    """Put `after` in the place of `before`, whole or not at all, with its mode and owner. Raises ConflictError where
-    something else stands there by now, StorageError where the file would become ours, OSError."""
+    """Put `after` in the place of `before`, whole or not at all, with its mode and owner. Raises ConflictError if the
+    file has changed since, StorageError if the file would become ours, OSError."""
     beside = path.with_name(f".{path.name}.new")
     beside.unlink(missing_ok=True)
     try:

@@ -1,15 +1,15 @@
 """Selects ready connections: a few at a time, strangers behind all others, and those without hurry together.
 
-The standard library's selector gives the loop all that is ready at once. Where ten thousand connections say something
-in the same moment, that is a turn of a second, and nobody else is heard before its end. Here a turn gets a few; the
-kernel gives the others next, in the order in which they became ready. Of those who have not shown yet who they are it
-gets fewer still: they stand in a queue of their own (`behind`), and however many they are, whoever is known goes before
-them. A stranger that was heard several times and still has not shown who it is stands in a second queue: thousands that
-say a byte now and then would keep those waiting who come and say all at once.
+The standard library's selector gives the loop all ready connections at once. When ten thousand of them send something
+in the same moment, that is a turn of a second, and nothing else is read before its end. Here a turn gets a few; the
+kernel gives the others next, in the order in which they became ready. Of connections that are not identified yet
+(strangers) a turn gets fewer still: they have a queue of their own (`behind`), and however many they are, known
+connections go before them. A stranger that was read several times and still is not identified moves to a second queue:
+thousands that send a byte now and then would delay those that send everything at once.
 
-Others have nothing to say that is urgent (`unhurried`): a hundred nodes that tell now and then how they are would wake
-the loop for each word of theirs, and a turn costs more than the word. When the first of them has said something, the
-others have a moment to do so, too; then they are heard together, behind whoever is in a hurry.
+Other connections are not urgent (`unhurried`): a hundred nodes that report their state now and then would wake the loop
+for each report, and a turn costs more than a report. When the first of them has sent something, the others have a
+moment to do so, too; then they are read together, behind the urgent ones.
 
 Owns the order. Its callers say which connections are strangers, and which are in no hurry.
 """
@@ -27,7 +27,7 @@ _IN = select.EPOLLIN
 MOST, STRANGERS = 64, 16
 """Connections, and strangers among them, that are heard in one turn of the loop."""
 HEARD = 4
-"""So often a stranger is heard before it stands behind those that come later: what a log-in over TLS takes."""
+"""So often a stranger is read before it moves behind later ones: as often as a log-in over TLS needs."""
 SLOW = STRANGERS // 4
 """So many of these are heard in a turn at least, where there are as many strangers of both kinds."""
 UNHURRIED = 32
@@ -117,7 +117,7 @@ class TurnSelector(BaseSelector):
             return self._slow if self._heard.get(fd, 0) >= HEARD else self._strangers
         return self._first
 
-    # -- who is heard -----------------------------------------------------------------------------------------
+    # -- which are read ---------------------------------------------------------------------------------------
 
     def _hear(self, epoll: select.epoll, most: int, ready: list[tuple[SelectorKey, int]]) -> int:
         found = epoll.poll(0, most)

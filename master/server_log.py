@@ -1,7 +1,7 @@
-"""The master's own log: a line is a line whatever stands in it, and nobody can talk the past out of it.
+"""The master's own log: a record is one line whatever its text holds, and no flood of lines rotates older ones away.
 
-Owns how a record looks, and what is counted instead of listed. The file, its rotation and who may read it are not its
-business.
+Owns how a record looks, and what is counted instead of listed. Other modules own the file, its rotation and who may
+read it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wire.harmless import harmless
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 STRANGERS = ("muster.ports", "muster.desktop", "muster.report", "muster.people")
-"""Those who tell of whoever connects. Anybody can make them write, at any rate."""
+"""The loggers that write about connections. Anybody can make them write, at any rate."""
 NODES = ("muster.link",)
 """Those who tell what a node's agent says: counted for each node by itself."""
 LISTED, WINDOW_S = 10, 60.0

@@ -22,7 +22,7 @@ MOST_ROUNDS = 10_000
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Somebody submits `wish` at a time (seconds since the epoch), and that is how each attempt of it would go."""
+    """A user submits `wish` at a time (seconds since the epoch), and each attempt of it takes this course."""
 
     at: float
     wish: Task

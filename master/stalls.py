@@ -144,7 +144,7 @@ class StallWatch(TurnSelector):
         return self._begun
 
     def stop(self) -> None:
-        """Look at no turn any more: to be called before the loop is closed, for whom would a signal wake then?"""
+        """Measure no further turns. Call this before the loop is closed: a signal would have no loop to wake then."""
         if gc.callbacks.count(self._collected):
             self._is_over = self._is_set = True  # first: a look that comes meanwhile sets the timer, which would end us
             signal.setitimer(signal.ITIMER_REAL, 0.0)

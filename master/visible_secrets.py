@@ -22,8 +22,8 @@ _OR_ALONE = ", or leave only this machine in `desktop_client.networks`"
 
 
 def check_not_visible(config: Config, nodes: Iterable[NodeConfig], *, users: bool = False) -> None:
-    """Refuse visible folders that hold what only the master may touch, where desktop clients of other machines come in,
-    or where there are `users`. Raises ConfigError with the ways out."""
+    """Refuse visible folders that hold what only the master may touch, if desktop clients of other machines may
+    connect, or if there are `users`. Raises ConfigError with the ways out."""
     outside = let_in_from_outside(config.desktop_client)
     visible = {name: _spellings(config.root / name) for name in config.visible_folders if outside or users}
     let_in = f"desktop_client.networks lets in {', '.join(outside)}, who show no password"

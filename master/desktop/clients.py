@@ -57,7 +57,7 @@ class DesktopClients:
         self._heard_at: dict[str, float] = {}
         door.engine.observers.append(self)
 
-    # -- who may come in --------------------------------------------------------------------------------------
+    # -- who may connect --------------------------------------------------------------------------------------
 
     def may_come_from(self, address: str) -> bool:
         """Whether conf.json names a network that the address lies in."""
@@ -69,8 +69,8 @@ class DesktopClients:
         return any((mapped or ip) in network for network in self._networks)
 
     def objection(self, peer: Peer) -> str | None:
-        """Why this client may not come in; None if it may. On this machine the kernel tells who it is: its other users
-        are strangers, by whichever address they come and whichever dialect they speak."""
+        """Return why this client may not connect; None if it may. On this machine the kernel tells its user: other
+        users are strangers, from any address and in any dialect."""
         if not self.may_come_from(peer.address):
             return "conf.json's desktop_client.networks does not name its network"
         if peer.is_here and not peer.is_ours:

@@ -138,7 +138,7 @@ def _own_folder(folder: Path) -> Iterator[int]:
 
 
 def _make(path: str) -> None:
-    """Make an empty log where there is none, for whoever may make files in its folder to write into."""
+    """Make an empty log where there is none, so that accounts that may make files in its folder can write into it."""
     try:
         with _open(Path(path).parent) as folder:
             info = os.fstat(folder)

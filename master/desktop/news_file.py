@@ -1,7 +1,7 @@
-"""The file of the news: a line an event, each with its time, rotated under whoever follows it.
+"""The file of the news: one line for an event, each with its time, rotated while readers follow it.
 
-A file of its own: the master's log is for who runs it, and tells more than every PC should read. It is written with
-each commit of the queue, so lines that come together are one write, without a record of `logging` for each.
+A file of its own: the master's log is for the account that runs it, and holds more than every PC should read. It is
+written with each commit of the queue, so the lines of one commit are one write, without a record of `logging` for each.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class NewsFile(LogFile):
-    """A log that whoever follows it goes on following: when it is rotated its content moves and the file stays
-    (`tail -f` holds on to the file that it opened). Raises OSError when it cannot be opened; a disk that is full later
-    is told once."""
+    """A log that readers can follow across rotations: its content moves and the file stays (`tail -f` keeps the file
+    open that it opened). Raises OSError if it cannot be opened; a disk that is full later is logged once."""
 
     def __init__(self, path: Path, group: int | None) -> None:
         super().__init__(path, group, size=BYTES)

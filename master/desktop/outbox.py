@@ -68,7 +68,7 @@ class Outbox:
         return self._size + self._transport.get_write_buffer_size()
 
     def push(self, key: str, make: Maker) -> None:
-        """Send what `make` gives when its turn comes (None: nothing), in place of an older push of the same key."""
+        """Send what `make` returns when it can be sent (None: nothing), in place of an older push of the same key."""
         if not self._closed:
             self._pushes[key] = make
             self._go_on()

@@ -100,8 +100,8 @@ class TaskPushes:
         return {"wait": waiting, "exec": self._core.active(), "hist": self._ended.list()}
 
     def _encoded(self, sight: Sight) -> bytes:
-        """The frame. Most rows are as they were the last time, so each is encoded once for all times, and once more as
-        those see it to whom it is another's."""
+        """Return the frame. Most rows do not change between frames, so each is encoded once, and once more as users see
+        it who do not own the task."""
         known: dict[int, tuple[TaskState, bytes]] = {}
         bare: dict[int, tuple[TaskState, bytes]] = {}
         tables = self.tables()

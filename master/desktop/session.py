@@ -1,4 +1,4 @@
-"""One connection of a desktop client: its requests one after the other, each answered in its turn.
+"""One connection of a desktop client: its requests are answered one after the other, in order.
 
 Owns order and patience. A broken request is dropped, or refused if its kind can be recognised; a slow one delays
 only the next request of this client. Requests that arrived before the client left are still carried out.

@@ -1,1 +1,1 @@
-"""`muster node doctor`: looks closely at nodes and says what ails each, and the cure."""
+"""`muster node doctor`: examines nodes closely and reports what is wrong with each, and the cure."""

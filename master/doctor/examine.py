@@ -1,7 +1,7 @@
-"""The doctor: looks closely at nodes, many at a time, all within half a minute, and says what ails each and the cure.
+"""The doctor: examines nodes closely, many at a time, all within half a minute, and reports faults with their cures.
 
-Owns the round: how many nodes at a time, the end of it, and the files in the shared folders that all nodes are to see.
-What is asked of a node is `node`'s.
+Owns the round: how many nodes at a time, its end, and the files in the shared folders that all nodes must see. `node`
+owns what is asked of a node.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def log_readers(found: Readers) -> Finding:
 
 
 def closed_name(why: Message) -> Finding:
-    """A name of conf.json as which no desktop client comes in; `why` says which key to change."""
+    """Warn of a name of conf.json that is closed to desktop clients; `why` says which key to change."""
     return warning(ACCOUNT, why, Message("do_change_key", key=str(why.args["key"])))
 
 

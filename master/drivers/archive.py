@@ -1,8 +1,8 @@
 """The agent as one file that runs on any Python 3.8: a zip of `monitor/agent` and the files of `wire` it needs.
 
-It owns which files travel and that the same sources give the same bytes. It imports nothing of `monitor`: the files
-are found, not loaded. The zip is written here, for it is made at each start: `zipfile`, and what it loads, takes three
-times as long, and whoever restarts a master waits for that.
+It owns which files travel and that the same sources give the same bytes. It imports nothing of `monitor`: the files are
+found, not loaded. The zip is written here because it is made at each start: `zipfile`, with its imports, takes three
+times as long, and a restart of the master waits for it.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def sweep(base, now):
 
 def say(text):
     # type: (str) -> None
-    """A line to whoever started us; what is not ASCII is escaped."""
+    """Print a line for the program that started us; characters that are not ASCII are escaped."""
     os.write(1, ("muster-bootstrap %s\n" % text).encode("ascii", "backslashreplace"))
 
 

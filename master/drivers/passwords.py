@@ -57,7 +57,7 @@ def load(path: Path) -> PasswordTable:
 
 
 def read(path: Path) -> PasswordTable:
-    """Read the file, whoever else may. Raises ConfigError with the cure, never with a password."""
+    """Read the file, even if others may read it. Raises ConfigError with the cure, never with a password."""
     try:
         text = read_regular(path).decode("utf-8").removeprefix(_BOM)
     except FileNotFoundError:

@@ -1,8 +1,9 @@
 """The driver `report`: agents that dial in, because the master cannot reach their machines.
 
-The server answers whoever begins with an `op` instead of a request: it gives out the authority's certificate and the
-agent's archive, which are no secrets, and checks the token of an agent that reports. From then on the connection is
-the same conversation as over SSH, and its link's: the driver of the node has been waiting for it.
+The server answers connections that begin with an `op` instead of a request: it gives out the authority's certificate
+and the agent's archive, which are no secrets, and checks the token of an agent that reports. From then on the
+connection belongs to the node's link, in the same conversation as over SSH: the driver of the node has been waiting for
+it.
 """
 
 from __future__ import annotations
@@ -48,9 +49,9 @@ FINAL = "token"
 
 
 class Report(msgspec.Struct):
-    """An agent's first line. `state_id` names its state folder, `boot_id` the run of its machine ("" of agents before
-    it), `version` the archive that it runs from; `stays`: it has tried to take over ours and cannot; `master`: whom it
-    dialled, HOST:PORT ("" of agents before it)."""
+    """An agent's first line. `state_id` names its state folder, `boot_id` the run of its machine ("" from older
+    agents), `version` the archive that it runs from; `stays`: it has tried to take over ours and cannot; `master`: the
+    address that it dialled, HOST:PORT ("" from older agents)."""
 
     node: str
     token: str
@@ -77,7 +78,7 @@ class Call(asyncio.Protocol):
         self.transport.resume_reading()
 
     def put_out(self, why: str) -> None:
-        """End it, telling whoever has it now why."""
+        """End the connection, and give its owner the reason."""
         self.transport.get_protocol().connection_lost(ConnectionAbortedError(why))
         self.transport.abort()
 
@@ -106,8 +107,8 @@ class ArchiveTransfer(asyncio.Protocol):
 
 
 class ReportDriver:
-    """Waits for the agent of one node. It is away from when the last word of it came; after `stale_s` seconds the node
-    is told to be unreachable."""
+    """Waits for the agent of one node. Its absence begins when it was last heard; after `stale_s` seconds the node is
+    reported as unreachable."""
 
     def __init__(self, node: str, server: ReportServer, stale_s: float) -> None:
         self.version = server.version
@@ -126,7 +127,7 @@ class ReportDriver:
 
     async def connect(self, protocol: asyncio.Protocol) -> None:
         """Wait for the agent and give its connection to `protocol`. Raises CannotConnectError, once, when it has been
-        away for too long; whoever calls again waits for as long as it takes."""
+        away for too long; further calls wait for as long as it takes."""
         self._current = None
         while (call := self._take()) is None:
             patience = None if self._is_stale else self.heard_at + self._stale_s - time.monotonic()
@@ -193,7 +194,7 @@ class ReportDriver:
             call.transport.abort()
 
     def look_at_token(self) -> None:
-        """Tokens changed, or one ends: whoever came in with one that opens nothing any more is put out."""
+        """Act on changed or expired tokens: end the connection of an agent whose token is no longer valid."""
         tokens = {token.id: token for token in self._server.tokens(self._node)}
         for call in (self._current, self._offer):
             if call is None or call.transport.is_closing():
@@ -268,7 +269,7 @@ class ReportServer:
             self._refuse(transport, "no_certificate", str(error))
 
     def _give(self, transport: asyncio.Transport, whence: str) -> None:
-        """Where several hold all places, the oldest transfer of whoever has most of them makes room."""
+        """If several origins hold all places, end the oldest transfer of the one that has most of them."""
         of = Counter(transfer.whence for transfer in self.transfers)
         [(busiest, most)] = of.most_common(1) or [("", 0)]
         is_full = len(self.transfers) >= TRANSFERS

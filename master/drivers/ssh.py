@@ -35,7 +35,7 @@ log = logging.getLogger("muster.ssh")
 
 LOG_INS_AT_A_TIME = 5
 MARGIN_S = 5.0
-"""Each step has its own limit; this much later we stop waiting for whoever does not keep it."""
+"""Each step has its own limit; this much later we stop waiting for a step that exceeds it."""
 ENDING_S = 5.0
 
 T = TypeVar("T")

@@ -70,7 +70,7 @@ class Agents:
                 self._checkpoints.seek(effect)
             elif isinstance(effect, Rest):
                 self._rest(effect)
-        # One for each agent, and behind the rest: whoever waits for a launch need not wait for files to be removed.
+        # One for each agent, and behind the rest: a launch does not wait for files to be removed.
         for (node, login), launch_ids in acks.items():
             self._send(node, wire.Ack(op="ack", launch_ids=launch_ids), login)
 

@@ -1,10 +1,10 @@
-"""The way to a file beneath the visible folders, and to no other: paths become open folders, never strings again.
+"""The path to a file beneath the visible folders, and to no other: paths become open folders, never strings again.
 
-Each part of a path is opened beneath the one before, so that whoever swaps a folder for a link meanwhile gains
-nothing. The kernel does it in one call (`openat2`, RESOLVE_BENEATH); where it cannot, and for links that lead from one
-visible folder into another, the parts are walked one by one without following links, and links are read and walked.
-Who may not see everything there (`owners`) always walks (`walk`). Owns which places may be reached; what is done there
-is the jail's.
+Each part of a path is opened beneath the one before, so that swapping a folder for a link meanwhile gains nothing. The
+kernel does it in one call (`openat2`, RESOLVE_BENEATH); where it cannot, and for links that lead from one visible
+folder into another, the parts are walked one by one without following links, and links are read and walked. For a
+caller who may not see everything (`owners`), parts are always walked (`walk`). Owns which places may be reached; the
+jail owns what is done there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The book of drafts: what is being uploaded or copied just now, so that what nobody finishes is removed.
+"""The list of drafts: unfinished uploads and copies, so that abandoned ones are removed.
 
-A small JSON file, replaced at each change and never synced: what it may forget in a power cut is a hidden file only.
-Owns the book; how a draft is found and deleted is passed in.
+A small JSON file, replaced at each change and never synced: a power cut can only lose the record of a hidden file. Owns
+the list; the callers pass in how a draft is found and deleted.
 """
 
 from __future__ import annotations

@@ -78,8 +78,8 @@ def _no_tick() -> None:
 
 
 class Jail:
-    """The files beneath `root` in the folders `visible` (see `Beneath`, also for `by_kernel`). `drafts`: the book of
-    what is being made, so that what a dying master left behind is found. `needed`: what the master stands on."""
+    """The files beneath `root` in the folders `visible` (see `Beneath`, also for `by_kernel`). `drafts`: the list of
+    unfinished files, so that those of a killed master are found. `needed`: places that the master itself uses."""
 
     def __init__(
         self,

@@ -13,8 +13,8 @@ MAX_OPEN = 1 << 20
 
 
 class Collapsed(NamedTuple):
-    """`lines`: whole lines, each in its last state. `rest`: the newest state of the line that has no end yet, as it
-    stands in the file, from `offset` on: read on from there."""
+    """`lines`: whole lines, each in its last state. `rest`: the newest state of the line that has no end yet, as the
+    file has it from `offset` on: read on from there."""
 
     lines: bytes
     rest: bytes
@@ -22,7 +22,7 @@ class Collapsed(NamedTuple):
 
 
 def collapse(data: bytes, offset: int) -> Collapsed:
-    """Collapse what stands in a file from `offset` on; that must be where a line begins, or a state of one."""
+    """Collapse the content of a file from `offset` on; that must be where a line begins, or a state of one."""
     end = data.rfind(b"\n") + 1
     lines, rest = data[:end], data[end:]
     if b"\r" in lines:

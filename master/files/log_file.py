@@ -1,7 +1,7 @@
 """Opening a log to be read: a regular file, and for most people only where they may see files at all.
 
-A task's log lies where its owner wished, and whoever runs tasks may put a link in its place: so what the master's own
-user can read would be readable for everybody. Owns what may be opened; what is read of it is `log_reader`'s.
+The owner of a task chooses where its log lies, and tasks may put a link in its place: without a check everybody could
+read what the master's own account can read. Owns which files may be opened; `log_reader` owns what is read of them.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Own(NamedTuple):
 def opened(
     path: str, within: tuple[str, ...] | None, sight: Sight | None = None, own: Own | None = None
 ) -> Iterator[int | None]:
-    """A log, open to be read; None if there is none. `within`: the folders (absolute) that it must lie in, wherever
-    links lead; None: anywhere. `sight`: what of these somebody may see, by names from `/`; None: all. `own`: which of
-    the logs in the log folder it may be; None: any. Raises ConflictError, ForbiddenError, StorageError."""
+    """Open a log for reading; None if there is none. `within`: the folders (absolute) that it must lie in, with links
+    followed; None: anywhere. `sight`: what of these a user may see, by names from `/`; None: all. `own`: which of the
+    logs in the log folder it may be; None: any. Raises ConflictError, ForbiddenError, StorageError."""
     try:
         look = os.open(path, LOOK) if within is None else _look_within(path, within, sight)
     except (FileNotFoundError, NotFoundError):

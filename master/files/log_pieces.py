@@ -1,4 +1,4 @@
-"""Pieces of a log, as they are or collapsed, read by whoever may. Every call blocks, on a dead NFS for ever."""
+"""Pieces of a log, as they are or collapsed. Permissions are checked elsewhere. Calls block, on a dead NFS for ever."""
 
 from __future__ import annotations
 

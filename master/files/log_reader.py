@@ -1,8 +1,8 @@
 """Reading logs for clients: pieces of them, collapsed if so asked, and waiting for a log to grow.
 
 Files are read in threads: a hung NFS stops no loop. All who follow one log share one look at its size, five times a
-second; whoever waits for a task's log is woken at once when the task ends. Owns reading; which log is whose is the
-verb's.
+second; the end of a task wakes everybody who waits for its log at once. Owns reading; the verb decides which log
+belongs to which task.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class LogReader:
                         waiter.woken.set()
                 await asyncio.sleep(self.look_every_s)
         except MusterError:
-            # The storage hangs: whoever waits finds out by reading, and is told then.
+            # The storage hangs: the waiters find out when they read, and get the error then.
             for waiter in self._waiting.get(path, ()):
                 waiter.woken.set()
         finally:

@@ -26,7 +26,7 @@ STEP_S = 5.0
 BYTES_S = 64_000_000
 """So much of a log is read a second at most: the storage is the lab's."""
 BLOCK = 1 << 20
-"""Bytes that are searched at once; what stands in a longer line is found where no border cuts it."""
+"""Bytes that are searched at once; a match in a longer line is found where no border cuts it."""
 _PROGRAM = Path(log_matcher.__file__).read_text(encoding="utf-8")
 ReadAt = Callable[[int, int], Piece]
 """Reads at most so many bytes from an offset."""

@@ -54,7 +54,7 @@ def standing(folder: int, name: bytes) -> os.stat_result | None:
 
 
 def check_free(old: os.stat_result, folder: int, name: bytes, path: str, *, overwrite: bool) -> None:
-    """Refuse at once what the rename would refuse in the end, perhaps after hours of copying: what stands in the place
+    """Refuse at once what the rename would refuse in the end, perhaps after hours of copying: an entry in the place
     that `old` is to take. `path` is for messages. Raises OSError, ConflictError."""
     info = standing(folder, name)
     if info is None:

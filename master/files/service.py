@@ -43,8 +43,8 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Files:
-    """Everything about files beneath the visible folders. `book`: where drafts are noted, `upload_bytes`: of a file,
-    `needed`: what the master cannot do without, wherever it lies; `owners`: whose they are. `remove_as`: see
+    """All files beneath the visible folders. `book`: the file that lists drafts, `upload_bytes`: the limit of a file,
+    `needed`: places that the master cannot do without; `owners`: the rules of ownership. `remove_as`: see
     `Uploads.sweep`."""
 
     def __init__(
@@ -100,7 +100,7 @@ class Files:
         return await self.long.call(self._storage(path), work)
 
     def sweep(self) -> None:
-        """Once in a while, remove what uploads left behind. Called by whoever changes something; waits for nothing."""
+        """Now and then, remove abandoned drafts. Called at every change; waits for nothing."""
         if time.monotonic() < self._next_sweep:
             return
         self._next_sweep = time.monotonic() + SWEEP_EVERY_S

@@ -72,9 +72,9 @@ def sync_folder(folder: int) -> None:
 
 
 class TreeCopy:
-    """One copy of a file, a link or a folder with all in it. `path` is for messages. Partial results are the caller's
-    to remove. `synced`: each file is on the disk before the next one begins. `sight`: of whoever may not see all of it;
-    hidden files are left out, as in lists."""
+    """One copy of a file, a link or a folder with all in it. `path` is for messages. The caller removes partial
+    results. `synced`: each file is on the disk before the next one begins. `sight`: of a caller who may not see all of
+    it; hidden files are left out, as in lists."""
 
     def __init__(self, path: str, tick: Tick, *, synced: bool = False, sight: Sight | None = None) -> None:
         self.tally = Tally()

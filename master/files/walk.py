@@ -1,8 +1,8 @@
-"""The way to a place beneath the visible folders, step by step: each part is opened beneath the one before, links are
-read and walked, and it is known at each step where one is.
+"""Walks to a place beneath the visible folders, step by step: each part is opened beneath the one before, links are
+read and walked, and the present place is known at each step.
 
 For a caller who may not see everything (`owners`), hidden places look as if they did not exist, wherever links lead.
-Owns that walk, and what a place is; which folders there are, and the kernel's way, are `beneath`'s.
+Owns that walk, and what a place is; `beneath` owns which folders there are, and the kernel's walk.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class OutsideError(Exception):
 
 
 class Folders(Protocol):
-    """The visible folders. `sight`: of whoever may not see everything there."""
+    """The visible folders. `sight`: of a caller who may not see everything there."""
 
     sight: Sight | None
 

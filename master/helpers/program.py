@@ -1,9 +1,10 @@
-"""A helper: begins as root, becomes one account for good, and then touches files and logs for whoever has that account.
+"""A helper: begins as root, becomes one account for good, and then touches files and logs for the users of that
+account.
 
-It is started with the account's name, which accounts of the system's may be meant, and the way to the master; nothing
-else is heard before all rights of root are dropped, and that is verified. All that it will ever need is loaded by then,
-for the account may have no right to read our code. Each call comes with a connection of its own and has a thread of its
-own: a storage that hangs holds up nobody else. It ends with the master, and when it has had nothing to do for a while.
+It starts with the account's name, the accounts of the system that are allowed, and the path to the master; it reads
+nothing else before all rights of root are dropped, and that is verified. All code that it needs is loaded by then, for
+the account may have no right to read it. Each call comes with a connection of its own and has a thread of its own: a
+storage that hangs blocks no other call. It ends with the master, and when it has had nothing to do for a while.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ class _Helper:
             self._open -= 1
 
     def _answer(self, call: Call, say: _Saying) -> None:
-        say(Tick())  # whoever does not hear this knows that nothing was begun
+        say(Tick())  # a master that does not receive this knows that nothing was begun
         try:
             needed = [place.needed() for place in call.needed]
             result = perform(self._bench(call.who, say), call.op, call.args, say.tick, needed)
@@ -206,7 +207,7 @@ class _Saying:
 
 
 class _ToldDrafts(Drafts):
-    """The master has the book."""
+    """The list of drafts is the master's."""
 
     def __init__(self, say: _Saying) -> None:
         super().__init__(None)

@@ -58,7 +58,7 @@ class SeenDriver(Protocol):
     """A driver that knows how the node's machine calls the master."""
 
     def sees_us_as(self) -> str:
-        """HOST, or HOST:PORT of the data port; "" where that is not known. IPv6 with a port stands in brackets."""
+        """Return HOST, or HOST:PORT of the data port; "" if it is not known. IPv6 with a port is in brackets."""
 
 
 class OfferedKey(msgspec.Struct, frozen=True):

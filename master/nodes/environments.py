@@ -79,8 +79,8 @@ class Env(msgspec.Struct, frozen=True):
 
 
 def check_env(env: str, root: str) -> str:
-    """The environment, as activation takes it, wherever a task could have it: a name, or a path that leads straight to
-    a folder in a folder, and not to `root`. Raises BadRequestError."""
+    """Return the environment for activation, if a task could have it: a name, or a path that leads straight to a folder
+    in a folder, and not to `root`. Raises BadRequestError."""
     if env.startswith("/"):
         names = env.rstrip("/").split("/")[1:]
         if len(names) > 1 and not {"", ".", ".."} & set(names) and env.isprintable() and env.rstrip("/") != root:

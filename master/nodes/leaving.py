@@ -1,7 +1,7 @@
 """The registry's entries of nodes that left it while tasks ran there, so that the next master finds its way there, too.
 
 They are in a file of its own beside the queues, for its owner only: an entry may hold the password of a proxy, which
-must not be in the journal. Unreadable entries are logged and left out; `muster node lost` is the way out then.
+must not be in the journal. Unreadable entries are logged and left out; an admin can then use `muster node lost`.
 """
 
 from __future__ import annotations

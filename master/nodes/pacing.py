@@ -50,7 +50,7 @@ class PacedReader:
             self._go_on()
 
     def close(self) -> None:
-        """Nothing more is heard."""
+        """Read nothing more."""
         self._lines.clear()
         if self._timer is not None:
             self._timer.cancel()

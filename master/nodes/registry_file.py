@@ -22,7 +22,7 @@ TURN = threading.Lock()
 """Held while the file is read or replaced *and* what it says is told, so that what is told last is what it says."""
 
 LOCK_S = replaced_file.LOCK_S
-"""How long whoever else has the turn may keep it."""
+"""How long another caller may hold the lock."""
 
 Nodes = tuple[NodeConfig, ...]
 Told = Callable[[Nodes], None]

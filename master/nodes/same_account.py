@@ -1,8 +1,8 @@
-"""Which nodes run tasks as the account of the master itself, or as root, and who may not be let in beside such a node.
+"""Nodes that run tasks as the account of the master itself, or as root, and clients that must be refused beside them.
 
-Such a task can do on this machine what the master can: read its keys, speak to its ports as their owner. Where
-everybody who may submit is trusted so far, nothing is wrong with that. The desktop client's dialect knows no
-passwords: whoever sits in one of its networks may submit. Owns that one rule and its words.
+Such a task can do on this machine what the master can: read its keys, use its ports as their owner. If everybody who
+may submit is trusted so far, nothing is wrong with that. The desktop client's dialect has no passwords: anybody in one
+of its networks may submit. Owns that one rule and its messages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _WAYS_OUT = (
 
 
 def check_company(nodes: Iterable[NodeConfig], access: DesktopClient, conf: Path) -> None:
-    """Refuse nodes that run tasks as the master's account, or root, where desktop clients come in from other machines.
+    """Refuse nodes that run tasks as the master's account, or root, if desktop clients of other machines may connect.
     Raises ConfigError with the ways out."""
     outside = let_in_from_outside(access)
     ours = {node.name: account for node in nodes if (account := _our_account(node)) is not None} if outside else {}
@@ -89,7 +89,7 @@ def let_in_from_outside(access: DesktopClient) -> list[str]:
 
 
 def of_other_machines(access: DesktopClient) -> list[str]:
-    """The networks of other machines whose clients come in."""
+    """Return the networks of other machines whose clients may connect."""
     return [network for network in access.networks if not _is_this_machine(network)]
 
 

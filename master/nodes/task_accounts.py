@@ -16,8 +16,8 @@ from master.nodes.same_account import is_this_machine, is_this_run, leads_here
 
 
 def is_of_tasks(account: str, configs: Iterable[NodeConfig], nodes: Iterable[Node], active: Iterable[Task]) -> bool:
-    """May tasks of others than the user of this name run as the account on this machine? By what the registry says, by
-    what agents said of themselves, and by what runs: an agent that dials in is heard only a while after a start."""
+    """Tell whether tasks of others than the user of this name may run as the account on this machine: by the registry,
+    by the agents' facts, and by what runs, because an agent that dials in is heard only a while after a start."""
     return (
         any(_by_entry(config, account) for config in configs)
         or any(_by_agent(node, account) for node in nodes)

@@ -1,8 +1,8 @@
 """The lab's directory (LDAP), asked whether a password is right: `ldap` of conf.json, made usable.
 
 It says no more than that: users, their roles and their groups are Muster's, and nobody becomes one by being in the
-directory. Owns whom to believe, how many may ask at once, and what people and the log are told; the conversation itself
-is `ldap`'s.
+directory. Owns which authorities are trusted, how many may ask at once, and what users and the log receive; `ldap` owns
+the conversation itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ THREADS, WAITING = 8, 8
 
 
 class Directory:
-    """One server. `ca`: the file of those whom to believe; None: those whom the system does."""
+    """One server. `ca`: the file of the authorities to trust; None: the system's."""
 
     def __init__(self, conf: Ldap, ca: Path | None, conf_path: Path, *, answer_s: float = ANSWER_S) -> None:
         host, port, is_tls = conf.place
@@ -72,7 +72,7 @@ class Directory:
         self._workers.close()
 
     def _tell(self, trouble: str | None) -> None:
-        """In the log, once for each change: whoever tries to log in could fill it."""
+        """Log the state, once for each change: otherwise attempts to log in could fill the log."""
         if trouble == self._trouble:
             return
         if trouble is None:

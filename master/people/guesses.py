@@ -148,8 +148,8 @@ class Guesses:
         self._addresses.fail(keys.address, now)
 
     def came_in(self, name: str, address: str, now: float) -> None:
-        """The password was right. It forgives nothing to the address, which others have, too, and among them may be one
-        who guesses and has an own password."""
+        """Record a right password. It forgives nothing to the address, which is shared with others: one of them may be
+        guessing and have a password of their own."""
         keys = _keys(name, address)
         self._pairs.forgive(keys.pair)
         self._addresses.end(keys.address, now)

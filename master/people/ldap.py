@@ -33,8 +33,8 @@ class LdapError(Exception):
 
 
 class Server(msgspec.Struct, frozen=True):
-    """Where to ask. `is_tls`: TLS is spoken from the first byte on, else it is begun by StartTLS; `context`: whom to
-    believe."""
+    """A server to ask. `is_tls`: TLS is spoken from the first byte on, else it is begun by StartTLS; `context`: the
+    authorities to trust."""
 
     host: str
     port: int

@@ -1,8 +1,8 @@
 """The tokens of tasks that submit others: made of the attempt's launch id with a key of the master's, and kept nowhere.
 
-The id of such a token is the launch id, spelt in letters and digits; its secret is a MAC of it. So whoever has the key
-can say of a token that is shown for which attempt it was made; whether that opens anything is the core's to say. The
-key is kept in a file for the master's account alone, for what runs outlives the master; it is no part of the state.
+The id of such a token is the launch id, spelt in letters and digits; its secret is a MAC of it. So with the key one can
+tell for which attempt a token was made; the core decides whether it permits anything. The key is kept in a file for the
+master's account alone, because attempts outlive the master; it is no part of the state.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The text of a token, `mst_ID_SECRET`: made, read, compared, and taken out of what is written down.
 
-The id is public: lists, the audit log and error texts name it. The secret is shown once, to whom it is made for; kept
-is its SHA-256 alone, which is enough for 256 bits that nobody chose. The core owns which user a token belongs to, and
-what it permits.
+The id is public: lists, the audit log and error texts name it. The secret is shown once, to the user it is made for;
+only its SHA-256 is kept, which is enough for 256 random bits. The core owns which user a token belongs to, and what it
+permits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wire.pattern import Pattern
 SECRET_BYTES = 32
 _ID = Pattern(r"[A-Za-z0-9]{1,32}", re.ASCII)
 _SECRET = Pattern(r"[A-Za-z0-9_-]{43}", re.ASCII)
-"""SECRET_BYTES in base64 as it stands in file names and addresses. It may hold `_`, so an id may not."""
+"""SECRET_BYTES in base64 as file names and addresses hold it. It may hold `_`, so an id may not."""
 FIND = Pattern(r"mst_([A-Za-z0-9]{1,32})_[A-Za-z0-9_-]+", re.ASCII)
 """A token in a text, whole or cut off; the group is its id."""
 

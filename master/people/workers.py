@@ -1,7 +1,7 @@
-"""Threads for what would hold up the loop: hashing a password, asking a directory that may not answer.
+"""Threads for calls that would block the loop: hashing a password, asking a directory that may not answer.
 
-So many work at a time, so many more may wait, and whoever comes beyond is told so at once, for a queue without an end
-would be memory, and minutes, that anybody may ask for.
+So many work at a time, so many more may wait, and further callers are refused at once: a queue without a limit would
+let anybody take memory, and minutes.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The three ports: who comes in, what they speak, and what they are told without asking."""
+"""The three ports: which connections are accepted, what they speak, and what is sent without a request."""

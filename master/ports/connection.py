@@ -39,7 +39,7 @@ log = logging.getLogger("muster.ports")
 SILENT_S = 1.5
 """A peer that may be a desktop client, and says nothing for so long on a port that pushes, is one."""
 AGENT = b'{"op":'
-"""How the first line of an agent that dials in begins, and of whoever fetches what it needs."""
+"""The beginning of the first line of an agent that dials in, and of a machine that fetches what an agent needs."""
 NO_OBJECT = Message("no_object")
 PLAIN = Message("no_plain_text")
 DESKTOP_ONLY = Message("desktop_clients_only")
@@ -167,7 +167,7 @@ class AcceptedConnection(asyncio.Protocol):
     # -- the transport's events -------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It is open, and what it says is heard."""
+        """Begin to read from the connection."""
         if not isinstance(transport, asyncio.Transport):
             raise TypeError(f"a stream was expected, not {transport!r}")
         self._transport = transport
@@ -336,7 +336,7 @@ class AcceptedConnection(asyncio.Protocol):
         self._hub.expect_desktop_clients(self.peer.address)
 
     def look_again(self) -> None:
-        """Users or tokens changed: who is there may not come in any more."""
+        """Users or tokens changed: end the connection if its user may not connect any more."""
         if self.session is not None:
             self.session.look_again()
 

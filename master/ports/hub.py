@@ -55,7 +55,7 @@ class LoopTurns(Protocol):
         """When this turn did, by its clock."""
 
     def behind(self, fd: int) -> None:
-        """Hear this one after those whom we know."""
+        """Read this connection after the known ones."""
 
     def before(self, fd: int) -> None:
         """Hear it like all others."""
@@ -65,9 +65,9 @@ class LoopTurns(Protocol):
 
 
 class Hub:
-    """All connections, and what they share. `desktop` says who may come in with the desktop client's dialect, `tls`
-    who must speak TLS, and `reports` receives agents that dial in; without one of these nobody may, or must.
-    `loop`: what there is to know of it, and whom it hears first."""
+    """All connections, and what they share. `desktop` decides which clients may use the desktop client's dialect, `tls`
+    which must speak TLS, and `reports` receives agents that dial in; without one of these none may, or must. `loop`:
+    its measurements, and the order in which it reads connections."""
 
     def __init__(
         self,

@@ -2,10 +2,10 @@
 
 Nobody can keep the others out, nor fill the memory: of one origin only so many may connect, and for it only so much is
 kept. Other machines are told apart by address (an IPv6 machine has a whole /64, so that counts as one), the accounts of
-this machine by their uids. After a log-in a connection is counted by its user, from wherever that user comes: the
-others at the same address have their own places. The user who runs the master is not counted among the rest: they
-must get in to mend things. Nor are agents, once they have shown who they are; the places in which newcomers are heard
-are kept apart from those of the others, so agents get to show it.
+this machine by their uids. After a log-in a connection is counted by its user, from any address: the others at the same
+address have their own places. The user who runs the master is not counted among the rest: they must be able to connect
+to repair things. Nor are agents, once they are identified; the places for new connections are kept apart from those of
+the others, so that agents can identify themselves.
 
 Owns the counting. Connections are given up through `cut`, and tell their end through `leave`.
 """
@@ -44,10 +44,9 @@ class Guest(Protocol):
 
 
 class PlaceLimits(msgspec.Struct, frozen=True):
-    """Numbers of connections, and bytes. `silent`: of one origin, that have not shown yet what they speak; `known`:
-    of one address, of desktop clients; `of_user`: of one user who is logged in, from wherever; `held`: for one origin,
-    or one user. `only_root`: the account that runs the master is shared, so only root's connections are not
-    counted."""
+    """Numbers of connections, and bytes. `silent`: of one origin, that have not shown yet what they speak; `known`: of
+    one address, of desktop clients; `of_user`: of one user who is logged in, from any address; `held`: for one origin,
+    or one user. `only_root`: the account that runs the master is shared, so only root's connections are not counted."""
 
     most: int
     silent: int = 64
@@ -82,8 +81,8 @@ class Places:
     # -- coming and going -------------------------------------------------------------------------------------
 
     def enter(self, guest: Guest) -> Message | None:
-        """Take a place among those that have said nothing yet; the oldest of them may have to make room. Gives why it
-        is not let in, if it is not; it is here all the same, until it leaves."""
+        """Take a place among those that have said nothing yet; the oldest of them may have to make room. Return why the
+        connection is refused, None if it is not; even then it has a place until it leaves."""
         peer = guest.peer
         is_ours = peer.is_ours and (peer.uid == 0 or not self.limits.only_root)
         account = self._ours if is_ours else self._account(whence_of(peer))
@@ -97,10 +96,9 @@ class Places:
     def settle(
         self, guest: Guest, user: str = "", *, is_service: bool = False, is_relayed: bool = False
     ) -> Message | None:
-        """It has shown what it speaks, and as which `user`, with whose connections it is counted from now on: "" for a
-        desktop client, which is counted with those of its address. A program around the master is counted with what is
-        the master's own, until the user is known for whom it calls (`is_relayed`). Gives why it cannot stay, if it
-        cannot."""
+        """Count the connection from now on with those of its `user`: it has shown what it speaks. "" for a desktop
+        client, which is counted with those of its address. A program around the master is counted with the master's
+        own, until the user for whom it calls is known (`is_relayed`). Return why it cannot stay, None if it can."""
         before = self._account_of.get(guest)
         if before is None or (before is self._ours and not is_relayed):
             account = before
@@ -205,8 +203,8 @@ class Places:
         return guest in self._account_of
 
     def _free_some(self, asking: Account) -> None:
-        """Give up, of whoever has most kept, the connection for which most is kept: those for whom little is would pay
-        for others else. Of two who have as much, the one that asks for more."""
+        """End the connection that holds most, of the account that holds most: others with little would pay for it else.
+        Of two that hold as much, end the one that asks for more."""
         largest = max(self._strangers.values(), key=lambda account: (account.held, account is asking))
         guest = max((*largest.known, *largest.silent), key=lambda one: self._held.get(one, 0))
         most = ALL_HELD * self.limits.held
@@ -236,7 +234,7 @@ class Places:
         return None
 
     def _oldest_silent(self) -> Guest | None:
-        """Of the strangers that said nothing, the oldest of whoever has most of them."""
+        """Return the oldest of the strangers that said nothing, of the origin that has most of them."""
         busiest = max(self._strangers.values(), key=lambda account: len(account.silent), default=None)
         return next(iter(busiest.silent), None) if busiest is not None else None
 

@@ -1,8 +1,7 @@
 """JSON-RPC: the sessions that speak it.
 
-A session decodes lines and has its requests answered through the one door to the verbs (`master.verbs.call`). However
-much a peer asks for at once, no more is answered than its buffer holds, and not for long without letting others have
-their turn.
+A session decodes lines and has its requests answered through `master.verbs.call`, the only entry point to the verbs.
+However much a peer asks for at once, no more is answered than its buffer holds, and others are answered in between.
 
 `master.sessions.send_buffer` decides what is sent and when, `master.sessions.streams` has the subscriptions, and
 `master.ports` finds out who speaks JSON-RPC and who may connect.
@@ -183,7 +182,7 @@ class JsonRpcSession(Session):
             self._end(UnauthenticatedError(Message("log_in_in_time", seconds=self._patience_s)))
 
     def finish(self) -> None:
-        """Send what was said in this turn of the loop, the answer to whoever ends the master included, and close."""
+        """Send the answers of this turn of the loop, including the one to the call that ends the master, and close."""
         self.buffer.flush()
         self.transport.close()
 
@@ -281,7 +280,7 @@ class JsonRpcSession(Session):
         self.buffer.send_durable([frames.refusal(error, request_id)])
 
     def _end(self, error: MusterError) -> None:
-        """Tell what is wrong, and close; nothing more is heard."""
+        """Send the error, and close; nothing more is read."""
         self._is_over = True
         self._waiting.clear()
         self._calls.close()

@@ -66,7 +66,7 @@ class SendBuffer:
         self._held: list[tuple[list[bytes], Request | None]] = []
         """Frames that leave with the next commit, in order, each with the request that it answers."""
         self.gathers = False
-        """Nothing leaves before `flush`, which is to come in this turn of the loop."""
+        """Send nothing before `flush`, which must be called in this turn of the loop."""
         self._only: frozenset[int] | None = None
         self._paused_at: float | None = None
         self._missed: dict[int | str, None] = {}

@@ -22,7 +22,7 @@ class Session(asyncio.Protocol):
 
     @abstractmethod
     def look_again(self) -> None:
-        """Users or tokens changed: end the session if its user may not come in any more."""
+        """Users or tokens changed: end the session if its user may not connect any more."""
 
     @abstractmethod
     def finish(self) -> None:

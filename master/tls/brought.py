@@ -1,8 +1,8 @@
 """The certificate that a lab brings: two files of its own, read, examined, and taken when they are good.
 
-Owns which pair is in use, what is told of the files, and `brought.pem` in `task_info/tls`: the chain in use with what
-clients pin as its last certificate, from which the next start knows whom it would lock out. The lab's own files are
-only ever read. cryptography and pyOpenSSL are loaded when there is a pair to look at.
+Owns which pair is in use, the messages about the files, and `brought.pem` in `task_info/tls`: the chain in use with the
+certificate that clients pin as its last, from which the next start knows which clients it would lock out. The lab's own
+files are only ever read. cryptography and pyOpenSSL are loaded when there is a pair to look at.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Brought:
         return (*told, *((ending,) if ending else ()), *self._changed, *used.warnings)
 
     def _objection(self, used: Pair, found: Pair, now: datetime) -> tuple[Message, ...]:
-        # Once the old one has ended nobody is let in by it: then nothing is lost by the new one.
+        # Nobody accepts the old one once it has ended: then nothing is lost by the new one.
         if used.ends <= now or _holds(found, used.authority.encode(), now):
             return ()
         old, new = fingerprint(used.authority), fingerprint(found.authority)

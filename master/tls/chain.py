@@ -70,7 +70,7 @@ def is_self_signed(certificate: x509.Certificate) -> bool:
 
 
 def pem_of(certificate: x509.Certificate) -> str:
-    """As it stands in files."""
+    """Return the certificate as PEM."""
     return certificate.public_bytes(Encoding.PEM).decode("ascii")
 
 

@@ -1,4 +1,4 @@
-"""A port's listening sockets: whoever connects is given on as a bare socket, before anything was read from it.
+"""A port's listening sockets: each connection is handed on as a bare socket, before anything was read from it.
 
 So the first byte can be looked at (`first_byte`) and tell TLS from plain text, and only then is the connection opened
 as the one or the other. `ports` handles the connection.
@@ -18,7 +18,7 @@ log = logging.getLogger("muster.ports")
 TLS_HANDSHAKE = 0x16
 """The first byte of a TLS record that opens a connection; no frame of any dialect begins with it."""
 ACCEPTING_S = 0.005
-"""For so long, in one turn of the loop, whoever stands before a port is let in; the others in the next."""
+"""For so long, one turn of the loop accepts the connections that wait at a port; the next turn accepts the others."""
 FULL_S = 1.0
 """How long nobody is accepted when descriptors or memory have run out."""
 _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)

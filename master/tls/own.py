@@ -1,7 +1,7 @@
 """The certificate of the master's own making, in use: renewed before it ends, while connections live.
 
-Owns what is shown of it and what is told; the files are `certificates`'. The authority stays, so whoever has pinned it
-notices nothing.
+Owns which certificate is shown and the messages about it; `certificates` owns the files. The authority stays, so
+clients that have pinned it notice nothing.
 """
 
 from __future__ import annotations

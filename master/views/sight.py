@@ -6,9 +6,9 @@ conf.json's `privacy` is `own`, everybody else only sees that a task exists, its
 when (`Depth.BARE`); and of a node not who else computes there. Nothing else of what is hidden influences a list, an
 order, a search or a count.
 
-A screen on a wall is read by whoever passes: it shows of all tasks, its user's too, no command, path, word of a log or
-reason (`Depth.WALL`), of nodes no address and nothing that somebody wrote or a machine said; where `privacy` is `own`,
-no more than that tasks are there.
+Anybody who passes can read a screen on a wall: it shows of all tasks, its user's too, no command, path, line of a log
+or reason (`Depth.WALL`), of nodes no address and nothing that somebody wrote or a machine said; if `privacy` is `own`,
+no more than that tasks exist.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NFS: what this machine exports and to whom, and what each node mounts, with options and the reasons for them.
+"""NFS: what this machine exports to which machines, and what each node mounts, with options and their reasons.
 
 A node is served by address and nobody else is. Users are told apart by number (`sec=sys`), so an account must have the
 same number everywhere; the script for the nodes looks. Muster itself needs nothing of this: it needs the folders.

@@ -18,7 +18,7 @@ _SAMBA_SECTIONS = ("global", "homes", "printers", "print$", "ipc$")
 
 
 def octal(text: str, also: str = "") -> str:
-    """A word of fstab: blanks and `#` as octal numbers. `also`: further characters that are written so."""
+    """Quote a field of fstab: blanks and `#` as octal numbers. `also`: further characters that are written so."""
     return "".join(f"\\{ord(char):03o}" if char in " \t\\#" + also else char for char in text)
 
 

@@ -1,6 +1,6 @@
 """smb.conf: the visible folders as network drives for the PCs of the lab.
 
-Everybody comes in as the account that runs the master, so that a task may read and write whatever a PC has put there.
+All clients act as the account that runs the master, so that a task may read and write whatever a PC has put there.
 Passwords are Samba's own (`smbpasswd`): none is ever in this file.
 """
 
@@ -66,7 +66,7 @@ def unspeakable(lab: Lab) -> list[Path]:
 
 
 def only_this_machine(lab: Lab) -> bool:
-    """Whether conf.json lets no PC come in."""
+    """Tell whether conf.json allows no connections of PCs."""
     return all(ipaddress.ip_network(text).is_loopback for text in lab.config.desktop_client.networks)
 
 

@@ -75,7 +75,7 @@ def go_back(folder: Path) -> Back:
     old = {name: _entries(_copy_of_old(queues / name)) for name in (legacy.WAIT, legacy.EXEC, legacy.HIST)}
     wait, hist, run = _sorted(old, tasks)
     _write(draft, queues, {legacy.WAIT: wait, legacy.EXEC: [], legacy.HIST: hist})
-    witness.unlink(missing_ok=True)  # the queue is kept under another name, and whoever comes over again begins anew
+    witness.unlink(missing_ok=True)  # the queue is kept under another name, and another takeover begins anew
     _swap(queues, kept, draft, files)
     known = {_id(entry) for entries in old.values() for entry in entries}
     held = [number for number in map(_id, wait) if tasks[number].state is TaskState.HELD]

@@ -1,7 +1,7 @@
 """Traces of tasks that ran since the old system last wrote its queues, in their logs and the server's log.
 
-The old master wrote its three files once a minute, and whoever stops it stops it in between. A task that waits in the
-file may have started, ended or been deleted since: started again, it would write over its own results. Looks only, and
+The old master wrote its three files once a minute, and was stopped between two writes. A task that waits in the file
+may have started, ended or been deleted since: started again, it would write over its own results. Looks only, and
 judges each waiting task by what was written at or after the queue file.
 """
 

@@ -139,7 +139,7 @@ def _beside(path: Path) -> Path:
 
 def _write(draft: Path, file: NewFile) -> None:
     draft.unlink(missing_ok=True)
-    # Nothing that others have laid there is written through: in a folder of theirs they can tell this name.
+    # Nothing is written through links of others: in their own folder they can predict this name.
     fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     with os.fdopen(fd, "wb") as out:
         if file.like is not None and file.like.exists():
@@ -147,7 +147,7 @@ def _write(draft: Path, file: NewFile) -> None:
             if os.geteuid() == 0:
                 os.fchown(out.fileno(), was.st_uid, was.st_gid)
             os.fchmod(out.fileno(), stat.S_IMODE(was.st_mode))
-        else:  # whoever may write it says what `muster up` runs
+        else:  # any account that may write it decides what `muster up` runs
             os.fchmod(out.fileno(), stat.S_IMODE(os.fstat(out.fileno()).st_mode) & ~0o022)
         out.write(file.data)
         out.flush()

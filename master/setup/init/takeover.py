@@ -73,7 +73,7 @@ class Plan(NamedTuple):
 
 
 def plan(lab: OldLab, wishes: Wishes) -> Plan:
-    """Decide what to do. Nothing is written. Raises ConfigError for a wish that cannot be."""
+    """Decide what to do. Nothing is written. Raises ConfigError for options that are impossible."""
     conda = find_conda(lab.conf)
     text = _new_conf(lab.conf, wishes, conda)
     conf: dict[str, Any] = json_file.parse(text.encode(), lab.conf.path)

@@ -18,7 +18,7 @@ NOTHING_TO_DO = "there is nothing to do: this lab was taken over already"
 
 
 def ask(lab: OldLab, wishes: Wishes, reply: Callable[[str], str] = input) -> Wishes:
-    """Ask for what neither the options nor conf.json say; an empty reply takes what stands in brackets."""
+    """Ask for what neither the options nor conf.json say; an empty reply takes the default in brackets."""
     desktop = lab.conf.value.get("desktop_client", {})
     bind, networks, hold = wishes
     if bind is None and "bind" not in lab.conf.value:

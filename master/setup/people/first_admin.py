@@ -1,4 +1,4 @@
-"""The first admin of a new queue, who comes in from elsewhere, too: added before its master was ever started."""
+"""The first admin of a new queue, who can also log in from other machines: added before its master was ever started."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def check_first_admin(task_info: Path, name: str, password: str | None) -> None:
 
 def add_first_admin(config: Config, name: str, password: str | None) -> FirstAdmin:
     """Begin the queue with this admin; without a password there is a link. Raises what `check_first_admin` does,
-    ConfigError, and ConflictError where desktop clients come in by that name."""
+    ConfigError, and ConflictError if desktop clients act by that name."""
     check_first_admin(config.task_info, name, password)
     check_is_not_one(config.desktop_client, name)
     now, by = time.time(), user_name(os.geteuid())
