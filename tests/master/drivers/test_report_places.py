@@ -157,9 +157,9 @@ def test_a_node_that_left_the_registry_may_come_back_and_one_that_was_removed_is
 
 def test_a_node_is_connecting_while_it_may_come_and_unreachable_when_it_was_away_for_long(tmp_path: Path) -> None:
     async def story() -> None:
+        began = time.monotonic()
         async with Reporting(tmp_path, stale_s=0.3) as far:
             token = far.new_token()
-            began = time.monotonic()
             assert far.node.state is NodeState.CONNECTING
             await settled(lambda: far.node.state is NodeState.UNREACHABLE)
             assert time.monotonic() - began >= 0.3
