@@ -470,7 +470,7 @@ def _services(task_info: Path) -> Services:
     try:
         return Services.begin(task_info)
     except OSError as error:
-        log.warning("the programs around the master cannot come in: %s", error)
+        log.warning("the programs around the master cannot connect: %s", error)
         return Services()
 
 

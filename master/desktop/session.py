@@ -124,7 +124,7 @@ class DesktopSession(Session):
         if self._gone or self.transport.is_closing():
             return
         if not self._calls.look_again():
-            self._connection.cut("its user may not come in any more")
+            self._connection.cut("its user may not connect any more")
 
     def finish(self) -> None:
         """Close the connection; what was written to it before is still sent."""

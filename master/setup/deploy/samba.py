@@ -34,7 +34,7 @@ _SHARE = """
 [{name}]
     path = {path}
     read only = no
-    # Accounts of Samba that may come in (`smbpasswd -a NAME`); whoever it is, the files are {user}'s.
+    # Accounts of Samba that may connect (`smbpasswd -a NAME`); the files always belong to {user}.
     valid users = {user}
     force user = {user}
     create mask = 0664

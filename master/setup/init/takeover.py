@@ -239,7 +239,7 @@ def _of_conf(lab: OldLab, conf: dict[str, Any], conda: Path | None) -> Iterator[
     networks = [ipaddress.ip_network(_network(text)) for text in conf["desktop_client"].get("networks", ())]
     if is_loopback(conf["bind"]):
         yield (
-            f"the ports are opened at {conf['bind']} only: desktop clients on other PCs cannot come in; "
+            f"the ports are opened at {conf['bind']} only: desktop clients on other PCs cannot connect; "
             "say --bind ADDRESS and --networks NETWORK,… for that"
         )
     elif all(network.is_loopback for network in networks):
