@@ -302,7 +302,7 @@ class Master:
 
     @asynccontextmanager
     async def _hooks(self, engine: Engine) -> AsyncIterator[None]:
-        """Meanwhile the lab's commands are told."""
+        """Run the lab's commands at events, until the body ends."""
         words = self.config.hooks.on_gpus_free
         if not words:
             yield
@@ -466,7 +466,8 @@ def _tell_outranked(tuning: Tuning, config: Config, names: list[str]) -> None:
 
 
 def _services(task_info: Path) -> Services:
-    """Without a place for their secrets the queue goes on, and they are told that they are not known."""
+    """Without a place for their secrets the queue runs on, and the programs learn that the master does not know
+    them."""
     try:
         return Services.begin(task_info)
     except OSError as error:

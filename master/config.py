@@ -149,15 +149,14 @@ class Influx(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Notify(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """apprise URLs, and the events that are told to them."""
+    """apprise URLs, and the events that are sent to them."""
 
     urls: tuple[str, ...] = ()
     events: tuple[str, ...] = ()
 
 
 class Hooks(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Commands of the lab's that are told what happens, by event: the path of a program and its arguments.
-    `gpus_free`: GPUs have fallen free."""
+    """The lab's own commands, by event: the path of a program and its arguments. `gpus_free`: GPUs have become free."""
 
     gpus_free: tuple[str, ...] | str | None = None
 

@@ -48,7 +48,7 @@ EXIT_SYNC_FAILED = 74
 
 
 class Observer(Protocol):
-    """Somebody who is told what has become durable."""
+    """An object that is called with what has become durable."""
 
     def published(self, moves: Sequence[Move], nodes: set[str]) -> None:
         """These moves happened, in this order, and these nodes changed."""

@@ -1,9 +1,9 @@
-"""Threads for what would hold up the loop, kept a while for the next call.
+"""Threads for calls that would block the loop, kept a while for the next call.
 
 To start a thread the loop has to wait until that one has begun to run, which on a busy machine was a tenth of a second,
-for each log-in. One that is there already is only given its work.
+for each log-in. An existing thread is only given its work.
 
-Owns the threads. How many calls there may be at a time is for those who begin them to say.
+Owns the threads. The callers decide how many calls there may be at a time.
 """
 
 from __future__ import annotations

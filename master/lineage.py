@@ -1,6 +1,6 @@
 """Which master this is to its agents: the cluster, and the epoch of each start, of which agents obey only descendants.
 
-Owns the piece of state that says so, and that a start is numbered durably before anything is told to an agent.
+Owns the piece of state that says so, and that a start is numbered durably before an agent receives anything.
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ class TurnSelector(BaseSelector):
         return key
 
     def unregister(self, fileobj: Any) -> SelectorKey:
-        """Tell of it no more. Raises KeyError."""
+        """Report it no more. Raises KeyError."""
         key = self._keys.by_fd.pop(_fd(fileobj))
         epoll = self._epoll(key.fd)
         self._unhurried.discard(key.fd)  # the number may be another's next

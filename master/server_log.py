@@ -31,7 +31,7 @@ class PlainFormatter(logging.Formatter):
         return harmless(super().formatMessage(record))
 
     def formatException(self, ei: logging._SysExcInfoType) -> str:  # noqa: N802  (see above)
-        """A traceback; the words of an exception may be anybody's."""
+        """Return a traceback; the text of an exception may contain anything."""
         return "\n".join(f"  | {harmless(line)}" for line in super().formatException(ei).split("\n"))
 
 

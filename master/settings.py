@@ -13,7 +13,7 @@ from wire.errors import BadRequestError, NotFoundError
 from wire.message import Message
 
 LONGEST_S = 1e9
-"""Some thirty years: what is longer is no time that anybody meant."""
+"""Some thirty years: nobody means a longer time."""
 MOST = 10**15
 
 Unit = Literal["seconds", "bytes", "share", "days", "number", "word"]

@@ -1,12 +1,12 @@
 """How long the turns of the event loop take, and where the long ones are.
 
-All that a master does for anybody is done in one loop; while one turn goes on, everybody else waits. So each turn is
-measured, from when the selector has told what is ready until it is asked again, in wall time and in the loop's own CPU
-time beside it: what is missing between the two was spent waiting, for a CPU that others had (which the kernel counts),
-for the disk, or for the interpreter while another thread had it. Of a turn that lasts a timer's signal looks where it
-is, again and again until it is over: what it sees are the names of functions, never their values.
+A master does all its work in one loop; while one turn goes on, everybody else waits. So each turn is measured, from
+when the selector has returned until it is called again, in wall time and in the loop's own CPU time beside it: the
+difference between the two was spent waiting, for a CPU that others had (which the kernel counts), for the disk, or for
+the interpreter while another thread had it. During a long turn the signal of a timer records where it is, again and
+again until it is over: it records the names of functions, never their values.
 
-Owns the measuring, and what is kept of it; what is too long, and who is told, others say.
+Owns the measuring, and what is kept of it; other modules decide what is too long, and who is informed.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ class StallWatch(TurnSelector):
     # -- looks ------------------------------------------------------------------------------------------------
 
     def _look(self, _signal: int, frame: FrameType | None) -> None:
-        """In the midst of whatever the loop does, or while it sleeps."""
+        """Record where the loop is in its code, or that it sleeps."""
         if self._is_over:
             return
         lasts = time.monotonic() - self._begun

@@ -10,7 +10,7 @@ USER, GROUP = "{user}", "{group}"
 
 
 def plain_name(name: str) -> str:
-    """A visible folder, as conf.json names it, in its plainest form. Raises ValueError for what is none."""
+    """Return a visible folder, as conf.json names it, in its plainest form. Raises ValueError for an invalid name."""
     parts = [part for part in name.split("/") if part not in ("", ".")]
     if name.startswith("/") or not parts or ".." in parts or "\0" in name:
         raise ValueError(f"{name!r} is no folder in another one")
@@ -34,7 +34,8 @@ def overlapping(root: Path, visible: tuple[str, ...]) -> tuple[str, str] | None:
 
 
 def owned_parts(path: str) -> list[str]:
-    """The names in a path of `files`, from the visible folder on. Raises ValueError, in words, for what is none."""
+    """Return the names in a path of `files`, from the visible folder on. Raises ValueError, in words, for an invalid
+    path."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if path.startswith("/"):
         raise ValueError("a path that begins with a visible folder and not with `/`")

@@ -1,4 +1,4 @@
-"""A request of the desktop client: who answers it through the verbs, and how a refusal of it is told."""
+"""A request of the desktop client: which function answers it through the verbs, and how a refusal of it is shown."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ Reply = tuple[str, Any]
 
 class Kind(msgspec.Struct, frozen=True):
     """One request of the client. `refuse(info, text)` is the reply that shows the text; `changes`: it is carried out
-    although the client has left meanwhile; after `limit_s` seconds it is refused, whatever became of it.
-    `begins(calls, info)`: whether it may be the first of several that belong together, and are to be carried out at
-    one instant."""
+    even if the client has left meanwhile; after `limit_s` seconds it is refused, whatever its result. `begins(calls,
+    info)`: whether it may be the first of several that belong together, and must be carried out at one instant."""
 
     handle: Callable[[Calls, Any], Reply | Awaitable[Reply]]
     refuse: Callable[[Any, str], Reply]

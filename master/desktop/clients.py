@@ -141,7 +141,7 @@ class DesktopClients:
             self._tasks.note(moves)
 
     def close(self) -> None:
-        """No more pushes."""
+        """Push nothing more."""
         self._tasks.close()
         self._nodes.close()
 
@@ -155,13 +155,13 @@ class Subscription:
         self._timer = asyncio.get_running_loop().call_at(at, pushes.join, reader)
 
     def end(self) -> None:
-        """It is told nothing any more."""
+        """Send nothing more."""
         self._timer.cancel()
         self._pushes.leave(self._reader)
 
 
 def _plain(address: str) -> str:
-    """One way to write an address; what is none stays as it is."""
+    """Return an address in one form; a text that is no address stays as it is."""
     try:
         return str(plain(address))
     except ValueError:

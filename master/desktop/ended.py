@@ -13,7 +13,8 @@ SHOWN = 100
 
 
 class NewestEnded:
-    """The SHOWN tasks that ended last. Is told of every change; looks through all tasks only where it runs short."""
+    """The newest SHOWN finished tasks. It receives every change, and looks through all tasks only when it runs
+    short."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

@@ -1,7 +1,7 @@
 """The lines that the desktop client shows as 日志信息: events of tasks and nodes, in Chinese, as in the old master.
 
-Owns which events are news and their words. The commands and names in them are anybody's, so they are cut; what could
-be repeated at will (a client that comes and goes, a node that flaps) is counted beyond a few.
+Owns which events are news and their words. The commands and names in them are written by users, so they are cut; what
+could be repeated at will (a client that comes and goes, a node that flaps) is counted beyond a few.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wire.errors import ConfigError
 
 SHOWN_COMMAND = 200
 TOGETHER = 10
-"""More tasks than so many to which the same happened at one moment are told in one line."""
+"""If more tasks than this had the same event at one moment, they share one line."""
 SOON_S = 0.1
 """After something happened, until it can be read."""
 SO_MANY, IN_S = 10, 60.0
@@ -62,8 +62,8 @@ def news_path(server_log: Path) -> Path:
 
 
 class News:
-    """Told by the engine what has become durable, and by the sessions who is there. `hides`: nothing is told of what a
-    task does, but whose it is and where; `clock`: monotonic seconds."""
+    """Receives what has become durable from the engine, and arrivals from the sessions. `hides`: a line only names the
+    task, its owner and where it runs; `clock`: monotonic seconds."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ class News:
         self._write()
 
     def close(self) -> None:
-        """Nothing more is told."""
+        """Write nothing more."""
         self._write()
         self._file.close()
 

@@ -135,7 +135,7 @@ class TaskPushes:
         return b",".join(rows)
 
     def close(self) -> None:
-        """Nobody is told any more."""
+        """Send nothing more."""
         self._readers.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -184,7 +184,7 @@ class NodePushes:
         self._readers.pop(reader, None)
 
     def close(self) -> None:
-        """Nobody is told any more."""
+        """Send nothing more."""
         self._readers.clear()
         if self._timer is not None:
             self._timer.cancel()

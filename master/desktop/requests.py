@@ -1,7 +1,7 @@
-"""Every request of the desktop client, by its mode: who answers it, and how a refusal of it is told.
+"""Every request of the desktop client, by its mode: which function answers it, and how a refusal of it is shown.
 
-A refusal must reach the user whatever was asked: most of the client's boxes are modal and closed by the reply only,
-and some replies show nothing. Those are told through the box of another request.
+A refusal must reach the user in every case: most of the client's boxes are modal and closed by the reply only. Some
+replies show nothing; those refusals are shown by the box of another request.
 """
 
 from __future__ import annotations

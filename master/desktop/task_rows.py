@@ -54,7 +54,7 @@ def row(task: Task, home: str) -> dict[str, Any]:
 
 
 def bare_row(task: Task) -> dict[str, Any]:
-    """Likewise for who is told only that it is there."""
+    """Likewise for a viewer who may only know that the task exists."""
     return row(at_depth(task, Depth.BARE), "/") | {"path": "/", "exec": ANOTHERS}
 
 

@@ -27,7 +27,7 @@ from wire.message import Message
 
 AT_A_TIME = 16
 WHOLE_S = 20.0
-"""From the first question on; what has no answer by then is told as silent. Cleaning up comes after that."""
+"""From the first question on; a check without an answer by then is reported as silent. Cleaning up comes after that."""
 
 _threads: WeakKeyDictionary[asyncio.AbstractEventLoop, Threads] = WeakKeyDictionary()
 """Those that touch folders and sockets; kept, so that runs on a storage that hangs do not add up."""

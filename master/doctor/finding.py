@@ -22,7 +22,7 @@ CHECKS = (
     *(REACHABLE, HOST_KEY, LOG_IN, PYTHON, AGENT, ACCOUNT, ENVIRONMENT, CLOCK, TAKES_TASKS),
     *(SHARED_FOLDERS, CONDA, DISK, GPUS, START),
 )  # fmt: skip
-"""In the order in which they are told: what keeps one from the next comes first."""
+"""The order in which they are reported: a check that others depend on comes first."""
 
 Verdict = Literal["ok", "warning", "fault", "skipped"]
 _LONGEST = 400

@@ -89,7 +89,7 @@ def _closed(name: str, books: Books, *, told: bool) -> list[Finding]:
     for reason, which in _by_reason(books.aside).items():
         do = Message("do_resume_gpus", name=name, gpus=",".join(map(str, which)))
         found.append(warning(GPUS, Message("doctor_gpu_closed", gpus=which, why=heard(reason)), do))
-    # That the machine shows fewer is told already.
+    # Fewer GPUs on the machine are reported already.
     held = {gpu: why for gpu, why in books.kept_back.items() if gpu not in books.aside and "registry counts" not in why}
     for reason, which in _by_reason(held).items():
         if told and len(which) == len(books.models):

@@ -179,7 +179,7 @@ def _once_more(kind: str, name: str) -> Message:
 
 
 def disks(found: Iterable[Disk]) -> list[Finding]:
-    """The room on the disks that hold these folders. One disk is told once, with all of its folders."""
+    """Check the free space on the disks that hold these folders. One disk is reported once, with all of its folders."""
     by_device: dict[int, list[Disk]] = {}
     findings = []
     for disk in found:

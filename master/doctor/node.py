@@ -108,7 +108,7 @@ class Lab(msgspec.Struct, frozen=True):
 
 
 class Round(msgspec.Struct, frozen=True):
-    """One call of the doctor. `end`: the loop's time by which all is told."""
+    """One call of the doctor. `end`: the loop's time by which all findings are complete."""
 
     lab: Lab
     nonces: Nonces
@@ -331,7 +331,7 @@ class Examination:
         try:
             found = await self._this.threads.call("accounts of this machine", lambda _: log_rights.readers(config))
         except (OSError, KeyError, MusterError):
-            return []  # that the folder is not there is told by other checks
+            return []  # other checks report that the folder is missing
         return [machine.log_readers(found)]
 
     async def _desktop_names(self) -> list[Finding]:

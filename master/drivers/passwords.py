@@ -30,7 +30,7 @@ class PasswordTable(msgspec.Struct, frozen=True):
     by_name: dict[str, str] = {}
 
     def of(self, node: NodeConfig) -> str | None:
-        """The password for a node: by its name, else by its user, else everybody's; None where there is none."""
+        """Return the password for a node: by its name, else by its user, else everybody's; None if there is none."""
         for name in (node.name, node.user_name, EVERYBODY):
             if name in self.by_name:
                 return self.by_name[name]

@@ -1,7 +1,7 @@
 """`muster shell NODE`: a shell on a node, by the way the master itself goes there: host keys, log-in, proxy.
 
-Owns the terminal while the shell runs: its raw mode, its size, and that it is as before whatever ends. Without a
-terminal it is a pipe. It needs no running master.
+Owns the terminal while the shell runs: its raw mode, its size, and that it is restored however the shell ends. Without
+a terminal it is a pipe. It needs no running master.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whether a task has a checkpoint: its node is asked, in its folder and with its rights, and the core is told.
+"""Whether a task has a checkpoint: asks its node, in the task's folder and with its rights, and reports to the core.
 
-A node that does not answer has none, as far as anybody knows; the core asks again when it wants to.
+A node that does not answer counts as having none; the core asks again when it wants to.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Checkpoints:
         look.add_done_callback(self._looks.discard)
 
     def close(self) -> None:
-        """Nobody is told any more."""
+        """Report nothing more."""
         for look in self._looks:
             look.cancel()
 

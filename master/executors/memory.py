@@ -1,7 +1,7 @@
 """Attempts are entries in a list: nodes that are nowhere, on which time passes when somebody says so. Pure.
 
 For tests, benchmarks and the simulation. It keeps an agent's promises (an attempt is begun at most once, ever; an end
-is told until it is acknowledged), so what the core does with it is what it does with machines.
+is reported until it is acknowledged), so the core behaves as with machines.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class _Attempt(msgspec.Struct):
 
 
 class MemoryExecutor:
-    """`runs(task)` says how an attempt of this task goes, when it is begun; `clock()` what time it is, in seconds since
-    the epoch; `tell` makes a change of the core. Nothing is told before `advance` is called."""
+    """`runs(task)` returns the course of an attempt of this task, when it begins; `clock()` the time, in seconds since
+    the epoch; `tell` makes a change of the core. Nothing is reported before `advance` is called."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class MemoryExecutor:
         self._numbers = itertools.count()
 
     def connect(self, node: str, *, cpus: int = 64, boot_id: str = "memory") -> None:
-        """The node is there, and says what it has: whatever was begun on it, unless that was before another boot."""
+        """Connect a node, which reports its attempts: all that began on it, unless that was before another boot."""
         now, reports = self._clock(), self._reports(node)
         if self._boots.setdefault(node, boot_id) != boot_id:
             self._boots[node] = boot_id

@@ -1,7 +1,7 @@
 """Carriage returns taken out of logs: of each line only its last state, as a terminal shows it after a progress bar.
 
-Works on pieces as they come and gives the same whatever the borders are: what is not decided yet is told with its
-offset, and reading goes on there. Owns this rule; files and offsets into them are others'.
+Works on pieces as they come and gives the same result for any borders: an undecided line is returned with its offset,
+and reading goes on there. Owns this rule; other modules own files and the offsets into them.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Found(NamedTuple):
 
 
 def search(read: ReadAt, ask: Ask, tick: Callable[[], None]) -> Found:
-    """One step; `tick` is called as it goes on. Raises BadRequestError for a pattern that is none, LimitError for one
+    """Do one step; `tick` is called as it goes on. Raises BadRequestError for an invalid pattern, LimitError for one
     that takes too much, and what `read` raises."""
     began = time.monotonic()
     log = read(0, 0)

@@ -74,8 +74,8 @@ class Walk:
     """The way to one spot, step by step. `_folders`: where we are and all above it up to the visible folder; `_names`:
     the same by name, but for the visible folder.
 
-    A folder that the caller may not see can be passed only downwards and by name, to visible places in it: whatever
-    else happens there is told as if it did not exist.
+    A folder that the caller may not see can be passed only downwards and by name, to visible places in it: any other
+    error there looks as if the place did not exist.
     """
 
     def __init__(self, folders: Folders, spot: Spot) -> None:

@@ -68,8 +68,8 @@ class _Kept(msgspec.Struct):
 
 
 class AccountLinks:
-    """Of one node. `new_link(config, login)` makes one that goes this way; `objection(facts)`: why an agent that says
-    so of itself may get no tasks; `ended` is told of each link's job that has ended."""
+    """Of one node. `new_link(config, login)` makes a link to that account; `objection(facts)`: why an agent with these
+    facts may get no tasks; `ended` is called for each finished job of a link."""
 
     def __init__(
         self,

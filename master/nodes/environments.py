@@ -25,7 +25,7 @@ LIST_S, PYTHON_S, CUDA_S, PACKAGES_S = 15.0, 20.0, 90.0, 60.0
 OUTPUT_LIMIT = 512 << 10
 """Bytes of an answer; more no agent keeps."""
 _SHOWN = 300
-"""Characters of an environment's own complaint that are told."""
+"""Characters of an environment's own complaint that are shown."""
 
 SCRIPTS = {"python": PYTHON, "torch": TORCH, "tensorflow": TENSORFLOW, "packages": PACKAGES}
 

@@ -35,7 +35,7 @@ from wire.message import Message
 log = logging.getLogger("muster.fleet")
 
 REACHED_BY = ("driver", "ip", "port", "user_name", "key_file", "host_key", "proxy", "python", "gpu_probe")
-"""The keys of a node that say how to get there, and what its agent is told first."""
+"""The keys of a node that say how to reach it, and what its agent receives first."""
 MACHINE_KEYS = ("driver", "ip", "port", "user_name")
 """Those of them which, when they change, may lead to another machine, or to another state folder on it."""
 CANCEL_AGAIN_S = 1.0
@@ -71,7 +71,7 @@ class Member(msgspec.Struct):
 
 
 class LinkWatcher(Protocol):
-    """Somebody who is told what becomes of the links."""
+    """An object that is called when the state of a link changes."""
 
     def link_made(self, link: Link, config: NodeConfig) -> None:
         """This is the link to a node from now on; it is not up yet."""

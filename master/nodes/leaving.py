@@ -27,7 +27,8 @@ class LeavingNodes:
         self.entries: dict[str, NodeConfig] = _read(path)
 
     def keep(self, entries: Mapping[str, NodeConfig]) -> None:
-        """These are leaving now, and no others. That the file cannot be written is told; nothing else depends on it."""
+        """Record that these nodes, and no others, are leaving. A file that cannot be written is logged; nothing else
+        depends on it."""
         if dict(entries) == self.entries:
             return
         self.entries = dict(entries)

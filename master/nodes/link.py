@@ -229,8 +229,8 @@ class Link:
         self._woken.set()
 
     async def leave(self, *, retire: bool) -> None:
-        """Let out what is still to be said, close, and have `run` end. `retire`: the agent shall end, too; whatever
-        runs on the node runs on."""
+        """Send what waits to be sent, close, and have `run` end. `retire`: the agent shall end, too; attempts on the
+        node run on."""
         self._leaving = True
         self._woken.set()
         if self._transport is None or not self._ready:

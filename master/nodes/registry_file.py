@@ -19,7 +19,8 @@ from wire.errors import BadRequestError, ConfigError, ConflictError, NotFoundErr
 from wire.message import Message, Several
 
 TURN = threading.Lock()
-"""Held while the file is read or replaced *and* what it says is told, so that what is told last is what it says."""
+"""Held while the file is read or replaced *and* its content is passed on, so that the last content passed on is the
+file's."""
 
 LOCK_S = replaced_file.LOCK_S
 """How long another caller may hold the lock."""

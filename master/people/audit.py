@@ -33,7 +33,7 @@ WINDOW_S = 60.0
 LISTED, LISTED_OF_ALL = 20, 200
 """Lines about refused calls in WINDOW_S: of one address, and of all together. Others are counted."""
 TOLD_APART = 20
-"""So many addresses are told each with what was left out of it."""
+"""So many addresses are listed, each with the number of its calls that were left out."""
 TARGET = 200
 """Characters."""
 OLDER = 20_000
@@ -156,7 +156,7 @@ class AuditLog:
             self._next = asyncio.get_running_loop().call_later(WAIT_S, self.flush)
 
     def flush(self) -> None:
-        """Write what waits. A disk that takes nothing is told once in the master's log."""
+        """Write what waits. A disk that takes nothing is reported once in the master's log."""
         if self._next is not None:
             self._next.cancel()
             self._next = None

@@ -47,8 +47,8 @@ class Directory:
         return cls(config.ldap, None if ca is None else config.folder / Path(ca).expanduser(), config.path)
 
     async def check(self, name: str, password: str) -> bool:
-        """Whether the directory takes this password for this user. An empty one is wrong, whatever a server would say
-        to it. Raises DirectoryError where it does not say, LimitError where too many ask already."""
+        """Tell whether the directory takes this password for this user. An empty one is wrong, even if a server would
+        accept it. Raises DirectoryError where it does not say, LimitError where too many ask already."""
         try:
             dn = self._template.replace("{user}", ldap.escaped(name))
             dn.encode()

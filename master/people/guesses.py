@@ -1,10 +1,10 @@
 """How often an address may guess a password before it must wait, and for how long.
 
-Failures are counted for a name that is tried from an address, and for the address; each, once it is full, makes who
-comes from there wait for a minute, the next time for two, up to fifteen. A name is never locked for other addresses:
-else anybody could keep anybody out. Names that nobody has count like all others, so that nothing is learnt of them. A
-log-in that succeeds costs nothing, and forgives those that failed for that name there. Memory has an end: who was
-quiet longest is forgotten. Time is an argument.
+Failures are counted for a name that is tried from an address, and for the address. Each count, once it is full, makes
+the callers from there wait for a minute, the next time for two, up to fifteen. A name is never locked for other
+addresses: else anybody could lock anybody out. Unknown names count like all others, so that nobody learns which names
+exist. A log-in that succeeds costs nothing, and clears the failures for that name there. Memory is limited: the names
+and addresses that were quiet longest are forgotten. Time is an argument.
 """
 
 from __future__ import annotations

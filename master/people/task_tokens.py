@@ -40,8 +40,8 @@ class TaskTokens:
 
     @classmethod
     def begin(cls, task_info: Path) -> TaskTokens:
-        """With the key that is kept there, or a new one where there is none, or others could have read it. One that
-        cannot be kept holds until the master ends."""
+        """Begin with the stored key, or with a new one if there is none or others could have read it. A key that cannot
+        be stored is used until the master ends."""
         path = task_info / FOLDER / _NAME
         kept = _read(path)
         if kept is not None:
@@ -82,7 +82,7 @@ class TaskTokens:
 
 
 def _read(path: Path) -> bytes | None:
-    """The key; None where there is none that nobody else knows."""
+    """Return the key; None if there is none that only the master knows."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

@@ -57,7 +57,7 @@ def make(token_id: str) -> Made:
 
 
 def parse(text: str) -> Parsed | None:
-    """The parts of a token's text; None where it is none."""
+    """Parse a token's text into its parts; None if it is no token."""
     kind, _, rest = text.partition("_")
     token_id, _, secret = rest.partition("_")
     if kind != "mst" or _ID.fullmatch(token_id) is None or _SECRET.fullmatch(secret) is None:

@@ -21,8 +21,8 @@ T = TypeVar("T")
 
 
 class Workers:
-    """`threads` calls at a time, `waiting` more that wait, in one asyncio loop. `each_s`: how long a call takes, from
-    which is told when to come again."""
+    """`threads` calls at a time, `waiting` more that wait, in one asyncio loop. `each_s`: how long a call takes, which
+    determines the time after which a refused caller may try again."""
 
     def __init__(self, name: str, *, threads: int, waiting: int, each_s: float) -> None:
         self._threads = KeptThreads(name, threads)

@@ -214,8 +214,8 @@ class AcceptedConnection(asyncio.Protocol):
             self._refuse_aloud(ProtocolError(NO_OBJECT))
 
     def _may_be_desktop_clients(self) -> bool:
-        """May what begins no request be a broken frame of a desktop client? A line of JSON is none, where others come
-        in by the same port."""
+        """Tell whether bytes that begin no request may be a broken frame of a desktop client. A line of JSON is none on
+        a port that others use, too."""
         if self._speaks == "ours" or not self._is_plain or self._hub.desktop.objection(self.peer) is not None:
             return False
         line, newline, _ = self._head.partition(b"\n")
@@ -234,7 +234,7 @@ class AcceptedConnection(asyncio.Protocol):
         self._open(None)
 
     def wait_no_longer(self) -> None:
-        """Take silence for what it is likely to be, once the client can hear what it is told."""
+        """Take silence for what it is likely to be, once the client can receive answers."""
         if self._silence is not None and self._opening is None and self._transport is None:
             self._silence.cancel()
             self._silence = self._loop.call_at(max(self._loop.time(), self.at + FIRST_S), self._said_nothing)
@@ -366,7 +366,7 @@ class AcceptedConnection(asyncio.Protocol):
             self.close()
 
     def close(self) -> None:
-        """Close, at whatever stage it is."""
+        """Close, at any stage."""
         self._is_over = True
         if self._transport is not None:
             self._transport.close()

@@ -170,7 +170,7 @@ class JsonRpcSession(Session):
         self._calls.watch(self.look_again)
 
     def look_again(self) -> None:
-        """Users or tokens changed, or the token's time is over: a peer that lost access is told nothing more."""
+        """Users or tokens changed, or the token's time is over: a peer that lost access receives nothing more."""
         if self._is_over or not self._is_known:
             return
         if not self._calls.look_again():

@@ -118,7 +118,7 @@ class SendBuffer:
         """Of so many tasks or nodes there is news that could not be sent yet."""
         return len(self._missed)
 
-    # -- what it is told without asking -----------------------------------------------------------------------
+    # -- what is sent without a request -----------------------------------------------------------------------
 
     @property
     def tells(self) -> Told | None:

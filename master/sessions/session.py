@@ -1,4 +1,4 @@
-"""The protocol between a session and its connection, whatever the dialect.
+"""The protocol between a session and its connection, for every dialect.
 
 `master.ports` accepts connections, finds out what is spoken, and then deals with sessions by `Session` alone. A session
 knows its connection by `Connection`. A new dialect is a subclass of `Session`, and a line in
@@ -41,7 +41,7 @@ class Connection(Protocol):
         """The session keeps so many bytes for it now. False: that is too much, and the connection was closed."""
 
     def settle(self, caller: Caller) -> Message | None:
-        """The session knows who is there. Returns why there is no place for them, if there is none."""
+        """The peer is identified. Return why there is no place for it, None if there is one."""
 
     def asks(self) -> None:
         """A desktop client begins to ask for things: its other connections, opened just before, will say nothing."""

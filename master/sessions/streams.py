@@ -1,7 +1,7 @@
 """The subscriptions of JSON-RPC sessions.
 
-The train-state port streams tasks, the monitor port nodes: a snapshot, then what changed. Each update is encoded once
-for all who hear it, and all that one turn of the loop has to say to a session goes out together.
+The train-state port streams tasks, the monitor port nodes: a snapshot, then the changes. Each update is encoded once
+for all who receive it, and all messages of one turn of the loop to a session go out together.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SLICE = 20
 
 
 class Subscriber(Protocol):
-    """A session, as far as it is told things."""
+    """A session, as far as updates are sent to it."""
 
     @property
     def sight(self) -> Sight:
@@ -72,7 +72,7 @@ class Streams:
         engine.let_out.append(self.let_out)
 
     def published(self, moves: Sequence[Move], nodes: set[str]) -> None:
-        """Tell the subscribers what has become durable. Each update is encoded once for all who are told the same."""
+        """Tell the subscribers what has become durable. Each update is encoded once for all who receive the same."""
         if self.subscribers[TASKS]:
             task_ids = list(dict.fromkeys(task.id for task, _, _ in moves))
             if len(task_ids) <= SLICE and not self.turns.busy:  # else it would overtake others
@@ -87,7 +87,7 @@ class Streams:
                 self._tell(watchers, name, _of_node, self.node_update)
 
     def _tell_tasks(self, task_ids: list[int]) -> Work:
-        """A batch of ten thousand is told in slices: each task as it is then, once that is durable."""
+        """Send a batch of ten thousand in slices: each task as it is then, once that is durable."""
         for place, task_id in enumerate(task_ids, 1):
             self._tell_task(task_id)
             if place % SLICE == 0:
@@ -157,7 +157,7 @@ class Streams:
         kind: Callable[[Sight], Hashable],
         encode: Callable[[K, Sight], bytes],
     ) -> None:
-        """`kind`: for whom it is the same is told the same."""
+        """`kind`: sessions with the same kind receive the same."""
         frames: dict[Hashable, bytes] = {}
         for session in watchers:
             if session.wants(key):

@@ -21,7 +21,7 @@ from master.tls.chain import ChainError, certificates_in, pem_of, verified
 from wire.message import Message
 
 TOLD_DAYS = 30
-"""So long before a certificate ends people are told."""
+"""So long before a certificate ends people are warned."""
 _KEY = re.compile(rb"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.+?-----END \1PRIVATE KEY-----", re.DOTALL)
 _MOST_NAMES = 8
 
@@ -45,7 +45,7 @@ class Pair(msgspec.Struct, frozen=True):
     warnings: tuple[Message, ...]
 
     def ending(self, cert: str, now: datetime) -> Message | None:
-        """That it ends soon, or has ended; None before. `cert`: what people are told the file is called."""
+        """Return a warning that it ends soon, or has ended; None before. `cert`: the name of the file, for people."""
         if self.ends <= now:
             return Message("tls_ended", cert=cert, subject=self.subject, ends=moment(self.ends))
         left = self.ends - now
@@ -98,7 +98,7 @@ def named(certificate: x509.Certificate) -> str:
 
 
 def moment(at: datetime) -> str:
-    """A time as people are told it, in UTC: certificates end to the second everywhere at once."""
+    """Return a time for people, in UTC: certificates end to the second everywhere at once."""
     return f"{at:%Y-%m-%d %H:%M} UTC"
 
 

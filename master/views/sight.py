@@ -31,8 +31,8 @@ HIDDEN = "…"
 
 
 class Depth(Enum):
-    """How much of a task is told: all; of its variables the names; none of them, nor a line of its log; what of it may
-    hang on a wall; only that it is there: id, owner, state, GPUs and times, and of its allocation nodes and GPUs."""
+    """How much of a task is shown: all; of its variables the names; none of them, nor a line of its log; what may be
+    shown on a wall; only that it exists: id, owner, state, GPUs and times, and of its allocation nodes and GPUs."""
 
     WHOLE = auto()
     NAMES = auto()

@@ -1,7 +1,7 @@
 """NFS: what this machine exports to which machines, and what each node mounts, with options and their reasons.
 
-A node is served by address and nobody else is. Users are told apart by number (`sec=sys`), so an account must have the
-same number everywhere; the script for the nodes looks. Muster itself needs nothing of this: it needs the folders.
+A node is served by its address, and no other machine is. Users are told apart by number (`sec=sys`), so an account must
+have the same number everywhere; the script for the nodes checks that. Muster itself only needs the folders.
 """
 
 from __future__ import annotations

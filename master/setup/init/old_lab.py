@@ -126,7 +126,7 @@ def find_conf(folder: Path) -> Path:
 
 
 def read_conf(path: Path) -> OldConf:
-    """Read conf.json. Raises ConfigError; a mistake of syntax is told with its line and column."""
+    """Read conf.json. Raises ConfigError; a mistake of syntax is reported with its line and column."""
     was = json_file.read_bytes(path, cure="give the old system's folder")
     value = json_file.parse(was, path)
     if not isinstance(value, dict):

@@ -28,7 +28,7 @@ def processes(folder: Path, proc: Path = Path("/proc")) -> list[int]:
 
 
 def in_use(port: int) -> bool:
-    """Whether somebody listens on the port, at whatever address. Nobody is connected to: an old master would log it."""
+    """Tell whether a process listens on the port, at any address. It does not connect: an old master would log it."""
     with socket.socket() as probe:
         # Connections that ended a moment ago do not count, and a listener does even so.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

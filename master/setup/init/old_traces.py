@@ -81,7 +81,7 @@ def _changed_at(path: Path) -> float | None:
 
 
 def _tail(path: Path, size: int) -> bytes:
-    """The last bytes of a file; none where it cannot be read, or is none (nothing here waits for a pipe)."""
+    """Return the last bytes of a file; none if it cannot be read or is no file (nothing here waits for a pipe)."""
     with suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         with open(fd, "rb") as file:  # noqa: PTH123  (the descriptor is opened by ourselves, so as not to wait)
