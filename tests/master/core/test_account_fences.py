@@ -21,6 +21,13 @@ def asked(core: Core, owner: str, **wants: object) -> Task:
     return task
 
 
+def removed(core: Core) -> int:
+    """The id of a task that was removed: an attempt of it is nobody's, and the lab has forgotten nothing."""
+    task = submit(core, owner="li")
+    core.remove(task.id, 2.0)
+    return task.id
+
+
 def given_up(core: Core) -> Task:
     """A task of li's whose account was given up, and whose agent then says that it is alive."""
     task = begun(core, "li", "li2")
@@ -53,11 +60,12 @@ def test_the_node_s_own_agent_closes_the_node_to_all_as_before() -> None:
     core = lab_with()
     own = begun(core, "deng", "")
     begun(core, "li", "li2")
+    gone = f"{removed(core)}.1.x"
     core.unproven("a", launch_of(own), (7,))
     assert "7" in str(core.node("a").closed_because)
     assert asked(core, "li").allocation == []
     core.unproven("a", launch_of(own), ())
-    core.reconcile("a", [Seen(launch_of(own), 2.0), Seen("9.1.x", 1.0)], 3.0)
+    core.reconcile("a", [Seen(launch_of(own), 2.0), Seen(gone, 1.0)], 3.0)
     assert "remnants" in core.node("a").cordons
 
 
@@ -109,12 +117,13 @@ def test_an_agent_holds_no_gpus_by_attempts_whose_end_it_told_itself() -> None:
 def test_an_account_s_word_of_what_the_node_s_own_agent_has_takes_nothing_back() -> None:
     core = lab_with()
     begun(core, "li", "li2")
-    core.reconcile("a", [Seen("9.1.x", 1.0)], 3.0)
-    core.reconcile("a", [Seen("9.1.x", 1.0)], 3.0, "li2")
-    core.exited("a", Exit("9.1.x", "killed", 4.0), 4.0, "li2")
+    gone = f"{removed(core)}.1.x"
+    core.reconcile("a", [Seen(gone, 1.0)], 3.0)
+    core.reconcile("a", [Seen(gone, 1.0)], 3.0, "li2")
+    core.exited("a", Exit(gone, "killed", 4.0), 4.0, "li2")
     core.reconcile("a", [], 5.0, "li2")
     assert "remnants" in core.node("a").cordons
-    core.exited("a", Exit("9.1.x", "killed", 6.0), 6.0)
+    core.exited("a", Exit(gone, "killed", 6.0), 6.0)
     assert not core.node("a").cordons
 
 
@@ -163,5 +172,6 @@ def test_a_task_that_is_given_up_takes_its_unproven_processes_out_of_the_account
 
 def test_without_accounts_nothing_of_an_agent_is_any_account_s() -> None:
     core = core_with(msgspec.structs.replace(NODE, accounts=None))
-    core.reconcile("a", [Seen("9.1.x", 1.0)], 3.0)
+    gone = f"{removed(core)}.1.x"
+    core.reconcile("a", [Seen(gone, 1.0)], 3.0)
     assert "remnants" in core.node("a").cordons

@@ -203,14 +203,17 @@ def test_nothing_is_sent_before_the_agent_said_what_it_has(tmp_path: Path) -> No
 def test_an_attempt_that_nobody_owns_is_ended_and_one_that_ended_forgotten(tmp_path: Path) -> None:
     async def story() -> None:
         async with Linked(tmp_path) as here:
+            peer = await here.master.peer()
+            await peer.call("task.submit", command="true", hold=True)
+            await peer.call("task.remove", id=1)  # so it is no attempt that the lab has forgotten
             agent = await here.session()
             ended = {"code": 0, "cause": "exited", "error": "", "started_at": 1.0, "at": 2.0}
             await agent.shake_hands(
-                {"launch_id": "9.1.x", "state": "running", "started_at": 1.0},
-                {"launch_id": "9.1.y", "state": "ended", **ended},
+                {"launch_id": "1.1.x", "state": "running", "started_at": 1.0},
+                {"launch_id": "1.1.y", "state": "ended", **ended},
             )
-            assert await agent.read() == {"op": "kill", "launch_id": "9.1.x"}
-            assert await agent.read() == {"op": "ack", "launch_ids": ["9.1.y"]}
+            assert await agent.read() == {"op": "kill", "launch_id": "1.1.x"}
+            assert await agent.read() == {"op": "ack", "launch_ids": ["1.1.y"]}
 
     run(story())
 
