@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @clear_errors
 class Allocations:
-    """What a Client can do with allocations."""
+    """The calls of a Client about allocations."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller

@@ -1,5 +1,5 @@
-"""Whoever asks one master: where it is, the connection to its data port, and the call of any verb. Knows no verb's
-parameters; those are what `client.api`, `client.nodes` and `client.files` add."""
+"""A caller of one master: its address, the connection to its data port, and the call of any verb. Knows no verb's
+parameters; `client.api`, `client.nodes` and `client.files` add those."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _MOST = 4096
 
 
 def token_for(address: Address, given: str | None) -> str | None:
-    """What is shown to this master: the token that was given, else MUSTER_TOKEN, else what stands in MUSTER_TOKEN_FILE,
-    else what a log-in there left. An empty one is none; a wrong one is refused by the master, and no other is tried.
-    The file is a task's, for the master at MUSTER_MASTER, and shown to no other. Raises ConfigError for one that cannot
-    be read."""
+    """Return the token to send to this master: the token that was given, else MUSTER_TOKEN, else the content of
+    MUSTER_TOKEN_FILE, else the token of a log-in there. An empty token counts as none. The master refuses a wrong
+    token, and no other token is tried. The file is a task's: it is for the master at MUSTER_MASTER and is sent to no
+    other. Raises ConfigError if the file cannot be read."""
     said = (given or "").strip() or os.environ.get("MUSTER_TOKEN", "").strip()
     if not said and (path := os.environ.get(TOKEN_FILE)) and _is_for(address):
         return _in_file(path)
@@ -45,7 +45,7 @@ def _is_for(address: Address) -> bool:
 
 
 def _in_file(path: str) -> str:
-    """Whoever is to be somebody by this file is nobody else without it."""
+    """Return the token in the file. Without a usable token there, no other identity is tried: raises ConfigError."""
     try:
         with open(path, encoding="ascii") as file:
             text = file.read(_MOST).strip()

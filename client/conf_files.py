@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 @clear_errors
 class ConfFiles:
-    """What a Client can do with the two files, for admins; `name` is `conf` or `registry`.
+    """The calls of a Client about the two files, for admins; `name` is `conf` or `registry`.
 
-    A change goes over the `version` that was read and no other: what somebody else wrote meanwhile raises
-    ConflictError. `dry_run` only looks at it. `password`: one's own; ForbiddenError says where it is wanted."""
+    A change replaces the `version` that was read and no other: raises ConflictError if somebody else has written
+    meanwhile. `dry_run` only checks the change. `password`: the caller's own; ForbiddenError says when it is
+    required."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller

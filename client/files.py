@@ -42,8 +42,8 @@ class Files:
         return [folder["name"] for folder in self._caller.call("file.roots", {})["folders"]]
 
     def list(self, path: str) -> list[dict[str, Any]]:
-        """What is in a folder, in the order of names: name, kind (file, folder, other), size, mtime, mode, link,
-        hidden."""
+        """Return the entries of a folder, in the order of names: name, kind (file, folder, other), size, mtime, mode,
+        link, hidden."""
         return list(self.entries(path))
 
     def entries(self, path: str) -> Iterator[dict[str, Any]]:
@@ -58,7 +58,7 @@ class Files:
                 after = page["entries"][-1]["name"]
 
     def stat(self, path: str) -> dict[str, Any]:
-        """What a path leads to, with the keys of `list`."""
+        """Return the entry that a path leads to, with the keys of `list`."""
         found: dict[str, Any] = self._caller.call("file.stat", {"path": path})
         return found
 
@@ -162,8 +162,8 @@ class Files:
             self._under_way = None
 
     def download(self, path: str, local: str, *, progress: Progress | None = None) -> bool:
-        """Fetch a file to the path `local`, where it appears when it is complete. What an earlier try has fetched of
-        the same version is not fetched again. Gives False if the file changed meanwhile."""
+        """Fetch a file to the path `local`, where it appears when it is complete. The part that an earlier try has
+        fetched of the same version is not fetched again. Return False if the file changed meanwhile."""
         data, state = self.read(path, 0)
         size, version = state["size"], state["mtime_ns"]
         part = _part(local, size, version)

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 
 def why_foreign(path: str) -> str:
-    """What makes the file or folder somebody else's than the user's or root's; "" if nothing does. Raises OSError."""
+    """Return why the file or folder belongs to somebody other than the user or root; "" if it does not. Raises
+    OSError."""
     state = os.stat(path)
     return whose(state) or why_open(state, os.geteuid())
 
 
 def why_open(state: os.stat_result, owner: int) -> str:
-    """Who besides this account and root may write it by its mode; "" if nobody may."""
+    """Return who besides this account and root may write it by its mode; "" if nobody may."""
     mode = state.st_mode
     if mode & stat.S_ISVTX and stat.S_ISDIR(mode):
         return ""  # as /tmp: what lies there is changed by its owner only

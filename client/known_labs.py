@@ -1,8 +1,8 @@
 """The labs that `muster init` made or took over as this account: the conf.json of each, in `~/.config/muster/labs`.
 
-A new lab gets other ports than these, also while they are down. What cannot be read or written there is passed over:
-nothing else depends on it. Labs of other accounts are not known here: of them the kernel tells the ports of those that
-run.
+A new lab gets other ports than these, also while they are down. Entries that cannot be read or written there are
+skipped: nothing else depends on them. Labs of other accounts are not known here: of them the kernel tells the ports of
+those that run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `muster login` keeps: one file a master, mode 0600, with the token that stands for the log-in.
+"""The log-ins that `muster login` keeps: one file a master, mode 0600, with the token that stands for the log-in.
 
 Owns the files (`~/.config/muster/logins`) and who may have access to them. Asks no master.
 """
@@ -50,7 +50,8 @@ class Login:
         self.tls = tls if tls is not None else not master.startswith(_UNCOVERED)
 
     def kept(self) -> dict[str, Any]:
-        """What stands in the file. One with `tls` is refused by versions before it, which would not heed it."""
+        """Return the content of the file. Versions that do not know `tls` refuse a file with it, because they would
+        ignore it."""
         said = {key: value for key, value in vars(self).items() if value is not None and key != "tls"}
         return {**said, "tls": True} if self.tls and self.master.startswith(_UNCOVERED) else said
 

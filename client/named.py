@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from client.shapes import Task
 
     class Asked(Protocol):
-        """What this asks: a client."""
+        """A client, as far as this module calls it."""
 
         def tasks(self, **filters: Any) -> list[Task]:
             """See `client.api.Client.tasks`."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @clear_errors
 class NodeVerbs(Caller):
-    """What a Client can do with nodes."""
+    """The calls of a Client about nodes."""
 
     def nodes(self) -> list[Node]:
         """All nodes, in the registry's order."""

@@ -1,4 +1,4 @@
-"""What is no text in a request: bytes of a file name, a word or a variable that are not UTF-8, as Python keeps them."""
+"""Bytes in a request that are not UTF-8, as Python keeps them: in a file name, a word or a variable."""
 
 from __future__ import annotations
 

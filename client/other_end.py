@@ -43,7 +43,8 @@ class OtherEnd:
         self._authority: tuple[str | None, str | None, bool] | None = None
 
     def encrypt_if_unknown(self, own: str | None = None, brought: str | None = None, *, is_brought: bool) -> None:
-        """It speaks TLS, too: to be used where the kernel cannot tell. What is given is as for `client.trust.Trust`."""
+        """Use TLS if the kernel cannot tell whose process the other end is. The arguments are as for
+        `client.trust.Trust`."""
         self._authority = own, brought, is_brought
 
     def is_allowed(self, uid: int) -> bool:

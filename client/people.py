@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 @clear_errors
 class People:
-    """What a Client can do with users, groups, tokens, and with who it is."""
+    """The calls of a Client about users, groups, tokens, and its own identity."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
         self.call = caller.call
 
     def whoami(self) -> Who:
-        """Who we are to the master; `user` is None for nobody."""
+        """Return the caller's identity at the master; `user` is None for somebody without access."""
         who: Who = self.call("auth.whoami", {})
         return who
 

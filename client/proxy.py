@@ -6,7 +6,7 @@ import socket
 
 WAY = "socks5://[USER:PASSWORD@]HOST:PORT"
 _LOCAL, _REMOTE = "socks5", "socks5h"
-"""Who looks up the master's name: this machine, or the proxy."""
+"""The scheme says which machine looks up the master's name: this machine, or the proxy."""
 
 
 def dial(proxy: str, host: str, port: int, timeout: float) -> socket.socket:

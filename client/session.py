@@ -297,7 +297,7 @@ class Session:
                 self._receive_lines(deadline)
 
     def _greeting(self, sock: socket.socket) -> bytes:
-        """What names the lab that is meant, before the first request of a connection."""
+        """Return the bytes that name the intended lab, to be sent before the first request of a connection."""
         if self._is_greeted or self.end.lab is None:
             return b""
         from client import greeting

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @clear_errors
 class Settings:
-    """What a Client can do with settings. Values are numbers in the setting's unit, words, or None for none."""
+    """The calls of a Client about settings. Values are numbers in the setting's unit, words, or None for none."""
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller

@@ -1,9 +1,9 @@
 """A copy of the code as it is when a task is submitted: what is changed while the task waits does not reach it.
 
-The copy lies beneath the folder that it is of, in `.muster/snapshots`, named by what is in it, so equal code is there
-once. What is code says git, where the folder is in a work tree: all that it does not ignore; elsewhere it is all that
-is there. The rest (data, checkpoints, results) is in the copy as links to where it is, so a task reads and writes it as
-if it ran there. Nothing is ever removed here: a task may be tried again weeks later.
+The copy lies beneath the folder that it is of, in `.muster/snapshots`, named by what is in it, so equal code exists
+once. In a git work tree, code is every file that git does not ignore; elsewhere, code is every file. The rest (data,
+checkpoints, results) is in the copy as links to where it is, so a task reads and writes it as if it ran there. Nothing
+is ever removed here: a task may be tried again weeks later.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BLOCK = 1 << 20
 
 
 class InSnapshot(TypedDict):
-    """What a submit is given: the folder to run in, and which copy it lies in."""
+    """The fields that a submit gets: the folder to run in, and the copy that contains it."""
 
     cwd: str
     snapshot: Snapshot
@@ -50,8 +50,8 @@ def snapshot(folder: str | os.PathLike[str] = ".") -> InSnapshot:
         return _snapshot(here)
     except OSError as error:
         raise BadRequestError(
-            f"{error.filename or here}: no snapshot can be taken: {error.strerror}; without one the task runs what is "
-            "there when it starts"
+            f"{error.filename or here}: no snapshot can be taken: {error.strerror}; without one the task runs the "
+            "files as they are when it starts"
         ) from None
 
 
@@ -85,7 +85,7 @@ def _snapshot(here: str) -> InSnapshot:
 
 
 def _git(folder: str, *words: str) -> str | None:
-    """What git says there; None where it says no, or is not installed."""
+    """Return the output of git there; None if it fails, or is not installed."""
     import subprocess
 
     try:
@@ -239,7 +239,7 @@ def _copy_file(source: str, target: str) -> int:
 
 
 def _entry(copy: str, name: str) -> bytes:
-    """What the digest of a whole holds of one."""
+    """Return the part of the copy's digest that stands for one entry."""
     path = os.path.join(copy, name)
     if os.path.islink(path):
         kind, content = b"link", os.fsencode(os.readlink(path))

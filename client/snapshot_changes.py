@@ -12,8 +12,8 @@ from client.snapshot import FOLDER
 
 def changes(here: str, there: str) -> dict[str, str]:
     """From the copy in which the folder `here` lies to that of `there`: the files that are `changed`, `added` or
-    `removed`, by their paths within; none where either is no copy, or not to be seen. What a task wrote into one, and
-    links to what is no code, are no difference."""
+    `removed`, by their paths within; none where either is no copy, or not to be seen. Files that a task wrote into a
+    copy, and links to files that are not code, do not count as differences."""
     first, second = _top(here), _top(there)
     if first is None or second is None or first == second:
         return {}

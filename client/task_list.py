@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     """Tasks, and how many there are without limit and offset."""
 
     class Asked(Protocol):
-        """What this asks: a client. `unreadable`: lines of the history that the last list had to leave out, by file."""
+        """A client, as far as this module calls it. `unreadable`: lines of the history that the last list had to leave
+        out, by file."""
 
         unreadable: dict[str, int]
 
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
 
 
 PAGE = 1_000
-"""What the master gives of its history at once."""
+"""Tasks that the master gives of its history in one answer."""
 _NO_MESSAGE: dict[str, Any] = {"key": None, "args": None}
-"""What a master tells of a reason that came before it told more than sentences."""
+"""The message of a reason from an older master, which sends sentences only."""
 _HISTORY_TAKES = ("states", "mine", "user", "search", "since", "sort", "reverse")
 
 
@@ -56,7 +57,7 @@ def _oldest_first(client: Asked, filters: dict[str, Any]) -> tuple[Listed, Liste
 
 
 def _rest(filters: dict[str, Any], first: Listed) -> dict[str, Any]:
-    """What is still to be asked for behind a first part."""
+    """Return the filters for the rest of a list, behind a first part."""
     (tasks, total), rest = first, dict(filters)
     if rest.get("offset"):
         rest["offset"] = max(0, rest["offset"] - total)

@@ -1,4 +1,4 @@
-"""Whom we take for the master when it is on another machine: the authority that was pinned at the first use.
+"""Trust in a master on another machine: the authority that was pinned at the first use.
 
 Owns the handshake, the remembered authorities (`~/.config/muster/authorities`), and what happens when one is not known
 yet: it is taken if its fingerprint was given, or if whoever is asked says so, and else refused. `ssl` is loaded only
@@ -76,7 +76,7 @@ class Trust:
         return pinned(self._pem)
 
     def _of_before(self) -> ssl.SSLContext | None:
-        """Whom to believe that was not started anew since `tls` was edited: it is to be stopped, say."""
+        """Return the context for a master that has not restarted since `tls` was edited, for example to stop it."""
         from wire.pinning import pinned
 
         pem = "" if self.wanted else self._kept(self._lies_at if self._is_brought else self._shown_at)

@@ -1,4 +1,4 @@
-"""What the master can be asked, as this version of Muster knows it: read from the OpenAPI document that comes with it.
+"""The verbs of the master, as this version of Muster knows them: read from the OpenAPI document that comes with it.
 
 Asks no master. Owns which keys a verb is told with; how that is shown is not its business.
 """
@@ -56,12 +56,12 @@ class Verbs:
         return schema
 
     def examples(self, name: str, param: str) -> list[str]:
-        """What a parameter may be called, as far as that is written down."""
+        """Return the documented examples of a parameter's values."""
         schema = self._operations[name]["requestBody"]["content"][_JSON]["schema"]
         return [str(one) for one in schema["properties"][param].get("examples", ())]
 
     def brief(self, name: str) -> dict[str, Any]:
-        """Who may call a verb, what it takes (a JSON schema a parameter, with `required`), gives and does."""
+        """Return who may call a verb, what it takes (a JSON schema a parameter, with `required`), gives and does."""
         told = self._operations[name]
         schema = told["requestBody"]["content"][_JSON]["schema"]
         params = {key: {"required": key in schema["required"], **one} for key, one in schema["properties"].items()}
@@ -98,7 +98,7 @@ class Verbs:
         return next((one["items"] for one in self._choices(schema) if isinstance(one.get("items"), dict)), {})
 
     def _choices(self, schema: dict[str, Any]) -> list[dict[str, Any]]:
-        """What a schema comes to, without references and alternatives."""
+        """Return the schema's alternatives, with references resolved."""
         if "$ref" in schema:
             return self._choices(self.schemas[schema["$ref"].removeprefix(_REF)])
         if "anyOf" in schema:

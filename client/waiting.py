@@ -103,7 +103,8 @@ class _Wait:
             params = message.get("params", {})
             task = params.get("task")
             if params.get("gone") and params.get("id") in known:
-                # What has ended goes into the history sooner or later, others may delete it, and we know how it ended.
+                # A finished task goes into the history sooner or later, and others may delete it; its result is known
+                # here.
                 if self._is_reached(known[params["id"]]):
                     continue
                 task = self._shown(params["id"])

@@ -1,6 +1,6 @@
-"""Following the master: what is there now, then every change, until the connection breaks.
+"""Follow the master: the present state, then every change, until the connection breaks.
 
-Owns the subscription and the watch over a silent connection. What the changes mean is the caller's.
+Owns the subscription and the watch over a silent connection. The caller interprets the changes.
 """
 
 from __future__ import annotations

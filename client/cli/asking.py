@@ -1,4 +1,4 @@
-"""What nobody is to read over a shoulder: names and passwords, asked at the terminal, or read from where they lie.
+"""Read names and passwords, at the terminal or from a file, so that nobody else can see them.
 
 A password is never an argument: everybody on a machine can read those.
 """

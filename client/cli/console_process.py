@@ -18,7 +18,8 @@ ENDS_SOON_S = 14 * 86400
 
 
 def found(options: argparse.Namespace) -> dict[str, Any] | None:
-    """What the console beside the master in use tells of itself; None where conf.json wants none, or is not at hand."""
+    """Return what the console beside the master in use tells of itself; None if conf.json configures none, or is not on
+    this machine."""
     conf = conf_of(options)
     if conf is None or not CONSOLE.is_configured(conf):
         return None
@@ -29,7 +30,7 @@ def found(options: argparse.Namespace) -> dict[str, Any] | None:
 
 
 def told(conf: str) -> dict[str, Any]:
-    """What the console of this lab tells of itself: `pid version url certificate_ends certificate_fault`, and
+    """Return what the console of this lab tells of itself: `pid version url certificate_ends certificate_fault`, and
     `last_word` of its log; of one that does not run pid, which is null, and that. Raises PermissionError for another
     user's lab."""
     import json
@@ -45,7 +46,7 @@ def told(conf: str) -> dict[str, Any]:
 
 
 def problems(console: dict[str, Any], now: float) -> list[tuple[str, str]]:
-    """What ails it, each with its cure. `now`: seconds since the epoch."""
+    """Return the console's problems, each with its cure. `now`: seconds since the epoch."""
     if console["pid"] is None:
         last = f" (its log ends: {console['last_word']})" if console["last_word"] else ""
         return [(f"does not run{last}", "`muster up` starts it")]

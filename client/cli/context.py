@@ -1,6 +1,6 @@
-"""What every command is given: its options, the connection when it first needs it, and the ways to speak.
+"""The context of every command: its options, the connection, opened at the first use, and the output functions.
 
-stdout carries the answer and nothing else; whatever is said about it goes to stderr.
+stdout carries the answer and nothing else; everything about the answer goes to stderr.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Context:
     def __init__(self, options: Namespace, done: list[str] | None = None) -> None:
         self.options = options
         self.done: list[str] = [] if done is None else done
-        """What was done, as sentences, to be told where the answer itself cannot be written."""
+        """The changes that were made, as sentences. They are reported if the answer itself cannot be written."""
         self.json: bool = options.json
         self._client: Client | None = None
 

@@ -44,7 +44,7 @@ RIGHT_WORDS = {
     "scontrol": "`muster edit ID KEY=VALUE` changes a task, `muster node edit NAME KEY=VALUE` a machine",
     "sacct": "`muster queue --all --since 1d` shows what ended",
 }
-"""What people type who come from elsewhere, and what it is called here."""
+"""Commands of other programs, and their names here."""
 _GLOBAL_WITH_VALUE = ("--conf", "--master", "--token", "--ca-fingerprint", "--proxy")
 
 
@@ -71,7 +71,8 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _unwritten(why: OSError, done: list[str]) -> int:
-    """Nobody gets the answer. Whoever only stopped reading knows; what was done all the same is told."""
+    """Return the exit status if the answer cannot be written. A closed pipe needs no message; changes that were made
+    are reported in any case."""
     if done:
         note(f"error: io: {done[-1]}, but this could not be written to stdout: {why.strerror}")
         return 4

@@ -28,7 +28,8 @@ def folder() -> str:
 
 
 def environment() -> dict[str, str]:
-    """What it is started with: ours, without the token that says who we are, which is no business of a daemon's."""
+    """Return the environment that the master is started with: ours, without the caller's token, which a daemon must not
+    have."""
     return {name: value for name, value in os.environ.items() if name not in ("MUSTER_TOKEN", "MUSTER_TOKEN_FILE")}
 
 

@@ -1,4 +1,4 @@
-"""What the commands about nodes share: which nodes, which of their GPUs, and what runs there."""
+"""Shared code of the commands about nodes: which nodes, which of their GPUs, and what runs there."""
 
 from __future__ import annotations
 

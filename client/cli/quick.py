@@ -64,7 +64,7 @@ class Quick:
 
 
 class Options:
-    """What was asked for, by name, as argparse's Namespace has it."""
+    """The options of a command, by name, as argparse's Namespace has them."""
 
 
 class _Argument:
@@ -86,7 +86,7 @@ class _Argument:
         self.is_plain = not alone and self.action in _PLAIN_ACTIONS and self.count in _PLAIN_COUNTS
         if self.is_option:
             self.is_plain = self.is_plain and self.count is None
-        # What argparse would look at, or make into something else.
+        # argparse would check such a default, or convert it.
         if isinstance(self.default, str) and (self.type is not None or self.default.startswith("==")):
             raise _NotPlain
 
@@ -105,7 +105,7 @@ class _Argument:
 
 
 class _Declared:
-    """What a command can be told; takes the declarations as an argparse.ArgumentParser would."""
+    """The arguments of a command; takes the declarations as an argparse.ArgumentParser would."""
 
     def __init__(self, prog: str) -> None:
         self.prog = prog

@@ -1,4 +1,4 @@
-"""What every command can be told, beside its own options: where the master is, who one is, and --json."""
+"""Options of every command, beside its own: the address of the master, the caller's token, and --json."""
 
 from __future__ import annotations
 

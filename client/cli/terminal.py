@@ -38,8 +38,8 @@ class _Err(io.FileIO):
 
 
 def begin() -> None:
-    """Give each stream that is closed a file in its place, so that no other file gets its number: what would be written
-    to stdout then fails, what would be said on stderr is lost. What the encoding of a stream lacks is escaped."""
+    """Give each stream that is closed a file in its place, so that no other file gets its number: a write to stdout
+    then fails, a write to stderr is lost. Characters that a stream's encoding lacks are escaped."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             fd = os.open(os.devnull, os.O_WRONLY if name == "stderr" else os.O_RDONLY)

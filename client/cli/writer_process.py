@@ -1,4 +1,4 @@
-"""What the writer of metrics, a program beside the master, tells of its points."""
+"""Read what the writer of metrics, a program beside the master, tells of its points."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ STATUS = "influx.json"
 
 
 def tally(conf: str, pid: int | None) -> dict[str, Any]:
-    """What the writer of that pid has told of its points: `written waiting dropped refused last_write`; empty where it
-    told nothing yet."""
+    """Return what the writer of that pid has told of its points: `written waiting dropped refused last_write`; empty if
+    it has told nothing yet."""
     import json
 
     try:

@@ -1,6 +1,7 @@
 """The feeds: each follows one subscription of the master in a thread of its own and hands on what it is told.
 
-What it means is the state's business. A connection that breaks is told and opened anew, for as long as it takes.
+Does not interpret the messages; the state does. A lost connection is reported and opened again, for as long as it
+takes.
 """
 
 from __future__ import annotations

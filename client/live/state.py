@@ -1,4 +1,4 @@
-"""What is known of the cluster: nodes, their newest samples and the tasks, kept up to date by messages. Pure.
+"""The state of the cluster: nodes, their newest samples and the tasks, kept up to date by messages. Pure.
 
 It takes the snapshots and notifications of the two subscriptions, in any order between the two, and what the feeds say
 of their connections. It asks nobody and draws nothing.
@@ -68,7 +68,7 @@ class State:
         return self.tasks.get(task_id) or self.ended.get(task_id)
 
     def text_of(self, task: Task) -> str:
-        """What a filter looks through, in lower case."""
+        """Return the text that a filter searches, in lower case."""
         found = self._texts.get(task["id"])
         if found is None:
             command = task["command"] if isinstance(task["command"], str) else " ".join(task["command"])
@@ -93,7 +93,7 @@ class State:
             return
         task: Task = params["task"]
         known: Any = self.task(task["id"])
-        # What was sent before a list was asked for may come after it was answered.
+        # A change that was sent before a list was requested may arrive after the answer.
         if known is not None and params["task"].get("seq", 0) < known.get("seq", 0):
             return
         self._forget(task["id"])

@@ -65,7 +65,7 @@ class EndableSession(Session):
 
 
 class Worker(ABC):
-    """The thread. Whoever inherits says in `_run` what it does, and looks at `ended` whether it is still wanted."""
+    """The thread. A subclass does its work in `_run`, and stops when `ended` is set."""
 
     def __init__(self, name: str, address: Address, token: str | None) -> None:
         self._address = address
@@ -90,7 +90,7 @@ class Worker(ABC):
 
     @abstractmethod
     def _run(self) -> None:
-        """What the thread does."""
+        """Do the thread's work."""
 
     def client(self) -> Client:
         """A client on a line of its own, which `end` breaks."""

@@ -1,2 +1,2 @@
-"""What makes text of things: columns, cells, tables, colours, quantities, and what is told of nodes and tasks. Knows no
-terminal and asks nobody."""
+"""Text for people: columns, cells, tables, colours, quantities, and the lines about nodes and tasks. Knows no terminal
+and calls no master."""

@@ -1,4 +1,4 @@
-"""What is told of the attempts of a task: a table of them, the oldest first."""
+"""Text about the attempts of a task: a table of them, the oldest first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _row(attempt: Attempt) -> list[str]:
 
 
 def how_it_ended(attempt: Attempt, *, short: bool = False) -> str:
-    """Who wanted its end, and what came of it, on one line; `short`: in a few words."""
+    """Return who asked for the end of the attempt, and its result, on one line; `short`: in a few words."""
     asked, code = attempt["asked_end"], attempt["exit_code"]
     words = [f"cancelled{_by(asked['by'])}"] if asked is not None and asked["why"] == "cancel" else []
     if short and (brief := _in_short(attempt)):

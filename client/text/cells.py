@@ -1,7 +1,7 @@
 """Lines as plain data, and the small pieces that they are made of: bars, levels, figures. Knows no task and no node.
 
 A line is a tuple of parts, and a part is text with a kind: "" plain, "dim", "good", "held", "warn", "bad", "info",
-"strong". What a kind looks like is the terminal's business; every line can be read without.
+"strong". The terminal decides how a kind looks; every line can be read without kinds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What kind of news a state is, and how each kind looks on a terminal that only knows escapes."""
+"""Which kind of news each state is, and how each kind looks on a terminal that only knows escapes."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _NOT_TOLD = {"variables": "variables", "last_line": "the last lines of their log
 
 
 def difference_lines(diff: Diff) -> Iterator[str]:
-    """What there is to say, a head line for each field."""
+    """Yield the lines of a difference, a head line for each field."""
     for one in diff["fields"]:
         yield f"{_label(one['field'])}:"
         for mark, text in _both(diff, one):

@@ -1,4 +1,4 @@
-"""What is the matter with nodes and their GPUs, in lines, the same way wherever nodes are listed."""
+"""Lines about problems of nodes and their GPUs, the same wherever nodes are listed."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _LINES = 20
 
 
 def told_together(nodes: list[Node], room: int | None) -> list[str]:
-    """What is the matter with nodes and their GPUs, in lines of `room` columns (None: as long as it takes). Nodes of
-    which the same is to be said share one, the most frequent are told where there are too many."""
+    """Return lines of `room` columns (None: no limit) about problems of nodes and their GPUs. Nodes with the same
+    problem share a line; if there are too many lines, the most frequent problems are shown."""
     alike: dict[str, dict[str, str]] = {}
     for node in nodes:
         for text in (node.get("reason"), *gpu_troubles(node)):
@@ -45,7 +45,7 @@ def _common(kind: str, texts: dict[str, str]) -> str:
 
 
 def gpu_troubles(node: Node) -> list[str]:
-    """What keeps GPUs of an online node from tasks, and which are not as the registry says."""
+    """Return what keeps GPUs of an online node from tasks, and which GPUs are not as the registry says."""
     if node["state"] != "online":
         return []
     which: dict[str, list[str]] = {}

@@ -23,7 +23,7 @@ _WAYS = {
 
 
 def who_lines(who: Who) -> list[str]:
-    """Who somebody is, a line each."""
+    """Return the lines about the caller's identity."""
     if who["user"] is None:
         why = who.get("barred")  # an earlier master does not say
         return [f"nobody: {harmless(why)}" if why else "nobody: `muster login`, or give a token (MUSTER_TOKEN)"]
@@ -45,7 +45,7 @@ def quota_text(quota: Quota) -> str:
 
 
 def project_text(project: Project) -> str:
-    """What there is to say of a project, in a line."""
+    """Return a line about a project."""
     group = f"of group {harmless(project['group'])}" if project["group"] else "of no group"
     return f"{group}; {quota_text(project['quota']) or 'no quota'}; in use: {_in_use(project['use'])}"
 
@@ -155,8 +155,8 @@ def tokens_table(tokens: list[Token], room: int | None) -> str:
 
 
 def links_table(links: list[Link], line: Callable[[str], str], page: Callable[[str], str | None]) -> str:
-    """Whom to send which line, and which address where there is a console. They are never cut: half a link opens
-    nothing."""
+    """Return a table of the line to send to each user, and of the address if there is a console. Neither is ever cut:
+    half a link is useless."""
     rows = []
     for link in links:
         rows.append([harmless(link["name"]), line(link["link"])])

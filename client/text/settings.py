@@ -15,7 +15,7 @@ _FLEXIBLE = {"SET BY": 8, "MEANING": 20}
 _SPANS = (("d", 86_400), ("h", 3600), ("m", 60))
 _STEP, _UNITS = 1024, ("", "k", "m", "g", "t")
 _ENDLESS_S, _ENDLESS = 1e9, 1e15
-"""What is no bound that anybody meant."""
+"""A bound of at least this many seconds, or of other units, means that there is no bound."""
 
 
 def settings_table(settings: list[Setting], room: int | None) -> str:
@@ -37,7 +37,7 @@ def setting_page(one: Setting) -> str:
 
 
 def change_line(before: Setting, after: Setting) -> str:
-    """What a change did; where conf.json says something else, that too."""
+    """Return a line about a change, and the value of conf.json where that differs."""
     was, now = value_text(before, before["value"]), value_text(after, after["value"])
     line = f"{after['name']}: {now}" + (f" (was {was})" if was != now else "")
     if after["by"] is not None and after["in_conf"] and after["value"] != after["default"]:

@@ -1,7 +1,7 @@
 """Why a task is where it is, in a few words, for a terminal that is too narrow for the sentence.
 
-Loaded only where something has to be cut. What has no short form keeps its sentence, and so does what an older master
-tells without a key.
+Loaded only where something has to be cut. A reason without a short form keeps its sentence, and so does a reason that
+an older master sends without a key.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ SHORT = {
     "memory": "{mib} MiB",
     "of_model": "{what} {models:/}",
     "with_memory": "{what} of {mib} MiB",
-    # What stands in its way, behind the node's name.
+    # The obstacle, behind the node's name.
     "free": "has {free} {unit}{free:|s} free",
     "memory_free": "has {free} MiB free",
     "suited": "has {fitting} that fit{fitting:s|}",

@@ -152,7 +152,8 @@ def _since(task: Task, now: float) -> str:
 
 
 def _rights(task: Task) -> str:
-    """Whose rights it has on each of its nodes, as far as that was told; an allocation runs nothing anywhere."""
+    """Return the account whose rights the task has on each of its nodes, as far as known; empty for an allocation,
+    which runs nothing."""
     if task.get("is_allocation"):
         return ""
     is_begun = task["started_at"] is not None
@@ -161,8 +162,8 @@ def _rights(task: Task) -> str:
 
 
 def _rights_of(part: Part, *, is_begun: bool) -> str:
-    """Whose rights it has there. That they are the agent's own is known only of what began: who has no account on the
-    node was not tried as the agent."""
+    """Return the account whose rights the task has there. That it is the agent's own is only known of a task that
+    began: a task whose owner has no account on the node was not started as the agent."""
     if part.get("run_as"):
         return f"{part['run_as']}, its owner's account"
     if part.get("login"):
@@ -273,7 +274,7 @@ def _priority(task: Task) -> str:
 
 
 def why_lines(why: Why) -> list[str]:
-    """What there is to say, nothing of it twice, and the next command."""
+    """Return the lines of the reason, without repetition, and the next command."""
     details = why.get("details") or []
     blocked = [] if details else why.get("blocked_by") or []
     told = why.get("brief") or why["reason"] or why.get("warning") or "nothing special"

@@ -1,4 +1,4 @@
-"""What is told of tasks: the table of them, how long one took, and why it is where it is."""
+"""Text about tasks: the table of them, how long a task took, and why it is in its state."""
 
 from __future__ import annotations
 

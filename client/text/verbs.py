@@ -112,7 +112,7 @@ def _param(name: str, schema: dict[str, Any]) -> str:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """What may be left out need not be null as well."""
+    """Return the schema without null if the parameter may be left out instead."""
     kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     if schema["required"] or len(kinds) == len(schema.get("anyOf", ())):
         return schema

@@ -1,7 +1,7 @@
 """`muster top` as a textual program: what comes in, when the screen is drawn, and what each key does.
 
-What comes from the master is collected and drawn at most twice a second; a key is answered at once. Owns no state of
-the cluster (`state`), makes no line (`frame`, `node_lines`, `task_lines`), and talks to nobody itself (`feed`).
+Messages from the master are collected and drawn at most twice a second; a key is answered at once. Owns no state of the
+cluster (`state`), makes no line (`frame`, `node_lines`, `task_lines`), and talks to nobody itself (`feed`).
 """
 
 from __future__ import annotations
@@ -138,11 +138,12 @@ class Top(App[None]):
 
     def on_mount(self) -> None:
         """Begin."""
-        # Whoever ends it from outside gets the terminal back as it was. (With SIGHUP there is none any more.)
+        # A signal from outside restores the terminal before the end. (After SIGHUP there is no terminal.)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, partial(self.exit, return_code=128 + number))
         come_back_whole(self)
-        # What the shell wrote meanwhile stands where nothing of ours has changed.
+        # Text that the shell wrote meanwhile stays on the screen wherever our lines have not changed, so draw all of
+        # it.
         self.app_resume_signal.subscribe(self, lambda _: self.screen.refresh())
         self.lists.focus_list("tasks")
         self.set_interval(CLOCK_S, self._draw_soon)
@@ -408,5 +409,5 @@ class Top(App[None]):
 
 
 def _with_log_end(client: Client, task: Any) -> tuple[Any, list[str]]:
-    """What was told of a task, and how its log ends if it failed."""
+    """Return the task, and the last lines of its log if it failed."""
     return task, client.last_lines(task["id"]) if task["state"] in FAILED else []

@@ -52,8 +52,8 @@ def row_line(state: State, row: NodeKey, size: int, *, packed: bool) -> Line:
 
 
 def headline(state: State, address: str, size: int, now: float, me: str = "") -> Line:
-    """The cluster in a line: where and as whom, what is in use, how it goes, and whether what is shown is still true.
-    Who one is goes first where there is no room."""
+    """Return the cluster in a line: the user and the address, what is in use, how many tasks there are, and whether the
+    shown state is still current. A narrow line leaves out the address, and the user if there is no room."""
     gpus = [gpu for node in state.nodes.values() for gpu in gpus_of(node, state)]
     uses = Counter(gpu.use for gpu in gpus)
     ill = sum(node["state"] != "online" for node in state.nodes.values())

@@ -144,7 +144,7 @@ def _who(gpu: GpuNow) -> str:
 
 
 def _told(node: Node, gpus: list[GpuNow], sample: dict[str, object], *, counted: bool = False) -> Line:
-    """What else there is to say: what is the matter, else who is there. A clock that is off goes first: it is short."""
+    """Return the rest of a node's line: its problem, else its users. A wrong clock goes first: its text is short."""
     clock = _clock(node.get("clock_offset_s"))
     if node.get("reason"):
         why: Part = (harmless(node["reason"] or ""), "bad" if node["state"] != "online" else "warn")
@@ -195,7 +195,7 @@ def _measure(value: float | None, unit: str, room: int) -> str:
 
 
 def _holder(gpu: GpuNow) -> Line:
-    """Who has it, and what is the matter with it."""
+    """Return who uses the GPU, and its problem."""
     parts: list[Part] = []
     if gpu.task is not None:
         told = " ".join(part for part in (str(gpu.task), harmless(gpu.owner), harmless(gpu.name)) if part)

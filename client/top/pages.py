@@ -1,4 +1,4 @@
-"""What the keys `show`, `why` and `help` put on the screen, as text. Pure."""
+"""Texts that the keys `show`, `why` and `help` put on the screen. Pure."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def node_page(node: NodePage) -> str:
 
 
 def node_why(node: Node) -> str:
-    """What is the matter with a node and its GPUs."""
+    """Return the problems of a node and its GPUs."""
     said = node["reason"] or ("nothing is the matter with it" if node["schedulable"] else node_condition(node))
     more = [harmless(node.get("mismatch") or ""), *(f"GPU {one}" for one in gpus_aside(node))]
     return "\n".join([f"node {harmless(node['name'])}: {harmless(said)}", *(f"  {one}" for one in more if one)])

@@ -58,14 +58,14 @@ def changed_span(old: Line, new: Line) -> tuple[int, int]:
 
 
 class Drawn(Widget):
-    """Lines that are compared with those drawn before. Whoever inherits says what stands in line `y`."""
+    """Lines that are compared with those drawn before. A subclass gives the content of line `y`."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002  (textual's name for it)
         super().__init__(id=id)
         self._drawn: list[tuple[Line, bool]] = []
 
     def line(self, y: int, size: int) -> tuple[Line, bool]:
-        """What stands in a line of `size` columns, and whether it is under the cursor."""
+        """Return the content of a line of `size` columns, and whether it is under the cursor."""
         raise NotImplementedError
 
     def redraw(self) -> None:

@@ -1,4 +1,4 @@
-"""What opens over the lists: a page of text, a question, a log that is followed."""
+"""Screens that open over the lists: a page of text, a question, a log that is followed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOG_LINES = 20_000
 
 
 class Base(Screen[None]):
-    """What lies beneath. It is not sent whole when the focus moves on it: who has the focus draws what that changes."""
+    """The screen below all others. It is not drawn again when the focus moves: the focused widget draws the change."""
 
     focused: Reactive[Widget | None] = Reactive(None, repaint=False)
 
@@ -124,7 +124,7 @@ class LogScreen(Screen[None]):
         self.reader.end()
 
     def take(self, params: dict[str, Any]) -> None:
-        """What the reader tells."""
+        """Take a message of the reader."""
         if "error" in params:
             self._end = params["error"]
         elif params.get("over"):

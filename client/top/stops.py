@@ -1,8 +1,8 @@
-"""What becomes of the terminal where the program is stopped and goes on.
+"""Keep the terminal in order while the program is stopped and continues.
 
-Textual gives the terminal back at Ctrl-Z, and takes it again when the program goes on. A program that was stopped by a
-SIGSTOP gave nothing back: it would take what is its own for how the terminal was before, leave that behind at its end,
-and draw nothing. Owns these two signals, and nothing of what is drawn.
+Textual gives the terminal back at Ctrl-Z, and takes it again when the program goes on. After a SIGSTOP it gave nothing
+back: it would take its own settings for the terminal's earlier ones, leave them behind at its end, and draw nothing.
+Owns these two signals, and draws nothing itself.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Column(NamedTuple):
     cell: Callable[[Task, float], str]
     right: bool = False
     short: Callable[[Task, float], str] | None = None
-    """What stands there where the cell is too long."""
+    """The text in place of a cell that is too long."""
 
 
 def columns(size: int, *, arrays: bool = False) -> list[Column]:

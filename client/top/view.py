@@ -1,4 +1,4 @@
-"""What the person at the keyboard wants to see, and in which order; and the rows that follow from it. Pure.
+"""The user's choice of lists, filters and order; and the rows that follow from it. Pure.
 
 A row is a key: a task's id, a node's name, or (node, GPU index). Lines are made of keys elsewhere, of the visible ones
 only; here is nothing that costs more than a sort of ids.

@@ -1,1 +1,1 @@
-"""What people type behind a command, read for several commands alike: ids, fields of a task, keys of a node."""
+"""Arguments that several commands share, and how they are read: ids, fields of a task, keys of a node."""

@@ -1,5 +1,5 @@
-"""What the changes of the master's own files share: which file, what is shown and asked before it is written, and the
-password, where one is wanted."""
+"""Shared code of the commands that change the master's own files: which file, what is shown and asked before it is
+written, and the password, where one is required."""
 
 from __future__ import annotations
 

@@ -87,8 +87,8 @@ def _names_action(argv: list[str]) -> bool:
 
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:
-    """What every command takes may stand behind the action, too. It has no defaults here: they would go before what
-    was said in front of it."""
+    """Accept the options of every command behind the action, too. They have no defaults here: a default would override
+    a value that was given before the action."""
     own = parser.format_usage()
     shared = _SHARED if _PROXY in own else {**_SHARED, _PROXY: "socks"}  # the proxy on the way to a node is another
     for option, dest in shared.items():

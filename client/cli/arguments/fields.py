@@ -1,4 +1,4 @@
-"""What a task may ask for: the options of `submit` and `run`, and the keys of `edit`, read from one table.
+"""The fields of a task's request: the options of `submit` and `run`, and the keys of `edit`, read from one table.
 
 Owns the spelling and the syntax of values; whether they make sense is the master's decision.
 """
@@ -127,7 +127,7 @@ def begin(text: str) -> float:
 
 
 def choice(*allowed: str) -> Callable[[str], str]:
-    """What reads one of these words, and raises ArgumentTypeError for another."""
+    """Return a function that reads one of these words, and raises ArgumentTypeError for another."""
 
     def read(text: str) -> str:
         word = text.strip().lower()
@@ -139,7 +139,8 @@ def choice(*allowed: str) -> Callable[[str], str]:
 
 
 def choices(*allowed: str) -> Callable[[str], list[str]]:
-    """What reads some of these words, with commas, and raises ArgumentTypeError for another."""
+    """Return a function that reads some of these words, separated by commas, and raises ArgumentTypeError for
+    another."""
     one = choice(*allowed)
     return lambda text: list(dict.fromkeys(one(word) for word in text.split(",")))
 
@@ -383,18 +384,18 @@ def sweep(text: str) -> tuple[str, list[str]]:
 
 
 def place(named: list[str]) -> dict[str, Any]:
-    """What `--node` says, as the fields of the wire."""
+    """Return the fields of the wire for the names given with `--node`."""
     return {"node": named[0]} if len(named) == 1 else {"node_list": named}
 
 
 def counts(gpus: int | tuple[int, int] | None) -> dict[str, int | None]:
-    """What `--gpus` says, as the fields of the wire."""
+    """Return the fields of the wire for the value of `--gpus`."""
     return {"gpus": gpus[0], "gpus_max": gpus[1]} if isinstance(gpus, tuple) else {"gpus": gpus}
 
 
 def exactly(numbers: list[list[int] | dict[str, list[int]]], on: list[dict[str, list[int]]]) -> dict[str, Any]:
-    """Return several `--gpu-ids` and `--gpus-on` as fields of the wire: of GPUs without a node the last. Raises
-    BadRequestError."""
+    """Return the fields of the wire for several `--gpu-ids` and `--gpus-on`. Of several lists of GPUs without a node,
+    the last one counts. Raises BadRequestError."""
     alone = [one for one in numbers if isinstance(one, list)]
     named = [*on, *(one for one in numbers if isinstance(one, dict))]
     if alone and len(alone) < len(numbers):
@@ -405,7 +406,7 @@ def exactly(numbers: list[list[int] | dict[str, list[int]]], on: list[dict[str, 
 
 
 def together(said: list[dict[str, list[int]]]) -> dict[str, list[int]]:
-    """What several `--gpus-on` say. Raises BadRequestError for a node that two of them name."""
+    """Join the values of several `--gpus-on`. Raises BadRequestError for a node that two of them name."""
     found: dict[str, list[int]] = {}
     for one in said:
         for name in found.keys() & one.keys():
@@ -433,7 +434,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def spec(options: argparse.Namespace) -> dict[str, Any]:
-    """What was asked for, as the fields of `task.submit`; what was not said is left to the master."""
+    """Return the options that were given, as the fields of `task.submit`. The master decides about all others."""
     found = {field: getattr(options, field) for field, *_ in VALUES.values()}
     found |= counts(found["gpus"])
     found |= {"node": None, **place(found["node"])} if found["node"] else {}

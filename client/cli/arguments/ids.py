@@ -101,8 +101,8 @@ def of_array(context: Context, array: int, states: Iterable[str] | None = None) 
 
 
 def of_state(context: Context, states: list[str] | None, *, with_allocations: bool = True) -> list[int]:
-    """The ids of the caller's tasks (with --all of everybody's) that are in one of the states; None: not ended. What
-    ended so long ago that only the history has it is not meant: it would be years of failures.
+    """The ids of the caller's tasks (with --all of everybody's) that are in one of the states; None: not finished.
+    Tasks that finished so long ago that only the history has them are left out: those would be years of failures.
     `with_allocations`: those, too, which end only when somebody wants that."""
     which = {"states": states} if states else {"active": True}
     whose = {} if getattr(context.options, "all", False) else {"mine": True}

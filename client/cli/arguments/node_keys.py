@@ -38,7 +38,7 @@ def label(text: str) -> tuple[str, str]:
 VALUES: dict[str, tuple[str, Callable[[str], Any], str, str]] = {
     "driver": ("driver", str, "DRIVER", "ssh (the default), local, or report: its agent dials in"),
     "ip": ("ip", str, "ADDRESS", "the machine's address or host name"),
-    "user": ("user_name", str, "NAME", "as whom to log in; tasks run as this user"),
+    "user": ("user_name", str, "NAME", "the user to log in as; tasks run as this user"),
     "gpus": ("gpu_count", fields.whole, "N", "how many GPUs it has, 0 for none"),
     "gpu-model": ("gpu_info", words, "M[,M]", "their models, one a GPU; a single one stands for all"),
     "gpu-memory": ("gpu_memory", numbers, "MIB[,MIB]", "their memory, one number a GPU; a single one stands for all"),

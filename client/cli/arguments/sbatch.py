@@ -1,6 +1,6 @@
 """The `#SBATCH` lines at the head of a script, as options of `submit`.
 
-They mean what the manual page of Slurm's sbatch says. What has no counterpart here is named, never guessed.
+They mean what the manual page of Slurm's sbatch says. An option without a counterpart here is named, never guessed.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class Read:
 
 
 def _can_be_read(words: list[str]) -> bool:
-    """Would the options take these values? What Slurm means by `--mem=0` has no counterpart, and refuses no script."""
+    """Would the options take these values? `--mem=0`, for example, has no counterpart here, but the script is
+    accepted."""
     from client.cli.arguments import fields
 
     for option, value in zip(words[::2], words[1::2], strict=False):
@@ -68,7 +69,7 @@ def _can_be_read(words: list[str]) -> bool:
 
 
 def read(text: str) -> Read:
-    """What the lines of a script's head say. Raises ValueError for one whose quotes do not end."""
+    """Read the lines at the head of a script. Raises ValueError for a line with an unclosed quote."""
     import shlex
 
     found = Read()

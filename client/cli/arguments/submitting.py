@@ -1,4 +1,4 @@
-"""What `submit` and `run` share: the words after `--`, scripts and batches, and the folder to run in."""
+"""Shared code of `submit` and `run`: the words after `--`, scripts and batches, and the folder to run in."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NOT_IN_SCRIPTS = (
     "as",
 )
 FOR_TASKS = ("submit",)
-"""What a task's token may be for: as the value of `--token`, which else says who one is."""
+"""Values of `--token` that ask for a token for the task. Any other value is the caller's own token."""
 
 
 TOKEN = {
@@ -98,7 +98,7 @@ def add_arrays(parser: argparse.ArgumentParser) -> None:
 
 
 def array_of(parser: argparse.ArgumentParser, options: argparse.Namespace) -> dict[str, Any]:
-    """What of an array or a sweep was asked for, as the fields of the wire; nothing for a single task."""
+    """Return the fields of the wire for an array or a sweep; none for a single task."""
     names = [name for name, _ in options.sweep or ()]
     if len(set(names)) != len(names):
         parser.error("--sweep: a name stands there twice; give all its values at once")
@@ -144,7 +144,7 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
         options = parser.parse_args([*directives, *argv])
         _tell_tokens_apart(options)
     options.converted, options.of_slurm = converted, told
-    # What sbatch writes relative to is the folder of the job.
+    # sbatch resolves a relative log path from the folder of the job.
     options.log_beside = (
         bool(told) and "--log" in directives and options.log == directives[directives.index("--log") + 1]
     )
@@ -216,8 +216,9 @@ def _snapshot(context: Context, cwd: str | None) -> dict[str, Any]:
 
 
 def tell_faults(context: Context, spec: dict[str, Any], commands: list[list[str] | str]) -> list[Note]:
-    """What would keep the task from starting well is said before it has waited for an hour; it may still be made, so
-    this decides nothing, not even where it cannot be asked. With --strict the submit itself is refused for it."""
+    """Warn now of faults that would keep the task from starting well, not after it has waited for an hour. The missing
+    things may still be created, so a fault refuses nothing, and neither does a look-up that fails. With --strict the
+    master refuses the submit itself."""
     if "strict" in spec:
         return []
     from wire.harmless import harmless

@@ -76,7 +76,8 @@ def run(context: Context) -> int:
 
 
 def _ask(context: Context, verbs: Verbs, name: str) -> Any:
-    """The master's answer. What must not happen twice is asked again after a break only by the same `request_id`."""
+    """Return the master's answer. After a lost connection, a call that must not happen twice is only repeated with the
+    same `request_id`."""
     asked = params.typed(verbs, name, context.options.params)
     told = verbs.brief(name)
     if "request_id" in told["params"]:

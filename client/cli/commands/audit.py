@@ -1,4 +1,4 @@
-"""Who changed what, and who was refused: the audit log, the newest first. For admins."""
+"""Show the audit log, the newest entry first: who changed what, and who was refused. For admins."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def change(text: str) -> tuple[str, Any]:
 
 _KEYS = frozenset({*fields.VALUES, "command", "urgent", "share", "elastic", "token", "owner", "cap", "max-fails"})
 _NAMES_SOMETHING = frozenset({"command", "cwd", "env", "setup", "node", "after"})
-"""What names a thing that has to be there when the task starts."""
+"""Keys that name a thing which must exist when the task starts."""
 _OF_ARRAYS = frozenset({"cap", "max_fails"})
 
 
@@ -148,7 +148,7 @@ def _edit_several(context: Context, said: list[int], changes: dict[str, Any]) ->
 
 
 def _tell_faults(context: Context, task: Task) -> None:
-    """What would keep the task from starting well now, as at a submit."""
+    """Warn of faults that would keep the task from starting well now, as at a submit."""
     from client.cli.arguments.submitting import tell_faults
 
     spec: dict[str, Any] = {"cwd": task["cwd"], "env": task["env"], "setup": task.get("setup") or ""}

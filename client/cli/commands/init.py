@@ -42,7 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("dir", type=file_name.folder, nargs="?", metavar="DIR", help="the folder (default: this one)")
     parser.add_argument(
-        "--force", action="store_true", help="write over what is there; with --from: though the old master runs"
+        "--force", action="store_true", help="overwrite existing files; with --from: even if the old master runs"
     )
     admin = parser.add_mutually_exclusive_group()
     admin.add_argument("--admin", metavar="NAME", help="add a first admin (at a terminal: asked)")

@@ -2,8 +2,8 @@
 
 Without HOST it is the master that the other commands would ask. The first time, the fingerprint of its authority is
 shown; `muster status` on its own machine tells which is right. On that machine itself you are asked whether the account
-that has the master's port is right, unless that is root or you. What is kept is a token, in a file of mode 0600 in
-~/.config/muster/logins, for 30 days or until `muster logout`.
+that has the master's port is right, unless that is root or you. The log-in is kept as a token, in a file of mode 0600
+in ~/.config/muster/logins, for 30 days or until `muster logout`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LABEL_SIZE = 80
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("host", nargs="?", metavar="HOST[:PORT]", help="where the master is")
-    parser.add_argument("--user", metavar="NAME", help="as whom (asked for otherwise)")
+    parser.add_argument("--user", metavar="NAME", help="the user to log in as (asked for otherwise)")
     parser.add_argument("--label", metavar="TEXT", help="what the log-in is called in `muster tokens list`")
     parser.add_argument("--link", metavar="LINK", help="choose a password with a link that works once (`-`: asked for)")
 

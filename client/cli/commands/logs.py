@@ -62,7 +62,7 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
     if options.search is None and (options.regex or options.ignore_case):
         parser.error("--regex and --ignore-case say how to search: give --search TEXT, too")
     if options.search is not None and (options.follow or options.raw or options.collapse):
-        parser.error("--search finds lines of what is there: leave out -f, --raw and --collapse")
+        parser.error("--search finds lines of the existing log: leave out -f, --raw and --collapse")
     if options.output is not None and (options.json or options.search is not None):
         parser.error("-o writes the log as it is: leave out --json and --search")
     if options.output == "":
@@ -137,7 +137,7 @@ def _into_file(context: Context, offset: int) -> int:
 
 
 def _tell_if_waiting(context: Context) -> None:
-    """Whoever follows a task that has not started would look at nothing, without knowing why."""
+    """Say that the task has not started: a log that is followed would otherwise stay empty without a reason."""
     task_id = context.options.id
     if context.options.follow and task_id is not None:
         state = context.client.show(task_id)["state"]
@@ -204,7 +204,7 @@ def _live(context: Context, offset: int) -> Iterator[bytes]:
 
 
 def _which(context: Context) -> dict[str, Any]:
-    """Whose log, whether it is followed, and who hears meanwhile that the task does nothing."""
+    """Return which log to read, whether to follow it, and the function to call when the task does nothing meanwhile."""
     task_id, follow = context.options.id, context.options.follow
     if not follow or task_id is None:
         return {"task_id": task_id, "follow": follow, **_rank(context)}

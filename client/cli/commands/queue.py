@@ -1,4 +1,4 @@
-"""What waits and runs: the running tasks first, then the waiting ones in the order in which they will be tried."""
+"""List the running tasks, then the waiting tasks in the order in which they will be tried."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def run(context: Context) -> int:
 
 
 def _tell_of_input(context: Context) -> None:
-    """What is piped in goes nowhere: the task may start in an hour, on another machine."""
+    """Warn that piped input does not reach the task: it may start in an hour, on another machine."""
     if context.options.script != "-" and _has_input():
         context.note(
             "note: what is piped in here does not reach the task, whose input is empty; put it into a file that the "

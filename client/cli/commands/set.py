@@ -1,7 +1,7 @@
 """Settings of the scheduler and its limits: show them, and change them while the master runs.
 
-What is set here holds from now on, over restarts, whatever conf.json says; --default lets conf.json say it again.
-Everybody may look, admins change."""
+A value that is set here holds from now on, also after restarts, whatever conf.json says; --default returns to the value
+of conf.json. Everybody may read settings; only admins may change them."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def run(context: Context) -> int:
 
 
 def _certificate(tls: dict[str, Any]) -> list[str]:
-    """What clients pin, until when the certificate holds, and what is the matter with it."""
+    """Return lines about what clients pin, when the certificate expires, and what is wrong with it."""
     lines = []
     if tls.get("authority"):
         ends = f", certificate until {moment(tls['ends'])}" if tls.get("ends") else ""

@@ -148,8 +148,8 @@ def _await(context: Context, conf: str, program: Program, process: subprocess.Po
 
 
 def _running(where: address.Address) -> dict[str, Any] | None:
-    """What the master says that runs already. Raises ConflictError where something else has its port, be it the master
-    of another lab."""
+    """Return what a master that runs already tells of itself. Raises ConflictError if something else has its port, such
+    as the master of another lab."""
     from wire.errors import ConflictError, ForbiddenError
 
     try:
@@ -169,8 +169,8 @@ def _held(where: address.Address) -> str:
 
 
 def _serves(where: address.Address, pid: int) -> dict[str, Any] | None:
-    """What the master that we started tells of itself, once its three ports answer. Where it tells this account nothing
-    without a log-in, the kernel says that the ports are held by the process."""
+    """Return what the master that we started tells of itself, once its three ports answer. If it tells this account
+    nothing without a log-in, the kernel says whether the process holds the ports."""
     from client.cli import master_process
     from wire.errors import UnauthenticatedError
 
@@ -187,7 +187,7 @@ def _serves(where: address.Address, pid: int) -> dict[str, Any] | None:
 
 
 def _why_not(where: address.Address) -> str:
-    """What was wrong with the last answer, for whoever waited for a better one."""
+    """Return what was wrong with the last answer, after waiting for a better one in vain."""
     for port in (where.data, where.train_state, where.monitor):
         told = _answer(where, port) if port else None
         if not isinstance(told, dict):
@@ -196,8 +196,8 @@ def _why_not(where: address.Address) -> str:
 
 
 def _ask(where: address.Address, port: int) -> dict[str, Any] | None:
-    """What a master at this port tells of itself; None where none answers. Raises ForbiddenError where another account
-    has the port, ConflictError where another lab's master has it."""
+    """Return what a master at this port tells of itself; None if none answers. Raises ForbiddenError where another
+    account has the port, ConflictError where another lab's master has it."""
     from wire.errors import ConflictError, ForbiddenError
 
     told = _answer(where, port)
@@ -211,7 +211,7 @@ def _ask(where: address.Address, port: int) -> dict[str, Any] | None:
 
 
 def _answer(where: address.Address, port: int) -> dict[str, Any] | MusterError:
-    """What a master at this port tells of itself, or the error in its place."""
+    """Return what a master at this port tells of itself, or the error in its place."""
     from wire.errors import MusterError
 
     session = Session(where.host, port, patience=0, trust=where.trust, end=where.end)

@@ -1,4 +1,4 @@
-"""Who one is to the master: name, role, groups, how one came in, and until when. Exits with 1 for who is nobody."""
+"""Show your user, role, groups, how you logged in, and until when. Exits with 1 if the master does not know you."""
 
 from __future__ import annotations
 

@@ -35,4 +35,4 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
 
 
 _BEFORE = frozenset({"--conf", "--master", "--token", "--proxy", "--ca-fingerprint", "--json"})
-"""What may stand before the action."""
+"""Options that may stand before the action."""

@@ -83,7 +83,8 @@ def run(context: Context) -> int:
 
 
 def _left(name: str, task_id: int | None = None) -> str:
-    """What there is to say of one that nobody waits for any more. `task_id`: None, before the master answered."""
+    """Return the note about an allocation that nobody waits for any more. `task_id`: None before the master
+    answered."""
     if task_id is None:
         return f"\nif the master has heard of allocation {name}, it goes on waiting: `muster alloc list` shows it"
     return f"\nallocation {name} goes on waiting: `muster alloc list` shows it, `muster cancel {task_id}` ends it"

@@ -1,6 +1,5 @@
 """The master's own files, conf.json and the registry, from afar: look at them, change them, put an earlier version
-back. What is changed is looked at as a start would, and shown as a difference first; the file before is kept. For
-admins."""
+back. A change is checked as at a start, and shown as a difference first; the earlier file is kept. For admins."""
 
 from __future__ import annotations
 

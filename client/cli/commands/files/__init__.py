@@ -233,7 +233,8 @@ def _rm(context: Context) -> int:
 
 
 def _visible(context: Context, path: str) -> bool:
-    """Whether a path begins with a visible folder. What is outside of them may well be there, and was not deleted."""
+    """Return whether a path begins with a visible folder. A path outside of them may well exist, and was not
+    deleted."""
     plain = "/".join(part for part in path.split("/") if part not in ("", "."))
     return any(f"{plain}/".startswith(f"{root}/") for root in context.client.files.roots())
 

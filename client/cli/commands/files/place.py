@@ -1,4 +1,4 @@
-"""What the commands on files have in common: how a path is typed, and where a thing goes that is put somewhere."""
+"""Shared code of the commands on files: how a path is typed, and which path a copied or moved file gets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def into(context: Context, sources: list[str], target: str) -> Callable[[str], s
 
 
 def needs_r(path: str) -> Exception:
-    """What a folder gets that is named without -r."""
+    """Return the error for a folder that is named without -r."""
     from wire.errors import BadRequestError
 
     return BadRequestError(f"{path} is a folder; with -r it goes with all that is in it")

@@ -43,7 +43,7 @@ def run(context: Context) -> int:
 
 
 class Transfers:
-    """What was transferred, and whether something was refused."""
+    """The transferred files, and whether something was refused."""
 
     def __init__(self, context: Context) -> None:
         self.context = context

@@ -1,4 +1,4 @@
-"""Who belongs together, and who looks after whom: a mentor sees, cancels, holds and moves the tasks of the members."""
+"""Manage groups of users and their mentors: a mentor sees, cancels, holds and moves the tasks of the members."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def entry_of(options: argparse.Namespace) -> dict[str, Any]:
-    """What was said, as an entry of the registry."""
+    """Return the entry of the registry for the options that were given."""
     entry: dict[str, Any] = {"name": options.name}
     for key, *_ in node_keys.VALUES.values():
         value = getattr(options, key)

@@ -106,7 +106,8 @@ def _tell(context: Context, node: dict[str, Any]) -> None:
 
 
 def _tell_of_console(context: Context) -> None:
-    """What ails the console, where it runs on this machine: no node's matter, and nobody else's who looks."""
+    """Report problems of the console if it runs on this machine. They belong to no node, and other machines do not
+    report them."""
     from client.cli import console_process
 
     console = console_process.found(context.options)

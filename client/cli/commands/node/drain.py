@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """What the parser cannot know of itself."""
+    """Check what the parser cannot check itself."""
     node_each.check_gpu(parser, options)
     if options.gpus and options.wait:
         parser.error("--wait goes with whole nodes, not with --gpu")

@@ -44,7 +44,8 @@ def run(context: Context) -> int:
 
 
 def _changes(context: Context, name: str, said: dict[str, Any]) -> dict[str, Any]:
-    """What to ask for. Labels are one key of the entry, so those that are not named have to be said again."""
+    """Return the changes to request. All labels are one key of the entry, so the unchanged labels have to be sent
+    again."""
     changes = {key: value for key, value in said.items() if not key.startswith("label.")}
     lists = [key for key, value in changes.items() if isinstance(value, list)]
     labels = {key.partition(".")[2]: value for key, value in said.items() if key.startswith("label.")}

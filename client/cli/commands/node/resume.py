@@ -32,7 +32,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """What the parser cannot know of itself."""
+    """Check what the parser cannot check itself."""
     node_each.check_gpu(parser, options)
     if options.own_account and options.gpus:
         parser.error("--own-account: leave --gpu out")

@@ -32,7 +32,7 @@ _FETCH = (
     's.sendall(b"{{\\"op\\":\\"archive\\"}}\\n");d=s.makefile("rb").read({size});'
     'assert hashlib.sha256(d).hexdigest()=="{sha256}";open("muster-agent.pyz","wb").write(d)'
 )
-"""For a line of any shell: without a single quote. Whoever has the whole archive hangs up."""
+"""For a line of any shell: without a single quote. The connection is closed once the whole archive has arrived."""
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,15 +130,15 @@ def _tell(context: Context, told: dict[str, Any]) -> None:
 
 
 def _steps(name: str, told: dict[str, Any]) -> list[str]:
-    """What to type there. Nothing of it is secret: the token is asked for."""
+    """Return the commands to type on that machine. None contains a secret: the agent asks for the token."""
     host, _, port = told["master"].rpartition(":")
     place = {"host": f'"{host.strip("[]")}"', "port": int(port)}
     fetch = _FETCH.format(**place, sha256=told["archive"]["sha256"], size=told["archive"]["size"])
     report = f"python3 muster-agent.pyz report --node {shlex.quote(name)}"
     unit = f"muster-{''.join(char if char.isascii() and char.isalnum() else '-' for char in name)}.service"
     return [
-        "On the machine, as whom tasks shall run (Python 3.8 or newer; no root, nothing to install):\n",
-        "1. Fetch the agent (or carry it there: --write). What is fetched is checked by its SHA-256.\n",
+        "On the machine, as the user that tasks shall run as (Python 3.8 or newer; no root, nothing to install):\n",
+        "1. Fetch the agent (or carry it there: --write). The command checks its SHA-256.\n",
         f"  python3 -c {shlex.quote(fetch)}\n",
         "2. Start it. It asks for the token and remembers it, in a file of mode 0600.\n",
         f"  {report} --new-token --detach \\",

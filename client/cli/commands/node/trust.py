@@ -30,7 +30,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
-    """What the parser cannot know of itself."""
+    """Check what the parser cannot check itself."""
     if bool(options.names) == options.all:
         parser.error("say which nodes: their names, or --all")
     if options.fingerprint and len(options.names) != 1:

@@ -1,4 +1,4 @@
-"""What programs come in with: tokens, and the log-ins, which are tokens too. One's own; for admins, those of others."""
+"""Manage tokens, with which programs log in, and log-ins, which are tokens too: your own; for admins, also others'."""
 
 from __future__ import annotations
 

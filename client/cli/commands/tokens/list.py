@@ -33,5 +33,5 @@ def run(context: Context) -> int:
     elif found:
         sys.stdout.write(tokens_table(found, terminal_width()))
     else:
-        context.say("nothing opens the door in this name")
+        context.say("this user has no tokens and no log-ins")
     return 0

@@ -1,7 +1,7 @@
 """Make a token for a program, and print it, this once: alone, so that a script can take it.
 
-Who has it may do what its user may, or only what its scopes say, until it ends or is revoked. Keep it in a file of mode
-0600 or in MUSTER_TOKEN, never on a command line.
+A program with the token may do what its user may, or only what its scopes allow, until it expires or is revoked. Keep
+it in a file of mode 0600 or in MUSTER_TOKEN, never on a command line.
 """
 
 from __future__ import annotations

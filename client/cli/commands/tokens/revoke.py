@@ -44,7 +44,7 @@ def run(context: Context) -> int:
 
 
 def _forget(context: Context, ids: list[str]) -> None:
-    """What this PC keeps of a log-in that has ended is no use any more."""
+    """Remove the log-in that this PC keeps, if its token is among the revoked ones."""
     where = context.address
     if where.token and where.token.split("_")[1:2] and where.token.split("_")[1] in ids:
         from client.address import logins_folder

@@ -1,4 +1,4 @@
-"""Let users in again who were disabled. What was held for it waits again; log-ins and tokens have ended for good."""
+"""Enable disabled users. Tasks that were held for it wait again; log-ins and tokens stay revoked."""
 
 from __future__ import annotations
 
