@@ -1,4 +1,4 @@
-"""What the master as a whole says of itself. What the core and the store know comes on top (`server.info`)."""
+"""Facts about the master as a whole. `server.info` adds those of the core and the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wire.message import Message, sentence
 
 
 class TlsProblem(MessageView, frozen=True, gc=False):
-    """What is the matter with the certificate: `text` is the sentence of `key` and `args` (docs/wire.md, Messages)."""
+    """A problem of the certificate: `text` is the sentence of `key` and `args` (docs/wire.md, Messages)."""
 
     text: str
 
@@ -28,7 +28,8 @@ class TlsInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, told: Told, in_reach: Message | None = None) -> TlsInfo:
-        """What the ports tell of their certificate, as clients see it; `in_reach`: that tasks can read its key."""
+        """Return the state of the ports' certificate, as clients see it; `in_reach`: the problem that tasks can read
+        its key."""
         problems = told.problems if in_reach is None else (*told.problems, in_reach)
         return cls(
             mode=told.mode,
@@ -89,7 +90,8 @@ class About(msgspec.Struct, kw_only=True):
 
 
 def on_wall(about: About) -> About:
-    """What of it everybody may see who passes a screen: no path, no address, no way in."""
+    """Return the part that everybody may see on a screen on a wall: no path, no address, nothing that helps to log
+    in."""
     return msgspec.structs.replace(
         about,
         conf="",

@@ -1,8 +1,8 @@
 """Callers and their rights: role, scopes, and the tasks that they own.
 
-A `Caller` is made by each connection, by how it came in, or by what somebody showed over it, and made anew when
-something changed of the people that there are. What a verb asks for stands in the table of verbs; here the two are
-compared, and a refusal gets its words. Nothing that is not allowed is possible.
+Each connection makes a `Caller` from how it was opened, or from a token that was sent over it, and makes it anew when
+users, groups or tokens have changed. The table of verbs says what a verb requires; here the two are compared, and a
+refusal gets its message. Everything that is not allowed is refused.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from wire.message import Message
 Least = Role | Literal["anyone"]
 """The least role that may call a verb. Anyone: also a caller who has not logged in."""
 Whose = Literal["none", "any", "group", "own"]
-"""Whose task a verb may be used on: it names none; anybody's; the caller's own and those of members of groups that the
-caller mentors; the caller's own. Admins may use it on all."""
+"""The tasks that a verb may be used on: it names no task; anybody's; the caller's own and those of members of groups
+that the caller mentors; the caller's own. Admins may use it on all."""
 Via = Literal["unknown", "owner", "local", "desktop", "token", "session", "task", "service"]
 """How somebody came in: nobody knows who it is; by the kernel's word the user who runs the master, or root; by the same
 word another user of its machine; with the desktop client; with a token of one of the kinds; with that of a task; as a
@@ -49,7 +49,7 @@ SCOPES_OF: dict[Role, frozenset[Scope]] = {
 """The scopes of each role."""
 DESKTOP_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files"})
 DESKTOP_NOUNS = frozenset({"task", "log", "env", "file", "subscribe"})
-"""Whoever sits at any PC of the lab comes in with the desktop client, and there is no log-in."""
+"""Anybody at a PC of the lab can use the desktop client, and it has no log-in."""
 SERVICE_NOUNS = {"metrics": frozenset({"task", "server", "subscribe"}), "web": frozenset({"server", "subscribe"})}
 """The console tells live sessions what all see, and whatever else it asks for it asks for in somebody's name."""
 TASK_SCOPES: frozenset[Scope] = frozenset({"read", "submit"})
@@ -136,14 +136,14 @@ def who(caller: Caller) -> Who:
 
 
 Identify = Callable[[People, float], Caller]
-"""Who somebody is now, made of the people that there are, and the time. Gives one without a `user` where he is nobody
-any more."""
+"""A function that returns the caller now, from the people that exist, and the time. The caller has no `user` if they
+have lost access."""
 
 
 def by_kernel(peer: Peer, *, local_users: bool = False, local_admin: Literal["owner", "root"] = "owner") -> Identify:
-    """Who speaks JSON-RPC without having shown anything: the user who runs the master is its admin, on its own machine
-    and without a log-in. `local_users`: its other users are the users of the same name. `local_admin`: root, where the
-    master's account is shared: then who has that account is nobody in particular."""
+    """Identify a JSON-RPC caller who has sent no token: the user who runs the master is its admin, on its own machine
+    and without a log-in. `local_users`: the machine's other accounts are the users of the same name. `local_admin`:
+    `root` if several people share the master's account, which then has no admin rights."""
     account = peer.account if local_users else ""
     whence = whence_of(peer)
 
@@ -174,9 +174,9 @@ def by_kernel(peer: Peer, *, local_users: bool = False, local_admin: Literal["ow
 
 
 def whence_of(peer: Peer) -> str:
-    """Whose failures to show who they are, and whose connections, are counted together. Any account of this machine has
-    all of 127.0.0.0/8 to come from, and shares it with the others: so the kernel says which one it is. An account may
-    have subordinate uids, too: it is one with all of them."""
+    """Return the key under which failed log-ins and connections are counted together. Any account of this machine can
+    connect from all of 127.0.0.0/8, and shares it with the others, so the kernel says which account it is. An account
+    and its subordinate uids count as one."""
     if not peer.is_here:
         return origin(peer.address)
     return "here" if peer.uid is None else _account_here(peer.uid)
@@ -196,8 +196,8 @@ def why_barred(people: People, user: User, now: float) -> Message | None:
 
 
 def by_token(token_id: str, address: str, whence: str = "", *, is_relayed: bool = False, user_id: int = 0) -> Identify:
-    """Who showed a token, which was looked at then: as long as it is there he is its user. `user_id`: of that user, who
-    is still known when the token is gone, as after `user.disable`; 0 where it is not to be known."""
+    """Identify the user of a token that was checked before, as long as the token exists. `user_id`: that of the token's
+    user, who is still known when the token is gone, as after `user.disable`; 0 if they shall not be known then."""
 
     def identify(people: People, now: float) -> Caller:
         token = people.tokens.get(token_id)
@@ -217,16 +217,16 @@ def by_service(name: Service, address: str) -> Identify:
 
 
 def by_relay(address: str, uid: int | None = None) -> Identify:
-    """Somebody before the console, at this address, who has not shown yet who he is. `uid`: of the account of this
-    machine that he has: all of them are at one address."""
+    """Identify a caller of the console, at this address, who has not logged in yet. `uid`: that of the caller's account
+    on this machine, since all its accounts have the same address."""
     whence = "" if uid is None else _account_here(uid)
     caller = Caller(address, counted_as=whence or origin(address), whence=whence, is_relayed=True)
     return lambda _people, _now: caller
 
 
 def by_task(launch_id: str, holder: Callable[[str], Task | None], address: str, whence: str = "") -> Identify:
-    """A task that showed the token of its attempt, for as long as `holder` gives it. It may what any user may with his
-    own tasks, in its owner's name, and nothing of what makes an admin or a mentor of him."""
+    """Identify a task by the token of its attempt, for as long as `holder` returns the task. It may do what any user
+    may do with their own tasks, in its owner's name, but has none of the owner's rights as an admin or a mentor."""
 
     def identify(people: People, now: float) -> Caller:
         task = holder(launch_id)
@@ -251,9 +251,9 @@ def by_task(launch_id: str, holder: Callable[[str], Task | None], address: str, 
 
 
 def by_desktop_client(address: str, name: str) -> Identify:
-    """Who comes in with the desktop client: never an admin, nor by the name of one. In the system that it was made for
-    everybody changed everything, and its tables offer it for every row: so until there are users, all tasks are its
-    own."""
+    """Identify a user of the desktop client: never an admin, nor under the name of one. In the system that it was made
+    for, everybody changed everything, and its tables offer that for every row: so until there are users, all tasks are
+    its own."""
 
     def identify(people: People, now: float) -> Caller:
         user = people.named(name)

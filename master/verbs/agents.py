@@ -12,7 +12,7 @@ from master.verbs.base import Context
 from wire.errors import MusterError
 
 _under_way: set[asyncio.Task[AgentsDone]] = set()
-"""What was begun is brought to its end, also when who asked for it leaves: half a restart is a stop."""
+"""Work that has begun is finished even if its caller leaves: half a restart is a stop."""
 
 
 class SomeNodes(msgspec.Struct, forbid_unknown_fields=True):

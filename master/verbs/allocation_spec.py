@@ -1,4 +1,4 @@
-"""What an allocation may ask for: what a task may that is said of GPUs, time and order, and nothing of a command."""
+"""The request of an allocation: a task's fields about GPUs, time and order, and none about a command."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ NAME = re.compile(r"(?=.*[^0-9])[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?"
 
 
 class AllocationSpec(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What of a submit makes sense for what runs nothing. `gpus`: on each of `nodes`, held as a whole."""
+    """The fields of a submit that make sense for an allocation, which runs nothing. `gpus`: on each of `nodes`, held as
+    a whole."""
 
     name: Annotated[str, Meta(max_length=100, examples=["exp"])]
     gpus: Annotated[int, Meta(ge=1, le=4096)] | None = None
@@ -48,7 +49,7 @@ def allocation_of(spec: AllocationSpec, context: Context) -> Task:
     """The task that holds this, without an id. Raises BadRequestError naming the field."""
     _check_name(context, spec.name)
     said = {field: value for field in FIELDS if (value := getattr(spec, field)) not in (None, [], {})}
-    # Whoever knows nothing of allocations shows this, or runs it, and does no harm.
+    # A program that does not know allocations shows this command, or runs it, without harm.
     task = draft_of(Spec(**said), f"# allocation {spec.name}", context)
     task.is_allocation = True
     check_holds_something(task)

@@ -35,8 +35,8 @@ class Release(OneTask, forbid_unknown_fields=True):
 
 
 class Grow(OneTask, forbid_unknown_fields=True):
-    """alloc.grow: `gpus` more on each of its nodes. What is free there is given at once, and only where nobody waits
-    who could use it."""
+    """alloc.grow: `gpus` more on each of its nodes. Only free GPUs are given, at once, and only if no waiting task
+    could use them."""
 
     gpus: Annotated[int, Meta(ge=1, le=4096)] = 1
 

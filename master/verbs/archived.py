@@ -44,7 +44,7 @@ P = TypeVar("P", bound=OfTask)
 class ListArchived(msgspec.Struct, forbid_unknown_fields=True):
     """task.archived: which, and which part of them, at most 1000 at once; the filters are those of `task.list`. Sorted
     by what the files are not indexed by, they come in the order of their ends. Every verb that takes the id of a task
-    takes that of such a one."""
+    also takes the id of an archived one."""
 
     states: list[TaskState] | None = None
     mine: bool = False
@@ -89,7 +89,7 @@ async def list_archived(context: Context, params: ListArchived) -> ArchivedTasks
 
 
 def _known(context: Context) -> tuple[str, ...] | None:
-    """Whose tasks a search may look into, of the others it sees the ids; None: everybody's."""
+    """Return the users whose tasks a search may look into; it sees only the ids of all others. None: everybody's."""
     sight = context.sight
     return tuple(sorted({sight.user or "", *sight.mentored})) if sight.hides_others else None
 

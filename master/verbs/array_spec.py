@@ -1,4 +1,4 @@
-"""What is asked of an array, read: its indices (`0-9:2,20%3`), or the values of a sweep; and the command of each task.
+"""Read the request of an array: its indices (`0-9:2,20%3`), or the values of a sweep; and the command of each task.
 
 Pure. A value that goes into words is a part of a word, whatever is in it. In a text for bash it must be one that means
 nothing to bash, wherever it stands, be it in quotes or not: for all others there is the variable.

@@ -58,8 +58,8 @@ class EditArray(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ArrayView(msgspec.Struct, frozen=True):
-    """What holds for an array: `cap`: so many run at once, `max_fails`: after so many failures the rest is held; null:
-    no such bound. `failed`: the tasks that count as failures."""
+    """An array and its limits. `cap`: so many run at once; `max_fails`: after so many failures the rest is held; null:
+    no such limit. `failed`: the tasks that count as failures."""
 
     id: int
     count: int
@@ -148,7 +148,7 @@ def _places(indices: list[int], sweep: dict[str, list[str]]) -> Iterable[tuple[i
 
 
 def _check_size(draft: Task, params: SubmitArray, count: int) -> None:
-    """What one task is, times as many: nobody shall fill the disk with a line. Raises LimitError."""
+    """Check the size of all its tasks together: one request must not fill the disk. Raises LimitError."""
     longest = {name: max(len(value.encode()) for value in values) for name, values in params.sweep.items()}
     words = [params.command] if isinstance(params.command, str) else params.command
     text = sum(len(word) + sum(word.count("{" + name + "}") * size for name, size in longest.items()) for word in words)

@@ -31,7 +31,7 @@ class AuditPage(msgspec.Struct, frozen=True):
 
 
 async def read(context: Context, params: ReadAudit) -> AuditPage:
-    """Who changed what, and who was refused, newest first."""
+    """Return who changed what, and who was refused, newest first."""
     audit = context.master.audit
     try:
         found = await audit.read(Wanted(params.since, params.user, params.verb), params.limit)

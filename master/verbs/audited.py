@@ -1,5 +1,5 @@
-"""What the audit log is told of a call: who called, and what it is about. It is told nothing else of what the call was
-given: no command, no variable, no content, no secret. Of which calls, the door says (`master.verbs.call`)."""
+"""Entries of the audit log for calls: who called, and what the call is about. An entry has nothing else of the call's
+parameters: no command, no variable, no content, no secret. `master.verbs.call` says which calls get one."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def note(  # noqa: PLR0917  (the engine calls a partial of it, with what failed)
 
 
 def code_of(error: BaseException) -> str:
-    """What stands for an error in the log."""
+    """Return the code that stands for an error in the log."""
     if isinstance(error, MusterError):
         return error.code
     return MusterError.code if isinstance(error, Exception) else "left"
 
 
 def about(verb: str, params: dict[str, Any], result: Any, knows: Callable[[str], object] = str) -> int | str:
-    """What a call is about, from what it was given, before anybody looked at it, and from what came of it."""
+    """Return what a call is about, from its parameters, which are not checked yet, and from its result."""
     task_id = params.get("id")
     if type(task_id) is int:
         return task_id

@@ -111,10 +111,10 @@ async def login(context: Context, params: LogIn) -> LoggedIn:
 
 
 async def confirm_password(context: Context, name: str, password: str, user: User | None) -> None:
-    """Raises UnauthenticatedError, and LimitError for who guesses; keeps a dearer hash where the one kept is cheap. Who
-    has no password here is looked for in the lab's directory, if there is one; names that nobody has are, too. Where
-    there is one, a refusal comes at one of few moments: a directory takes its time for whom it has, and none for
-    others."""
+    """Check a password. Raises UnauthenticatedError, and LimitError after too many guesses. Replaces a kept hash that
+    is too cheap. A user without a password here is looked up in the lab's directory, if there is one, and so is a name
+    that no user has. With a directory, a refusal comes at one of few fixed moments: a directory takes longer for names
+    that it has than for others."""
     loop = asyncio.get_running_loop()
     began = loop.time()
     try:
@@ -170,8 +170,8 @@ def token(context: Context, params: Shown) -> Who:
     if launch_id is not None and context.master.task_tokens.is_of(parsed, launch_id):
         return who(context, _become_task(context, launch_id))
     found = people.tokens.get(parsed.id)
-    # What is right comes in, however many have failed from there: nobody guesses 256 bits, and nobody shall keep the
-    # programs of others out.
+    # A right token is accepted, however many tries from there have failed: nobody guesses 256 bits, and nobody shall
+    # lock out the programs of others.
     if found is None or not tokens.is_it(parsed.secret, found.sha256):
         name, whence, now = f"mst_{parsed.id}", _whence(context), time.monotonic()
         guesses.check(name, whence, now)
@@ -282,7 +282,7 @@ def check_password(password: str, name: str) -> None:
 
 
 def sha256(text: str) -> str:
-    """What is kept of a link's secret."""
+    """Return the digest of a link's secret; only the digest is kept."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -305,7 +305,7 @@ def _begin_session(context: Context, user: User, label: str, shown: Token | None
 def _become(context: Context, kept: Token) -> Caller:
     """The caller is this token's user from now on. Raises UnauthenticatedError where that one may not come in."""
     if context.become is None:
-        raise RuntimeError("a call without a connection shows nobody who he is")
+        raise RuntimeError("a call without a connection cannot log in")
     user = context.core.people.users[kept.user]
     if not kept.opens(context.rights_now):
         raise UnauthenticatedError(Message("no_such_token"))
@@ -319,7 +319,7 @@ def _become(context: Context, kept: Token) -> Caller:
 def _become_task(context: Context, launch_id: str) -> Caller:
     """Likewise, for the token of an attempt."""
     if context.become is None:
-        raise RuntimeError("a call without a connection shows nobody who he is")
+        raise RuntimeError("a call without a connection cannot log in")
     identify = by_task(launch_id, context.core.token_holder, context.caller.address, context.caller.whence)
     if identify(context.core.people, context.now).user is None:
         raise UnauthenticatedError(Message("task_token_over"))

@@ -1,4 +1,4 @@
-"""What a verb is, and what it may use.
+"""Verbs, and what they may use.
 
 A verb is a function of a Context and its typed parameters; it gives the result, or something to await for it (for
 work that may block, which it does in a thread), or a generator that does work in slices, yields between them, and
@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 Told = Literal["tasks", "nodes"]
-"""What can be subscribed to."""
+"""The subjects of a subscription."""
 
 
 class PushChannel(Protocol):
@@ -37,7 +37,7 @@ class PushChannel(Protocol):
 
     @property
     def tells(self) -> Told | None:
-        """What its port tells of, if of anything."""
+        """The subject that its port tells of; None if there is none."""
 
     def begin(self, only: frozenset[int] | None, *, in_slices: bool) -> None:
         """Tell what changes from now on, of these tasks or of all. `in_slices`: the call's answer is made in slices,
@@ -53,9 +53,9 @@ class Context(msgspec.Struct, frozen=True):
     `core`: the state; changed only through `change`. `now`: seconds since the epoch. `sight`: what the caller sees of
     others' tasks. `past`: how tasks ended that the call names and the core does not hold any more. `channel`: the
     connection that `subscribe` begins to tell. `once`: the request's id and parameters, where it may be sent again
-    under this id. `become`: the caller has logged in, and is that user from now on. `turn_away`: refuse everything
-    that comes over this connection from now on. `still`: who he is now, or
-    raises if he may not call this verb any more; asked where people changed since `seen`, their version.
+    under this id. `become`: the caller has logged in, and is that user from now on. `turn_away`: refuse everything that
+    comes over this connection from now on. `still`: returns the caller now, or raises if they may not call this verb
+    any more; called where people changed since `seen`, their version.
     """
 
     engine: Engine

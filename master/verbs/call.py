@@ -71,7 +71,7 @@ class _Asked(NamedTuple):
 
 
 class Door:
-    """What all calls share."""
+    """The state that all calls share."""
 
     def __init__(self, engine: Engine, master: Surroundings, rates: Rates) -> None:
         self.engine = engine
@@ -150,7 +150,7 @@ class Calls:
         return self._door.master
 
     def context(self) -> Context:
-        """What a verb is given, now, that nobody called by its name."""
+        """Return the context, now, for a verb that no client called."""
         return self._context(time.time())
 
     def _context(
@@ -205,9 +205,10 @@ class Calls:
         return verb is not None and verb.role == "viewer"
 
     def begin(self, name: str, params: dict[str, Any], done: OnResult, is_wanted: Callable[[], bool]) -> Running | None:
-        """Call a verb; `done` is told what came of it, at once or later. Gives what goes on; None if it is over.
+        """Call a verb; `done` receives its result, at once or later. Return the work that continues; None if it is
+        over.
 
-        What changes something happens also where it `is_wanted` no more, what only tells is left.
+        A call that changes something is finished even if `is_wanted` turns false; one that only reads is dropped.
         """
         try:
             result = self._begun(name, params, is_wanted)
@@ -218,7 +219,7 @@ class Calls:
         if isinstance(result, GeneratorType):
             job = Job(result, partial(self._made, self._asked(name, params), done), is_wanted)
             return None if self._door.turns.begin(job) else job
-        # What is done at once gives a Struct, mostly; to ask whether something can be awaited costs more.
+        # Most verbs return a Struct at once; the check for an Awaitable costs more.
         if not isinstance(result, msgspec.Struct) and isinstance(result, Awaitable):
             return asyncio.ensure_future(self._awaited(self._asked(name, params), result, done))
         self._note(name, params, result)
@@ -268,7 +269,7 @@ class Calls:
         return admitted
 
     def _begun(self, name: str, params: dict[str, Any], is_wanted: Callable[[], bool] | None = None) -> Any:
-        """What the verb gives: the result, or what makes it."""
+        """Return what the verb returns: the result, or an awaitable or generator of it."""
         if self._turned_away is not None:
             raise self._turned_away
         now = time.time()
@@ -326,7 +327,8 @@ class Calls:
         return asked.identify(self._people, now).user is None
 
     def _tell(self, asked: _Asked, result: Any, done: OnResult) -> None:
-        """What took long is not told to whoever is nobody any more; that it was done is in the audit log."""
+        """Give the result of a long call to its caller, unless they have lost access; the audit log has the call in any
+        case."""
         self._note(asked.name, asked.params, result)
         if self._is_nobody(asked):
             barred = asked.identify(self._people, time.time()).barred

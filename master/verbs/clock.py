@@ -11,8 +11,8 @@ from wire.message import Message, sentence
 
 
 class ClockTrouble(MessageView, frozen=True, gc=False):
-    """What people have to look at of the master's clock: `text` is the sentence of `key` and `args` (docs/wire.md,
-    Messages)."""
+    """A problem of the master's clock that people have to look at: `text` is the sentence of `key` and `args`
+    (docs/wire.md, Messages)."""
 
     text: str
 

@@ -1,9 +1,9 @@
 """The verbs about the two files that people write, conf.json and the registry: read as they are, and replaced whole,
 also by what they were before.
 
-Owns what of them may be changed from afar, and what is told of a change. What they may hold is `config`'s and
-`registry`'s, how one takes the place of the other `replaced_file`'s, what becomes of the one before `kept_files`'s,
-which secrets are in them `file_secrets`'s.
+Owns which parts of them may be changed remotely, and the answer to a change. `config` and `registry` define their
+content, `replaced_file` replaces a file, `kept_files` keeps the earlier one, and `file_secrets` knows which secrets are
+in them.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class FileText(msgspec.Struct, frozen=True):
 
 
 class FileWritten(msgspec.Struct, frozen=True):
-    """What a change is: the `diff`, lines as `diff -u` has them, `changed` keys or nodes, and when that `counts`: now,
-    or from the next `start` of the master. `at_start`: the keys of conf.json that count from the start, while the
+    """The result of a change: the `diff`, lines as `diff -u` has them, `changed` keys or nodes, and when that `counts`:
+    now, or from the next `start` of the master. `at_start`: the keys of conf.json that count from the start, while the
     others count now. `version`: that of the file now; `kept`: where the one before lies, null where nothing was
     written."""
 
@@ -191,7 +191,8 @@ def _shown(data: bytes, path: Path) -> str:
 
 async def _confirm(context: Context, password: str | None) -> None:
     """Raise ForbiddenError, or UnauthenticatedError for a wrong one, unless the caller enters the password once more: a
-    browser that was left open changes no file. Whoever runs the master, and who has none, shows none."""
+    browser that was left open changes no file. The user who runs the master, and users without a password, need not
+    enter one."""
     caller, user = context.caller, context.core.people.named(context.user)
     if caller.via == "owner" or user is None or not (user.password or context.master.directory is not None):
         return
@@ -216,7 +217,8 @@ def _changed(context: Context, params: WriteFile, path: Path, before: bytes) -> 
 
 
 def _wanted(context: Context, params: WriteFile, path: Path, before: bytes) -> bytes:
-    """What is to stand there, whether it may or not. Raises ConfigError for what is no JSON, NotFoundError."""
+    """Return the requested content of the file, whether it is allowed or not. Raises ConfigError if it is not JSON,
+    NotFoundError."""
     if params.kept is not None:
         after = kept_files.read(_before(context), path.name, params.kept)
         json_file.parse(after, path)
@@ -251,7 +253,7 @@ def _registry_check(context: Context) -> Callable[[tuple[NodeConfig, ...]], None
 
 
 def _forget_removed(context: Context, name: Name, change: _Change) -> None:
-    """What was noted of a node goes with its entry, as with `node.remove`."""
+    """Forget the notes of nodes whose entries were removed, as with `node.remove`."""
     gone = _by_name(change.before, change.after)[1] if name == "registry" else []
     for node in gone:
         context.change(lambda node=node: context.core.forget_note(node), grows=False)  # type: ignore[misc]

@@ -13,7 +13,7 @@ T = TypeVar("T")
 _SECRETS = frozenset({"password", "old", "token", "link"})
 _NAMES = frozenset({"name", "names", "tokens"})
 OF_PEOPLE = frozenset({"auth", "user", "token"})
-"""The nouns of the verbs where what is named is a user, or a token. Who is in a hurry types a password there."""
+"""The nouns of the verbs that take names of users or tokens. A user in a hurry may type a password there."""
 
 
 def convert(value: Any, kind: type[T], about: str = "") -> T:
@@ -26,7 +26,7 @@ def convert(value: Any, kind: type[T], about: str = "") -> T:
 
 
 def without_secrets(asked: Any) -> Any:
-    """What was asked for, without what nobody may read in a log or in an error."""
+    """Return the request without the parts that nobody may read in a log or in an error."""
     return (
         {key: "…" if key in _SECRETS else value for key, value in asked.items()} if isinstance(asked, dict) else asked
     )

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from master.doctor.node import Lab
 
 _under_way: set[asyncio.Task[list[Examined]]] = set()
-"""What was begun is brought to its end, also when who asked for it leaves: it has files to remove."""
+"""Work that has begun is finished even if its caller leaves: it has files to remove."""
 
 
 class Names(msgspec.Struct, forbid_unknown_fields=True):
@@ -28,7 +28,7 @@ class Names(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class FindingView(msgspec.Struct, frozen=True):
-    """What one check found. `told`: what was seen; `cure`: what to do about it, "" where there is nothing to do;
+    """The finding of one check. `told`: what was seen; `cure`: what to do about it, "" where there is nothing to do;
     `told_message`, `cure_message`: the same for programs."""
 
     check: str
@@ -40,7 +40,8 @@ class FindingView(msgspec.Struct, frozen=True):
 
 
 class Examined(msgspec.Struct, frozen=True):
-    """What ails a node: its state (null: it is gone), the worst verdict, and the findings of all checks, in order."""
+    """The condition of a node: its state (null: it is gone), the worst verdict, and the findings of all checks, in
+    order."""
 
     name: str
     state: NodeState | None

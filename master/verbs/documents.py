@@ -1,4 +1,4 @@
-"""What is written down of the verbs, made from their table: `wire/openapi.json`, which is shipped, the tables of
+"""Make the documents about the verbs from their table: `wire/openapi.json`, which is shipped, the tables of
 docs/wire.md, and the types that the console's pages are checked by; and of the settings, made from theirs, in
 docs/configuration.md. `python -m master.verbs.documents` (`make documents`) writes them anew, in a checkout.
 
@@ -31,7 +31,8 @@ TYPES = Path(".ci/pages/wire.d.ts")
 
 
 def written(root: Path = ROOT) -> dict[Path, str]:
-    """The files, by their paths beneath `root`, as they should be. What is not made from the table stays as it is."""
+    """The files, by their paths beneath `root`, as they should be. Parts that are not made from the table stay as they
+    are."""
     whole = document(VERBS, VERSION)
     page = (root / WIRE).read_text(encoding="utf-8")
     page = between(page, "verbs", verbs_table(VERBS, whole))
@@ -117,7 +118,7 @@ def _who(verb: Verb) -> str:
 
 
 def _of_params(verb: Verb) -> str:
-    """What the docstring of the parameters says of them, where it is this verb's own."""
+    """Return what the docstring of the parameters says, if it is this verb's own."""
     told, is_own = params_prose(verb.params)
     return f"Params: {told}" if is_own else ""
 

@@ -1,5 +1,5 @@
-"""Who may change what of a task that is another's: a mentor where it stands in the queue, an admin all but who it is
-that acts. Whose turn it is then is `whose_turn`'s."""
+"""Check who may change what of another user's task: a mentor its place in the queue, an admin all that would not act
+with the owner's rights. `whose_turn` decides about the order of the queue."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from wire.message import Message
 OF_MENTORS = ("priority", "project", "urgent")
 """Fields that a mentor may change of a member's task."""
 ACTS = ("command", "cwd", "env", "log", "setup", "token", "variables")
-"""What a task does on a node. Where that happens with its owner's rights, another user who changes it would act as the
-owner."""
+"""Fields that say what a task does on a node. Where that happens with its owner's rights, another user who changes it
+would act as the owner."""
 OWNER = "owner"
 TOKEN = "token"  # noqa: S105  (the name of a field)
 

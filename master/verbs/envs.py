@@ -1,7 +1,7 @@
 """The verbs about Python environments, on any node: which there are, and what they hold.
 
-They answer within their time-outs whatever the node does. What is asked, and how an answer is read, is
-`master.nodes.environments`'s.
+They answer within their time-outs whatever the node does. `master.nodes.environments` makes the questions and reads the
+answers.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ async def cuda(context: Context, params: Cuda) -> Framework:
 
 
 async def packages(context: Context, params: OneEnv) -> Packages:
-    """What is installed in an environment."""
+    """List the packages that are installed in an environment."""
     return await _ask(context, params, "packages", Packages, environments.PACKAGES_S)
 
 
@@ -130,7 +130,7 @@ async def _probe(context: Context, node: str, argv: list[str], limit_s: float) -
 
 
 async def _run_here(argv: list[str], limit_s: float) -> Probed:
-    """What a probe would say, were this machine a node."""
+    """Return what a probe would answer if this machine were a node."""
     process = await own_session.start(*argv, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT)
     output = None
     try:
@@ -152,8 +152,8 @@ async def _run_here(argv: list[str], limit_s: float) -> Probed:
 
 
 def _is_his(context: Context, path: str) -> bool:
-    """May he see what lies there, as far as `files` of conf.json says so? A probe looks with the rights of an account
-    that may see more than he."""
+    """May the caller see this path, as far as `files` of conf.json says so? A probe has the rights of an account that
+    may see more than the caller."""
     sight = context.master.files.owners.sight(who(context.caller))
     if sight is None:
         return True

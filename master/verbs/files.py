@@ -60,7 +60,8 @@ class Write(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Make(msgspec.Struct, forbid_unknown_fields=True):
-    """file.make: a `file` is made empty. `parents`: the folders above it too, and what is there is fine."""
+    """file.make: a `file` is made empty. `parents`: missing folders above it are made, too, and an existing folder is
+    no error."""
 
     path: Path
     kind: Literal["folder", "file"]
@@ -166,13 +167,13 @@ async def roots(context: Context, _params: Nothing) -> Roots:
 
 
 async def list_folder(context: Context, params: List) -> Listing:
-    """What is in a folder, in the order of names."""
+    """List the entries of a folder, in the order of names."""
     files, seen = context.master.files, _seen(context)
     return await files.call(params.path, lambda: seen.jail.list(params.path, after=params.after, limit=params.limit))
 
 
 async def stat(context: Context, params: One) -> Entry:
-    """What a path leads to."""
+    """Return the entry that a path leads to."""
     files, seen = context.master.files, _seen(context)
     return await files.call(params.path, lambda: seen.jail.stat(params.path))
 

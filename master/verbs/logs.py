@@ -120,7 +120,7 @@ class _Log(NamedTuple):
 
 
 class _Got(NamedTuple, Generic[T]):
-    """What came of a log, and whose rights were enough for it."""
+    """The result of reading a log, and whose rights were enough for it."""
 
     value: T
     source: Source
@@ -132,7 +132,7 @@ async def read(context: Context, params: Read) -> LogPiece:
     seen = piece.offset if params.seen is None else params.seen
     if params.wait_s and not log.ended and not piece.data and piece.size == piece.end == seen:
         await context.master.logs.grown(log.path, seen, params.id, params.wait_s, source)
-        # Who looks after its owner no more, say, is not told what was written since.
+        # A caller who no longer mentors the owner, for example, does not get what was written since.
         log, (piece, _) = await _read(msgspec.structs.replace(context, caller=context.caller_now()), params)
     answer = LogPiece(piece.data, piece.offset, piece.size, log.ended, log.path)
     if params.collapse:

@@ -1,6 +1,6 @@
 """The verbs about nodes: looking, changing the registry, setting a node aside, trusting its key, giving it up.
 
-What a change means for links and tasks is the fleet's and the core's; how the file is changed, `registry_file`'s.
+The fleet and the core apply a change to links and tasks; `registry_file` changes the file.
 """
 
 from __future__ import annotations

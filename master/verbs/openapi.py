@@ -27,7 +27,7 @@ _INSIDE = ("type", "item_type", "key_type", "value_type")
 ABOUT = (
     "Muster over HTTP (docs/web.md). Every verb of the master is a path: the name behind "
     f"`{PATH}` is the method of JSON-RPC (docs/wire.md), the request body its params, the body of the answer its "
-    "result. What people know as a thing has routes besides."
+    "result. Tasks, nodes and other things that people know also have routes of their own."
 )
 
 
@@ -52,8 +52,8 @@ def prose(text: str | None) -> str:
 
 
 def params_prose(kind: type) -> tuple[str, bool]:
-    """What the docstring of parameters says of them, without the names of the verbs that it begins with; and whether it
-    does begin so, that is, says more than what they are."""
+    """Return what the docstring of parameters says, without the names of the verbs that it begins with; and whether it
+    does begin with them, that is, says more than what the parameters are."""
     told = prose(kind.__doc__)
     return _OF_VERBS.sub("", told), _OF_VERBS.match(told) is not None
 
@@ -76,16 +76,17 @@ class Schemas:
 
     @cached_property
     def shared(self) -> dict[str, Any]:
-        """What is referred to, under the names that people read: a view of a task is a task to them."""
+        """Return the schemas that are referred to, under the names that people read: a view of a task is a task to
+        them."""
         schemas = {_public(name): self._told(name) for name in self._components if name not in self._params}
         return dict(sorted(schemas.items()))
 
     def taken(self, kind: Any) -> dict[str, Any]:
-        """What a verb takes, whole: no other verb refers to it."""
+        """Return the whole schema of a verb's parameters: no other verb refers to it."""
         return {**self._told(self._name(kind)), "description": params_prose(kind)[0]}
 
     def given(self, verb: Verb) -> dict[str, Any]:
-        """What a verb gives, as a reference or several."""
+        """Return the schema of a verb's results: one reference or several."""
         kinds = [_renamed(self._found[kind]) for kind in results_of(verb)]
         return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
 
@@ -111,7 +112,7 @@ def example(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 def _operation(name: str, verb: Verb, schemas: Schemas) -> dict[str, Any]:
     told, taken = prose(verb.handle.__doc__), schemas.taken(verb.params)
-    answer = {"description": "What it answers.", "content": {"application/json": {"schema": schemas.given(verb)}}}
+    answer = {"description": "The answer.", "content": {"application/json": {"schema": schemas.given(verb)}}}
     refused = {
         "description": "Why not.",
         "content": {"application/problem+json": {"schema": {"$ref": f"{REF}Problem"}}},
@@ -138,7 +139,7 @@ def _operation(name: str, verb: Verb, schemas: Schemas) -> dict[str, Any]:
 def _problem() -> dict[str, Any]:
     codes = [kind.code for kind in errors.every()]
     code = {"type": "string", "enum": codes, "description": "The stable name of what is wrong."}
-    detail = {"type": "string", "description": "What to do, for people."}
+    detail = {"type": "string", "description": "The error and what to do about it, for people."}
     key = {"type": "string", "description": "The key of what `detail` says, where it has one (docs/wire.md, Messages)."}
     args = {"type": "object", "description": "The values of what `detail` says."}
     properties = {"code": code, "detail": detail, "key": key, "args": args}

@@ -77,7 +77,7 @@ def _id_of(route: Route) -> str:
 
 
 def _field(fields: Mapping[str, Any], route: Route, name: str) -> dict[str, Any]:
-    """What may stand in the path: of a list what its items may be."""
+    """Return the schema of a value in the path: for a list, that of its items."""
     if route.listed:
         listed: dict[str, Any] = fields[route.listed]
         ways = listed.get("anyOf", [listed])
@@ -146,7 +146,7 @@ def _written_down() -> Iterator[tuple[str, str, str, dict[str, Any]]]:
         {"200": _raw(_OCTETS), "206": _raw(_OCTETS), "416": _BEYOND},
     )  # fmt: skip
     yield f"{BASE}/events", "get", "subscribe", _told(
-        "events", "What changes, as server-sent events behind a snapshot", [stream, last],
+        "events", "A snapshot, then each change, as server-sent events", [stream, last],
         {"200": _raw("text/event-stream")},
     )  # fmt: skip
     yield "/metrics", "get", "node.list", _told("metrics", "Numbers for Prometheus", [], {"200": _raw("text/plain")})

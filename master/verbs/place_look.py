@@ -1,4 +1,4 @@
-"""What of the things that a task names is on the disks that all machines have, as far as somebody may see it.
+"""Check which things that a task names are on the disks that all machines have, as far as somebody may see them.
 
 Blocks as long as a disk does: it is called in threads. If the caller may not see a place, or the master cannot, nothing
 is said of it; of the master's own folder nobody is told anything.
@@ -24,9 +24,9 @@ _MAY_RUN = 0o111
 
 
 class Look:
-    """What somebody is told of places in the folder `root`, but for those in `own`, which are the master's alone.
-    `beneath`: the visible folders, as the caller sees them; `conda`: the shared prefix of environments; `sees_all`: may
-    he see what lies in no visible folder?"""
+    """The view that a caller has of places in the folder `root`, except those in `own`, which are the master's alone.
+    `beneath`: the visible folders, as the caller sees them; `conda`: the shared prefix of environments; `sees_all`:
+    whether the caller may also see paths in no visible folder."""
 
     def __init__(self, root: str, own: str, beneath: Beneath, *, conda: str, sees_all: bool) -> None:
         self._root = root.rstrip("/") + "/"
@@ -55,7 +55,7 @@ class Look:
         return self._beneath.sight is None or self._beneath.sight.has(spot.place)
 
     def findings(self, wants: Sequence[Want]) -> Iterator[Finding]:
-        """What of these is not as it should be."""
+        """Yield a finding for each of these that is not as it should be."""
         for want in wants:
             if want.kind == "beside":
                 if self._is_beside(want):
@@ -108,8 +108,8 @@ class Look:
         return os.path.normpath(path).removeprefix(self._root)
 
     def _of_nobody(self, want: Want, path: str) -> tuple[Lack, str] | None:
-        """It lies in no visible folder, so it has no owner. What is in it is told to those who see all, to others what
-        any account of this machine can find out."""
+        """Look at a path in no visible folder, which therefore has no owner. Those who see all get the true answer,
+        others what any account of this machine can find out."""
         if not self._sees_all:
             return (Lack.ABSENT, "") if _is_known_absent(path) else None
         try:

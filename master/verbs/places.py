@@ -1,11 +1,11 @@
 """task.places: what would keep a task from starting well, so that who submits it hears of it at once; and `--strict`,
 which refuses it for that.
 
-What every machine of the lab has at the same path is looked at from here: beneath `root`, and environments in the
-shared prefix. What is a node's own is looked at where the task names the node, and as the account that the task would
-have there; a folder or an environment also where few nodes could run the task, and all of them can be asked. Where
-tasks run as their owners, a node is asked in any case: the master may see more than they. Nobody waits for this longer
-than `PATIENCE_S`, however many tasks a user submits.
+The master itself looks at paths that every machine of the lab has: beneath `root`, and environments in the shared
+prefix. A node's own paths are looked at where the task names the node, and as the account that the task would have
+there; a folder or an environment also where few nodes could run the task, and all of them can be asked. Where tasks run
+as their owners, a node is asked in any case: the master may see more than the owners. Nobody waits for this longer than
+`PATIENCE_S`, however many tasks a user submits.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STRETCHES = 6
 
 
 _SEARCHED = ("word", "beside")
-"""What is looked for along PATH."""
+"""Kinds that are searched along PATH."""
 
 
 class Places(Spec, kw_only=True, omit_defaults=True):
@@ -61,7 +61,7 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 async def places(context: Context, params: Places) -> Missing:
-    """What would keep such a task from starting well, were it to start now."""
+    """Return the faults that would keep such a task from starting well if it started now."""
     commands: list[list[str] | str] = [*params.commands]
     if params.command is not None:
         commands.append(params.command)
@@ -89,7 +89,7 @@ async def strictly(
 
 
 async def faults(context: Context, draft: Task, commands: Sequence[list[str] | str]) -> list[Message]:
-    """What would keep a task from starting well, or those that have these commands in its place."""
+    """Return the faults that would keep a task from starting well, or tasks that have these commands in its place."""
     core = context.core
     found = list(preflight.known_faults(draft, commands, partial(_awaited, context)))
     looks = (preflight.unknown_memory, preflight.closed_to_owner)
@@ -105,7 +105,7 @@ async def faults(context: Context, draft: Task, commands: Sequence[list[str] | s
 
 
 async def _in_time(looks: Coroutine[Any, Any, list[Message]]) -> list[Message]:
-    """What it finds. Raises TimeoutError once the patience is over."""
+    """Return the findings of `looks`. Raises TimeoutError when its time is over."""
     looking = asyncio.ensure_future(looks)
     try:
         for _ in range(STRETCHES):
@@ -149,7 +149,7 @@ async def _looked(context: Context, draft: Task, commands: Sequence[list[str] | 
 
 
 async def _seen(context: Context, node: str | None, wants: list[Want], look: Look, draft: Task) -> list[Message]:
-    """What is not as it should be, as this node sees it, or the master."""
+    """Return the faults that this node sees, or the master."""
     master = context.master
     account = master.run_as(draft.owner)
     if node is None:
@@ -172,8 +172,8 @@ def _is_a_nodes(want: Want, look: Look) -> bool:
 
 
 async def _nowhere(context: Context, wants: list[Want], draft: Task) -> list[Message]:
-    """What is on none of the nodes that could run the task, where each of them can be asked: one that is away may have
-    it."""
+    """Return faults for things that none of the nodes that could run the task has, if each of them can be asked: a node
+    that is away may have them."""
     nodes, request = context.core.inventory.nodes.values(), request_of(draft)
     able = [node for node in nodes if obstacle(node, request) is None]
     are_there = all(
@@ -214,8 +214,8 @@ def _named(draft: Task) -> str | None:
 
 
 def _node(context: Context, draft: Task, *, as_owner: bool) -> str | None:
-    """Whom to ask: the node that the task names, else, where tasks run as their owners, one that can look as the
-    owner."""
+    """Return the node to ask: the node that the task names, else, where tasks run as their owners, one that can look as
+    the owner."""
     nodes = context.core.inventory.nodes
     named = _named(draft)
     if named is not None:

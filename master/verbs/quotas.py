@@ -1,4 +1,4 @@
-"""What verbs say of quotas: what of one can be changed, what it looks like, and how much of it is in use."""
+"""Quotas in verbs: which limits can be changed, how a quota is shown, and how much of it is in use."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class QuotaChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class QuotaView(msgspec.Struct, frozen=True):
-    """What tasks may have at a time; null: no bound."""
+    """The limits of what tasks may have at a time; null: no limit."""
 
     max_total_gpus: int | None
     max_manual_gpus: int | None
@@ -34,7 +34,8 @@ class QuotaView(msgspec.Struct, frozen=True):
 
 
 class UseView(msgspec.Struct, frozen=True):
-    """What is in use: `gpus`, those of them that named allocations hold (`manual`), and tasks that run (`running`)."""
+    """The use of a quota: `gpus`, those of them that named allocations hold (`manual`), and tasks that run
+    (`running`)."""
 
     gpus: int
     running: int
@@ -57,7 +58,7 @@ def quota_view(quota: Quota) -> QuotaView:
 
 
 def use_view(use: Use | None) -> UseView:
-    """What is in use, be it nothing."""
+    """Return the view of a use; None means that nothing is in use."""
     return UseView(0, 0, 0) if use is None else UseView(use.gpus, use.running, use.manual)
 
 

@@ -29,7 +29,8 @@ def answer_to(params: msgspec.Struct, result: Any) -> msgspec.Raw:
 
 
 def answered(engine: Engine, request_id: str, params: msgspec.Struct, result: Any) -> Any:
-    """What the same request got before, as one of the types that the verb's `result` names; None if it is new.
+    """Return the earlier answer to the same request, as one of the types that the verb's `result` names; None if it is
+    new.
 
     Raises ConflictError where the id was another request's: its answer would be taken for that of this one, which was
     never carried out; StoreUnavailableError while it cannot be told what holds.
@@ -62,8 +63,8 @@ def _is_of(of: str | None, params: msgspec.Struct) -> bool:
 
 
 def _digest(params: msgspec.Struct) -> str:
-    """What is asked for, in a few letters. What is as if it had not been said does not count: such parameters leave
-    out of their encoding what is as it would be anyway. The id, which is the same, may be in it."""
+    """Return a short digest of the request. A parameter that is given at its default does not count: the encoding
+    leaves defaults out. The id, which is the same, may be in it."""
     return blake2b(_encode(params), digest_size=9).hexdigest()
 
 

@@ -138,7 +138,7 @@ def _looks_after(context: Context) -> bool:
 
 
 def _said(context: Context, fault: str | None) -> str | None:
-    """What is wrong, as the caller is told it: on a wall only that something is, for the words name paths."""
+    """Return the fault as the caller may see it: on a wall only that there is one, because the text names paths."""
     return HIDDEN if fault is not None and context.sight.is_wall else fault
 
 
@@ -149,7 +149,7 @@ def _known(context: Context, ids: list[int]) -> list[int]:
 
 
 def seen(context: Context, _params: Nothing) -> Done:
-    """What `damage` in `server.info` tells was seen by somebody: it is told no more."""
+    """Note that somebody has seen the `damage` that `server.info` tells; it is told no more."""
     context.change(context.core.forget_damage)
     return Done()
 

@@ -37,7 +37,8 @@ class OneSetting(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SettingRange(msgspec.Struct, frozen=True):
-    """What a setting may be: a number between `least` and `most`, or one of `words`; and whether it may be none."""
+    """The allowed values of a setting: a number between `least` and `most`, or one of `words`; and whether it may be
+    none."""
 
     least: Number | None
     most: Number | None

@@ -1,5 +1,5 @@
-"""What a client may say of a task that it wants, and the way from there to a Task. Checks what can be checked alone;
-whether a node could ever run it is the core's to say."""
+"""The request for a task, as a client may send it, and how it becomes a Task. Checks what can be checked alone; the
+core decides whether a node could ever run it."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ Name = Annotated[str, Meta(min_length=1, max_length=200)]
 WORD_BYTES = 128 * 1024 - 4096
 """The kernel gives a program no longer word than 128 KiB; what activates the environment goes before the command."""
 ALL_BYTES = 1 << 20
-"""Words and variables together: half of what the kernel takes, the rest is for what is there already."""
+"""Words and variables together: half of what the kernel takes; the rest is for the node's own variables."""
 PATH_MAX = 4096
 MOST_NODES = 1024
 MOST_ITEMS = {"after": 10_000, "gpu_ids": 4096, "retry_on": 16}
-"""Whoever lists tasks is sent all of them. Of an array, as a predecessor, the array is one. Not in the schema, which
-says what was always right."""
+"""The most items of these fields: each list of tasks sends all of them. A whole array counts as one predecessor. Not in
+the schema, which only has limits that have always applied."""
 LAST_S = 253_402_300_799.0
 """The last second of the year 9999."""
 MOST_RETRIES = 1000
@@ -51,7 +51,7 @@ _TERMS = frozenset(Terms.__struct_fields__)
 _PLACED = frozenset({"cwd", "time_limit_s"})
 """Terms that every task has, whatever is said."""
 _GPU_TERMS = ("gpu_memory_mib", "gpu_models", "gpus_max", "min_free_util", "share")
-"""What is said of GPUs besides which and how many."""
+"""Fields about GPUs, besides which and how many."""
 _gpu_terms_of = attrgetter(*_GPU_TERMS)
 
 
@@ -64,7 +64,7 @@ class Predecessor(After, frozen=True, forbid_unknown_fields=True):
 
 
 SignalName = Literal["ABRT", "ALRM", "CONT", "HUP", "INT", "QUIT", "TERM", "URG", "USR1", "USR2", "WINCH", "XCPU"]
-"""What a program can heed, and has no other meaning for whoever runs it."""
+"""Signals that a program can handle, and that have no other meaning for the program that runs it."""
 
 
 class Warned(EarlySignal, frozen=True, forbid_unknown_fields=True):
@@ -92,15 +92,15 @@ class Copied(Snapshot, frozen=True, forbid_unknown_fields=True):
 
 
 class Spec(Terms, kw_only=True, forbid_unknown_fields=True, omit_defaults=False):
-    """The fields of a submit, less the command. Empty means: as conf.json has it. What stands here is narrower than on
-    disk, where what was queued in another time, with other limits, must still load. `node_list`: on one of these nodes,
-    with `nodes` on so many of them at once; `gpus_on`: on all of these at once, with these GPUs of each, for example
-    {"gpu1": [0, 1], "gpu2": [2, 3]}, as many on each. `begin_at`: not before this time,
-    in seconds since the epoch. `on_timeout`: past its limit it goes behind all others and on from there, as often as
-    `max_retries` says if that is said. `max_retries`: so many attempts more, after ends that `retry_on` names (left
-    empty: `fail`, `oom`, `lost`). `within`: name or id of an allocation of the owner's, whose GPUs it uses. `elastic`:
-    while it runs it is given more GPUs or fewer, from `gpus` to `gpus_max`; each time it is ended, and started again
-    where something that matches `checkpoint` (from `cwd`; `*`, `?`, `[…]`, `**`) is newer than the attempt."""
+    """The fields of a submit, less the command. Empty means: as conf.json has it. These limits are narrower than those
+    on disk, where tasks that were queued under other limits must still load. `node_list`: on one of these nodes, with
+    `nodes` on so many of them at once; `gpus_on`: on all of these at once, with these GPUs of each, for example
+    {"gpu1": [0, 1], "gpu2": [2, 3]}, as many on each. `begin_at`: not before this time, in seconds since the epoch.
+    `on_timeout`: past its limit it goes behind all others and on from there, as often as `max_retries` says if that is
+    said. `max_retries`: so many attempts more, after ends that `retry_on` names (left empty: `fail`, `oom`, `lost`).
+    `within`: name or id of an allocation of the owner's, whose GPUs it uses. `elastic`: while it runs it is given more
+    GPUs or fewer, from `gpus` to `gpus_max`; each time it is ended, and started again where something that matches
+    `checkpoint` (from `cwd`; `*`, `?`, `[…]`, `**`) is newer than the attempt."""
 
     name: Annotated[str, Meta(max_length=200)] = ""
     project: Annotated[str, Meta(max_length=200)] = ""
@@ -140,7 +140,7 @@ class Spec(Terms, kw_only=True, forbid_unknown_fields=True, omit_defaults=False)
 
 
 class Editable(Spec, kw_only=True, forbid_unknown_fields=True):
-    """What an edit may change: a Spec and the command."""
+    """The fields that an edit may change: a Spec and the command."""
 
     command: list[str] | str
 
@@ -294,7 +294,7 @@ def edited_copy(task: Task, changes: dict[str, Any], context: Context) -> Task:
 
 
 def _check_signal(task: Task) -> None:
-    """What comes before a limit needs one, and room before it."""
+    """Check that a signal before the time limit has a limit, and enough time before it."""
     if task.signal is None:
         return
     if task.time_limit_s is None:
@@ -308,7 +308,8 @@ _OF_ELASTIC = frozenset({"elastic", "checkpoint", "gpus", "gpus_max", "gpu_ids",
 
 
 def _check_elastic(task: Task) -> None:
-    """Who is given other GPUs while it runs needs a range of them, and something to go on from."""
+    """Check that an elastic task, whose GPUs change while it runs, has a range of GPUs, and a checkpoint to go on
+    from."""
     if not task.elastic:
         if task.checkpoint:
             raise BadRequestError(Message("checkpoint_for_nothing"))
@@ -326,8 +327,8 @@ _HOW_MANY = frozenset({"gpus", "gpus_max", "gpu_ids", "gpus_on"})
 
 
 def _gpus_so_far(task: Task, changes: dict[str, Any]) -> dict[str, Any]:
-    """What the task says of GPUs, where an edit changes some of that: it has to make sense as a whole. Whoever says how
-    many says it anew."""
+    """Return the task's fields about GPUs if an edit changes some of them: together they have to make sense. An edit of
+    how many GPUs replaces all fields that say how many."""
     if _OF_GPUS.isdisjoint(changes):
         return {}
     kept = _OF_GPUS - _HOW_MANY if not _HOW_MANY.isdisjoint(changes) else _OF_GPUS
@@ -351,7 +352,7 @@ def _gpus(spec: Spec) -> tuple[int, list[int] | None]:
 
 
 def _check_gpu_terms(spec: Spec) -> None:
-    """Raise BadRequestError, which names the field, for a request without effect."""
+    """Refuse fields that would do nothing. Raises BadRequestError naming the field."""
     gpus = spec.gpu_ids or spec.gpus or spec.gpus_on
     if not gpus and any(_gpu_terms_of(spec)):
         field = next(field for field, value in zip(_GPU_TERMS, _gpu_terms_of(spec), strict=True) if value)

@@ -121,7 +121,8 @@ def submit_batch(context: Context, params: SubmitBatch) -> Batch | Awaitable[Bat
 
 
 def owner_of(context: Context, name: str | None) -> str:
-    """Whose the task will be. Raises ForbiddenError, BadRequestError, NotFoundError, ConflictError."""
+    """Return the owner that the task will have. Raises ForbiddenError, BadRequestError, NotFoundError,
+    ConflictError."""
     caller, everybody = context.caller, context.core.people
     if name is None:
         if caller.is_root and everybody.is_shared:

@@ -40,7 +40,7 @@ def subscribe(context: Context, params: Subscribe) -> Slices | NodeList | Done:
         channel.begin(None, in_slices=False)
         return Done() if params.snapshot == "none" else NodeList(list_nodes(context, Nothing()))
     only = frozenset(params.ids) if params.ids is not None else None
-    # What changes is told from before the snapshot is taken; what comes while it is made waits until it has left.
+    # Changes are told from before the snapshot is taken; those that come while it is made wait until it has been sent.
     channel.begin(only, in_slices=params.snapshot != "none")
     if params.snapshot == "none":
         return Done()

@@ -1,5 +1,5 @@
-"""What verbs ask of the running master around them, besides the engine: of the nodes, of the agents that dial in, of
-files and logs. Named here by what is asked, so that a verb knows no driver and no link."""
+"""The parts of the running master that verbs use besides the engine: nodes, agents that dial in, files and logs. They
+are named here by what a verb asks of them, so that a verb knows no driver and no link."""
 
 from __future__ import annotations
 

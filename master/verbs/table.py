@@ -4,7 +4,7 @@ Their lines stand in `tables/`, one file a noun. It is loaded when one of its ve
 master serves (`load_all`): whoever waits for one to serve again need not wait for what searches logs and makes
 certificates. A line says, in this order: the parameters, the result, the function, the least role that may call it, the
 scope that a caller needs who is confined to some, and whose task it may be used on (`group`: also by a mentor of its
-owner). A screen on a wall may call what says `on_wall`. What is not in these tables cannot be called.
+owner). A screen on a wall may call the verbs with `on_wall`. A verb that is not in these tables cannot be called.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOUNS = (
     "conf",
     "audit",
 )
-"""What verbs begin with, in the order in which they are told; of each there is a file in `tables/`."""
+"""The nouns that verbs begin with, in the order in which they are listed; each has a file in `tables/`."""
 
 
 PAUSE_S = 0.05

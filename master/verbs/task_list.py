@@ -132,7 +132,7 @@ def _stretch(context: Context, offset: int, limit: int | None) -> Page:
 def _found(
     params: ListTasks, candidates: list[list[Task]], wanted: Wanted, sight: Sight
 ) -> Generator[None, None, Page]:
-    """What is asked for, of all that is like it."""
+    """Return the requested page of the candidates that match."""
     groups: list[list[Task]] = []
     for group in candidates:
         found: list[Task] = []
@@ -171,7 +171,8 @@ def _candidates(context: Context, params: ListTasks, states: States) -> list[lis
 
 
 def _owners(context: Context, params: ListTasks) -> set[str]:
-    """Whose tasks are asked for: of one, or of two, who own none together; nobody's where all are."""
+    """Return the owners whose tasks are requested: one; or two, who own no task together; none if all tasks are
+    requested."""
     return {owner for owner in (params.user, context.user if params.mine else None) if owner is not None}
 
 
@@ -274,7 +275,7 @@ _SORTS: dict[str, Key] = {
     "submitted": lambda task: task.submitted_at,
     "started": lambda task: task.started_at or _LAST,
     "ended": lambda task: task.ended_at or _LAST,
-    # What goes on has no end: of such, the later its beginning the shorter it took so far.
+    # A running task has no end: the later it began, the shorter it has taken so far.
     "time": lambda task: (0, _took(task.ended_at, task)) if task.ended_at else (1, _took(0.0, task)),
 }
 

@@ -1,7 +1,7 @@
-"""What a list of tasks is answered with, encoded some tasks at a time: every key of each, or what is not as usual.
+"""Encode the answer to a list of tasks, some tasks at a time: every key of each, or only values that are not as usual.
 
-Owns the shape of the answer and what of it is worked out, worded and encoded once for many. Which tasks are told is
-`task_list`'s.
+Owns the shape of the answer, and the parts that are computed, worded and encoded once for many tasks. `task_list`
+chooses the tasks.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ DEFAULTS = {
     for name, value in msgspec.to_builtins(TaskView(id=0, command="")).items()
     if name not in ("id", "command")
 }
-"""What a key has that a sparse task leaves out."""
+"""The value of each key that a sparse task leaves out."""
 
 _encoder = msgspec.json.Encoder()
 _DEFAULTS = msgspec.Raw(_encoder.encode(DEFAULTS))
 """Encoded once for all answers."""
 _as_sparse = attrgetter(*SparseTask.__struct_fields__)
-"""What a row has of its task, as it is."""
+"""Reads the values that a row takes from its task unchanged."""
 
 
 class WholeRows:
@@ -143,7 +143,7 @@ def _sparse(task: Task) -> SparseTask:
 
 
 class _Alike(Generic[T]):
-    """What queued tasks of one demand have in common: worked out for the first of them that is met."""
+    """A value that queued tasks of one demand share: computed for the first of them."""
 
     def __init__(self, core: Core, work_out: Callable[[Task], T]) -> None:
         self._core = core
@@ -160,7 +160,7 @@ class _Alike(Generic[T]):
 
 
 class _Rows:
-    """Encoded tasks. What they are written into is made once, and grows to what the longest part needs."""
+    """Encoded tasks. Their buffer is made once, and grows to the size of the longest part."""
 
     def __init__(self) -> None:
         self._room = bytearray()

@@ -94,10 +94,10 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cancelled(msgspec.Struct, frozen=True):
-    """What became of tasks, by id: `cancelled`, gone from the queue at once; `signalled`, told to end; `refused`, with
-    why, also of those of which nothing could be signalled, which end as cancelled all the same; in `codes` the error's
-    stable name, in `messages` the same for programs. In `names` the names
-    of the first 200 that were ended and have one."""
+    """The result of a cancel, by task id. `cancelled`: gone from the queue at once; `signalled`: told to end;
+    `refused`, with the reason: also tasks of which no process could be signalled, which end as cancelled all the same;
+    `codes`: the error's stable name; `messages`: the same for programs; `names`: the names of the first 200 that were
+    ended and have one."""
 
     cancelled: list[int]
     signalled: list[int]
@@ -127,8 +127,8 @@ def show(context: Context, params: OneTask) -> TaskPage:
 
 
 def why(context: Context, params: OneTask) -> Why:
-    """What a task waits for, by name, and what stands in the way, nodes alike told together. Of a task of which the
-    caller may not know more, its state."""
+    """Return what a task waits for, by name, and the obstacles, with equal nodes in one line. A caller who may not know
+    more about the task gets its state."""
     core = context.core
     task = core.find(params.id)
     lines: list[Message] = []
@@ -159,7 +159,7 @@ def why(context: Context, params: OneTask) -> Why:
 
 
 def _holders(context: Context, task: Task) -> list[Message]:
-    """Whose the tasks are that have what it lacks, and what they are called."""
+    """Return a message about the tasks that hold what it lacks: their owners and names."""
     count, found = holders_seen(context.core, task, context.sight)
     if not found:
         return []
@@ -237,7 +237,8 @@ def names_of(tasks: Iterable[Task]) -> dict[int, str] | UnsetType:
 
 
 def edit(context: Context, params: Edit) -> TaskView:
-    """Change a waiting task; an ended one queues again. Whose it is, too: that alone queues nothing."""
+    """Change a waiting task; a finished one is queued again. The owner can be changed, too; that alone queues
+    nothing."""
     core, task, changes = context.core, context.core.find(params.id), dict(params.changes)
     check_edit(context, task, changes)
     if params.if_seq not in (None, task.seq):

@@ -35,8 +35,8 @@ class Brought(msgspec.Struct, frozen=True):
 
 class TokenTold(msgspec.Struct, frozen=True):
     """A node's `token`, told this once (null: it was taken away), and until when the one before it opens (`old_until`,
-    seconds since the epoch). What the agent needs besides: `master` is the HOST:PORT to dial, `authority` the
-    fingerprint of the certificate it pins (null without TLS). `outside`: other machines can reach that port."""
+    seconds since the epoch). The agent also needs `master`, the HOST:PORT to dial, and `authority`, the fingerprint of
+    the certificate it pins (null without TLS). `outside`: other machines can reach that port."""
 
     name: str
     token: str | None

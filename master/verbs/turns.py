@@ -1,7 +1,7 @@
 """Long work of many connections, in turn: in each turn of the loop a little of one of them, so that together they keep
 nobody waiting for more than a moment.
 
-Owns whose turn it is. What the work is, and what becomes of its result, is the caller's.
+Owns the order of the work. The caller defines the work and uses its result.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def list_tokens(context: Context, params: ListTokens) -> list[TokenView]:
 
 
 def new(context: Context, params: NewToken) -> TokenMade:
-    """Make a token. Who came in with one that is confined, or that a task has, makes no other."""
+    """Make a token. A caller with a token that is confined to scopes, or with a task's token, may not make another."""
     user = _user(context, params.name)
     _check_may_make(context, user)
     scopes = None if params.scopes is None else frozenset(params.scopes)
@@ -112,7 +112,7 @@ def revoke(context: Context, params: RevokeTokens) -> Revoked:
 
 
 def _user(context: Context, name: str | None) -> User:
-    """Whose tokens are meant. Raises ForbiddenError for another's, unless an admin asks."""
+    """Return the user whose tokens are meant. Raises ForbiddenError for another's, unless an admin asks."""
     people, caller = context.core.people, context.caller
     if name is None and caller.user_id == 0:
         raise BadRequestError(Message("whose_tokens", name=caller.user))

@@ -217,7 +217,7 @@ async def _added(context: Context, params: AddUser) -> UserView:
     core = context.core
 
     def change() -> User:
-        # Whoever the desktop client is may own tasks tomorrow.
+        # The names that the desktop client uses may own tasks later.
         client = context.master.config.desktop_client
         owners = {*core.owners(), client.user, *client.users.values()}
         return core.people.add(params.name, owners, password=phc, at=context.now, by=context.user, **fields)
@@ -327,7 +327,7 @@ def claim(context: Context, params: Claim) -> Claimed:
 
 
 def user_view(context: Context, user: User, uses: Mapping[Key, Use] | None = None) -> UserView:
-    """What admins see of a user. `uses`: what is in use, for who looks at many."""
+    """Return a user as admins see them. `uses`: the present use of quotas, if the caller shows many users."""
     people = context.core.people
     uses = context.core.quotas.uses() if uses is None else uses
     kinds = [token.kind for token in people.tokens_of(user) if token.opens(context.rights_now)]

@@ -53,7 +53,8 @@ def _check_gpus_on(spec: Terms) -> None:
 
 
 def where_so_far(task: Task, changes: dict[str, Any]) -> dict[str, Any]:
-    """What the task says of where, if an edit changes some of that: it has to make sense as a whole."""
+    """Return the task's fields about where it runs if an edit changes some of them: together they have to make
+    sense."""
     if _BESIDE.isdisjoint(changes):
         return {}
     said: dict[str, Any] = {"exclude": task.exclude}

@@ -1,9 +1,9 @@
 """No queue jumping: who may put a task before those of others.
 
-Once the queue is shared (`People.is_shared`), a user may give what is his a priority of up to the setting
-`scheduler.user_priority_max`, and reorder it among itself. To raise one further, to call it urgent, to start it before
-all, to give it a place before others' is for a mentor of its owner's group, and for admins; or for all, where the
-setting `scheduler.urgent` says so.
+Once the queue is shared (`People.is_shared`), users may give their own tasks a priority of up to the setting
+`scheduler.user_priority_max`, and reorder them among themselves. Only a mentor of the owner's group and admins may
+raise a task further, call it urgent, start it before all, or give it a place before others' tasks; everybody may, where
+the setting `scheduler.urgent` says so.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def check_ahead(context: Context, owner: str, what: Message) -> None:
 
 
 def who_may_be_passed(context: Context, task: Task, position: int) -> Callable[[Task], None] | None:
-    """What looks at each task that a move to a place in the queue would overtake: raises ForbiddenError for that of
-    another. None: it may overtake all."""
+    """Return a function that checks each task that a move to a place in the queue would overtake: it raises
+    ForbiddenError for another user's task. None: the move may overtake all."""
     if may_put_ahead(context, task.owner):
         return None
 
@@ -66,7 +66,7 @@ def _refusal(context: Context, owner: str, what: Message) -> Message:
 
 
 def _mentors(people: People, name: str, now: float) -> list[str]:
-    """Who looks after a group of this user's, and may come in."""
+    """Return the mentors of this user's groups who have access."""
     user, at = people.named(name), people.clock.rights(now)
     groups = [] if user is None else [one for one in people.groups.values() if user.id in one.members]
     found = {people.users[number] for group in groups for number in group.mentors if number in people.users}

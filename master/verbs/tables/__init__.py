@@ -1,2 +1,2 @@
-"""The verbs, one file a noun, a line each. What the lines say, and how the files are found, is told in
-`master.verbs.table`."""
+"""The verbs, one file a noun, a line each. `master.verbs.table` says what the lines mean, and how the files are
+found."""
