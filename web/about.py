@@ -1,4 +1,5 @@
-"""What the console itself asks the master: whether it is there, and what it says of itself to a program beside it."""
+"""Calls that the console itself makes to the master: whether it answers, and what it tells of itself to a program
+beside it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from web.settings import Settings
 from web.upstream import Upstream
 
 FRESH_S = 2.0
-"""What was answered is told on for so long, however many ask."""
+"""Seconds for which an answer is used again, for any number of callers."""
 
 
 class About:
@@ -29,7 +30,7 @@ class About:
         return await self._ask("server.info")
 
     async def privacy(self) -> str:
-        """What people see of others' tasks: `open` or `own`. Raises UnreachableError."""
+        """Return how much people see of others' tasks: `open` or `own`. Raises UnreachableError."""
         return str((await self._ask("server.info")).get("privacy", "own"))
 
     async def is_shared(self) -> bool:

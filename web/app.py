@@ -68,7 +68,8 @@ class Guard:
             await send({"type": "websocket.close", "code": 4403, "reason": ""})
 
     def _refused(self, scope: Scope) -> Response | None:
-        """What is answered to who is not heard. Raises ForbiddenError."""
+        """Return a redirect to HTTPS for a plain request; None if the request is not plain. Raises ForbiddenError for
+        one that cannot be redirected."""
         whence = scope["muster"] = self._hall.gate.whence(scope)
         if not whence.is_plain:
             return None
@@ -98,7 +99,7 @@ def console(hall: Hall) -> ASGIApp:
 
 
 def application(hall: Hall) -> Starlette:
-    """What it answers, and by which routes."""
+    """Return the console as an application: its routes, and the answer of each."""
     pages = Pages()
 
     async def page(request: Request) -> Response:

@@ -1,7 +1,8 @@
 """A folder as one ZIP, made while it is sent: nothing of it is kept, here or on a disk.
 
-Each name and each byte is asked of the master in the name of who downloads, so nobody gets what they could not read
-file by file, and no link leads out of the visible folders. What is left out is told in the archive, beside the folder.
+Each name and each byte is requested from the master in the name of the user who downloads, so nobody gets files that
+they could not read one by one, and no link leads out of the visible folders. A list in the archive, beside the folder,
+names the files that are left out.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class _Piece(msgspec.Struct):
 
 
 class _Found(NamedTuple):
-    """What is in the folder: each `path` from its name on, with what it is; and the paths that stay out."""
+    """The content of the folder: each `path` from its name on, with its entry; and the paths that are left out."""
 
     entries: list[tuple[str, _Entry]]
     left_out: list[str]
@@ -123,8 +124,8 @@ class Archives:
             after = listing.entries[-1].name if listing.entries else ""
 
     async def _pieces(self, shown: Shown, path: str, found: _Found) -> AsyncIterator[bytes]:
-        """The bytes of the archive. What cannot be read any more is left out; where it lasts too long it breaks off,
-        and has no end by which one could take it for whole."""
+        """Yield the bytes of the archive. Files that can no longer be read are left out. An archive that takes too long
+        breaks off without the end of a complete archive."""
         name = path.strip("/").rpartition("/")[2]
         sink, until = _Sink(), time.monotonic() + SEND_S
         # Stored as it is: to press it would hold up all who use the console, and models get no smaller by it.
@@ -194,7 +195,7 @@ class _Sink(io.RawIOBase):
         return len(self._kept) - before
 
     def taken(self) -> bytes:
-        """What was written since."""
+        """Return the bytes written since the last call."""
         data = bytes(self._kept)
         self._kept.clear()
         return data

@@ -18,12 +18,12 @@ MOST_JSON = MAX_FRAME - 4096
 
 PATIENCE_S = 30.0
 SLOWEST = 1024
-"""Bytes a second: who sends more slowly has PATIENCE_S and no more. What the master takes of the time is no fault of
-the sender's."""
+"""Bytes a second: a client that sends more slowly has PATIENCE_S and no more. Time that the master takes does not count
+against the client."""
 
 
 async def pieces(request: Request) -> AsyncIterator[bytes]:
-    """What comes, as it comes. Raises BadRequestError for who sends too slowly."""
+    """Yield the pieces of the body as they arrive. Raises BadRequestError if the client sends too slowly."""
     loop = asyncio.get_running_loop()
     stream = aiter(request.stream())
     left = PATIENCE_S
@@ -54,8 +54,8 @@ async def read(request: Request, most: int) -> bytes:
 
 
 async def read_json(request: Request) -> dict[str, Any]:
-    """The body, an object; empty is one without keys. Raises BadRequestError. What is said to be something else than
-    JSON, as a form of any page may be, is none."""
+    """Return the body, an object; an empty body is one without keys. Raises BadRequestError, also if the content type
+    is not JSON, since a form of any page may send such a body."""
     data = await read(request, MOST_JSON)
     if not data:
         return {}

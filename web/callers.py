@@ -1,4 +1,4 @@
-"""Who calls: for each log-in, and each address that it is used from, one connection to the master that all its calls
+"""Callers: for each log-in, and each address that it is used from, one connection to the master that all its calls
 share, open as long as it is used.
 
 The master ends the connection as soon as the log-in is none any more, and it is the only one who says what somebody may
@@ -29,8 +29,8 @@ SEEN_S = 3600.0
 
 
 class Shown(NamedTuple):
-    """What somebody came with: a token of the master's, and the address, and the `account` of this machine (by its
-    uid), of the call."""
+    """The credentials of a call: a token of the master's, and the call's address and `account` of this machine (by its
+    uid)."""
 
     token: str
     origin: str

@@ -145,7 +145,7 @@ class Certificates:
 
 
 def _trees(names: list[str]) -> list[x509.GeneralName]:
-    """What a root is bound to. A name allows those beneath it, too, as the standard has it."""
+    """Return the names that a root may sign for. A name allows those beneath it, too, as the standard says."""
     return [x509.IPAddress(ipaddress.ip_network(name)) if is_address(name) else x509.DNSName(name) for name in names]
 
 

@@ -1,5 +1,5 @@
-"""What the console tells of itself to whoever looks after it (`muster status`): which one runs, and how its certificate
-does. Owns the file `web.json` in task_info."""
+"""The console's condition, for `muster status`: which console runs, and the state of its certificate. Owns the file
+`web.json` in task_info."""
 
 from __future__ import annotations
 

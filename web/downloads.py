@@ -144,7 +144,7 @@ def _sent(request: Request, read: Read, first: _Piece, name: str, tag: str | Non
 
 
 async def _read(read: Read, offset: int, end: int) -> AsyncIterator[bytes]:
-    """What was promised, or an end before: a file that became shorter meanwhile breaks off."""
+    """Yield the promised bytes; a file that has become shorter meanwhile ends early."""
     while offset < end:
         piece = await read(offset, min(PIECE, end - offset))
         if not piece.data:

@@ -1,4 +1,4 @@
-"""What is told unasked, for scripts: server-sent events, which any program that reads lines can follow.
+"""Server-sent events for scripts, which any program that reads lines can follow.
 
 Each event has an id; a client that returns with its last id (`Last-Event-ID`, or `since` in the query) gets what
 came since, as long as that is still known here, and else a snapshot, as who comes for the first time.
@@ -78,7 +78,7 @@ class _Reader:
             self._is_slow.set()
 
     async def lines(self, over: asyncio.Future[Any]) -> AsyncIterator[bytes]:
-        """What is sent, until the log-in ends or who reads is left behind."""
+        """Yield the lines to send, until the log-in ends or the client reads too slowly."""
         if self._first:
             yield self._first
         # Kept over the pauses: what a wait that is given up was just handed would be lost.

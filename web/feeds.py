@@ -1,9 +1,9 @@
-"""What is told unasked, fanned out: one subscription at the master for all who see the same, however many there are.
+"""Notifications, fanned out: one subscription at the master for all clients that see the same, however many there are.
 
 Where conf.json's `privacy` is `open`, all who are signed in are told the same, which the console subscribes to itself;
-else each log-in has a subscription of its own. Whoever comes asks the master for a snapshot over the connection that
-the news come over, and gets it at the place in the stream where it stands: between the two nothing is lost. Each news
-has a number (`seq`), by which a client that returns after a break receives the missed ones, once.
+else each log-in has a subscription of its own. A new client's snapshot is requested from the master over the connection
+of the notifications, and takes its place in their stream: nothing is lost between the two. Each news has a number
+(`seq`), by which a client that returns after a break receives the missed ones, once.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Joined(NamedTuple):
 
 
 class _Told(msgspec.Struct):
-    """What the master says unasked."""
+    """A notification of the master."""
 
     method: str
     params: msgspec.Raw
@@ -109,8 +109,7 @@ class _Feed:
         return f"{self._epoch}-{number}"
 
     def since(self, who: object, hear: Hear, last: str) -> list[News] | None:
-        """What came after the news of this number; `hear` is called with what comes from now on. None where that is not
-        known any more."""
+        """Return the news after this number; `hear` is called with later ones. None if they are no longer known."""
         epoch, _, number = last.partition("-")
         is_ours = epoch == self._epoch and number.isascii() and number.isdecimal() and len(number) < _DIGITS
         missed = self._after(int(number)) if is_ours else None
@@ -126,8 +125,8 @@ class _Feed:
         """Be told from now on. Raises what the master answers."""
         key = msgspec.json.encode(params, order="sorted")
         asked = self._snapshots.get(key)
-        # Its answer may have come already, and news behind it: who shares it is told all since it was asked for. What
-        # of that came before the snapshot does not harm behind it, for its newest word always follows.
+        # The answer may have come already, and news after it: a client that shares it gets all news since the request.
+        # News from before the snapshot do no harm after it, because the newest state always follows.
         waiting = None if asked is None else self._after(asked.since)
         if asked is None or waiting is None:
             asked, waiting = self._ask(key, params), []
@@ -176,8 +175,8 @@ class Feeds:
         self._ending: set[asyncio.Task[None]] = set()
 
     async def kind(self, stream: str, ids: list[int] | None, shown: Shown, scopes: list[str]) -> Kind:
-        """Of which feed this one is told, who has these scopes. What all see is told to who may read it; whether
-        anybody else is told something, and what, is for the master to say. A feed of some tasks is always a log-in's
+        """Return the feed for this client, which has these scopes. A client that may read gets the feed that all share;
+        for any other the master decides whether it gets something, and what. A feed of some tasks is always a log-in's
         own, so that the master counts its connection as that user's. Raises UnreachableError."""
         is_one_of_all = ids is None and "read" in scopes and await self._about.privacy() == "open"
         return Kind(stream, None if ids is None else tuple(sorted(set(ids))), None if is_one_of_all else shown)
@@ -195,7 +194,7 @@ class Feeds:
             self._linger(kind, feed)
 
     def since(self, kind: Kind, who: object, hear: Hear, last: str) -> list[News] | None:
-        """What came after the news `last`, for who comes again; None where that is not known any more."""
+        """Return the news after `last`, for a client that returns; None if they are no longer known."""
         feed = self._feeds.get(kind)
         return None if feed is None or not feed.upstream.is_open else feed.since(who, hear, last)
 

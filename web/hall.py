@@ -1,4 +1,5 @@
-"""What all that the console answers has in common: its settings, who may come in, and the ways to the master."""
+"""The shared parts of all the console's answers: its settings, the check of callers, and the connections to the
+master."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a browser needs of a JavaScript file: all but its comments, and the spaces that its lines begin with.
+"""Reduce a JavaScript file to what a browser needs: all but its comments, and the spaces that its lines begin with.
 
 A quarter of our modules is said to people, types among it (JSDoc). It is taken off once, when the console starts, so
 that there is nothing to build, and what is served is what lies in `static/`. Lines stay where they are, so that what a

@@ -1,7 +1,7 @@
 """The port: HTTPS, and plain HTTP from the same port for who types `http://`, told apart by the first byte.
 
-Owns how many may stand there without having said anything, or a whole request. What is said is uvicorn's business (in
-`timely`, which bounds its time), and then the app's.
+Owns how many connections may be open that have sent nothing, or no whole request. uvicorn reads the requests (in
+`timely`, which bounds their time), and the app answers them.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Port:
             self._loop.add_reader(self._sock, self._accept)
 
     def _wait(self, sock: socket.socket, whose: str) -> None:
-        """For the first byte. Who has to make room has had his time: what he has said by now is heard, for a crowd that
-        comes at once has mostly spoken before we get to it."""
+        """Wait for the first byte. A connection that has to make room is read once more: of a crowd that connects at
+        once, most have sent something before we get to them."""
         sock.setblocking(False)  # noqa: FBT003  (the socket's own way)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._silent.enter(sock, whose, partial(self._look, sock, whose))

@@ -1,4 +1,4 @@
-"""Who is signed in, and what a page needs to know of this lab."""
+"""The signed-in user, and facts about this lab that a page needs."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from wire.message import Message
 
 FOLDER = Path(__file__).parent / "static"
 OTHERS = "vendor/"
-"""What stands here is as its makers published it."""
+"""The folder of files that are as their authors published them."""
 KEPT_FROM_PEOPLE = frozenset({".py", ".ts"})
 FOREVER = "public, max-age=31536000, immutable"
 LOOK_AGAIN = "no-cache"
@@ -39,8 +39,8 @@ _TYPES = {".js": "text/javascript", ".mjs": "text/javascript", ".svg": "image/sv
 
 
 def policy(whence: Whence) -> str:
-    """What a page of ours may load: scripts from our own folder of them and nowhere else, for what people put into
-    their files has this origin, too."""
+    """Return the policy of what our pages may load: scripts from our own folder of scripts and nowhere else, because
+    users' files have this origin, too."""
     base = f"{whence.origin}{whence.base}"
     return (
         f"default-src 'none'; script-src {base}static/; style-src 'self'; img-src 'self'; connect-src 'self'; "

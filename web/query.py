@@ -1,4 +1,4 @@
-"""What stands in a query or a path, as the JSON that a verb takes there. Pure: a schema says what a text may be.
+"""Convert the values in a query or a path to the JSON that a verb takes there. Pure: a schema says what a text may be.
 
 Of a list the items stand with commas between them, or under the same name several times.
 """
@@ -57,7 +57,7 @@ def _kinds(schema: Mapping[str, Any]) -> list[str]:
 
 
 def _items(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """What the items of a list may be; None where no list may stand there."""
+    """Return the schema of a list's items; None where no list is allowed."""
     for way in _ways(schema):
         if way.get("type") == "array":
             items: Mapping[str, Any] = way.get("items", {})

@@ -1,7 +1,7 @@
 """Verbs over HTTP: a route for each that people know as a thing and what is done to it, and `rpc/VERB` for all.
 
-What a verb takes is known from the document that is shipped (`wire/openapi.json`); what is wrong with a value the
-master says. A request shows a program's token, or both halves of a browser's log-in.
+The shipped document (`wire/openapi.json`) says which parameters a verb takes; the master says what is wrong with a
+value. A request shows a program's token, or both halves of a browser's log-in.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _Changed(msgspec.Struct):
 
 
 class Document:
-    """What is known of the verbs: the OpenAPI document that this version ships."""
+    """The OpenAPI document that this version ships, which describes the verbs."""
 
     @cached_property
     def text(self) -> bytes:

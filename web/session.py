@@ -46,8 +46,8 @@ def cookie_name(hall: Hall) -> str:
 
 
 def shown_by(connection: HTTPConnection, hall: Hall, key: str | None = None) -> Shown:
-    """What a request came with: a token of a program's, or both halves of a browser's log-in; `key`: the one where it
-    came otherwise than in its header. Raises UnauthenticatedError."""
+    """Return the credentials of a request: a program's token, or both halves of a browser's log-in; `key`: the second
+    half, if it did not come in its header. Raises UnauthenticatedError."""
     whence = connection.scope["muster"]
     bearer = connection.headers.get("authorization", "")
     if bearer[:7].lower() == "bearer ":

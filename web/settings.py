@@ -1,4 +1,4 @@
-"""What the console is told by conf.json: its own key `web`, and where the master is.
+"""The console's settings in conf.json: its own key `web`, and the master's addresses.
 
 The master checks the whole file when it starts; here only what the console needs is read.
 """
@@ -20,7 +20,7 @@ from wire.master_account import recorded
 from wire.pinning import pinned
 
 PORTS = {"calls": "data_port", "tasks": "train_state_port", "nodes": "monitor_port"}
-"""What each of the master's ports is for."""
+"""The purpose of each of the master's ports."""
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "": "127.0.0.1", "::": "::1"}  # noqa: S104  (what it means to who dials)
 
 

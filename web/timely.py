@@ -24,7 +24,7 @@ HEAD_S = 15.0
 MOST_SPEAKING = 4096
 MOST_SPEAKING_OF_ONE = 1024
 UNREAD_S = 120.0
-"""Who has read nothing for so long reads no more."""
+"""Seconds after which a client that has read nothing is disconnected."""
 
 
 class Timely(H11Protocol):
@@ -42,7 +42,7 @@ class Timely(H11Protocol):
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
-        """Some of a head, or of a body. What came before the head was whole does not begin its time anew."""
+        """Take a part of a head, or of a body. More bytes of an incomplete head do not restart its time limit."""
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE or self.transport.is_closing():
             self._unheard.leave(self)

@@ -19,8 +19,8 @@ class _One(NamedTuple):
 
 
 class Unheard:
-    """`most` of them, `most_of_one` of one origin, each for `seconds`. Who comes when there is no room makes the
-    oldest be given up: those who wait for nothing but to be in the way are the oldest."""
+    """`most` of them, `most_of_one` of one origin, each for `seconds`. A new one without room displaces the oldest:
+    connections that only block others are the oldest."""
 
     def __init__(self, most: int, most_of_one: int, seconds: float) -> None:
         self._most = most

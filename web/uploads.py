@@ -129,7 +129,8 @@ def _more(upload: str, received: int) -> Response:
 
 
 def _check_version(request: Request, there: str | None) -> bool:
-    """Whether what is there may be overwritten. Raises ConflictError where it is not what was asked for."""
+    """Return whether an existing file may be overwritten. Raises ConflictError if the file is not in the state that the
+    request names."""
     wanted, unwanted = request.headers.get("if-match"), request.headers.get("if-none-match")
     if wanted is not None and (there is None or wanted not in ("*", there)):
         raise ConflictError(Message("file_changed"))

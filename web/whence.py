@@ -83,8 +83,8 @@ class Gate:
         return any(ip in network for network in self._proxies)
 
     def _forwarded(self, values: list[str]) -> str:
-        """For whom the proxy asks: the last address that is not a proxy's own. What stands before it anybody may have
-        written."""
+        """Return the address that the proxy asks for: the last one that is not a proxy's own. Anybody may have written
+        the addresses before it."""
         for word in reversed(",".join(values).split(",")):
             address = word.strip().strip("[]")
             if not is_address(address):

@@ -62,7 +62,7 @@ export class Cluster {
     this.versions.ended += 1;
   }
 
-  /** @param {any} answer of `task.list` or `task.archived`, of tasks that have ended */
+  /** @param {any} answer of `task.list` or `task.archived`, with finished tasks */
   someEnded(answer) {
     for (const task of wholeTasks(answer)) {
       if (!this.tasks.has(task.id)) this.ended.set(task.id, task);

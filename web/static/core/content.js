@@ -41,7 +41,7 @@ export async function saveText(path, text, tag) {
 }
 
 /**
- * As text; null for what is none. What was cut off within a character is text all the same.
+ * The bytes as text; null if they are not text. Bytes that are cut off within a character are text all the same.
  * @param {Uint8Array} bytes
  * @param {boolean} isCut more of the file follows
  */

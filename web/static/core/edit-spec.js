@@ -35,7 +35,7 @@ function meant(name, text) {
 }
 
 /**
- * The fields that are other than they were. Whoever says which GPUs has said how many.
+ * The changed fields. A draft that names its GPUs needs no count of them.
  * @param {Draft} before @param {Draft} draft
  */
 export function changedFields(before, draft) {

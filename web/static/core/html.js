@@ -1,5 +1,5 @@
-// What pages and parts are written with: preact's components and hooks, and htm's templates. What stands in a template
-// as a value becomes a text node or a property, never markup: text of tasks, logs and files cannot act on the page.
+// The base of pages and parts: preact's components and hooks, and htm's templates. A value in a template
+// becomes a text node or a property, never markup: text of tasks, logs and files cannot act on the page.
 
 import { h } from "../vendor/preact.js";
 import htm from "../vendor/htm.js";

@@ -1,4 +1,4 @@
-// The words of the console in the language of who looks at it. What the master says comes as a key with values
+// The console's words in the user's language. A message of the master comes as a key with values
 // (docs/wire.md, Messages) and is worded here; in English the master's own sentence is shown.
 
 import { harmless } from "./harmless.js";
@@ -17,7 +17,7 @@ export const language = new Signal(/** @type {LanguageName} */ ("en"));
 /** @typedef {[RegExp, (...found: string[]) => string][]} Sayings what nodes say in English alone, and what it is here */
 
 /**
- * What is there of a language. The words of the interface come in parts, files of `words/`, as pages need them; the master's
+ * The loaded words of a language. The words of the interface come in parts, files of `words/`, as pages need them; the master's
  * sentences in two: what any page may show, and what is said of refusals and of what is looked at closely.
  * @typedef {object} Words
  * @property {LanguageName} name
@@ -72,7 +72,7 @@ export function t(key, args) {
   return args ? worded(speaker, template, args) : template;
 }
 
-/** To be drawn again when the words change. What it returns is then another one. */
+/** Draw a component again when the words change. It then returns another value. */
 export function useLanguage() {
   return `${useSignal(language)} ${useSignal(arrivals)}`;
 }

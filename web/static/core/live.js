@@ -1,5 +1,5 @@
 // The one WebSocket: the master's JSON-RPC over it, and what it tells by itself. A connection that breaks is opened anew
-// for as long as it takes; who waited for an answer is told. What the messages mean is the store's business.
+// for as long as it takes; calls that waited for an answer fail. The store interprets the messages.
 
 import { Failure } from "./failure.js";
 import { inWords } from "./i18n.js";

@@ -78,7 +78,7 @@ export class Store {
   }
 
   /**
-   * Tasks that have ended, into the cluster: the newest so many, or those behind them.
+   * Load finished tasks into the cluster: the newest ones, or those behind them.
    * @param {{limit: number, offset: number}} page
    * @returns {Promise<number>} how many there are in all
    */
@@ -99,8 +99,8 @@ export class Store {
   }
 
   /** Subscribed first, listed second, and what is told before the list has come is taken after it: a long list was made
-   * before some of that, and would take it back. What does not come is asked for again: a master that starts opens one
-   * port after the other. */
+   * before some of that, and would take it back. A list that does not come is requested again: a master
+   * that starts opens one port after the other. */
   async _resync() {
     clearTimeout(this._again);
     const listing = (this._listings += 1);

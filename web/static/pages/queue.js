@@ -1,4 +1,4 @@
-// The queue: tasks in one scrolling list, filtered, ordered, chosen and acted upon. What is shown stands in the address.
+// The queue: tasks in one scrolling list, filtered, ordered, chosen and acted upon. The address holds the shown view.
 
 import { useNow } from "../core/clock.js";
 import { store } from "../core/context.js";
@@ -140,7 +140,7 @@ function Empty({ isReady, isFiltered, show }) {
 }
 
 /**
- * Tasks that have ended, asked for when they are to be shown: a page, and the next when its end comes into sight.
+ * Finished tasks, requested when they are to be shown: a page, and the next when its end comes into sight.
  * @param {boolean} isWanted
  */
 function useEnded(isWanted) {

@@ -1,5 +1,5 @@
 // Submitting: a form, and beside it, while one writes, where the task would go or why it would wait, what would keep it
-// from starting well, and the command line and the Python call that do the same. What was written is kept.
+// from starting well, and the command line and the Python call that do the same. The draft is kept.
 
 import { asFailure } from "../core/failure.js";
 import { live, store } from "../core/context.js";

@@ -136,7 +136,7 @@ function Head({ task, page }) {
   </header>`;
 }
 
-/** Of a task that has ended nobody looks for Pause: the actions of its state, and no others. @param {Task} task */
+/** The actions that fit the task's state, and no others: a finished task has no Pause. @param {Task} task */
 function fitting(task) {
   if (ENDED.has(task.state)) return ["retry", "edit", "remove"];
   if (WAITING.has(task.state)) return [task.state === "held" ? "release" : "hold", "edit", "start", "cancel", "remove"];

@@ -111,7 +111,7 @@ function useLog(which, isOver) {
 }
 
 /**
- * Read on as long as the log is looked at. Who has scrolled up is told how much there is below, and is not moved.
+ * Read on as long as the log is shown. A user who has scrolled up sees how much there is below, and is not moved.
  * @param {LogWindow} log
  * @param {any} of
  * @param {{again: () => void, setFault: (fault: any) => void, isOver: () => boolean}} page

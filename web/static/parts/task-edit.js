@@ -1,5 +1,5 @@
-// The form in which a task that waits is changed, or one that has ended is queued again otherwise. What nobody has written in follows
-// the task as it is; what was written stays until it is sent or given up, also while one looks at another tab.
+// The form that changes a waiting task, or queues a finished one again with changes. Untouched fields follow the task;
+// edited fields stay until they are sent or given up, also while another tab is shown.
 
 import { actionNamed, obstacle } from "../core/actions.js";
 import { ENDED } from "../core/cluster.js";
