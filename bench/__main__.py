@@ -126,7 +126,8 @@ def _measure(names: list[str], folder: Path, scale: Scale) -> list[Figure]:
 
 
 def _machine(folder: Path, *, any_disk: bool) -> dict[str, Any]:
-    """What the figures depend on besides Muster. Raises BenchError where a sync costs nothing, unless `any_disk`."""
+    """Return the facts about the machine that the figures depend on. Raises BenchError where a sync costs nothing,
+    unless `any_disk`."""
     kind = file_system(folder)
     if kind in IN_MEMORY and not any_disk:
         raise BenchError(f"{folder} lies on {kind}, where a sync costs nothing: run it on a disk")

@@ -1,5 +1,5 @@
-"""What no queue can undercut that answers after a sync, one request at a time: a process that reads a line of JSON,
-appends a record, syncs it and answers with a line. It knows no tasks and has one client.
+"""The least that a queue can cost which answers after a sync, one request at a time: a process that reads a line of
+JSON, appends a record, syncs it and answers with a line. It knows no tasks and has one client.
 
 `python -m bench.bare_server FILE` appends to FILE; it says its port on stdout and ends with its client.
 """

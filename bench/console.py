@@ -1,8 +1,8 @@
 """Two hundred pages and a Chromium that are open beside everybody else: what they cost the master, and how soon each of
 them is told, with everything open and with each user shown own tasks only.
 
-The pages sit in a process of their own, subscribed to tasks and nodes, while tasks come and go. What the master spends
-on them is what it spends with them less what it spends without, on the same changes. A push is as long as it takes from
+The pages sit in a process of their own, subscribed to tasks and nodes, while tasks come and go. Their cost to the
+master is its CPU time with them less its CPU time without them, on the same changes. A push is as long as it takes from
 before a submit is asked for until the last of the pages has heard of the task, its way to the disk included.
 """
 
@@ -40,7 +40,7 @@ _TASK = re.compile(r'"task":\{"id":([0-9]+)')
 
 
 class Told(NamedTuple):
-    """What the pages heard: changes of each, by the median, and when the last of them heard of each task."""
+    """The changes that the pages received: the median of their counts, and when the last page received each task."""
 
     changes: float
     heard_at: dict[int, float]
@@ -66,7 +66,7 @@ class Cost(NamedTuple):
 
 
 class Pages(NamedTuple):
-    """What the pages' process is told: where the console is, whom it believes, and the tokens of its users."""
+    """Settings of the pages' process: the console's port, the authority that it trusts, and the tokens of its users."""
 
     port: int
     authority: str

@@ -42,7 +42,7 @@ SIGN_IN = """async ([token]) => {
     const told = await (await fetch("/session", asked)).json();
     localStorage.setItem("muster.key", JSON.stringify(told.key));
 }"""
-"""What a page evaluates, with a token, to come in without its form."""
+"""The script that a page evaluates, with a token, to log in without its form."""
 
 
 @contextmanager

@@ -1,6 +1,6 @@
-"""What the console's pages cost the browser: how soon a page is painted and ten thousand rows are there, what a tick of
-60 nodes and 50 tasks takes of script, what an hour of ticks leaves in memory, how soon the end of a log of a GiB is
-shown and another place of it, and how much is loaded.
+"""The costs of the console's pages in the browser: how soon a page is painted and ten thousand rows are there, what a
+tick of 60 nodes and 50 tasks takes of script, what an hour of ticks leaves in memory, how soon the end of a log of a
+GiB is shown and another place of it, and how much is loaded.
 
 One Chromium on a real master with 60 nodes that dial in (`bench.far_agents`). Script is counted in CPU time of the
 page's thread, so that what else the machine does is not told as ours. The ticks of an hour are the master's own

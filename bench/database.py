@@ -1,4 +1,4 @@
-"""What an outage of InfluxDB does to starts, and to the metrics of that time. It should do nothing to either.
+"""The effect of an outage of InfluxDB on starts, and on the metrics of that time. It should have none on either.
 
 A real InfluxDB, and the writer as a process of its own beside the master. Starts are timed with the database there,
 gone, and swallowing what it is sent, by turns in one and the same master, so that what else the machine does falls on

@@ -86,7 +86,8 @@ def _submits(lab: Lab, seconds: float) -> float:
 
 @dataclass
 class Watched:
-    """What the clients saw. `gaps`: by port, for each client that reads; `resident`: MiB of the master, each second."""
+    """The measurements of the clients. `gaps`: by port, for each client that reads; `resident`: MiB of the master, each
+    second."""
 
     gaps: dict[str, list[list[float]]]
     unreadable: int

@@ -51,7 +51,7 @@ class Seen:
 
 
 def sample(at: float, users: dict[int, str] | None = None) -> dict[str, Any]:
-    """What a machine with 8 GPUs says of itself. `users`: the attempt on each GPU; None: somebody is on all of them."""
+    """Return a sample of a machine with 8 GPUs. `users`: the attempt on each GPU; None: somebody is on all of them."""
     users = {index: f"{index}.1.abcdef" for index in range(GPUS)} if users is None else users
     return {
         "op": "sample",
@@ -93,7 +93,8 @@ def gpu(index: int, launch_id: str) -> dict[str, Any]:
 
 
 def probed(probe: dict[str, Any]) -> dict[str, Any]:
-    """What a machine says that has all shared folders: the words after the script and its name are asked about."""
+    """Return the answer of a machine that has all shared folders: the words after the script and its name are the
+    questions."""
     words = ["ok"] * (len(probe["argv"]) - 4)
     answer = {"code": 0, "output": "\n".join(words), "truncated": False, "error": ""}
     return {"op": "probed", "probe_id": probe["probe_id"], **answer}
@@ -105,7 +106,7 @@ class Attempts:
     def __init__(self, seen: Seen) -> None:
         self._seen = seen
         self._told: dict[str, dict[str, Any]] = {}
-        """What was said of each last: that it has started, or how it ended."""
+        """The last message about each attempt: that it has started, or how it ended."""
         self._asked_at: dict[str, float] = {}
         self._ran_s: dict[str, float] = {}
         self.gpus: dict[int, str] = {}
@@ -119,7 +120,7 @@ class Attempts:
             self.say(told)
 
     def launch(self, message: dict[str, Any], now: float, run_s: float) -> tuple[dict[str, Any], bool]:
-        """What is said of it, and whether it was begun just now."""
+        """Return the message about the attempt, and whether it was started just now."""
         name = message["launch_id"]
         if name in self._told:
             self._seen.again += 1
@@ -134,7 +135,7 @@ class Attempts:
         return started, True
 
     def end(self, name: str, now: float, *, code: int = 0, cause: str = "exited") -> dict[str, Any] | None:
-        """What is said of its end; None where it has ended, or was acknowledged, already."""
+        """Return the message about the attempt's end; None if it has ended, or was acknowledged, already."""
         told = self._told.get(name)
         if told is None or told["op"] == "exit":
             return None

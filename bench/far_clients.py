@@ -28,7 +28,7 @@ _LONGEST = len('"push-0000000000"')
 
 @dataclass
 class Heard:
-    """What was seen since it was told last."""
+    """The measurements since the last report."""
 
     asked_ms: list[float] = field(default_factory=list)
     pushes: dict[int, list[float]] = field(default_factory=dict)
@@ -70,7 +70,7 @@ class Client(asyncio.Protocol):
             self.answered.set_result(None)
 
     def hear(self, data: bytes) -> None:
-        """What comes behind the first answers."""
+        """Take the data after the first answers."""
 
     def ask(self) -> None:
         """Say its line again."""

@@ -20,7 +20,7 @@ MOST_TASKS = 2_000_000
 
 
 class How(NamedTuple):
-    """What the far nodes are like. `run_s`: a task there takes from so many seconds to so many; `busy`: their samples
+    """Properties of the far nodes. `run_s`: a task there takes from so many seconds to so many; `busy`: their samples
     show somebody on each GPU, whatever the master launched there; `schedulable`: whether they get tasks; `slots`: how
     many at once of those that want no GPU. Without samples nobody gets a GPU."""
 
@@ -112,7 +112,7 @@ class Agents:
             raise BenchError(f"the agents ended with {self._process.wait()}")
 
     def seen(self) -> Seen:
-        """What they have seen so far."""
+        """Return the agents' counts so far."""
         return Seen(**json.loads(self._ask("tell")))
 
     def _ask(self, line: str) -> str:

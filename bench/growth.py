@@ -1,8 +1,8 @@
 """How the costs grow with the tasks that wait, with nodes, users, and clients that are told of everything.
 
-What is spent is the master's CPU, which others' work leaves alone: on a task from its submit to its acknowledged end,
-on nodes whose agents end it at once (`far_agents`), so that nothing but the master's own work is in it. `bench.charts`
-makes pictures of what this measures.
+The cost is the master's CPU time, which other programs do not change: of a task from its submit to its acknowledged
+end, on nodes whose agents end it at once (`far_agents`), so that nothing but the master's own work is in it.
+`bench.charts` makes pictures of what this measures.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _LOOK_S = 0.05
 
 
 Point = tuple[float, ...]
-"""What was measured where something was as large as it was, a value for each line."""
+"""The measurements at one size, a value for each line."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """What grows, or does not. `targets`: by how large it was."""
+    """A cost that grows, or does not. `targets`: by size."""
 
     name: str
     unit: str
@@ -101,7 +101,7 @@ def _of_users(workshop: Path, scale: Scale) -> list[Figure]:
         with _lab(workshop, FEW_NODES) as lab:
             tokens = people.users(lab, scale.of(size))
             people.tasks(lab, tokens, scale.of(BESIDE), exclude=["here"])
-            # What is added meanwhile comes of some of them: a connection a task would be what is measured otherwise.
+            # Only some users submit here: with all of them, a connection for each task would be measured instead.
             return _a_task(lab, scale, tokens[:FEW_USERS]), _a_submit(lab, scale)
 
     return list(_figures(USERS, (A_TASK, A_SUBMIT), MANY_USERS, _runs(point, MANY_USERS, scale), scale))

@@ -59,7 +59,7 @@ class Side:
 
 
 def main() -> None:
-    """Answer until stdin ends. What HyperQueue says to people goes nowhere."""
+    """Answer until stdin ends. HyperQueue's messages to people are dropped."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     for stream in (1, 2):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream)

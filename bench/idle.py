@@ -1,4 +1,4 @@
-"""What the master costs while nothing happens and many tasks wait: memory and processor time."""
+"""The master's costs while nothing happens and many tasks wait: memory and processor time."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A folder with a master of its own, and the bench's way of starting, killing and watching it.
 
-The folder lies beneath `build/` of the folder in which the bench runs, on the same disk as a task_info there. Whatever
-was started from it carries the folder's name in XDG_STATE_HOME (master and agents inherit it, tasks get it from
-conf.json); that is how all of it is found and ended, by pid.
+The folder lies beneath `build/` of the folder in which the bench runs, on the same disk as a task_info there. Every
+process that was started from it has the folder's name in XDG_STATE_HOME (master and agents inherit it, tasks get it
+from conf.json); that is how all of it is found and ended, by pid.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ PORTS = ("monitor_port", "data_port", "train_state_port")
 ROOT = Path(__file__).parent.parent
 _POLL_S = 0.002
 _ROOM = 1 << 16
-"""What is received at once. More than 128 KiB of room the C library would ask the kernel for each time, which the floor
-is not to pay for."""
+"""Bytes received at once. For more than 128 KiB the C library would ask the kernel each time, which the floor must not
+pay for."""
 _MIB = 1 << 20
 
 
@@ -203,7 +203,7 @@ class Lab:
         return {"gpu_probe": "declared", "gpu_count": self._gpus, "slots": self._slots}
 
     def _keys(self) -> dict[str, Any]:
-        """What conf.json says besides the ports."""
+        """Return the keys of conf.json besides the ports."""
         return {}
 
 

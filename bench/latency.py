@@ -38,7 +38,7 @@ def one_by_one(lab: Lab, tasks: int) -> tuple[float, float, float]:
 
 
 def figures(subject: str, runs: list[tuple[float, float, float]], *, median_ms: float) -> list[Figure]:
-    """What the runs of `one_by_one` come to; `median_ms` is the target."""
+    """Return the figures for the runs of `one_by_one`; `median_ms` is the target."""
     median, p99, started = zip(*runs, strict=True)
     return [
         Figure(subject, "until the client hears of it, median", "ms", median, at_most(median_ms)),

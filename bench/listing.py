@@ -1,4 +1,4 @@
-"""What it costs to list 10,000 waiting tasks: in the master, and for a person who types `muster queue`; 50 rows of
+"""The cost of a list of 10,000 waiting tasks: in the master, and for a person who types `muster queue`; 50 rows of
 100,000; and the cost of `muster submit`."""
 
 from __future__ import annotations

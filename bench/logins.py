@@ -34,7 +34,7 @@ _MS = 1000
 
 @dataclass
 class Heard:
-    """What came of the attempts. `wrong`: of those with a wrong password that came in."""
+    """The results of the log-ins. `wrong`: log-ins with a wrong password that were accepted."""
 
     right: int = 0
     wrong: int = 0

@@ -32,7 +32,7 @@ class LoopTimes:
 
 @contextmanager
 def watched(lab: Lab) -> Iterator[LoopTimes]:
-    """What was measured while this was open, known when it is closed."""
+    """Measure the loop while this is open; the times are known when it is closed."""
     times = LoopTimes()
     before = _told(lab)
     yield times

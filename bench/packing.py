@@ -1,9 +1,9 @@
 """`python -m bench.packing FOLDER`: how much of its GPUs a cluster has given out when nothing more fits, by rule.
 
-What a production cluster was asked for arrives in an order that is drawn by lot, and again, until more was asked for
-than there is; nothing ends. It is placed by the planner, with the rule that stands, and by others (`packing_rules`).
-FOLDER holds the two tables of Alibaba's trace cluster-trace-gpu-v2023 (github.com/alibaba/clusterdata), which is not
-part of this repository: 1,213 nodes with 6,212 GPUs, 8,152 tasks that ask for shares of a GPU, GPUs, CPUs, memory.
+The tasks of a production cluster arrive in a random order, repeatedly, until they ask for more than the cluster has;
+none ends. The planner places them by its present rule, and by others (`packing_rules`). FOLDER holds the two tables of
+Alibaba's trace cluster-trace-gpu-v2023 (github.com/alibaba/clusterdata), which is not part of this repository: 1,213
+nodes with 6,212 GPUs, 8,152 tasks that ask for shares of a GPU, GPUs, CPUs, memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Place = Callable[[Ask], bool]
 
 
 class Trace(NamedTuple):
-    """What there is, and what is asked for."""
+    """The nodes of the cluster, and the requests."""
 
     nodes: list[Left]
     asked: list[Ask]
@@ -60,7 +60,8 @@ def read(folder: Path) -> Trace:
 
 
 def replay(trace: Trace, place: Place, seed: int, loads: Iterable[float] = LOADS) -> list[float]:
-    """What is given out of all GPUs, in percent, once so much was asked for as `loads` say, of what there is."""
+    """Return the share of all GPUs that is in use, in percent, at each of `loads`: the share of all GPUs that was
+    requested."""
     total, arrived, given, found = sum(sum(one.gpus) for one in trace.nodes), 0, 0, list[float]()
     asked = _arriving(trace.asked, random.Random(seed))
     for load in loads:

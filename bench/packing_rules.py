@@ -17,7 +17,8 @@ GPU = 1000
 
 
 class Ask(NamedTuple):
-    """What a task asks of one node: so many GPUs, and of each so much (less than all of it only of a single one)."""
+    """A task's request to one node: a number of GPUs, and a share of each (less than the whole only of a single
+    GPU)."""
 
     cpu: int
     memory: int
@@ -27,12 +28,12 @@ class Ask(NamedTuple):
 
     @property
     def gpu_total(self) -> int:
-        """What it gets of all GPUs together."""
+        """Return the share that it gets of all its GPUs together."""
         return self.gpus * self.share
 
 
 class Left(NamedTuple):
-    """What is left on a node; of its GPUs, which are all of a model, the smallest rest first."""
+    """The free resources of a node; of its GPUs, which are all of a model, the smallest rest first."""
 
     cpu: int
     memory: int
@@ -45,7 +46,7 @@ Rule = Callable[[Left, Left], float]
 
 
 def choices(left: Left, ask: Ask) -> list[Left]:
-    """What can be left behind a task, by which GPU it gets; the tightest comes first."""
+    """Return the possible rests of a node after a task, by which GPU it gets; the tightest comes first."""
     if left.cpu < ask.cpu or left.memory < ask.memory or (ask.models and left.model not in ask.models):
         return []
     cpu, memory, gpus = left.cpu - ask.cpu, left.memory - ask.memory, left.gpus
@@ -112,7 +113,7 @@ def _could_use(left: Left, whole: int, ask: Ask) -> bool:
 
 
 class _Choice(NamedTuple):
-    """What would be left, and how bad that is."""
+    """The rest after a choice, and how bad it is."""
 
     bad: float
     after: Left

@@ -33,11 +33,12 @@ SHARES = {2: 1.0, 64: 0.8}
 NO_OPS, STARTS, RUNS = 600, 100, 3
 WARM = 20
 FEWER = {"Slurm": {2: 0.05, 64: 0.5}}
-"""Who takes a second for each round of its slots is asked for this share of all that, by slots: a rate is a rate."""
+"""The share of the tasks, by slots, for a queue that takes a second for each round of its slots: the rate stays the
+same."""
 
 
 class Peer(Protocol):
-    """Who is measured."""
+    """A queue that is measured."""
 
     def no_ops(self, count: int) -> float:
         """So many no-ops from the submit to the end of the last: seconds."""
@@ -175,7 +176,7 @@ def slurm(tools: Path) -> Open:
 
 
 def ours(workshop_: Path) -> Open:
-    """What this tree is."""
+    """Return Muster, from this tree, as a peer."""
 
     @contextmanager
     def opened(slots: int, _folder: Path) -> Iterator[Peer]:

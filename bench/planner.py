@@ -1,11 +1,11 @@
-"""What planning costs: the core alone, without disk, clock and network, over 1,000 nodes of 8 GPUs.
+"""The costs of planning: the core alone, without disk, clock and network, over 1,000 nodes of 8 GPUs.
 
 Of a full plan, and of the end of a task with the plan that follows: seconds of a CPU, which others' work leaves alone.
 The cluster is busy (nothing is free), nearly full (one GPU of fifty is free), or empty. Where room is kept, everybody
 who waits has waited long enough to be entitled to it, and as many reservations as may be are in force.
 
-A plan keeps what it found for the next one. What the first plan costs, for which nothing was kept, is measured beside
-it; and, in the same run, how the costs grow with the tasks that wait and with the nodes.
+A plan keeps what it found for the next one. The first plan, for which nothing was kept, is measured beside it; and, in
+the same run, how the costs grow with the tasks that wait and with the nodes.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def measure(_workshop: Path, scale: Scale) -> list[Figure]:
 
 
 def _growth(scale: Scale, times: int) -> list[Figure]:
-    """What ten times the tasks cost, and ten times the nodes: the end of a task and the plan that follows, and the
-    first plan of all."""
+    """Measure the costs at ten times the tasks, and at ten times the nodes: the end of a task and the plan that
+    follows, and the first plan of all."""
     found: list[Figure] = []
     sizes = [(scale.of(waiting), NODES) for waiting in GROWTH_WAITING]
     sizes += [(scale.of(WAITING), nodes) for nodes in GROWTH_NODES if nodes != NODES]
@@ -218,7 +218,7 @@ def _drafts(count: int, chance: random.Random, nodes: int) -> list[Task]:
 
 
 def _took(work: Callable[[], object]) -> float:
-    """Seconds of a CPU. What is to be thrown away is thrown away before, not within."""
+    """Return the seconds of a CPU that `work` takes. Garbage is collected before it, not within."""
     gc.collect()
     begun = time.thread_time()
     work()

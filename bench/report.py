@@ -1,4 +1,4 @@
-"""What was measured, beside its target: figures, and how they are shown as a table and as JSON. Measures nothing."""
+"""Measurements beside their targets: figures, and how they are shown as a table and as JSON. Measures nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LAYOUT = f"{{:<{_NAME}}} {{:>9}} {{:<5}} {{:>9}} {{:<6}} {{:>20}}"
 
 @dataclass(frozen=True)
 class Target:
-    """What PERFORMANCE.md asks for. `at_most`: less is better, and the bound itself is met."""
+    """A goal of PERFORMANCE.md. `at_most`: less is better, and the bound itself is met."""
 
     bound: float
     at_most: bool = True
@@ -52,7 +52,7 @@ class Figure:
 
     @property
     def median(self) -> float:
-        """What the figure is said to be."""
+        """The value that the report shows."""
         return statistics.median(self.runs)
 
     @property

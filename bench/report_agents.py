@@ -1,5 +1,5 @@
-"""What a thousand agents that dial in cost the master, with 8 GPUs each and a sample every 2 s: processor time, memory,
-and what a user feels of it when submitting, beside the same master without them."""
+"""The costs to the master of a thousand agents that dial in, with 8 GPUs each and a sample every 2 s: processor time,
+memory, and the time of a user's submit, beside the same master without them."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Programs:
         return {"LD_LIBRARY_PATH": f"{there}:{there}/slurm-wlm"}
 
     def settings(self) -> str:
-        """What slurm.conf says of them."""
+        """Return the line of slurm.conf about them."""
         return "" if self._root is None else f"PluginDir={self._root / _LIBRARIES}/slurm-wlm\n"
 
 
@@ -199,7 +199,7 @@ class Slurm:
         self._stack.callback(_end, process)
 
     def _asked(self, name: str, *words: str) -> str:
-        """What a client of Slurm's answers, "" where it cannot yet."""
+        """Return the output of one of Slurm's clients; "" if it fails so far."""
         done = subprocess.run(
             [self._programs.path(name), *words],
             env=self._env,

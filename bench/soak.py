@@ -30,7 +30,7 @@ from tests.storm.plan import Counts
 from tests.system import chaos, ssh_chaos
 
 OUTAGES = ("cut:20", "power:10", "sshd:30", "frozen:8", "deaf:20", "mute:20")
-"""What machines go through with --ssh, each once, and for so many seconds."""
+"""The outages of the machines with --ssh, each once, and for so many seconds."""
 WALKS = tuple(
     f"tests/master/core/test_{name}.py" for name in ("mixed_walk", "same_decisions", "why_names", "fair_play")
 )

@@ -71,7 +71,7 @@ def _batch(lab: Lab, scale: Scale) -> float:
 
 
 def _floor(folder: Path, scale: Scale) -> float:
-    """What a process gets done that does nothing but what must be (`bare_server`), right after the master."""
+    """Return the rate of a process that does only the necessary work (`bare_server`), right after the master."""
     count = scale.of(ONE_BY_ONE)
     command = [sys.executable, "-m", "bench.bare_server", str(folder / "bare")]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as server:
@@ -87,7 +87,7 @@ def _floor(folder: Path, scale: Scale) -> float:
 
 
 def _disk_alone(folder: Path, scale: Scale) -> float:
-    """What the file system gives to one writer who appends and syncs, right after the master."""
+    """Return the rate of one writer that appends and syncs on this file system, right after the master."""
     count = scale.of(ONE_BY_ONE)
     fd = os.open(folder / "appended", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     try:
