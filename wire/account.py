@@ -17,7 +17,7 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence
 FIRST_PERSON = 1000
 """Uids before this are the system's."""
 NOBODY = 65534
-"""Whoever has no uid here; files of others belong to it."""
+"""The uid of accounts that have none here; it owns the files of unknown accounts."""
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}\Z")
 """It becomes the name of a folder."""
 _CHOWN, _KILL, _SETGID, _SETUID = 0, 5, 6, 7
@@ -62,14 +62,16 @@ def can_change() -> bool:
 
 
 class Door:
-    """Whom the commands of this agent may run as. `name`: its own account; `can_change`: see the function."""
+    """The accounts that the commands of this agent may run as. `name`: its own account; `can_change`: see the
+    function."""
 
     def __init__(self) -> None:
         self.name = own().name
         self.can_change = can_change()
 
     def account_of(self, message: Dict[str, Any]) -> Optional[str]:
-        """As whom the command of a launch or a probe runs; None: as the agent itself. Raises AccountError."""
+        """Return the account that the command of a launch or a probe runs as; None: the agent's own. Raises
+        AccountError."""
         name = message.get("run_as")
         if name is None:
             return None
@@ -119,7 +121,7 @@ def become(account: Account) -> None:
 
 
 def _verify(account: Account, groups: Sequence[int]) -> None:
-    """Whatever the kernel was set up to keep: with more rights than the account's nothing goes on."""
+    """Raise AccountError unless only the account's rights are left, whatever the kernel is set up to keep."""
     dropped = (
         os.getresuid() == (account.uid,) * 3
         and os.getresgid() == (account.gid,) * 3

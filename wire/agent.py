@@ -1,4 +1,4 @@
-"""What the master and the agent on a node say to each other: one JSON object per line, told apart by `op`.
+"""Messages between the master and the agent on a node: one JSON object per line, told apart by `op`.
 
 This file travels to the nodes: standard library only, Python 3.8 syntax. It owns names and shapes, and the
 one rule that whoever starts an agent must keep; else no behaviour.
@@ -10,7 +10,7 @@ From then on `launch`, `kill`, `pause`, `resume`, `ack`, `ping`, `probe`, `retir
 
 Rules both sides rely on:
 
-* a `launch_id` is claimed at most once, ever; a second `launch` of a known one is answered with what is there
+* a `launch_id` is claimed at most once, ever; a second `launch` of a known one is answered with its present state
   (`started` or `exit`), never with a second start;
 * `exit` is sent again after every reconnect until an `ack` named it; the agent forgets an attempt only then;
 * the exit is on the node's disk before `exit` is sent; a whole process tree is dead before `exit` is sent;
@@ -52,20 +52,20 @@ AGENT_VARIABLES = (
     *("XDG_STATE_HOME", "XDG_RUNTIME_DIR", "MUSTER_BOOT_ID"),
 )
 AGENT_FAMILIES = ("LC_", "LD_", "MUSTER_AGENT_")
-"""What an agent is started with: what it and its programs need to run, by name and by how the name begins. Every task
-can read it, in /proc/PID/environ of its shim."""
+"""Variables that an agent is started with: those that it and its programs need, by name and by prefix. Every task can
+read it, in /proc/PID/environ of its shim."""
 
 
 def agent_environment(environ: Mapping[str, str]) -> Dict[str, str]:
-    """The part of somebody's environment that the agent which he starts may have."""
+    """Return the part of a caller's environment that the agent which they start may have."""
     return {
         name: value for name, value in environ.items() if name in AGENT_VARIABLES or name.startswith(AGENT_FAMILIES)
     }
 
 
 class Sampling(TypedDict):
-    """What the samples of a node shall tell. `gpus`: `auto`, `nvml`, `gputil`, `declared` (none are probed), or `none`
-    (no samples at all: another agent there takes them); `folders`: those whose file systems matter."""
+    """The contents of a node's samples. `gpus`: `auto`, `nvml`, `gputil`, `declared` (none are probed), or `none` (no
+    samples at all: another agent there takes them); `folders`: those whose file systems matter."""
 
     gpus: str
     folders: List[str]
@@ -268,16 +268,16 @@ class Probed(TypedDict):
 
 
 class Owned(TypedDict, total=False):
-    """Of an attempt that runs, or ran, as its owner: as whom (`run_as`), and where its log lies; else absent. Since
-    protocol 3."""
+    """Of an attempt that runs, or ran, as its owner: the account (`run_as`), and the path of its log; else absent.
+    Since protocol 3."""
 
     run_as: str
     log_path: str
 
 
 class Lost(Owned):
-    """What the master knows of an attempt whose claim lay in a state folder that is gone. `pid`, which is the session's
-    number too, and `pid_start` as in Started; 0 and None where it had not heard of the start."""
+    """The master's knowledge of an attempt whose claim was in a state folder that is gone. `pid`, which is the
+    session's number too, and `pid_start` as in Started; 0 and None where it had not heard of the start."""
 
     launch_id: str
     pid: int
