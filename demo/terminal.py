@@ -56,7 +56,7 @@ class Terminal:
         return int(answer["id"])
 
     def ask(self, *words: str) -> Any:
-        """What the command answers as JSON, without showing it. Raises DemoError if it fails."""
+        """Return the command's answer as JSON, without showing it. Raises DemoError if it fails."""
         done = self._run((words[0], "--json", *words[1:]), capture=True)
         if done.returncode:
             raise DemoError(f"`muster {shlex.join(words)}` ended with {done.returncode}: {done.stderr.strip()}")

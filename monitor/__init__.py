@@ -1,1 +1,1 @@
-"""What runs beside the master: the agent on a node, and the writer of metrics."""
+"""The programs beside the master: the agent on a node, and the writer of metrics."""

@@ -69,7 +69,8 @@ def nanoseconds(at: float) -> int:
 
 
 def sample_points(sample: Mapping[str, Any], holders: HoldersOf) -> list[Point]:
-    """What one `node.sample` tells; the time is the node's. Keys that its agent does not send are no points."""
+    """Return the points of one `node.sample`; the time is the node's. Keys that its agent does not send make no
+    points."""
     at = nanoseconds(sample["at"])
     host = sample["node"]
     points = [Point("ram", {"host": host}, _ram(sample), at), *_cpus(host, sample, at)]
@@ -244,7 +245,8 @@ def _gpu(host: str, gpu: Mapping[str, Any], at: int) -> Point:
 
 
 def _uses(host: str, gpu: Mapping[str, Any], holders: list[Holder], at: int) -> Iterator[Point]:
-    """What each task that holds the GPU makes of it. `load` is the whole GPU's, which is all that drivers tell."""
+    """Yield a point for each task that holds the GPU: its use of the GPU. `load` is the whole GPU's, which is all that
+    drivers tell."""
     for holder in holders:
         tags = {"gpu": _gpu_name(gpu), "host": host, "task": str(holder.task), "user": holder.user}
         own = [process for process in gpu.get("processes") or () if process.get("launch_id") == holder.launch_id]

@@ -1,10 +1,10 @@
-"""What can come of a write to InfluxDB that did not succeed, told apart by what is to be done about it."""
+"""Errors of a write to InfluxDB, by what the writer does about them."""
 
 from __future__ import annotations
 
 
 class InfluxError(Exception):
-    """What came of a write that did not succeed; the message is what InfluxDB said, in one line."""
+    """A write failed; the message is InfluxDB's own, in one line."""
 
 
 class UnavailableError(InfluxError):

@@ -230,7 +230,8 @@ def _lock(path: Path) -> int:
 
 
 def _flock(fd: int) -> None:
-    """Whoever asks whether the lock is held (`muster up`, `down`, `status`) takes it for an instant: so not once only.
+    """Take the lock; try for LOCK_S seconds, because a check of it (`muster up`, `down`, `status`) takes it for an
+    instant.
 
     Raises BlockingIOError.
     """

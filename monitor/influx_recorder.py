@@ -1,4 +1,4 @@
-"""What the master's two streams say, remembered as far as points need it, and told as points.
+"""Turn the master's two streams into points, and remember as much of them as the points need.
 
 Pure: messages and times come in, points go out. Owns which tasks and nodes there are now; of an ended task it keeps
 nothing, since its points carry their own times and may be told again. Queue and nodes are told by `tick` alone, all at

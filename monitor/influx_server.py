@@ -136,7 +136,7 @@ def _do(request: Callable[[], Any]) -> Any:
 
 
 def _told(error: ApiException) -> InfluxError:
-    """What an answer that is no success means."""
+    """Return the error for an answer that reports a failure."""
     status, said = error.status or 0, f"{error.status or ''} {_message(error)}".strip()
     headers: Any = error.headers or {}
     if status == HTTPStatus.NOT_FOUND:
@@ -176,7 +176,7 @@ def _text(error: ApiException) -> str:
 
 
 def _message(error: ApiException) -> str:
-    """What it says: `message` in InfluxDB 2, `error` in 1, else whatever came."""
+    """Return the text of an error: `message` in InfluxDB 2, `error` in 1, else the body."""
     value = _object(error)
     text = str(value.get("message") or value.get("error") or _text(error) or error.reason or "")
     return " ".join(text.split())[:_SAID_LIMIT]

@@ -1,6 +1,7 @@
-"""What has become of the points, in a file beside the lock: `muster status` tells it while the writer runs.
+"""The writer's counts of points, in a file beside the lock: `muster status` shows them while the writer runs.
 
-A word for people and no record: it is replaced whole, never synced, and what cannot be written is told once and left.
+The file informs people and is no record: it is replaced whole and never synced, and a failed write is reported once and
+not repeated.
 """
 
 from __future__ import annotations

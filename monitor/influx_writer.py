@@ -1,7 +1,7 @@
 """Takes points and gets them into InfluxDB, however long that takes: a bounded buffer and one thread that writes.
 
 Owns batching, the order of tries, what is dropped, and what is told about it. A full buffer loses its oldest points;
-whoever adds points never waits. What a point is and how InfluxDB is spoken to is not known here.
+whoever adds points never waits. Knows neither the content of points nor InfluxDB's protocol.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wire.errors import ConfigError
 log = logging.getLogger("muster.influx")
 
 BUFFER_BYTES = 64 << 20
-"""What is kept for later: some hours of a lab of ten machines."""
+"""The most bytes kept for later: some hours of a lab of ten machines."""
 BATCH_BYTES = 512 << 10
 """One request: below what proxies let through by default."""
 
@@ -42,8 +42,8 @@ PACE = Pace()
 
 
 class Tally(NamedTuple):
-    """What became of points since the start: `written`, `waiting`, `dropped` for want of room, `refused` for good.
-    `last_write`: when some were written last, in seconds since the epoch; None if never."""
+    """Counts of points since the start: `written`, `waiting`, `dropped` because the buffer was full, `refused` for
+    good. `last_write`: when some were written last, in seconds since the epoch; None if never."""
 
     written: int
     waiting: int
@@ -72,7 +72,7 @@ class _Piece(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What is to be written next. `last` names its last piece to the buffer."""
+    """The next points to write. `last` names its last piece to the buffer."""
 
     last: int
     body: bytes
@@ -199,7 +199,7 @@ class Writer(threading.Thread):
             log.warning("%d points were not written: InfluxDB did not take them in time", self._buffer.points)
 
     def tally(self) -> Tally:
-        """What has become of the points so far. For any thread."""
+        """Return the counts of points so far. For any thread."""
         buffer = self._buffer
         return Tally(self._written, buffer.points, buffer.dropped_ever, self._refused_ever, self._last_write)
 

@@ -1,4 +1,4 @@
-"""What people import: `import muster; lab = muster.connect()`.
+"""The public Python package: `import muster; lab = muster.connect()`.
 
 Hands on the Python API (`client.api`), the shapes of what it gives (`client.shapes`) and the errors that it raises
 (`wire.errors`). Everything else that is installed beside it is Muster's own business and may change.
