@@ -129,7 +129,7 @@ class People:
         remove_mentors: Iterable[str] = (),
         **quota: int | None,
     ) -> Group:
-        """Say who belongs to a group, who looks after its members, and what their tasks may have at a time. `quota`:
+        """Set the members and mentors of a group, and what their tasks may have at a time. `quota`:
         max_total_gpus, max_manual_gpus, max_gpus_per_task, max_running; None: no bound."""
         named = {"add": add, "remove": remove, "add_mentors": add_mentors, "remove_mentors": remove_mentors}
         changes = {key: list(names) for key, names in named.items()}
@@ -177,7 +177,7 @@ class People:
         return made
 
     def revoke_tokens(self, ids: Iterable[str] = (), *, name: str | None = None, everything: bool = False) -> Revoked:
-        """Let tokens, or log-ins, open nothing any more: these, or `everything` of one's own, or of a user."""
+        """Revoke tokens, or log-ins: these, or `everything` of one's own, or of a user."""
         params: dict[str, Any] = {"all": True, "name": name} if everything else {"tokens": list(ids)}
         said = {key: value for key, value in params.items() if value is not None}
         revoked: Revoked = self.call("token.revoke", said, repeatable=False)

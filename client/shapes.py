@@ -83,7 +83,7 @@ class Resizing(TypedDict):
 
 
 class PauseAsked(TypedDict):
-    """That a task is to stand still: by whom, and since when, in seconds since the epoch."""
+    """A pause of a task: by which user, and since when, in seconds since the epoch."""
 
     by: str
     at: float
@@ -684,7 +684,7 @@ class TokenMade(TypedDict):
 
 
 class Revoked(TypedDict):
-    """The ids of what opens nothing any more."""
+    """The ids of the revoked tokens and log-ins."""
 
     ids: list[str]
 

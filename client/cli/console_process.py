@@ -64,7 +64,7 @@ def problems(console: dict[str, Any], now: float) -> list[tuple[str, str]]:
 
 
 def lines(console: dict[str, Any]) -> list[str]:
-    """The same for people: where it is, then what ails it."""
+    """The same for people: where it is, then its problems."""
     where = f"{console['url']}, pid {console['pid']}" if console.get("url") else f"pid {console['pid']}"
     first = [where] if console["pid"] is not None else []
     return first + [f"{what}: {cure}" for what, cure in problems(console, time.time())]

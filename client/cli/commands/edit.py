@@ -1,4 +1,4 @@
-"""Change what a task asks for. The keys are the options of `submit`; an empty value takes a wish back."""
+"""Change what a task asks for. The keys are the options of `submit`; an empty value removes a request."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def _admin(context: Context, folder: str) -> tuple[str, str | None]:
 
 def _web(context: Context, conf: str, asked: str) -> int | None:
     """The port of the console, `_FREE` for one that is free, None for no console. It is asked for where somebody that
-    was `asked` for can come in there, and sits at the terminal."""
+    was `asked` for can log in there, and sits at the terminal."""
     options = context.options
     if options.web is not None or options.admin or not asked:
         said: int | None = options.web
@@ -231,7 +231,7 @@ def _with_admin(context: Context, folder: str, words: list[str], password: str |
 
 
 def _say_ways(context: Context, conf: str, name: str, link: str | None, console: str | None) -> None:
-    """How the first admin comes in: the addresses are those at which the new master will listen."""
+    """How the first admin logs in: the addresses are those at which the new master will listen."""
     from client.address import load, read_conf
     from client.cli.invitation import THIS_MACHINE_ONLY, login_line, reached_at
 

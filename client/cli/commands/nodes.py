@@ -1,4 +1,4 @@
-"""The machines: whether they can be reached, whether they may get tasks, what they have, and what ails them."""
+"""The machines: whether they can be reached, whether they may get tasks, what they have, and their problems."""
 
 from __future__ import annotations
 

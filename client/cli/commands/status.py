@@ -1,4 +1,4 @@
-"""The whole at a glance: the master, its nodes and what ails them, how many tasks are in which state."""
+"""The whole at a glance: the master, its nodes and their problems, how many tasks are in which state."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def _metrics(context: Context) -> dict[str, Any] | None:
 
 
 def _console_lines(url: str | None, console: dict[str, Any] | None) -> list[str]:
-    """Where it is, and what ails it; from elsewhere only where it should be."""
+    """Where it is, and its problems; from elsewhere only where it should be."""
     from client.cli import console_process
 
     if console is None:

@@ -18,7 +18,7 @@ ACTIONS = {
     "rm": "take nodes out of the registry; busy ones go after their last task",
     "drain": "let nodes, or single GPUs, finish what they have and take nothing new",
     "resume": "let drained nodes, or GPUs that were set aside, take tasks again",
-    "doctor": "find out what ails nodes, with a cure for each finding",
+    "doctor": "find problems of nodes, with a cure for each finding",
     "trust": "look at a machine's host key and pin it",
     "token": "make the token with which a machine that the master cannot reach dials in",
     "attempts": "what runs on a node and is no task, since the lab lost its records: list, adopt, end",

@@ -1,4 +1,4 @@
-"""Find out what ails nodes: can they be reached and trusted, is the agent well, are the folders shared, could a task
+"""Find problems of nodes: can they be reached and trusted, is the agent well, are the folders shared, could a task
 start. Every finding comes with a cure. It takes some seconds, with dead nodes up to half a minute.
 """
 

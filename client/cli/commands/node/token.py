@@ -68,7 +68,7 @@ def run(context: Context) -> int:
     if context.json:
         context.print_json(told)
     elif action == "revoke":
-        context.say(f"node {harmless(options.name)}: its tokens open nothing any more; what runs there runs on")
+        context.say(f"node {harmless(options.name)}: its tokens are revoked; its tasks run on")
     else:
         _tell(context, told)
     return 0

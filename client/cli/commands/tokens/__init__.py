@@ -11,7 +11,7 @@ EXAMPLES = """examples:
 ACTIONS = {
     "list": "tokens and log-ins, without their secrets",
     "new": "make a token for a program, and print it, this once",
-    "revoke": "let tokens, or log-ins, open nothing any more",
+    "revoke": "revoke tokens, or log-ins",
 }
 
 arguments, parse, run = family.of(__name__, ACTIONS)

@@ -1,4 +1,4 @@
-"""Let tokens, or log-ins, open nothing any more: what came in with them is cut off at once."""
+"""Revoke tokens, or log-ins: connections that use them are closed at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The people of the lab: who may come in, as what, and how. For admins, but for one's own password."""
+"""The users of the lab: who may log in, with which role, and how. For admins, except your own password."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXAMPLES = """examples:
   muster users disable wang
   muster users add --help"""
 ACTIONS = {
-    "list": "all users: who they are, how they come in",
+    "list": "all users: who they are, how they log in",
     "add": "add one, or all of a CSV file",
     "edit": "change role, display name, mail, language or the day of the end",
     "disable": "let users in no more, and hold what waits",

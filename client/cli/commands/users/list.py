@@ -1,4 +1,4 @@
-"""All users, by name: role, groups, and how they come in."""
+"""All users, by name: role, groups, and how they log in."""
 
 from __future__ import annotations
 
