@@ -1,4 +1,4 @@
-"""The verbs about groups: who belongs together, and who looks after whom."""
+"""The verbs about groups of users and their mentors."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class TokenMade(msgspec.Struct, frozen=True):
 
 
 class Revoked(msgspec.Struct, frozen=True):
-    """The ids of those that open nothing any more."""
+    """The ids of the revoked tokens and log-ins."""
 
     ids: list[str]
 
@@ -101,7 +101,7 @@ def new(context: Context, params: NewToken) -> TokenMade:
 
 
 def revoke(context: Context, params: RevokeTokens) -> Revoked:
-    """Let tokens, or log-ins, open nothing any more; what came in with them is cut off."""
+    """Revoke tokens, or log-ins; connections that use them are closed."""
     people = context.core.people
     if params.all:
         ids = [one.id for one in people.tokens_of(_user(context, params.name))]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 CONSOLE: dict[str, str] = {
-    "sign_in_first": "sign in first: nobody knows who you are, or what you came in with opens nothing any more",
+    "sign_in_first": "sign in first: the request has no log-in and no token, or one that is not valid any more",
     "sign_in_with": "sign in with `user` and `password`, with a `token`, or with a `link` and the `password` to be",
-    "plain_sign_in": "what is said here can be heard on the way: come in over https, or over a tunnel (`ssh -L`)",
+    "plain_sign_in": "this connection is not encrypted: sign in over https, or over a tunnel (`ssh -L`)",
     "foreign_host": "{host!r} is no name of this console: call it by one of conf.json's web.hosts, or by its address",
     "foreign_origin": "a page of {origin!r} asks, and only those of {expected} may",
     "master_port_taken": "the master's port is held by uid {uid}, which is not the master's account: is the master "

@@ -104,7 +104,7 @@ DOCTOR: dict[str, str] = {
         "must hold the public half; `muster agents start {name:quoted}` tries again at once"
     ),
     "do_mend_or_give_up": (
-        "{mend}; if nobody will be let in to it again, `muster node lost {name:quoted} --account {account}` gives up "
+        "{mend}; if nobody will have access to it again, `muster node lost {name:quoted} --account {account}` gives up "
         "what runs over it"
     ),
     "doctor_account_not_named": "tasks run over the account {account}, which nothing names in `accounts` any more",

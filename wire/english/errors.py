@@ -110,8 +110,8 @@ ERRORS: dict[str, str] = {
         "again in {seconds} s"
     ),
     "no_log_ins": (
-        "there are no log-ins yet: only the user who runs the master may come in, and root, from its own machine (so "
-        "from another one, `ssh` there)"
+        "there are no log-ins yet: only the user who runs the master has access, and root, from the master's own "
+        "machine (from another one, `ssh` there)"
     ),
     "needs_role": "{verb} needs the role {role}, and {user} has the role {has}: ask an admin",
     "needs_scope": "{verb} needs the scope {scope}, and {user} is confined to {scopes:list or none}",

@@ -20,8 +20,8 @@ FILES: dict[str, str] = {
     "no_permission": "{path}: the account {user} may not do this there; see `ls -ld` on the master's machine",
     "no_account_here": "files and logs are {account}'s to touch here, with that account's own rights: {said}",
     "helper_failed": (
-        "nothing on the master's machine could be begun with the rights of {account}: {said}; try again, then ask "
-        "whoever runs the master"
+        "nothing on the master's machine could be started with the rights of {account}: {said}; try again, then ask "
+        "an admin"
     ),
     "helper_ended": "what works with the rights of {account} has ended ({said}); look whether it is done, or ask again",
     "helper_no_agent": (

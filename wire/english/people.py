@@ -31,11 +31,11 @@ PEOPLE: dict[str, str] = {
     "desktop client, or from an earlier version. Submit it again after `muster login`, or name another node",
     "own_account_is_admins": "{name} is the account that runs the master, which is an admin: add this user with "
     "--admin, or choose another name",
-    "desktop_name_is_admins": "{key} names {name}, an admin. Desktop clients give no password, so none can come in by "
+    "desktop_name_is_admins": "{key} names {name}, an admin. Desktop clients give no password, so none may use "
     "that name. Name a user there who is not an admin (conf.json), and restart the master",
-    "admin_is_desktop_name": "desktop clients come in as {name} without a password ({key} in conf.json), so {name} "
+    "admin_is_desktop_name": "desktop clients connect as {name} without a password ({key} in conf.json), so {name} "
     "cannot be an admin. Name another user there, restart the master, and try again",
-    "claim_from_desktop_name": "desktop clients come in as {name} without a password ({key} in conf.json), so the "
+    "claim_from_desktop_name": "desktop clients connect as {name} without a password ({key} in conf.json), so the "
     "tasks of {name} cannot become those of {to}, an admin. Claim them for a user who is not an admin",
     "owner_disabled": "its owner {name} was disabled by {by}: it waits again once {name} is enabled",
     "owner_expired": "its owner {name} expired at {at:moment}: it waits again once {name} has a later end "
@@ -64,18 +64,18 @@ PEOPLE: dict[str, str] = {
     "for {owner} alone to change",
     "token_for_more": "only a caller who may read and submit can give a task a token to submit others: you may only "
     "{scopes: and }",
-    "task_token_over": "the attempt that this token was made for is over, or is to end, or its owner may not come in: "
-    "it opens nothing any more",
+    "task_token_over": "this token is not valid any more: the attempt that it was made for is over, or is to end, or "
+    "its owner may not log in",
     "said_by_another": "task {id} would run as {owner}, and what it does was said by {by}: only {owner} can queue it "
     "again",
     "would_run_as": (
         "task {id} would run as {owner}, who did not choose its command: give it to {owner} when it is finished"
     ),
-    "root_needs_a_name": "root submits in somebody's name, for whoever may use sudo is root: `--as NAME` (`muster "
-    "users list`); the account that runs the master needs none",
+    "root_needs_a_name": "root submits in a user's name, because everybody who may use sudo is root: `--as NAME` "
+    "(`muster users list`); the account that runs the master needs none",
     "name_for_root": "in another's name only root on the master's machine submits, and only where the master runs as "
     "another account: leave `as` out",
-    "owner_for_admins": "whose a task is, is for admins to say",
+    "owner_for_admins": "only admins can change the owner of a task",
     "no_user": "there is no user {name!r}; `muster users list` lists all",
     "no_group": "there is no group {name!r}; `muster groups list` lists all",
     "name_of_former": "{count} tasks of a {name} who is no user any more are kept, and would be this one's, with their "
@@ -91,7 +91,7 @@ PEOPLE: dict[str, str] = {
     "first (`muster queue --user {name}`), or disable the user: `muster users disable {name}`",
     "claim_of_somebody": "{name} is a user who was added and can log in: only tasks of owners from before there were "
     "users can be claimed",
-    "not_known_any_more": "what you came in with opens nothing any more: the connection is closed",
+    "not_known_any_more": "your token or log-in is not valid any more: the connection is closed",
     "log_in_in_time": "no log-in within {seconds:.0f} s: the connection is closed",
     "wrong_password": "no user of this name has this password",
     "no_such_token": "this token is not valid: it was revoked, it has expired, or its user was disabled or removed. "
@@ -104,7 +104,7 @@ PEOPLE: dict[str, str] = {
     "session_of_token": "a browser's log-in is made of a token that somebody made to be kept, and shown to the console",
     "no_such_link": "this link is not valid: it was used, has expired, was replaced, or its user was disabled or "
     "removed. Ask an admin for another",
-    "nothing_to_log_out_of": "you came in without a log-in: there is nothing to end",
+    "nothing_to_log_out_of": "you are connected without a log-in: there is nothing to end",
     "bad_user_change": (
         "{said}: what can be changed of a user is role, display, mail, language, expires_at, max_total_gpus, "
         "max_manual_gpus, max_gpus_per_task and max_running"
@@ -125,10 +125,10 @@ PEOPLE: dict[str, str] = {
     "queued_by_owner": "task {id} is {owner}'s: while it does not wait, to change it would be to queue it again, which "
     "is for {owner} and for admins",
     "wall_stands_alone": (
-        "the scope wall goes with no other: who passes a screen sees less than whoever reads. Make a token for each"
+        "the scope wall goes with no other: people who pass a screen see less than users. Make a token for each"
     ),
     "token_would_be_over": "a token that has ended already would open nothing: choose a later expires_at",
-    "user_is_disabled": "{name} may not come in: `muster users enable {name}` first",
+    "user_is_disabled": "user {name} may not log in: `muster users enable {name}` first",
     "no_token_id": "there is no token {id!r}; `muster tokens list` lists yours",
     "whose_tokens": "{name} is no user that was added: say whose tokens, or `muster users add {name}` first",
     "too_many_tokens": "{name} has {most} tokens, which is all one may have: revoke some (`muster tokens list`)",
