@@ -1,4 +1,4 @@
-"""The verbs about people, as `people` of `client.api.Client`: who one is, users, groups, tokens."""
+"""The verbs about people, as `people` of `client.api.Client`: the caller's identity, users, groups, tokens."""
 
 from __future__ import annotations
 

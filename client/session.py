@@ -35,7 +35,8 @@ which takes as long as all else that is done for a short answer."""
 
 
 class ConnectionLostError(Exception):
-    """Inside this package only: the connection broke; whoever may repeat the call does, the others report it."""
+    """Inside this package only: the connection broke; a caller that may repeat the call does so, others report the
+    error."""
 
 
 _ASKED_IN_PLAIN = ("server.info",)

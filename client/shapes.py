@@ -157,19 +157,19 @@ class Snapshot(TypedDict):
 
 
 class Task(TypedDict):
-    """A task as `queue --json` shows it. Times are seconds since the epoch, None where it has not happened.
-    `begin_at`: asked for; `not_before`: until then nothing of it starts; `eligible_at`: since when (or from when on)
-    only room keeps it, None: since it was submitted; `retries`: so many of `max_retries` are used up.
-    `attempt` is the number of its last attempt, of which `allocation` and `asked_end` tell; `unstarted`: nodes that
-    could not start it, and why. `array`: its place among those that were submitted as one; `sweep`: the values that
-    were put into its command. `token`: what it gets a token of its owner's for, `submit` or nothing. `pause_asked`:
-    who wants it to stand still, whether it does by now or not. `is_allocation`: it runs nothing, but holds GPUs for
-    others; `within`: the allocation whose GPUs it uses. `elastic`: it may get more GPUs or fewer while it runs, from
-    `checkpoint` on; `resizes`: how often that happened, `ran_s`: seconds that it ran before the last time.
-    `by_admin`: it counts as an admin's, for admins with the scope `admin` said all that it runs.
-    `last_line`: of one that ended badly, the line of its log that says most of that, for who may read the log.
-    `unsaved`: its newest change could not be written yet, and is taken back if the master ends before. `reason` is a
-    sentence, `reason_key` and `reason_args` are the same for programs; so for `warning`."""
+    """A task as `queue --json` shows it. Times are seconds since the epoch, None where it has not happened. `begin_at`:
+    asked for; `not_before`: until then nothing of it starts; `eligible_at`: since when (or from when on) only room
+    keeps it, None: since it was submitted; `retries`: so many of `max_retries` are used up. `attempt` is the number of
+    its last attempt, of which `allocation` and `asked_end` tell; `unstarted`: nodes that could not start it, and why.
+    `array`: its place among those that were submitted as one; `sweep`: the values that were put into its command.
+    `token`: what it gets a token of its owner's for, `submit` or nothing. `pause_asked`: who wants it to stand still,
+    whether it does by now or not. `is_allocation`: it runs nothing, but holds GPUs for others; `within`: the allocation
+    whose GPUs it uses. `elastic`: it may get more GPUs or fewer while it runs, from `checkpoint` on; `resizes`: how
+    often that happened, `ran_s`: seconds that it ran before the last time. `by_admin`: it counts as an admin's, for
+    admins with the scope `admin` said all that it runs. `last_line`: of one that ended badly, the line of its log that
+    says most of that, for callers who may read the log. `unsaved`: its newest change could not be written yet, and is
+    taken back if the master ends before. `reason` is a sentence, `reason_key` and `reason_args` are the same for
+    programs; so for `warning`."""
 
     id: int
     name: str

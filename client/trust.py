@@ -235,7 +235,7 @@ def _shake_hands(bare: socket.socket, context: ssl.SSLContext, host: str) -> ssl
 
 
 def _asked(sock: ssl.SSLSocket) -> str:
-    """The authority's certificate, as who answers shows it. Raises OSError."""
+    """Return the authority's certificate that the other end shows. Raises OSError."""
     sock.settimeout(_PATIENCE_S)
     sock.sendall(encode({"op": "authority"}))
     line = bytearray()

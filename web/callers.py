@@ -22,7 +22,7 @@ from wire.message import Message
 from wire.routes import NOT_OVER_HTTP
 
 IDLE_S = 60.0
-"""So long a connection that nobody uses stays open for who comes again."""
+"""Seconds that an unused connection stays open for a caller that returns."""
 MOST = 1000
 SEEN_S = 3600.0
 """So often the master is told that a log-in is used; it notes it as seldom."""

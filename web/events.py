@@ -1,7 +1,7 @@
 """Server-sent events for scripts, which any program that reads lines can follow.
 
-Each event has an id; a client that returns with its last id (`Last-Event-ID`, or `since` in the query) gets what
-came since, as long as that is still known here, and else a snapshot, as who comes for the first time.
+Each event has an id; a client that returns with its last id (`Last-Event-ID`, or `since` in the query) gets what came
+since, as long as that is still known here, and else a snapshot, like a new client.
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ from web.upstream import Upstream
 from wire.errors import MusterError
 
 RECENT_BYTES = 1 << 20
-"""So much of what was told is kept of each feed, for who comes again."""
+"""Bytes of recent news that each feed keeps, for clients that return."""
 _DIGITS = 19
 LINGER_S = 30.0
-"""So long a feed that nobody hears goes on, for who comes again."""
+"""Seconds that a feed without clients continues, for clients that return."""
 
 
 class News(NamedTuple):

@@ -1,4 +1,4 @@
-"""Whether it goes well: for who watches over services (`healthz`, `readyz`), and in numbers (`metrics`)."""
+"""The console's health: for monitors of services (`healthz`, `readyz`), and in numbers (`metrics`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def readyz(_request: Request, hall: Hall) -> Response:
 
 
 async def metrics(request: Request, hall: Hall) -> Response:
-    """Numbers by state, and of GPUs: for who shows a token that may read."""
+    """Return numbers by state, and of GPUs, to a caller whose token may read."""
     shown = shown_by(request, hall)
     info = msgspec.json.decode(await hall.callers.call(shown, "server.info", {}))
     nodes = msgspec.json.decode(await hall.callers.call(shown, "node.list", {}))

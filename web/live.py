@@ -51,8 +51,8 @@ class _Who(msgspec.Struct):
 
 
 class _Subscribe(msgspec.Struct, forbid_unknown_fields=True):
-    """`since`: the `seq` of the last that was heard of this stream, for who comes again. Unknown parameters
-    are refused, because the connection to the master may be shared by all users."""
+    """`since`: the `seq` of the last news that a returning client received of this stream. Unknown parameters are
+    refused, because the connection to the master may be shared by all users."""
 
     stream: Literal["tasks", "nodes"] = "tasks"
     ids: list[int] | None = None

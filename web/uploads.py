@@ -1,7 +1,7 @@
-"""Files that come in: whole, or in pieces, so that one of gigabytes survives a line that breaks.
+"""Uploads of files: whole, or in pieces, so that an upload of gigabytes survives a lost connection.
 
-The master keeps what has come of an upload; the console knows only which upload a path is in the middle of, and says so
-to who asks (`X-Muster-Upload`), so that it goes on over another console, too.
+The master keeps what has come of an upload; the console knows only which upload a path is in the middle of, and tells a
+client that asks (`X-Muster-Upload`), so that an upload can continue over another console, too.
 """
 
 from __future__ import annotations

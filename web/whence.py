@@ -28,7 +28,7 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 class Whence(NamedTuple):
     """`address`: of the caller; `scheme`, `host` (with the port) and `prefix`: the names that the caller used;
-    `is_plain`: others on the way can hear it. `account`: the uid of who asks, where that is a process of this machine
+    `is_plain`: others on the way can hear it. `account`: the uid of the caller, if that is a process of this machine
     and no proxy."""
 
     address: str

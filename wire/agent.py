@@ -14,7 +14,7 @@ Rules both sides rely on:
   (`started` or `exit`), never with a second start;
 * `exit` is sent again after every reconnect until an `ack` named it; the agent forgets an attempt only then;
 * the exit is on the node's disk before `exit` is sent; a whole process tree is dead before `exit` is sent;
-* whoever reads ignores unknown keys and unknown ops, so that one version back can be understood.
+* a reader ignores unknown keys and unknown ops, so that one version back can be understood.
 """
 
 from typing import Any, Dict, List, Mapping, Optional, TypedDict
@@ -41,7 +41,7 @@ TELLS_GIVEN = 9
 """Since this protocol an agent says of each attempt in its inventory which GPUs its launch gave it."""
 MAX_FRAME = 16 * 1024 * 1024
 HEARTBEAT_S = 5.0
-"""The master pings this often; whoever hears nothing for three of these takes the other side for gone."""
+"""Seconds between the master's pings; a side that receives nothing for three of these takes the other for gone."""
 IDLE_EXIT_S = 60.0
 """An agent with no master and no attempts ends after this long."""
 DEFAULT_GRACE_S = 10.0

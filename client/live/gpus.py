@@ -17,8 +17,8 @@ HELD, FREE, OTHERS, ASIDE, AWAY = "held", "free", "others", "aside", "away"
 
 class GpuNow(NamedTuple):
     """`use` is one of the five above. `utilization` in percent, memory in MiB, `temperature` in °C, `power` in W, None
-    where nothing is known. `task`: the id of who holds it; `owner`, `name`: of that task; `sharers`: how many more
-    tasks share it. `others`: users that are no tasks of ours. `why`: why it is not given out, or ""."""
+    where nothing is known. `task`: the id of the task that holds it; `owner`, `name`: of that task; `sharers`: how many
+    more tasks share it. `others`: users that are no tasks of ours. `why`: why it is not given out, or ""."""
 
     number: int
     use: str

@@ -34,9 +34,9 @@ Whose = Literal["none", "any", "group", "own"]
 """The tasks that a verb may be used on: it names no task; anybody's; the caller's own and those of members of groups
 that the caller mentors; the caller's own. Admins may use it on all."""
 Via = Literal["unknown", "owner", "local", "desktop", "token", "session", "task", "service"]
-"""How somebody came in: nobody knows who it is; by the kernel's word the user who runs the master, or root; by the same
-word another user of its machine; with the desktop client; with a token of one of the kinds; with that of a task; as a
-program around the master, which is nobody's."""
+"""How a caller was identified: not at all; by the kernel as the user who runs the master, or root; by the kernel as
+another user of its machine; by the desktop client; by a token of one of the kinds; by the token of a task; as a program
+around the master, which is no user's."""
 
 _RANK: dict[Least, int] = {"anyone": -1, "viewer": 0, "user": 1, "admin": 2}
 ALL_SCOPES: frozenset[Scope] = frozenset({"read", "submit", "files", "account", "nodes", "admin"})
@@ -257,7 +257,7 @@ def by_desktop_client(address: str, name: str) -> Identify:
 
     def identify(people: People, now: float) -> Caller:
         user = people.named(name)
-        # Once there are users a name alone is nobody: of who was removed there is nothing left that could be disabled.
+        # Once there are users a name alone gives no access: a removed user leaves nothing that could be disabled.
         is_nobody = people.is_shared if user is None else not user.is_enabled(people.clock.rights(now))
         if is_nobody or is_admins(name, people):
             return Caller(address, counted_as=origin(address))

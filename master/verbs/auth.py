@@ -133,7 +133,8 @@ async def _confirm(context: Context, name: str, password: str, user: User | None
         checked = await context.master.passwords.check(password, kept or None)
         is_right = checked.ok
         if not is_right and (directory := context.master.directory) is not None:
-            # Not believed of who has a password here, but asked: else its time, or its silence, would tell who has one.
+            # For a user with a password here the directory is asked, but not believed: without the question, the
+            # shorter time would show who has a password here.
             is_right = await directory.check(name, password) and not kept
     except DirectoryError:
         # Counted: else nothing would bound the guesses at passwords that are kept here, and are looked at all the same.
@@ -230,7 +231,7 @@ async def _redeemed(context: Context, params: Redeem, user: User) -> LoggedIn:
 
 
 def logout(context: Context, _params: Nothing) -> Done:
-    """End the log-in, or the token, that this connection came in with."""
+    """End the log-in, or the token, of this connection."""
     caller = context.caller
     if not caller.token:
         raise ConflictError(Message("nothing_to_log_out_of"))
@@ -303,7 +304,7 @@ def _begin_session(context: Context, user: User, label: str, shown: Token | None
 
 
 def _become(context: Context, kept: Token) -> Caller:
-    """The caller is this token's user from now on. Raises UnauthenticatedError where that one may not come in."""
+    """Make this token's user the caller from now on. Raises UnauthenticatedError if that user may not log in."""
     if context.become is None:
         raise RuntimeError("a call without a connection cannot log in")
     user = context.core.people.users[kept.user]

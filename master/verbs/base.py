@@ -74,8 +74,8 @@ class Context(msgspec.Struct, frozen=True):
 
     def change(self, change: Callable[[], T], *, grows: bool = True) -> T:
         """Let the core change something, see `Engine.client_change`; `change` gives the answer, which is remembered
-        with what changed if the request has an id. Raises StoreUnavailableError while the disk takes no writes, and
-        what the door raises for a caller who lost access while the call waited for something."""
+        with what changed if the request has an id. Raises StoreUnavailableError while the disk takes no writes, and the
+        error for a caller who lost access while the call waited for something."""
         once, core = self.once, self.core
         self.caller_now()
         if once is None:

@@ -1,4 +1,4 @@
-"""The one door to the verbs: for JSON-RPC, for the desktop client's dialect, and for `subscribe`.
+"""The one entry point to the verbs: for JSON-RPC, for the desktop client's dialect, and for `subscribe`.
 
 Owns what is the same for every call, whoever makes it and in whatever dialect: who may call what, and on whose tasks;
 how often; the way from parameters to a typed value; that a request with an id is carried out once; that a verb is run,
@@ -318,7 +318,7 @@ class Calls:
         return _Asked(name, params, self._identify, self._people_seen, self.caller.until)
 
     def _is_nobody(self, asked: _Asked) -> bool:
-        """Is whoever began the call nobody by now, though it is not for anyone?"""
+        """Has the caller lost access since the call began, and does the verb need access?"""
         now = time.time()
         if (asked.seen == self._people.version and self._people.clock.rights(now) < asked.until) or VERBS[
             asked.name

@@ -66,8 +66,8 @@ def _check_acts(context: Context, task: Task, changes: Mapping[str, Any], acts: 
 
 
 def check_said(context: Context, task: Task) -> None:
-    """Raise ForbiddenError for who would queue a task again that would do with its owner's rights what another has
-    said."""
+    """Raise ForbiddenError if the caller would queue a task again that would run another user's command with its
+    owner's rights."""
     if task.said_by and task.owner != context.caller.user and runs_as_owner(context, task.owner):
         raise ForbiddenError(Message("said_by_another", id=task.id, owner=task.owner, by=task.said_by))
 

@@ -76,8 +76,8 @@ async def strictly(
     file: Callable[[Context], Any],
     kind: type[msgspec.Struct],
 ) -> Any:
-    """File what nothing would keep from starting well, else raise ConflictError. `file` does it, for who the caller is
-    by then; `kind`: of its answer, which this gives."""
+    """File a task that has no fault, else raise ConflictError. `file` files it, for the caller as they are by then;
+    `kind`: the type of its answer, which is returned."""
     found = await faults(context, draft, commands)
     if found:
         raise ConflictError(Message("strictly_refused", faults=tuple(found)))

@@ -80,8 +80,8 @@ Path = Annotated[str, Meta(min_length=1, max_length=4096)]
 
 
 class Copied(Snapshot, frozen=True, forbid_unknown_fields=True):
-    """`cwd` is a copy of the folder `of`, made by who submits; `digest`: of all in it, in hex; `files`, `bytes`: how
-    much that is; `commit`: git's there, `changed`: and something was not as in it."""
+    """`cwd` is a copy of the folder `of`, made by the client that submits; `digest`: of all in it, in hex; `files`,
+    `bytes`: how much that is; `commit`: git's there, `changed`: and something was not as in it."""
 
     of: Path
     digest: Annotated[str, Meta(pattern="^[0-9a-f]{16,128}$")]

@@ -1,10 +1,11 @@
 """All verbs, by the name they have on the wire, in the client and in the tests.
 
 Their lines stand in `tables/`, one file a noun. It is loaded when one of its verbs is first asked for, and soon after a
-master serves (`load_all`): whoever waits for one to serve again need not wait for what searches logs and makes
-certificates. A line says, in this order: the parameters, the result, the function, the least role that may call it, the
-scope that a caller needs who is confined to some, and whose task it may be used on (`group`: also by a mentor of its
-owner). A screen on a wall may call the verbs with `on_wall`. A verb that is not in these tables cannot be called.
+master serves (`load_all`): a client that waits for a master to serve again need not wait for the modules that search
+logs and make certificates. A line says, in this order: the parameters, the result, the function, the least role that
+may call it, the scope that a caller needs who is confined to some, and whose task it may be used on (`group`: also by a
+mentor of its owner). A screen on a wall may call the verbs with `on_wall`. A verb that is not in these tables cannot be
+called.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ NOUNS = (
 
 
 PAUSE_S = 0.05
-"""Between two nouns that are loaded before anybody asks for them: a turn of the loop each, and time for who waits."""
+"""Between two nouns that are loaded before anybody asks for them: an iteration of the loop each, and time for waiting
+callers."""
 
 
 class Table(Mapping[str, Verb]):

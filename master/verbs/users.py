@@ -185,21 +185,21 @@ def add(context: Context, params: AddUser) -> Awaitable[UserView]:
 
 
 def _check_own_account(name: str, role: Role) -> None:
-    """Raise BadRequestError for a user who is called like whoever runs the master, and is no admin: what the one has by
-    the kernel, the other would have by name."""
+    """Raise BadRequestError for a user with the name of the account that runs the master who is no admin: the name
+    would give them the rights that the kernel gives that account."""
     if role != "admin" and name == user_name(os.geteuid()):
         raise BadRequestError(Message("own_account_is_admins", name=name))
 
 
 def _check_desktop_name(context: Context, name: str, role: Role) -> None:
-    """Raise ConflictError for an admin of a name as which desktop clients come in, who show no password."""
+    """Raise ConflictError for an admin with a name that desktop clients use, which give no password."""
     if role == "admin":
         check_is_not_one(context.master.config.desktop_client, name)
 
 
 async def _check_former(context: Context, name: str) -> None:
-    """Raise ConflictError where tasks are still those of one who had this name and was removed: whoever gets the name
-    gets them, with what was in their variables and logs. Raises StorageError."""
+    """Raise ConflictError if a removed user of this name still owns tasks: the new user of the name would get them,
+    with their variables and logs. Raises StorageError."""
     core = context.core
     if not core.people.is_shared or core.people.named(name) is not None or name == user_name(os.geteuid()):
         return

@@ -10,7 +10,7 @@ from wire.errors import BadRequestError
 from wire.message import Message
 
 WHICH = ("node", "node_list", "gpus_on")
-"""The fields of which one says where; whoever gives one of them says it anew."""
+"""The fields of which one says where the task runs; a new value of one replaces all."""
 _BESIDE = frozenset({*WHICH, "nodes", "exclude"})
 _NOT_BESIDE_GPUS_ON = ("node", "node_list", "gpu_ids", "gpus_max")
 

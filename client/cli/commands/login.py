@@ -135,7 +135,7 @@ def _keep(where: Address, came: dict[str, Any], account: int | None, *, tls: boo
 
 
 def _end(where: Address, token: str) -> None:
-    """The log-in that this one replaces opens nothing any more; it may have ended before."""
+    """Revoke the log-in that this one replaces; it may have ended before."""
     from client.api import Client
     from wire.errors import MusterError
 

@@ -1,4 +1,4 @@
-"""Have running tasks stand still, with all of their processes (SIGSTOP), until they are resumed.
+"""Pause running tasks, with all of their processes (SIGSTOP), until they are resumed.
 
 They keep their GPUs and what they have in memory, and a time limit goes on counting. A task is `paused` once its node
 says that all of it stands; `muster why ID` tells what it waits for until then.
