@@ -1,4 +1,4 @@
-"""What the queue knows and decides, and nothing else. Pure: no I/O, no clock, no asyncio; time is an argument.
+"""The state of the queue and its decisions, and nothing else. Pure: no I/O, no clock, no asyncio; time is an argument.
 
 `core.Core` is what clients and agents talk to: it owns the parts and names what each can do. `law` says what may happen
 to a task, `book` is the only place where one's state changes and tells whom it concerns: `nodes` (what is held where),

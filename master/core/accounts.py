@@ -62,7 +62,8 @@ class Accounts:
         return self.logins is not None
 
     def of(self, owner: str) -> str | None:
-        """The account over which the tasks of this owner run, OWN where that is the node's; None if he has none."""
+        """Return the account over which the tasks of this owner run, OWN where that is the node's own; None if they
+        have none."""
         return self.of_account(None if self.logins is None else self.run_as(owner))
 
     def of_account(self, name: str | None) -> str | None:
@@ -70,8 +71,8 @@ class Accounts:
         return OWN if self.logins is None or name is None else self.logins.get(name)
 
     def gate(self, boot_id: str) -> Gate | None:
-        """Who may have something started here now, as far as accounts go; None where there are none. `boot_id`: of the
-        run of the machine in which the node's own agent is."""
+        """Return whose tasks may be started here now, as far as accounts go; None where there are no accounts.
+        `boot_id`: of the run of the machine in which the node's own agent is."""
         if self.logins is None:
             return None
         known = self.agents.keys() | self.cordons.keys()

@@ -1,8 +1,9 @@
 """The bash lines before a task's command: they activate its environment, and are its setup. Pure.
 
 A task gets the same lines for its environment as `env.check` tries. The command is reached only from their end: where
-they fail, or end the shell, the exit code says which it was, so that nothing that did not run counts as a success. What
-lines can keep from the shell itself (a trap of their own, `exec`) the agent tells, by marks at the end of each stage.
+they fail, or end the shell, the exit code says which it was, so that nothing that did not run counts as a success. The
+agent tells, by marks at the end of each stage, what those lines can hide from the shell itself (a trap of their own,
+`exec`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ SETUP_FAILED = 122
 END_OF_STAGES = f"exec {STAGE_FD}>&-\n"
 """Behind the last stage: the command does not get what its shell told the ends of stages by."""
 _MARK = "muster: "
-"""What the complaints begin with, by which a trap of ours is known from one that the lines set."""
+"""The prefix of our messages, by which a trap of ours is told from one that the lines set."""
 _STATUS = "_muster_setup"
 """A variable of the shell's: the status with which the setup came to its end."""
 

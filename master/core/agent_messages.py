@@ -1,7 +1,8 @@
-"""What agents say, typed: a line of the wire becomes one of these or is refused, before anything of it is believed.
+"""The messages of agents, typed: a line of the wire becomes one of these or is refused, before anything in it is
+believed.
 
 A node is a machine that people log in to; whatever speaks for it must not be able to put into the journal what the next
-start cannot read. Texts are short, numbers are numbers. What the shapes mean stands in `wire.agent`.
+start cannot read. Texts are short, numbers are numbers. `wire.agent` says what the shapes mean.
 """
 
 from __future__ import annotations
@@ -265,7 +266,7 @@ class Disk(msgspec.Struct):
 
 
 class Sample(msgspec.Struct):
-    """See `wire.agent.Sample`. What is not typed here is not passed on."""
+    """See `wire.agent.Sample`. Fields without a type here are not passed on."""
 
     at: Number
     cpu_percent: Number = 0.0
@@ -296,7 +297,7 @@ class EncodedSample:
         self.gpu_fault = sample.gpu_fault
 
     def told(self) -> dict[str, Any]:
-        """What was said, for passing on."""
+        """Return the sample as the agent sent it, for passing on."""
         told: dict[str, Any] = as_anything(self._text)
         return told
 

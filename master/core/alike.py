@@ -20,8 +20,8 @@ from master.core.resources import GPUS, FreeNode, is_of_whole_gpus
 
 
 class Taken(NamedTuple):
-    """What a task gets on a node of some kind: GPUs, of each so many MiB (None: all of it); and of which kind the node
-    is then."""
+    """The resources that a task gets on a node of some kind: GPUs, and of each so many MiB (None: all of it); and the
+    kind of the node afterwards."""
 
     gpus: tuple[int, ...]
     mib: int | None
@@ -63,8 +63,8 @@ class Kind:
 
 
 class Access(msgspec.Struct, frozen=True):
-    """Whose tasks a node takes: those that it is `reserved` for, None for all; those that are to get a token, or not;
-    `gate`: over which accounts, None where all are the node's own agent's; `root_owner`: see `Node`."""
+    """The tasks that a node takes: those that it is `reserved` for, None for all; those that are to get a token, or
+    not; `gate`: over which accounts, None where all are the node's own agent's; `root_owner`: see `Node`."""
 
     reserved: Reserved | None
     gives_tokens: bool

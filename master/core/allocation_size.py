@@ -102,7 +102,7 @@ class AllocationSize:
         return [gpu for gpu in part.gpus if gpu not in gone]
 
     def _has_now(self, task: Task, parts: Iterable[Part]) -> None:
-        """Book it. What it asked for is from now on what it has: so it is shown, and so it would be asked for again."""
+        """Book it. The request of the task becomes what it has: this is shown, and a retry asks for it."""
         found = list(parts)
         for before, after in zip(task.allocation, found, strict=True):
             self._allocations.rebook(task.id, before, after)

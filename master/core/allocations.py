@@ -1,8 +1,8 @@
 """Named allocations: GPUs that somebody holds for a while, and the tasks that use them.
 
 Pure. An allocation is a task without a command: it queues like one, and all that holds of tasks (order, quotas, rights,
-`why`) holds of it. It is granted, held, and ends, and no node hears of it. Who may be within one, and what becomes of
-those who are when it ends, stands here.
+`why`) holds of it. It is granted, held, and ends, and no node hears of it. The rules for tasks within an allocation,
+and for their end with it, are here.
 
 It ends when somebody releases it, which waits until no task needs it; or when it is cancelled, its time is over or one
 of its nodes is given up: then the tasks within are ended first, and its GPUs are free when the last of them is dead.
@@ -118,7 +118,7 @@ class Allocations:
         return [self._book.tasks[one] for one in sorted(self._within.get(number, ()))]
 
     def lease(self, number: int, node: str) -> Lease:
-        """What one that is held has on a node of it, and who within uses that."""
+        """Return the lease of a held allocation on one of its nodes, with the tasks that use it."""
         return self._inventory.nodes[node].leases[number]
 
     def rebook(self, number: int, before: Part, after: Part) -> None:

@@ -1,4 +1,4 @@
-"""What requests got, so that one that is sent again gets the same. Pure."""
+"""The results of requests, so that a request that is sent again gets the same result. Pure."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 cap), and after how many failures those that still wait are held.
 
 Pure. The tasks of an array are tasks like others, with ids without a gap from the array's own on; which there are is
-therefore nowhere written down. What there is to say of an array besides is a piece of the state (`array/ID`), as long
+therefore nowhere written down. Everything else that is known of an array is a piece of the state (`array/ID`), as long
 as one of its tasks is here. The cap holds in the planner, as quotas do.
 """
 
@@ -26,7 +26,7 @@ from wire.message import Message, ids
 PIECE = "array/"
 """How the pieces are named, before the array's id."""
 FAILURES = frozenset({TaskState.FAILED, TaskState.TIMED_OUT})
-"""What counts as one: not what somebody cancelled, nor what a node lost."""
+"""The states that count as failures: not a cancelled task, nor one that a node lost."""
 LINE = 160
 """So many characters are told of the line with which logs end: it is written down with each task that is held."""
 TOLD = 4
@@ -86,7 +86,7 @@ class Arrays:
         self._write(array)
 
     def find(self, array_id: int) -> Array:
-        """What there is to say of an array, be it nothing. Raises NotFoundError."""
+        """Return all that is known of an array, even if that is nothing. Raises NotFoundError."""
         known = self.known.get(array_id)
         if known is None:
             last = max((task.id for task in self.tasks(array_id)), default=None)
@@ -124,7 +124,7 @@ class Arrays:
     # -- what happens to tasks --------------------------------------------------------------------------------
 
     def concerns(self, before: State, after: State) -> bool:
-        """Who comes back, who goes, who fails, and who is let go on."""
+        """Tell whether a task comes back, goes, fails, or is released."""
         if after is None or (before is None and after in ENDED):
             return True
         if before in FAILURES and after is TaskState.WAITING:
@@ -225,7 +225,7 @@ class Arrays:
 
 
 def said_of_rest(task: Task) -> Message | None:
-    """What is said of one that is held since too many others of its array failed."""
+    """Return the reason of a task that is held since too many others of its array failed."""
     said = task.reason_args or {}
     if task.reason_key == "array_failed":
         return Message("array_failed", id=said["id"], count=said["count"], tasks=said["tasks"])

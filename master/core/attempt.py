@@ -1,4 +1,4 @@
-"""What an attempt is: one try at running a task, in one part on each node that it was sent to. Pure.
+"""An attempt: one try at running a task, in one part on each node that it was sent to. Pure.
 
 The present attempt of a task stands in the task's own fields (`Task.allocation` holds its parts); once the task waits
 again, or is to be tried elsewhere, it becomes an `Attempt` among the earlier ones.
@@ -21,21 +21,21 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Allocation(Place, frozen=True):
-    """What the planner gives an attempt on one node. `gpu_mib`: so much of each GPU, where others may share it; None
-    for all of it."""
+    """The share of one node that the planner gives to an attempt. `gpu_mib`: so much of each GPU, where others may
+    share it; None for all of it."""
 
     gpu_mib: int | None = None
 
 
 class Part(Place, frozen=True, omit_defaults=True):
-    """What an attempt holds on one node, and what was sent there: enough to know later whether its claim can still be
-    looked up. `launch_id`: what is started there at most once, ever; not there where an old system started it.
-    `boot_id`, `state_id`: the machine's start and the agent's folder then; `address`: where the node was, so that
-    another machine under its name is not taken for it; `machine`: its own id, so that it is known under another name.
-    `login`: the account whose agent it was sent to; not there where that is the node's own.
-    `pid`, which is its session's number, and `pid_start`: the command's, once it runs, by which it is found again where
-    the claim is lost. `run_as`: the account as which it runs, once it does; not there where that is the agent's,
-    `account`. `gpu_mib`: MiB that it may use of each GPU; not there where it has them to itself.
+    """The share of one node that an attempt holds, and the launch that was sent there: enough to know later whether its
+    claim can still be looked up. `launch_id`: what is started there at most once, ever; not there where an old system
+    started it. `boot_id`, `state_id`: the machine's start and the agent's folder then; `address`: where the node was,
+    so that another machine under its name is not taken for it; `machine`: its own id, so that it is known under another
+    name. `login`: the account whose agent it was sent to; not there where that is the node's own. `pid`, which is its
+    session's number, and `pid_start`: the command's, once it runs, by which it is found again where the claim is lost.
+    `run_as`: the account as which it runs, once it does; not there where that is the agent's, `account`. `gpu_mib`: MiB
+    that it may use of each GPU; not there where it has them to itself.
 
     Of an attempt of several parts, each has its own end: `ended_at` (seconds since the epoch), `exit_code`; `is_free`:
     what it held was given back, while others go on.
@@ -61,7 +61,7 @@ class Part(Place, frozen=True, omit_defaults=True):
 
 
 _ENDS_NOTHING = frozenset({"release", "resize"})
-"""Whatever else ends an attempt counts in their place."""
+"""If anything else ends an attempt, that is counted in their place."""
 
 
 class AskedEnd(msgspec.Struct, frozen=True):

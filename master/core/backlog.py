@@ -3,7 +3,7 @@
 Pure. A task is here when nothing but room on a node keeps it from starting: held tasks and those with predecessors are
 not. Tasks of one owner with equal requests form a group with a heap of its own; if the first of a group does not fit,
 none of it does, so a round of planning looks at groups, not at tasks. Entries are removed lazily: one that no longer is
-what the table says is skipped when it comes to the top. Whose group it is, is there for policies that look at people.
+what the table says is skipped when it comes to the top. The owner of a group is kept for policies that look at people.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Order(msgspec.Struct, frozen=True, order=True, gc=False):
 
     @property
     def rank(self) -> tuple[bool, bool, int]:
-        """What no move changes."""
+        """The part of the sort key that no move changes."""
         return (self.unforced, self.not_urgent, self.below)
 
 
@@ -213,8 +213,8 @@ class Backlog:
 
 
 _Asker: TypeAlias = "tuple[str, bool] | tuple[str, bool, str, bool, int, bool]"
-"""Who asks: mostly the owner, and whether it counts as an admin's; else also the project, whether no quota holds, of
-which array, and whether to hold it under a name."""
+"""The identity behind a demand: mostly the owner, and whether it counts as an admin's; else also the project, whether
+no quota holds, the array, and whether to hold it under a name."""
 
 
 def _asker_of(demand: Demand) -> _Asker:

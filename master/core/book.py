@@ -1,8 +1,8 @@
 """The book of tasks: which there are, and the only place where the state of one changes.
 
-Pure. It decides nothing: whoever calls asked the law first. What it writes down it tells, as `Moved`, to the parts that
-listen, in the order in which they were named; each knows by itself what that means to it, and the book knows none of
-them. A listener may move other tasks in turn, if it is the last: those before it have then heard all there was.
+Pure. It decides nothing: callers check the transition table first. It tells each change, as `Moved`, to the listeners,
+in the order in which they were named; each knows by itself what that means to it, and this module knows none of them. A
+listener may move other tasks in turn, if it is the last: those before it have then heard all there was.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from wire.message import Message
 
 
 class Listener(Protocol):
-    """Whoever is told what happens to tasks, or to some: `concerns` is asked once for each pair of states."""
+    """A part that is notified of changes of tasks, or of some: `concerns` is asked once for each pair of states."""
 
     def concerns(self, before: State, after: State) -> bool:
         """Is it to be told of moves from this state to that one?"""
 
     def moved(self, task: Task, before: State, after: State, /) -> None:
         """It has happened to this task: it came (`before` is None), went (`after` is None), changed its state, or (both
-        alike) something else of it. What it held before still stands in it."""
+        alike) something else of it. The task still has the resources that it held before."""
 
 
 Moved: TypeAlias = Callable[[Task, State, State], None]
@@ -41,8 +41,9 @@ class IllegalTransitionError(Exception):
 
 
 class _Told(dict[State, tuple[Moved, ...]]):
-    """Who is told of moves from one state, by where they lead. Found out when the first one leads there: most never
-    happen, and whoever starts a master waits for as many questions as there are pairs of states and listeners."""
+    """The listeners that are notified of moves from one state, by the state that follows. An entry is filled in at the
+    first such move: most moves never happen, and a start of the master would otherwise ask one question for each pair
+    of states and each listener."""
 
     def __init__(self, before: State, listeners: Sequence[Listener]) -> None:
         super().__init__()
@@ -172,8 +173,8 @@ class Book:
         self._tell(task, before, TaskState.WAITING)
 
     def attempt_again(self, task: Task, at: float, reason: Message | None) -> None:
-        """Its attempt ended at `at`, for this reason, and it waits for another one. Whoever listens gives back first
-        what it held."""
+        """Its attempt ended at `at`, for this reason, and it waits for another one. The listeners first give back the
+        resources that it held."""
         self.move(task, TaskState.WAITING)
         task.ended_at = at
         give_reason(task, reason)

@@ -2,8 +2,9 @@
 
 Pure. A share is debited with the larger of what its task asked for and what it was seen to use, from the moment that it
 is planned: so nobody slips in while a task still grows. Where a task uses more than its share, nobody knows how much it
-will use, so that card gets no other task until that is over. What others use is subtracted, as the samples show it; a
-node that is not probed goes by what is asked. Whose turn it is, and on which node, is the scheduler's.
+will use, so that card gets no other task until that is over. The memory that others use is subtracted, as the samples
+show it; a node that is not probed goes by what is asked. The scheduler decides which task comes next, and on which
+node.
 """
 
 from __future__ import annotations
@@ -20,16 +21,18 @@ from master.settings import Scheduling
 from wire.message import Message
 
 OPEN_TO_SHARES = frozenset({"gpu_used", "gpu_not_free", "gpu_not_free_yet"})
-"""What keeps a GPU from being given out whole and says nothing against a share of it: others' memory is counted."""
+"""Obstacles that keep a whole GPU from being given out and do not count against a share of it: others' memory is
+counted."""
 OUTGROWN = Message("card_outgrown")
 FULL = 100.0
 """All of a GPU's time, in percent."""
 
 
 class GpuTerms(msgspec.Struct, frozen=True, cache_hash=True):
-    """What a task asks of each of its GPUs. `memory_mib`: so much, of a share; else the whole GPU has at least that.
-    `models`: one of these. `min_free_util`: so much of its time is unused, in percent. `seen_mib`: nobody asked for the
-    memory, its like were seen to use so much, and it is content with a GPU that has no more; 0: somebody asked."""
+    """The terms of a task for each of its GPUs. `memory_mib`: so much, of a share; else the whole GPU has at least
+    that. `models`: one of these. `min_free_util`: so much of its time is unused, in percent. `seen_mib`: nobody asked
+    for the memory, its like were seen to use so much, and it is content with a GPU that has no more; 0: somebody
+    asked."""
 
     memory_mib: int = 0
     models: tuple[str, ...] = ()
@@ -352,8 +355,8 @@ def _closed_to_shares(node: Node | Lease, gpu: int) -> Message | None:
 
 
 def _left(node: Node | Lease, gpu: int, total_mib: int) -> int:
-    """What is left of a GPU's memory: without what every task asked for, or was seen to use if that is more, what
-    others use, and what is in use besides."""
+    """Return the free memory of a GPU: the total without the memory that each task asked for, or was seen to use if
+    that is more, without the memory that others use, and without any other memory in use."""
     debited = node.watch.debited_mib
     held = node.gpu_holders.get(gpu, {})
     booked = sum(max(mib or 0, debited(gpu, task_id)) for task_id, mib in held.items())

@@ -1,4 +1,4 @@
-"""What clients ask for their tasks. Pure.
+"""Requests of clients about their tasks. Pure.
 
 Each event asks the law first, then whatever else has to hold, and only then changes anything: an error leaves nothing
 half done.
@@ -35,7 +35,7 @@ NO_PAST: Mapping[int, TaskState] = MappingProxyType({})
 _NO_GPUS: Mapping[str, Any] = MappingProxyType(
     {"gpus": 0, "gpus_max": None, "gpu_ids": None, "share": False, "gpu_memory_mib": None}
 )
-"""What of a task is left out to see whether only its number of GPUs is too large for any node."""
+"""The fields of a task that are left out to see whether only its number of GPUs is too large for any node."""
 
 
 class ClientEvents:
@@ -130,7 +130,7 @@ class ClientEvents:
         task = self._book.admit(Event.EDIT, edited.id)
         again = task.state in ENDED
         asks_otherwise = request_of(edited) != request_of(task)
-        # Where an admin passed the quotas, he meant what it asked for then.
+        # An admin who passed the quotas did so for the request as it was then.
         over_quota = edited.over_quota = task.over_quota and not asks_otherwise
         by_admin = edited.by_admin = task.by_admin and edited.by_admin  # what once came from another stays so
         if again or asks_otherwise or edited.project != task.project:

@@ -84,7 +84,7 @@ class Clock:
         return RightsTime(self._latest)
 
     def troubles(self, now: float) -> list[Message]:
-        """What people have to look at, while the clock shows `now`."""
+        """Return the troubles that people have to look at, while the clock shows `now`."""
         behind = self._latest - now > BEHIND_S
         found = [Message("clock_behind", now=now, latest=self._latest)] if behind else []
         return found if self.noted.leap is None else [*found, self.noted.leap.told()]
@@ -95,7 +95,7 @@ class Clock:
             self.next_end = at
 
     def ended(self, next_end: float = inf) -> None:
-        """What has ended was looked for, and the next right ends then."""
+        """Everything that ended by now has been found, and the next right ends at `next_end`."""
         self.next_end = next_end
 
     def look(self, now: float) -> float | None:
@@ -106,7 +106,7 @@ class Clock:
         return before if before and self._looked - before > most else None
 
     def leapt(self, leap: Leap) -> None:
-        """Rights ended with a leap: people have to look at it. What ended with one before counts, too."""
+        """Rights ended with a leap: people have to look at it. Rights that ended with an earlier leap count, too."""
         known = self.noted.leap
         if known is not None:
             leap = Leap(known.since, leap.until, known.tokens + leap.tokens, known.users + leap.users)

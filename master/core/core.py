@@ -1,11 +1,11 @@
 """The only owner of state: what clients and agents say comes in, whole changes and effects go out.
 
 Pure: no I/O, no clock; `now` (seconds since the epoch) is an argument. Every event first checks, then changes, so an
-error leaves nothing half done. What was changed is collected until the engine takes it (`take_outcome`): one Change
-for the journal and the effects that may happen only once that Change is durable.
+error leaves nothing half done. Changes are collected until the engine takes them (`take_outcome`): one Change for the
+journal and the effects that may happen only once that Change is durable.
 
-This file is the front: the parts, who is told of whose moves, and under which name others call what a part can do. What
-a name does is told where it is defined; nothing is decided here.
+This file is the front: the parts, which of them are notified of which moves, and the name under which others call each
+operation. Each operation is described where it is defined; nothing is decided here.
 """
 
 from __future__ import annotations
@@ -155,15 +155,15 @@ class Core:
         )
         owners, access = Owners(book, people, own_tasks, barred), TaskAccess(dispatch, people)
 
-        # Who is told what happens to tasks, in this order: the last two move others in turn, each in ways that do not
-        # concern the other.
+        # The listeners of the task store, in the order in which they are notified: the last two move other tasks as
+        # well, each in ways that do not concern the other.
         for listener in (
             nodes, dispatch, pausing, quotas, access, waiting, learned, allocations, dispatch.elastic, refusals,
             gpus.outgrown, gpus.strays, unproven, own_tasks, barred, dependencies, arrays
         ):  # fmt: skip
             book.listen(listener)
 
-        # What may be looked at.
+        # State that others may read.
         self.unsaved: set[int] = set()
         self.tasks, self.counts, self.find, self.oldest_ended = book.tasks, book.counts, book.find, book.oldest_ended
         self.backlog, self.standing, self.later = waiting.backlog, waiting.standing, waiting.later
@@ -172,12 +172,12 @@ class Core:
         self.answered, self.notes, self.why_not_ended = answers.given, notes.of, unproven.why_not_ended
         self._hand_on_telling(telling)
 
-        # What the engine does.
+        # Operations of the engine.
         self.has_outcome, self.take_outcome, self.number = pending.has_outcome, pending.take, pending.number
         self.plan, self.carry_out, self.woken = dispatch.plan, dispatch.carry_out, dispatch.woken
         self.recall, self.drop_archived, self.remember_answer = clients.recall, clients.drop_archived, answers.remember
 
-        # What clients ask for tasks.
+        # Requests of clients about tasks.
         self.submit, self.submit_many, self.edit = clients.submit, clients.submit_many, clients.edit
         self.submit_array, self.edit_array = clients.submit_array, arrays.edit
         self.hold, self.release, self.force, self.move = clients.hold, clients.release, clients.force, clients.move
@@ -187,7 +187,7 @@ class Core:
             AllocationSize(book, allocations, pending, dispatch.look_around), RightsEnd(people, owners, notes, pending)
         )
 
-        # What becomes of tasks with their owners and projects.
+        # Changes of owners and projects, and their effect on tasks.
         self.owners, self.disable_user, self.enable_user = owners.names, owners.disable, owners.enable
         self.claim, self.give_to, self.remove_user, self.edit_user = (
             owners.claim,
@@ -197,7 +197,7 @@ class Core:
         )
         self.tasks_of, self.edit_project, self.token_holder = own_tasks.of, quotas.edit_project, access.holder
 
-        # What agents tell, and what people decide about nodes.
+        # Reports of agents, and people's decisions about nodes.
         self._hand_on_unknown(Adoption(book, nodes, dispatch, unknown, dependencies=dependencies, people=people))
         self.stands, self.reconcile, self.unproven = pausing.told, reconciliation.reconcile, unproven.told
         self._hand_on_nodes(
@@ -229,13 +229,13 @@ class Core:
         dispatch = self._dispatch
         self.snapshot, self.preview = dispatch.snapshot, dispatch.preview
 
-        # What people decide about nodes.
+        # Decisions of people about nodes.
         self.drain, self.resume = notes.drain, health.resume
         self.give_up, self.give_up_account, self.silent_accounts = giving_up.node, giving_up.account, giving_up.silent
         self.set_stopped, self.set_tokens, self.forget_note = notes.set_stopped, notes.set_tokens, notes.forget
         self.set_as_owners, self.set_aside, self.return_gpu = notes.set_as_owners, gpus.set_aside, gpus.give_back
 
-        # What agents tell, and what is found out of them and of the links to them.
+        # Reports of agents, and findings about them and about the links to them.
         self.checkpoint_seen = dispatch.checkpoint_seen
         self.started, self.exited, self.log_grows = dispatch.started, dispatch.exited, dispatch.log_grows
         self.clock_told, self.clock_of = nodes.clock_told, nodes.clock_of
@@ -250,7 +250,7 @@ class Core:
 
     @property
     def settings(self) -> Settings:
-        """What is set now."""
+        """Return the settings that hold now."""
         return self.tuning.settings
 
     @property
@@ -265,7 +265,7 @@ class Core:
 
     @property
     def holds(self) -> Mapping[str, Hold]:
-        """What is kept on which node for tasks that have a reservation."""
+        """Return the resources that are kept for tasks that have a reservation, by node."""
         return self._dispatch.holds
 
     @property
@@ -312,8 +312,8 @@ class Core:
         self.own_account.forget_all_but(spec.name for spec in specs)
 
     def forget_facts(self, name: str) -> None:
-        """What answers in this node's name next may be another machine: nothing is planned for it before it said what
-        it is."""
+        """The next machine that answers in this node's name may be another one: nothing is planned for it before it has
+        said which machine it is."""
         self._nodes.forget_facts(name)
         self._identities.leads_elsewhere(self.inventory.nodes[name])
 
@@ -336,8 +336,8 @@ class Core:
         self._pending.piece("damage", msgspec.Raw(b"[]"))
 
     def end_access(self) -> None:
-        """Nothing opens the door any more but passwords: the store was put back, or a part of it was lost. So there may
-        be attempts of which it tells nothing."""
+        """End all access but passwords: the store was put back, or a part of it was lost. So there may be attempts of
+        which it tells nothing."""
         self.people.end_all()
         self._unknown.records_were_lost()
         self._pending.piece(END_ACCESS, msgspec.Raw(b"null"))

@@ -1,4 +1,4 @@
-"""Who waits for whom: which predecessors a task may have, and what the end of one means to those that wait for it.
+"""Dependencies: which predecessors a task may have, and what the end of one means to its successors.
 
 Pure. It listens to the book: an end frees the successors that it meets and ends those that it can never meet, and so
 down the chain. Of a task `waits_for` is what is left of `after`.
@@ -58,7 +58,7 @@ class Dependencies:
                 raise ConflictError(Message("never_met", id=one.id, state=one.state, on=after.on))
 
     def unmet(self, task: Task) -> list[After]:
-        """What of its `after`, which was checked, is still to come."""
+        """Return the conditions of its `after`, which was checked, that are not met yet."""
         return [after for after in task.after if any(True for _ in self.awaited(after))]
 
     def awaited(self, after: After) -> Iterator[Task]:
@@ -108,12 +108,13 @@ class Dependencies:
     # -- what happens to tasks --------------------------------------------------------------------------------
 
     def concerns(self, before: State, after: State) -> bool:
-        """Whoever leaves the queue without being started (who is waits for nobody), whoever ends, and who has ended and
-        is tried again."""
+        """Tell whether a task leaves the queue without being started (then it waits for no other task), ends, or is
+        tried again after its end."""
         return (before in QUEUED and after is None) or (before in ENDED) is not (after in ENDED)
 
     def moved(self, task: Task, before: State, after: State) -> None:
-        """Who left the queue waits for nobody; who has ended frees or ends those that wait for it."""
+        """A task that left the queue waits for no other task; one that has ended frees or ends those that wait for
+        it."""
         if after is None or after in ENDED:
             if task.waits_for:
                 self.drop(task)
@@ -151,8 +152,8 @@ class Dependencies:
                 self._book.end(successor, TaskState.CANCELLED, now, Message("predecessor_removed", id=task.id))
 
     def load(self) -> None:
-        """Take over who waits for whom. Whatever was loaded, nobody waits for nothing: the old system let a successor
-        of a deleted task do so for ever."""
+        """Take over which task waits for which. No task waits for one that does not exist, whatever was loaded: the old
+        system let a successor of a deleted task do so for ever."""
         waiting = [task for task in self._book.tasks.values() if task.waits_for and task.state in QUEUED]
         for task in waiting:
             self.link(task)
@@ -256,7 +257,7 @@ class Dependencies:
 
 
 def _of_array(task: Task, array_id: int) -> list[After]:
-    """What a task waits for of all of an array."""
+    """Return the conditions by which a task waits for all of an array."""
     return [after for after in task.waits_for if after.array and after.id == array_id]
 
 
