@@ -1,4 +1,4 @@
-"""What the core wants done: on the nodes, which executors do, and by the clock, which is for who keeps the time. An
+"""The actions that the core wants done: on the nodes, by executors, and at a time, by the part that keeps the time. An
 effect may leave only when the change that it belongs to is durable. `login`: the account on the node whose agent it is
 for, "" where that is the node's own."""
 

@@ -51,8 +51,8 @@ NONE_ELASTIC = Elastic()
 
 
 class Lab(msgspec.Struct, frozen=True):
-    """What is looked at: who waits (`demands`), what there is, the tasks by id, what quotas leave (`ledger`), what is
-    kept for whom (`holds`), and who may have it (`passes`)."""
+    """The input of a decision: the tasks that wait (`demands`), the nodes, the tasks by id, what quotas leave
+    (`ledger`), the reservations (`holds`), and which tasks may pass these (`passes`)."""
 
     demands: Backlog
     inventory: Inventory
@@ -86,7 +86,7 @@ class Looking:
         self.wake_at = min((at for at in ripe.values() if at > now), default=None)
 
     def resizes(self) -> list[Resize]:
-        """What is to be done now: for one who waits, or else wherever something can grow."""
+        """Return the resizes to begin now: for one task that waits, or else wherever something can grow."""
         if not self._ripe:
             return []
         waiting = list(islice(in_order(self._lab.demands), LOOKS + 1))
@@ -114,7 +114,8 @@ class Looking:
     # -- giving up --------------------------------------------------------------------------------------------
 
     def _given_up_for(self, order: Order, demand: Demand) -> list[Resize]:
-        """What lets this one start: as few tasks as possible are disturbed, on the first nodes of those alike."""
+        """Return the resizes that let this task start: as few tasks as possible are disturbed, on the first nodes of
+        those alike."""
         taken = {task.allocation[0].node for task in self._under_way}
         able = {task.allocation[0].node for task in self._ripe}
         found = []
@@ -135,7 +136,7 @@ class Looking:
         return [one for *_, given in found[: demand.request.nodes] for one in given]
 
     def _given_up_on(self, node: Node, order: Order, demand: Demand) -> list[Resize] | None:
-        """What has to be given up there for one part of it; None where that is not enough."""
+        """Return the resizes that have to be done there for one part of it; None where that is not enough."""
         givers = [
             task
             for task in self._ripe
@@ -203,8 +204,8 @@ def could_take(node: Node, demand: Demand) -> bool:
 
 
 def is_wanted(lab: Lab, task: Task, part: Part, waiting: Iterable[Demand]) -> bool:
-    """Does anybody wait who could use the GPUs that are free beside this part of a task, be they enough for him or
-    not?"""
+    """Tell whether any waiting task could use the GPUs that are free beside this part of a task, whether or not they
+    are enough for it."""
     node = lab.inventory.nodes.get(part.node)
     if node is None:
         return True

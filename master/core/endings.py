@@ -1,4 +1,4 @@
-"""What becomes of a task whose attempt is over: it has ended, or is to be tried again, and when.
+"""The follow-up of the end of an attempt: the task has ended, or is to be tried again, and when.
 
 Pure. Owns the rules of trying again; that an attempt is over, all of it, was found out by whoever calls. A task that is
 tried again goes from running to waiting in one step: nobody is told of an end that was none. It is counted
@@ -27,13 +27,13 @@ from master.core.waiting import Waiting
 from wire.message import Message
 
 MORE_MEMORY = 1.25
-"""What grew to the size of its GPU is tried again with so many times the memory that it was seen to use."""
+"""A task that grew to the size of its GPU is tried again with so many times the memory that it was seen to use."""
 USUAL = frozenset({"fail", "oom", "lost"})
-"""What is tried again where nobody named anything: whatever was not wanted by anybody."""
+"""The ends that are tried again unless the owner named others: all that nobody wanted."""
 
 
 def kind_of(state: TaskState, reason: Message | None) -> str:
-    """What an end is called among those that may be tried again; "" for one that may not."""
+    """Return the name of an end among those that may be tried again; "" for one that may not."""
     if state is TaskState.LOST:
         return "lost"
     if state is TaskState.FAILED:
@@ -42,9 +42,9 @@ def kind_of(state: TaskState, reason: Message | None) -> str:
 
 
 def is_tried_again(task: Task, state: TaskState, reason: Message | None) -> bool:
-    """Is a task whose attempt ended so to be tried again, and does that count as one of its retries? What was to end
-    (it was cancelled, its log was too large) has ended; but that a node was given up is nobody's wish about a task, and
-    what ended badly before it could be resized has ended by itself."""
+    """Is a task whose attempt ended so to be tried again, and does that count as one of its retries? A task that was to
+    end (it was cancelled, its log was too large) has ended; but the decision to give up a node is no decision about a
+    task, and an attempt that ended badly before it could be resized has ended by itself."""
     wanted = task.asked_end is not None and task.asked_end.why not in ("node_lost", "resize")
     kind = kind_of(state, reason)
     return bool(kind) and not wanted and task.retries < task.max_retries and kind in (task.retry_on or USUAL)
@@ -59,8 +59,8 @@ def goes_on_later(task: Task, state: TaskState) -> bool:
 
 
 def is_resized(task: Task, state: TaskState) -> bool:
-    """Was its attempt ended by us, for nothing but to go on with another number of GPUs? What ended by itself before
-    our kill came counts as what it is."""
+    """Was its attempt ended by us, for nothing but to go on with another number of GPUs? An attempt that ended by
+    itself before our kill arrived counts as what it is."""
     return state is TaskState.CANCELLED and task.asked_end is not None and task.asked_end.why == "resize"
 
 
@@ -125,8 +125,8 @@ class Endings:
         self._keep_back(task, now)
 
     def _with_more_memory(self, task: Task, reason: Message | None, nodes: list[str]) -> None:
-        """What ran out of a GPU's memory is tried again where that is not in the hands of others, if there is such a
-        place; or with more of it than it had, if any GPU has so much."""
+        """A task that ran out of a GPU's memory is tried again on a node where the GPU is not in use by others, if
+        there is one; or with more memory than it had, if any GPU has so much."""
         if reason is None or task.state is not TaskState.WAITING:
             return
         if reason.key == "oom_gpu_others":

@@ -1,5 +1,5 @@
-"""What an attempt ran out of, in words that say what to do: the agent's finding, with what the samples of its GPUs tell
-of whose memory it was. Pure.
+"""The resource that an attempt ran out of, in words that say what to do: the agent's finding, and the samples of its
+GPUs, which tell whose memory it was. Pure.
 
 The finding comes from a log that the task wrote, and what it is worth to somebody else is nothing but a word: it frees
 no GPU and blames no node.
@@ -31,7 +31,8 @@ class CardUse(msgspec.Struct, frozen=True):
 
 
 def ran_out(finding: str, code: int | None, card: CardUse | None, *, has_gpus: bool) -> Message | None:
-    """What to say of an end for this finding of the agent's (`wire.agent.RAN_OUT`); None where it proves to be none."""
+    """Return the message about an end for this finding of the agent's (`wire.agent.RAN_OUT`); None where it proves to
+    be none."""
     if finding == "oom_gpu_maybe":
         if card is None or card.own + card.others < NEARLY_FULL * card.total:
             return None

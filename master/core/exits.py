@@ -1,4 +1,4 @@
-"""What an agent tells of what was started on its node, and what an end means to the owner. Pure."""
+"""Reports of agents about attempts on their nodes, and what an end means to the owner. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from master.core.task import TaskState
 from wire.message import Message
 
 NODE = "node"
-"""Whose fault it may be that nothing was started (see `wire.agent.Exit`)."""
+"""The value of `fault` that blames the node for a launch that was not started (see `wire.agent.Exit`)."""
 NOT_EXECUTABLE, NOT_FOUND = 126, 127
 """Exit codes with a meaning of the shell's."""
 LIMITS = ("timed_out", "log_too_large")
@@ -20,9 +20,9 @@ LIMITS = ("timed_out", "log_too_large")
 class Exit(msgspec.Struct, frozen=True):
     """How an attempt ended, as the agent tells it; `cause` is one of wire.agent.CAUSES. `fault`: of one that was not
     started, `node` where it is the node that could not, else whatever. `run_as`, `log_path`: of one that ran as its
-    owner, as whom, and where its log lies. `reached`: how many processes heeded the signal before the time limit; None
-    if there was none. `ran_out`: what there was too little of, one of wire.agent.RAN_OUT, or "" where nothing says so;
-    `last_line`: the line of its log that says most of a bad end, as private as the log."""
+    owner, the account, and the path of its log. `reached`: how many processes heeded the signal before the time limit;
+    None if there was none. `ran_out`: what there was too little of, one of wire.agent.RAN_OUT, or "" where nothing says
+    so; `last_line`: the line of its log that says most of a bad end, as private as the log."""
 
     launch_id: str
     cause: str

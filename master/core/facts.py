@@ -1,4 +1,4 @@
-"""What an agent says of itself and of its machine, and whether it can be talked to. Pure."""
+"""The facts that an agent tells of itself and of its machine, and whether it can be talked to. Pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class NodeState(StrEnum):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What the agent said of the machine when it welcomed us. `login_fault`: why tasks there do not begin with what a
-    log-in gives, "" where they do. `machine`: its own id, "" where it has none. `uid`: the agent's, and that of tasks
-    unless it `can_run_as` their owners; None: not said. `account`: the name of that, "" if it was not said."""
+    """The facts of the machine in the agent's welcome. `login_fault`: why tasks there do not begin with what a log-in
+    gives, "" where they do. `machine`: its own id, "" where it has none. `uid`: the agent's, and that of tasks unless
+    it `can_run_as` their owners; None: not said. `account`: the name of that, "" if it was not said."""
 
     boot_id: str
     state_id: str

@@ -1,9 +1,9 @@
-"""What is free on which nodes, kept from plan to plan: each node that takes tasks is of a kind, and a plan moves nodes
-from kind to kind.
+"""The free resources of the nodes, kept from plan to plan: each node that takes tasks is of a kind, and a plan moves
+nodes from kind to kind.
 
 Pure. It says what the inventory says, and is always equal to one that is made anew: whoever changes a node tells it
-(`refresh`), and only that node is looked at again. What a plan takes it gives back in the end (`give_back`), for a plan
-changes nothing; what then is carried out comes in with `refresh`.
+(`refresh`), and only that node is looked at again. A plan gives back in the end all that it takes (`give_back`), for a
+plan changes nothing; a placement that is then carried out comes in with `refresh`.
 """
 
 from __future__ import annotations
@@ -87,13 +87,14 @@ class FreeNodes:
 
     @property
     def root_owners(self) -> frozenset[str]:
-        """Whose tasks run as root on some node."""
+        """Return the owners whose tasks run as root on some node."""
         return frozenset(
             owner for kind in self._kinds.values() if kind.places and (owner := kind.access.root_owner) is not None
         )
 
     def by_name(self) -> Mapping[str, FreeNode]:
-        """What is free on each node that takes tasks. It is to be looked at, and says nothing of which node it is."""
+        """Return the free resources of each node that takes tasks. The values are for reading only, and do not say
+        which node they belong to."""
         kinds = zip(self._names, self._kind_at, strict=True)
         return {name: kind.free for name, kind in kinds if kind is not None}
 
@@ -128,8 +129,8 @@ class FreeNodes:
         return self._taken.get(place, self._kind_at[place])
 
     def found_on(self, name: str) -> dict[Hashable, Any]:
-        """What somebody wants to remember of a node for as long as nothing of it changes; what a plan takes there is no
-        change."""
+        """Return a place for findings about a node, which lasts as long as nothing of the node changes; resources that
+        a plan takes there are no change."""
         return self._found.setdefault(name, {})
 
     def answers_to(self, request: Request) -> dict[str, Any]:
@@ -222,7 +223,7 @@ class FreeNodes:
         return kind
 
     def _share_pieces(self, free: FreeNode) -> None:
-        """What was found out of some GPUs holds for all that are alike, whatever else their nodes have."""
+        """Findings about some GPUs hold for all that are alike, whatever else their nodes have."""
         for name, cards in free.pieces.items():
             told = cards.what_matters()
             if told not in self._cards:
@@ -288,7 +289,7 @@ class FreeNodes:
     # -- checking ---------------------------------------------------------------------------------------------
 
     def discrepancies(self, besides: Collection[str] = ()) -> list[str]:
-        """Where this differs from what is there now, but for nodes that are to be looked at again anyway."""
+        """Return where this differs from the inventory, but for nodes that are to be looked at again anyway."""
         if self._taken:
             return ["of what is free a plan has not given back what it took"]
         if self._rules is not self._inventory.rules or self._names != list(self._inventory.nodes):

@@ -1,8 +1,8 @@
 """Attempts of several parts, one on each of several nodes: they begin together, and end together.
 
 Pure. A part that ends with 0 lets the others go on; the first that ends otherwise, or is lost, ends all: each part that
-is left is sent a kill, and one that had not been sent yet is claimed by its node as killed. What a part held is free as
-soon as its own tree is dead; the task ends, or is tried again, when every part is known to be over.
+is left is sent a kill, and one that had not been sent yet is claimed by its node as killed. The GPUs of a part are free
+as soon as its own tree is dead; the task ends, or is tried again, when every part is known to be over.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class KeptReason(Message):
 
 
 def kept_reason(task: Task) -> KeptReason | None:
-    """What is written down with a task, as it was said."""
+    """Return the reason that is written down with a task, as it was given."""
     if task.reason is None or task.reason_key is None:
         return None
     return KeptReason(task.reason_key, task.reason, task.reason_args or {})
@@ -109,7 +109,7 @@ class Gang:
 
 
 def not_started_anywhere(task: Task) -> Message:
-    """What the nodes said that could not start a task."""
+    """Return the answers of the nodes that could not start a task."""
     tries = tuple(Message("node_said", node=entry.node, said=entry.why) for entry in task.unstarted if not entry.ran)
     return Message("not_started_anywhere", count=len(tries), tries=tries)
 

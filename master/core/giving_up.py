@@ -1,8 +1,8 @@
-"""What runs on a machine that will not come back, or over an account of it that nobody will be let in to again: people
-decide that it is over.
+"""Giving up the attempts on a machine that will not come back, or over an account of it that nobody can log in to
+again: people decide that they are over.
 
-Pure. Only what cannot be heard of is given up: an agent that answers is asked to end its tasks. What is given up may be
-alive; should its agent come back, `remnants` has it ended before the node takes anything.
+Pure. Only what cannot be reached is given up: an agent that answers is asked to end its tasks. An attempt that was
+given up may be alive; should its agent come back, `remnants` has it ended before the node takes anything.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class GivingUp:
         self._remnants = remnants
 
     def node(self, name: str, by: str, now: float) -> list[int]:
-        """End what runs on a node that will not come back: its tasks are lost, their GPUs free. What an account's agent
-        there can still tell of runs on. Gives the ids. Raises NotFoundError, ConflictError."""
+        """End what runs on a node that will not come back: its tasks are lost, their GPUs free. The attempts that an
+        account's agent there can still tell of run on. Gives the ids. Raises NotFoundError, ConflictError."""
         node = self._nodes.find(name)
         if _answers(node, OWN):
             raise ConflictError(Message("node_is_online", node=name))
@@ -97,7 +97,7 @@ def _logins(node: Node, book: Book) -> set[str]:
 
 
 def _parts(node: Node, book: Book) -> dict[int, Part]:
-    """What was started there, by task; of an allocation nothing was."""
+    """Return the parts that were started there, by task; of an allocation nothing was."""
     tasks = (book.tasks[task_id] for task_id in node.active)
     parts = {task.id: part_on(task.allocation, node.name) for task in tasks if not task.is_allocation}
     return {task_id: part for task_id, part in parts.items() if part is not None}

@@ -14,7 +14,7 @@ from master.core.gpu_watch import GpuReport
 
 
 def mismatch(models: Sequence[str], shown: Mapping[int, GpuReport]) -> str | None:
-    """What of the GPUs is not as the registry says, in a line; None if all is."""
+    """Return how the GPUs differ from the registry, in a line; None if they do not."""
     told = []
     if len(shown) > len(models):
         told.append(f"the machine shows {len(shown)} GPUs and the registry counts {len(models)}")

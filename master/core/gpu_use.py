@@ -1,4 +1,5 @@
-"""What is told of GPUs to who asks for one task: what it uses of them, and who has those for which it waits. Pure."""
+"""The use of GPUs, as it is told to a caller who asks for one task: what the task uses of them, and which tasks have
+those for which it waits. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the samples say of a node's GPUs, and which of them may therefore not be given out. Pure.
+"""The findings of the samples about a node's GPUs, and which GPUs may therefore not be given out. Pure.
 
 A GPU is kept back while somebody else computes on it, be it a task that was not given it; while the memory of the task
 that ended there is not free yet; and where the machine does not show it at all. One that is broken, or whose memory
@@ -20,7 +20,8 @@ from wire.message import Message
 Text = Annotated[str, Meta(max_length=1024)]
 Whole = Annotated[int, Meta(ge=0, le=1 << 53)]
 Decimal = Annotated[float, Meta(ge=-1e15, le=1e15)]
-"""What a node says goes on to whoever listens: no number that one of them could not read, and no text without end."""
+"""The values of a node are passed on to all clients: no number that one of them could not read, and no text without
+end."""
 
 FREE_MIB = 1024
 """Memory that may be in use on an idle GPU (a desktop, the driver), in MiB, where no sample has shown how much is."""
@@ -133,8 +134,9 @@ class GpuWatch:
         self._at = 0.0
 
     def names(self) -> dict[int, str]:
-        """What tasks must call the GPUs where their number will not do: one fell off the bus and keeps its number here,
-        and CUDA, which counts those that are there, would take the next one for it."""
+        """Return the names by which tasks must address the GPUs where their number will not do: one fell off the bus
+        and keeps its number here, and CUDA, which counts only those that are present, would take the next one for
+        it."""
         if not any(report.fault and report.memory_used_mib is None for report in self.newest.values()):
             return {}
         return {gpu: report.uuid for gpu, report in self.newest.items() if report.uuid.startswith("GPU-")}
@@ -231,8 +233,8 @@ class GpuWatch:
         return self._busy.get(gpu, 0.0)
 
     def card_use(self, gpu: int, task_id: int, launch_id: str) -> CardUse | None:
-        """What a task that held this GPU used of its memory, at most, and what others use of it; None where no sample
-        tells that."""
+        """Return the memory of this GPU that a task that held it used, at most, and the memory that others use; None
+        where no sample tells that."""
         report = self.newest.get(gpu)
         if report is None or not report.memory_total_mib or task_id not in self.peak_mib:
             return None
@@ -242,7 +244,7 @@ class GpuWatch:
     def _measure(
         self, report: GpuReport, holders: Mapping[int, int | None], alive: Mapping[str, int], now: float
     ) -> None:
-        """What a sample says of the use of one GPU, by its `holders` and at all."""
+        """Take over what a sample says of the use of one GPU, by its `holders` and at all."""
         gpu = report.index
         if report.utilization is not None:
             was = self._busy.get(gpu, report.utilization)
@@ -308,8 +310,8 @@ class GpuWatch:
         return FREE_MIB + SLACK_MIB if idle is None else idle + idle // 2 + SLACK_MIB
 
     def _note_idle(self, report: GpuReport, *, nobody: bool = False) -> None:
-        """What is in use besides the processes that compute. A driver that tells none may hide some, so no process is
-        an answer only where there is `nobody`."""
+        """Note the memory that is in use besides the processes that compute. A driver that tells none may hide some, so
+        no process is an answer only where there is `nobody`."""
         in_use = report.memory_used_mib
         if in_use is None:
             return

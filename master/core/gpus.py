@@ -1,7 +1,7 @@
 """Which GPUs may be given out, by what samples show and by what people set aside.
 
-Pure. What is broken is set aside, durably, in the node's note; what others use is kept back while they do. How a sample
-is read is `gpu_watch`'s.
+Pure. A broken GPU is set aside, durably, in the node's note; one that others use is kept back while they do. How a
+sample is read is `gpu_watch`'s.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Gpus:
         self._pending = pending
 
     def seen(self, name: str, reports: list[GpuReport], now: float, fault: str = "") -> None:
-        """A sample of a node's GPUs came. What is broken is set aside, durably; what is in use by others is kept back
-        while it is; a task that runs there goes on. `fault`: what is wrong with the driver as a whole."""
+        """A sample of a node's GPUs came. A broken GPU is set aside, durably; one that others use is kept back while
+        they do; a task that runs there goes on. `fault`: what is wrong with the driver as a whole."""
         node = self._nodes.get(name)
         if node is None:
             return
@@ -99,8 +99,8 @@ class Gpus:
         return True
 
     def expected(self, name: str) -> None:
-        """Its agent is about to say how its GPUs are: until then, none is given out. What was seen before the
-        connection broke may be over, and somebody else there."""
+        """Its agent is about to say how its GPUs are: until then, none is given out. A use that was seen before the
+        connection broke may be over, and another one may have begun."""
         node = self._nodes.get(name)
         if node is not None and node.spec.gpu_models:
             unseen = dict.fromkeys(range(len(node.spec.gpu_models)), UNSEEN)
