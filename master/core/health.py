@@ -1,6 +1,6 @@
 """Nodes that are up and can start nothing: they rest for a while, and one that starts nothing at all is set aside.
 
-Pure. Whose fault a refused launch was is told by the agent; what becomes of the task is the dispatch's.
+Pure. The agent tells whose fault a refused launch was; `dispatch` decides what becomes of the task.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RESTING = "resting"
 
 
 class Health:
-    """What nodes could not start, and what that says of them."""
+    """Launches that nodes refused, and what these say of the nodes."""
 
     def __init__(self, refusals: Refusals, nodes: Nodes, notes: Notes, pending: Pending) -> None:
         self._refusals = refusals
@@ -51,8 +51,8 @@ class Health:
         return len(well) >= NODES_TRIED and len(refused | {task.id}) < NODES_TRIED
 
     def failed(self, name: str, task_id: int, why: str, login: str = OWN) -> None:
-        """A node could not start a task. It is let be for a while: who comes next would fare no better. What an account
-        could not, for its home is full, say, tells nothing of the others."""
+        """A node could not start a task. The node gets no tasks for a while: the next one would fare no better. If one
+        account cannot start tasks (its home is full, say), that says nothing of the others."""
         node = self._nodes.get(name)
         if node is None:
             return  # its last task ended just now, and it was leaving
@@ -94,7 +94,7 @@ class Health:
         return None if node is None else node.accounts.agents.get(login)
 
     def started(self, name: str, login: str = OWN) -> None:
-        """A node has started something. What was under way before it failed says nothing of it now."""
+        """A node has started something. Failures of launches that were sent earlier say nothing of it now."""
         node = self._nodes.inventory.nodes.get(name)
         if login != OWN:
             agent = self._agent(name, login)

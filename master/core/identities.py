@@ -5,7 +5,7 @@ agent's account, speak as its node; so an id proves nothing, and whoever had it 
 a restart of the master, after it was another machine for a while, and after it was removed and written back in. Each
 entry is a piece of the state of its own: what one reboot changes is one short record.
 
-Owns what was seen. What counts as the same machine is decided in `machines`.
+Owns what was seen; `machines` decides which machine counts as the same.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Identities:
     # -- what was seen ----------------------------------------------------------------------------------------
 
     def get(self, name: str) -> Identity:
-        """What is known of an entry, be it nothing."""
+        """Return what is known of an entry, even if that is nothing."""
         return self.of.get(name, UNSEEN)
 
     def owned(self, name: str, machine: str) -> bool:

@@ -1,6 +1,6 @@
-"""What is written down of the machine that an entry of the registry was, and which of two entries had an id before.
+"""The record of the machine that an entry of the registry was, and which of two entries had an id before.
 
-Pure values. Who is served as what is kept by the `identities`; why an id proves nothing is told there.
+Pure values. `identities` keeps which machine is served under which entry, and says why an id proves nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The ledger of what is held: the nodes by name, and the cluster as a whole.
 
 Pure: no I/O, no clock. It is told what the registry says and which tasks hold what; it answers whether a request could
-ever be met. What a node is stands in `node`, what there is to ask for in the table of resources; choosing among nodes
-is the scheduler's business.
+ever be met. `node` describes a node, and the table of resources what can be asked for; choosing among nodes is the
+scheduler's business.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Inventory:
                 del node.leases[task.id if task.within is None else task.within]
 
     def leases(self, allocation: int) -> dict[str, Lease]:
-        """What an allocation holds, by node; nothing before it is granted."""
+        """Return the leases of an allocation, by node; none before it is granted."""
         held = ((name, node.leases.get(allocation)) for name, node in self.nodes.items() if node.leases)
         return {name: lease for name, lease in held if lease is not None and lease.gpus}
 

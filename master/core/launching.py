@@ -19,8 +19,8 @@ from master.core.task import Task
 from wire.agent import MARKS_STAGES, PROTOCOL, TELLS_PLACED, EarlySignal, Launch
 
 SHARING = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
-"""What keeps JAX and TensorFlow from taking a whole GPU's memory at once: also one that would share and runs alone, for
-what it uses then is what the next one like it gets."""
+"""The variables that keep JAX and TensorFlow from taking a whole GPU's memory at once: also for a task that would share
+and runs alone, for the memory that it uses then is what the next one like it gets."""
 GPU_LIST = "{gpu_list}"
 """In a word of a command: the GPUs that the attempt got."""
 CODE = frozenset(" \t\n\"'`()[];$\\")
@@ -28,8 +28,8 @@ CODE = frozenset(" \t\n\"'`()[];$\\")
 
 
 class WayBack(msgspec.Struct, frozen=True):
-    """What a task gets to submit others with: its `token`, and in `variables` where the master is, as its node finds
-    it."""
+    """The means by which a task submits others: its `token`, and in `variables` the address of the master, as its node
+    finds it."""
 
     token: str
     variables: dict[str, str]
@@ -41,8 +41,8 @@ class WayBack(msgspec.Struct, frozen=True):
 
 
 class LaunchSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What of conf.json goes into a launch. `conda`: absolute prefix. `roots`: folders that every node must have.
-    `log_folder`: of logs that nobody placed. `log_bytes`: how large a log may become; 0: as large as it likes.
+    """The values of conf.json that go into a launch. `conda`: absolute prefix. `roots`: folders that every node must
+    have. `log_folder`: of logs that nobody placed. `log_bytes`: how large a log may become; 0: as large as it likes.
     `run_as_allowed`: accounts of the system's that tasks may run as, by name or uid."""
 
     conda: str
@@ -105,7 +105,7 @@ def launch_message(
 
 
 def _time_left(task: Task) -> float | None:
-    """What is left of its time limit, where attempts before this one were ended to be resized."""
+    """Return the rest of its time limit, in seconds, where attempts before this one were ended to be resized."""
     return None if task.time_limit_s is None else max(1.0, task.time_limit_s - task.ran_s)
 
 
@@ -116,7 +116,7 @@ def _before_the_end(before_s: float, limit: float | None) -> float:
 
 
 def _is_first(task: Task) -> bool:
-    """Can no attempt of this task have written anything yet? What earlier ones wrote is continued."""
+    """Can no attempt of this task have written anything yet? The log of earlier attempts is continued."""
     return task.attempt == 1 + sum(not entry.ran for entry in task.unstarted)
 
 
@@ -134,7 +134,7 @@ def argv(task: Task, conda: str, gpus: str = "", *, marks: bool = False) -> list
 
 
 def _stages(task: Task) -> list[int]:
-    """What the shell does before the command, by the exit code of what ends there."""
+    """Return the stages of the shell before the command, each as the exit code of a failure in it."""
     return [CANNOT_START] * bool(task.env) + [SETUP_FAILED] * bool(task.setup.strip())
 
 
@@ -218,7 +218,7 @@ def _of_snapshot(task: Task) -> dict[str, str]:
 
 
 def _of_elastic(task: Task) -> dict[str, str]:
-    """What a task that is resized begins with: whether it goes on where an attempt was ended."""
+    """Return the variables of a task that is resized: whether it goes on where an attempt was ended."""
     if not task.elastic:
         return {}
     return {"MUSTER_CHECKPOINT": task.checkpoint} | ({"MUSTER_RESUME": "1"} if task.resizes else {})

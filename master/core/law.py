@@ -1,8 +1,9 @@
 """The law of transitions: what may happen to a task in which state, where it leads, and what is told where it may not.
 
-Pure. The table is all there is: whoever lets an event happen asks it first (`check`, `allows`) and repeats no guard of
-his own, and how a task's state may change at all (`TRANSITIONS`) follows from it. What an event does besides, and what
-more it asks for (a cluster that could ever meet the wish, predecessors that can be met), is its handler's.
+Pure. The table is complete: each part that lets an event happen asks it first (`check`, `allows`) and repeats no check
+of its own, and how a task's state may change at all (`TRANSITIONS`) follows from it. The handler of an event does
+everything else that it means, and checks its other conditions (a cluster that could ever meet the request, predecessors
+that can be met).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ State: TypeAlias = TaskState | None
 
 
 class Event(StrEnum):
-    """Whatever can happen to a task: what people ask, what the planner decides, what agents tell, what follows."""
+    """Each event that can happen to a task: requests of people, decisions of the planner, reports of agents, and what
+    follows from these."""
 
     SUBMIT = "submit"
     EDIT = "edit"
@@ -72,7 +74,7 @@ def _rule(refusal: str, *leads: tuple[Iterable[State], Iterable[State]]) -> Rule
 
 
 LAW: dict[Event, Rule] = {
-    # What people ask.
+    # Requests of people.
     Event.SUBMIT: _rule("", (_NEW, QUEUED)),
     Event.EDIT: _rule(
         "cannot_edit",
@@ -88,23 +90,23 @@ LAW: dict[Event, Rule] = {
     Event.CANCEL: _rule("has_ended", (QUEUED, {TaskState.CANCELLED}), (ACTIVE, _SAME)),
     Event.RETRY: _rule("cannot_retry", (ENDED, {TaskState.WAITING})),
     Event.REMOVE: _rule("cannot_remove", (QUEUED | ENDED, {None})),
-    # What follows from the end of a predecessor: one less to wait for, or one that can never be met.
+    # Results of the end of a predecessor: one less to wait for, or one that can never be met.
     Event.MEET: _rule("", (QUEUED, _SAME)),
     Event.THWART: _rule("", (QUEUED, {TaskState.CANCELLED})),
-    # What the planner decides: of an allocation nothing is launched. And that a launch is sent again, for its node has
-    # seen nothing of it.
+    # Decisions of the planner: of an allocation nothing is launched. A launch is also sent again if its node has not
+    # seen it.
     Event.START: _rule("", ({TaskState.WAITING}, {TaskState.STARTING})),
     Event.GRANT: _rule("", ({TaskState.WAITING}, {TaskState.RUNNING})),
     # An admin says that an attempt which runs, and which the queue did not know, is this task's.
     Event.ADOPT: _rule("", (_NEW, {TaskState.RUNNING}), (QUEUED, {TaskState.RUNNING})),
     Event.RESEND: _rule("", ({TaskState.STARTING}, _SAME)),
-    # What agents tell: it runs; it stands still; it goes on; its node could not start it; it is over; nobody there
-    # knows of it any more.
+    # Reports of agents: it runs; it is stopped; it goes on; its node could not start it; it is over; nobody there knows
+    # of it any more.
     Event.STARTED: _rule("", ({TaskState.STARTING}, {TaskState.RUNNING})),
     Event.STOPPED: _rule("", ({TaskState.RUNNING}, {TaskState.PAUSED})),
     Event.CONTINUED: _rule("", ({TaskState.PAUSED}, {TaskState.RUNNING})),
     Event.NOT_STARTED: _rule("", ({TaskState.STARTING}, {TaskState.WAITING, TaskState.CANCELLED, TaskState.FAILED})),
-    # What was over may be tried again, and is then never seen as ended.
+    # An attempt that is over may be followed by another one, and the task is then never seen as ended.
     Event.EXIT: _rule("", (ACTIVE, ENDED | {TaskState.WAITING})),
     Event.VANISH: _rule("", (ACTIVE, {TaskState.LOST, TaskState.WAITING})),
     # Its node was given up by somebody.

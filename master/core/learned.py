@@ -1,4 +1,4 @@
-"""What earlier runs say of a task: how long it will take, and how much of a GPU's memory it will use.
+"""Estimates from earlier runs of a task: how long it will take, and how much of a GPU's memory it will use.
 
 Pure. It is learned from tasks that ended by themselves with 0, the last `KEPT` of each kind: of the same owner, command
 (its numbers masked, since a seed or a learning rate changes little), environment and GPUs; where there are none, of the
@@ -57,7 +57,7 @@ class Learned:
             self._tell_those_that_wait(task)
 
     def load(self, tasks: Iterable[Task]) -> None:
-        """What ended before, and what waits."""
+        """Take over the tasks that ended before, and those that wait."""
         for task in tasks:
             if task.state is SUCCEEDED:
                 self._unread.append(task)
@@ -92,7 +92,7 @@ class Learned:
         return high if limit is None or high < limit else limit
 
     def _high_of(self, task: Task) -> float:
-        """What four of five of its like took, of the narrowest kind of which there are some."""
+        """Return the time that four of five of its like took, of the narrowest kind of which there are some."""
         known = (self._times.get(kind) for _, kind in _kinds(task))
         return next((_high(sorted(times)) for times in known if times), float("inf"))
 

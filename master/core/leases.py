@@ -1,4 +1,5 @@
-"""What an allocation holds on one node, as the tasks within it see that: some of the GPUs, as if there were no others.
+"""The share of an allocation on one node, as the tasks within it see that: some of the GPUs, as if there were no
+others.
 
 Pure. The node's own books have these GPUs as the allocation's, whole; which task within uses which is written down
 here, by the same rules. Of everything that is no GPU, those tasks take what the node has for all.
@@ -66,7 +67,7 @@ class Lease:
 
     @property
     def held(self) -> Counter[str]:
-        """What has no numbers is held of the node."""
+        """Return the resources without numbers that are held, which are the node's."""
         return self._node.held
 
     @property

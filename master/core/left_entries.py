@@ -17,7 +17,7 @@ KEPT = 1000
 
 
 class Left(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What an entry was, and the number when it left."""
+    """The identity of an entry that left, and the number when it left."""
 
     was: Identity
     at: int

@@ -1,7 +1,7 @@
 """Those that wait for the same thing, one behind the other, as a plan goes through them.
 
-Pure. If the first of a line finds no room, nobody in it does; so most lines are looked at once and never walked. Who
-stands where is the `backlog`'s.
+Pure. If the first of a line finds no room, nobody in it does; so most lines are looked at once and never walked.
+`backlog` decides the order.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from master.core.request import Demand
 
 
 class Line:
-    """`first`, `demand`: who is next, and what he asks for; None where nobody is left. `number`: its own. `is_closed`:
-    there is no room for anybody in it. With `is_alone` it is the line of one group, else of all that ask for the
-    same."""
+    """`first`, `demand`: the next one, and its demand; None where none is left. `number`: its own. `is_closed`: there
+    is no room for anybody in it. With `is_alone` it is the line of one group, else of all that ask for the same."""
 
     __slots__ = ("_backlog", "_behind", "_groups", "demand", "first", "is_closed", "number")
 
@@ -30,7 +29,7 @@ class Line:
         self._behind: dict[Demand, Iterator[Order]] = {}
 
     def advance(self) -> None:
-        """The first has been seen to; the next one of his group takes his place."""
+        """The first has been dealt with; the next one of its group takes its place."""
         groups, demand = self._heads(), self.demand
         if demand not in self._behind:
             self._behind[demand] = self._backlog.following(demand)

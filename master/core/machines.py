@@ -31,10 +31,11 @@ class Machines:
     # -- one machine under two names --------------------------------------------------------------------------
 
     def same(self, name: str, facts: Facts) -> tuple[str, Message] | None:
-        """What answers in this node's name says that it is another entry's machine: that entry, and what to say. It
-        was entered twice, or renamed while no master was there to see it, and its GPUs would be given out under both
-        names; or it lies. The entry that had the ids first keeps them, also while it is away. None where it is not, or
-        where tasks of this entry run there: then it is served, and takes no new ones."""
+        """Find out whether the agent that answers in this node's name tells the ids of another entry's machine; return
+        that entry, and what to say. The machine was entered twice, or renamed while no master was there to see it, and
+        its GPUs would be given out under both names; or it lies. The entry that had the ids first keeps them, also
+        while it is away. None where it is not, or where tasks of this entry run there: then it is served, and takes no
+        new ones."""
         node = self._nodes.get(name)
         if node is None:
             return None
@@ -134,8 +135,8 @@ class Machines:
         return Message("tasks_in_other_folder", tasks=tasks, name=name)
 
     def adoptable(self, name: str, facts: Facts, login: str = OWN) -> list[Seen]:
-        """What to tell an agent whose state folder is another than that in which its tasks were started, so that it can
-        look after them; nothing where it is another machine, or has restarted, or does not know the word."""
+        """Return what to tell an agent whose state folder is another than that in which its tasks were started, so that
+        it can look after them; nothing where it is another machine, or has restarted, or does not know this message."""
         node = self._nodes.get(name)
         if node is None or facts.protocol < ADOPTS:
             return []
@@ -145,9 +146,9 @@ class Machines:
         return [_as_known(part, self._book.tasks[task_id]) for task_id, part in alive.items()]
 
     def unaccounted(self, name: str, facts: Facts, seen: list[Seen], login: str = OWN) -> list[Seen]:
-        """What to tell an agent that says it has these, and whose state folder is that in which its tasks were started:
-        of those that ran and are not among them, and of those that it is in doubt of. Their records may have been lost,
-        and what they are of may live. Nothing where it does not know the word."""
+        """Return what to tell an agent that says it has these, and whose state folder is that in which its tasks were
+        started: those that ran and are not among them, and those that it is in doubt of. Their records may have been
+        lost, and what they are of may live. Nothing where it does not know this message."""
         node, known = self._nodes.get(name), {one.launch_id: one for one in seen}
         if node is None or facts.protocol < ADOPTS:
             return []
@@ -211,7 +212,7 @@ def _was_sent_to(part: Part, node: Node) -> bool:
 
 
 def _as_known(part: Part, task: Task) -> Seen:
-    """What was written down of it."""
+    """Return what was written down of it."""
     return Seen(
         part.launch_id,
         _by_its_clock(part, task.started_at),

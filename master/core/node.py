@@ -1,7 +1,7 @@
 """One node: what the registry and its agent say of it, who may use it, and who holds what of it.
 
-Pure: no I/O, no clock. What a task needs of it is told by the table of resources; choosing among nodes is the
-scheduler's business.
+Pure: no I/O, no clock. The table of resources tells what a task needs of it; choosing among nodes is the scheduler's
+business.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from master.settings import Scheduling
 from wire.message import Message
 
 UNSAID = Scheduling()
-"""What a lab says of all nodes that says nothing."""
+"""The settings of a lab that sets nothing for all nodes."""
 LEAVING = "leaving"
 """The cordon of a node that the registry has no more, while tasks run there."""
 
@@ -29,7 +29,7 @@ NOT_SCHEDULABLE = Message("not_schedulable")
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What the registry says of a node. `cpus` and `slots` are None where the registry leaves them to the node;
+    """The entry of a node in the registry. `cpus` and `slots` are None where the registry leaves them to the node;
     `address` names the machine and the account there (`user@host:port`), empty for this one. `accounts`: over which
     other accounts there the tasks of their owners run (owner, account); None: all run over the one of `address`.
     `is_declared`: its GPUs are believed and never probed."""
@@ -161,8 +161,8 @@ class Node:
         return self.reserved is None and not self.accounts.are_used and (by_admin or owner != self.root_owner)
 
     def why_not_open_to(self, owner: str, *, by_admin: bool) -> Message | None:
-        """Why no task of this owner may be started there, though others may; None if his may. `by_admin`: it counts as
-        an admin's."""
+        """Return why no task of this owner may be started there, though others' may; None if this owner's may.
+        `by_admin`: it counts as an admin's."""
         closed = self.why_closed_to(owner, by_admin=by_admin)
         if closed is not None:
             return closed
@@ -200,7 +200,7 @@ class Node:
         return self.facts.boot_id if self.facts else ""
 
     def facts_of(self, login: str) -> Facts | None:
-        """What the agent of this account there has said, OWN for the node's own."""
+        """Return the facts that the agent of this account there has sent, OWN for the node's own."""
         if login == OWN:
             return self.facts
         agent = self.accounts.agents.get(login)
@@ -224,7 +224,8 @@ class Node:
         return () if self.spec.schedulable else (NOT_SCHEDULABLE,)
 
     def respec(self, spec: NodeSpec) -> None:
-        """The registry says something else of it now. What is held stays held, also a GPU that it no longer has."""
+        """The registry says something else of it now. Resources that are held stay held, also a GPU that it no longer
+        has."""
         self.spec = spec
         self._know_accounts()
         self.count_free()
@@ -283,7 +284,7 @@ class Node:
         return used
 
     def lease(self, allocation: int) -> Lease:
-        """What an allocation holds there, be it nothing yet."""
+        """Return the lease of an allocation there, even if it holds nothing yet."""
         return self.leases.setdefault(allocation, Lease(self))
 
     def hold_gpus(self, gpus: Sequence[int], task_id: int, mib: int | None = None) -> None:

@@ -17,7 +17,7 @@ samples."""
 
 
 class NodeClock:
-    """What was measured of one node's clock: it is ahead by `_low` to `_high` seconds (less than 0: behind)."""
+    """The measured error of one node's clock: it is ahead by `_low` to `_high` seconds (less than 0: behind)."""
 
     __slots__ = ("_high", "_low", "_odd")
 
@@ -38,7 +38,7 @@ class NodeClock:
 
     @property
     def wrong_by(self) -> float:
-        """What is taken off the times that the node tells: 0 for a clock that may be right."""
+        """Return the seconds to subtract from the times that the node tells: 0 for a clock that may be right."""
         ahead = self.ahead
         return ahead if ahead is not None and abs(ahead) - self.doubt > OFF_S else 0.0
 

@@ -70,7 +70,8 @@ class Nodes:
         return node.watch.peak_mib.pop(task_id, None) if node is not None else None
 
     def card_use(self, name: str, task: Task) -> CardUse | None:
-        """What is known of the memory of the GPU there that the task came closest to filling; None if nothing is."""
+        """Return the known use of the memory of the GPU there that the task came closest to filling; None if nothing is
+        known."""
         node, part = self.inventory.nodes.get(name), part_on(task.allocation, name)
         if node is None or part is None:
             return None
@@ -167,8 +168,8 @@ class Nodes:
             self._pending.node_for_plan(name)
 
     def forget_facts(self, name: str) -> None:
-        """What answers in this node's name next may be another machine: nothing is planned for it before it said what
-        it is."""
+        """The next machine that answers in this node's name may be another one: nothing is planned for it before it has
+        said which machine it is."""
         node = self.inventory.nodes[name]
         node.state, node.facts = NodeState.CONNECTING, None
         node.accounts.agents.clear()
@@ -194,7 +195,7 @@ class Nodes:
             node.clock_offset = node.clock.ahead
 
     def clock_of(self, name: str) -> NodeClock:
-        """What was measured of a node's clock."""
+        """Return the measured error of a node's clock."""
         node = self.inventory.nodes.get(name)
         return UNKNOWN if node is None else node.clock
 
@@ -324,10 +325,10 @@ def _difference(name: str, node: Node | None, due: Node | None) -> list[str]:
 
 
 def _leased(node: Node) -> dict[int, object]:
-    """What allocations hold there, and who uses that."""
+    """Return the GPUs that allocations hold there, and the tasks that use them."""
     return {number: (lease.gpus, lease.gpu_holders) for number, lease in node.leases.items()}
 
 
 def _amounts(held: Mapping[str, int]) -> dict[str, int]:
-    """What is held at all."""
+    """Return the amounts that are greater than 0."""
     return {resource: amount for resource, amount in held.items() if amount}

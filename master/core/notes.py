@@ -1,5 +1,4 @@
-"""What people decided about nodes, and what was found out of them that outlives the master: the piece `nodes` of the
-state.
+"""Decisions of people about nodes, and findings about nodes that outlive the master: the piece `nodes` of the state.
 
 Pure. A note of a node that is not there is kept: one that merely left the registry, in an edit that went wrong, say,
 comes back as it was.
@@ -22,9 +21,9 @@ DRAINED, STOPPED, SICK = "drained", "stopped", "sick"
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a node's agent proves with that it is that node's, when it dials in. The secret is not kept, only its
-    SHA-256 in hex. `until`: it opens nothing from then on; None: until it is replaced or revoked. Times in seconds
-    since the epoch."""
+    """The record of the token with which a node's agent proves, when it dials in, that it is that node's agent. The
+    secret is not kept, only its SHA-256 in hex. `until`: it opens nothing from then on; None: until it is replaced or
+    revoked. Times in seconds since the epoch."""
 
     id: str
     sha256: str
@@ -34,11 +33,11 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Note(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What people decided about a node. `drained`: why it shall take no tasks; `by`, `at`: who said so, and when
-    (seconds since the epoch). `stopped`: who stopped its agent. `aside`: GPUs, by index, that get no tasks until
-    somebody returns them, and why. `tokens`: with which its agent may dial in. `sick`: what kept the whole node from
-    starting anything. `as_owners`: tasks ran as their owners there when its agent last said so; `here`: on the master's
-    own machine."""
+    """Decisions of people about a node, and findings about it. `drained`: why it shall take no tasks; `by`, `at`: who
+    said so, and when (seconds since the epoch). `stopped`: who stopped its agent. `aside`: GPUs, by index, that get no
+    tasks until somebody returns them, and why. `tokens`: with which its agent may dial in. `sick`: what kept the whole
+    node from starting anything. `as_owners`: tasks ran as their owners there when its agent last said so; `here`: on
+    the master's own machine."""
 
     drained: str | None = None
     by: str = ""
@@ -72,7 +71,7 @@ class Notes:
             self._show(name)
 
     def get(self, name: str) -> Note:
-        """What there is to say of a node, be it nothing."""
+        """Return the note of a node, even if it is empty."""
         return self.of.get(name, Note())
 
     def change(self, name: str, **changes: Any) -> None:

@@ -1,8 +1,8 @@
-"""What most tasks have of most things: a list and a mapping that hold nothing, one of each for all. Pure.
+"""The empty list and the empty mapping of most tasks' fields: one of each for all tasks. Pure.
 
 A task has a dozen lists and mappings. With one of its own for each of them it takes twice the room, and longer to be
-made or read. They can be shared, for nobody changes in place what a task holds: he gives it another. Who tries to put
-something into these is told.
+made or read. They can be shared, for no code changes in place what a task holds: it assigns another value. An attempt
+to put something into these raises an error.
 """
 
 from __future__ import annotations
