@@ -1,5 +1,5 @@
-"""What stands in the way of a request now, node by node: nodes of which the same is to be said are told
-together, however many there are.
+"""The obstacles of a request now, node by node: nodes of which the same is to be said are told together, however many
+there are.
 
 Pure. Whether a request could ever be met is the inventory's, what is done about it the scheduler's.
 """
@@ -29,15 +29,15 @@ TASKS = 3
 LINES = 10
 """How many different obstacles are told."""
 NOT_ITS_KIND = frozenset({"card_other_model", "card_too_small"})
-"""What no end of another task would change."""
+"""Obstacles that no end of another task would change."""
 NO_TASKS: Mapping[int, Task] = MappingProxyType({})
 NOBODY: frozenset[int] = frozenset()
 
 
 class Obstacle(msgspec.Struct, frozen=True):
-    """What is met on a node. `holders`: the tasks whose GPUs are in the way, `users`: those that have some of what is
-    short; `beside`: what else keeps GPUs back; `kind`: `what` as it is said of many, where it names the node's
-    address; `alike`: what is the same for all of which the same is to be said."""
+    """An obstacle on a node. `holders`: the tasks whose GPUs are in the way, `users`: those that have some of what is
+    short; `beside`: what else keeps GPUs back; `kind`: `what` as it is said of many, where it names the node's address;
+    `alike`: what is the same for all of which the same is to be said."""
 
     node: str
     what: Message
@@ -63,8 +63,8 @@ def obstacles(
     free: FreeNodes | None = None,
     tasks: Mapping[int, Task] = NO_TASKS,
 ) -> list[Message]:
-    """What stands in the way of the demand now: of the cluster, else on the nodes that could ever take it. `free`:
-    what is free on nodes, where somebody keeps that; `tasks`: by id, of which those are named that have what lacks."""
+    """Return the obstacles of the demand now: of the cluster, else on the nodes that could ever take it. `free`: what
+    is free on nodes, where somebody keeps that; `tasks`: by id, of which those are named that have what lacks."""
     need = _lacking(demand, inventory)
     if need is not None:
         return [_of_cluster(need, inventory, tasks)]
@@ -101,8 +101,8 @@ def _on_nodes(demand: Demand, inventory: Inventory, tasks: Mapping[int, Task]) -
 def _on_nodes_as_kept(
     demand: Demand, inventory: Inventory, free: FreeNodes, tasks: Mapping[int, Task]
 ) -> list[Obstacle]:
-    """The same, but a node is looked at only where it is not as it was when this request was asked for before. What is
-    met on one that is not open to all is met by one owner, and not kept."""
+    """The same, but a node is looked at only where it is not as it was when this request was asked for before.
+    Obstacles on a node that is not open to all hold for one owner, and are not kept."""
     request, nodes = demand.request, inventory.nodes
     kept: dict[str, Obstacle | None] = free.answers_to(request)
     met = kept if demand.by_admin or demand.owner not in free.root_owners else {}
@@ -159,7 +159,7 @@ def _told(found: Iterable[Obstacle]) -> list[Message]:
 
 
 def _line(alike: list[Obstacle]) -> Message:
-    """What is said of the nodes where the same is met, with all that is in the way there."""
+    """Return the message for the nodes with the same obstacle, with everything that is in the way there."""
     first = alike[0]
     what, because = first.what, first.beside
     if first.kind is not None and any(one.what != what for one in alike):
@@ -265,7 +265,8 @@ def _tasks_on(holders: Iterable[Iterable[int]]) -> frozenset[int]:
 
 
 def _closed(node: Node, pieces: list[int], unit: str, numbers: Numbers) -> tuple[Message, ...]:
-    """What besides our tasks keeps pieces from being given out, pieces with the same reason together."""
+    """Return the reasons besides our tasks that keep pieces from being given out, pieces with the same reason
+    together."""
     alike: dict[Message, list[int]] = {}
     for number in pieces:
         why = numbers.closed(node, number)

@@ -1,4 +1,5 @@
-"""What has happened and nobody has taken yet: one Change for the journal, and what may be done once that is durable.
+"""The changes that have not been taken yet: one Change for the journal, and the effects that may happen once that is
+durable.
 
 Pure. Every part of the core tells it here, and nothing of it is told anywhere else; whether the planner should look
 again stands here, too, since every part may have made room, or a wish.
@@ -20,8 +21,8 @@ are the same if something else of the task changed. The task itself is as it is 
 
 
 class Outcome(msgspec.Struct):
-    """What one event, or several, did. `moves`: in the order in which they happened; `nodes`: of which something
-    changed, by name."""
+    """The results of one event, or of several. `moves`: in the order in which they happened; `nodes`: of which
+    something changed, by name."""
 
     change: Change
     effects: list[Effect]
@@ -51,7 +52,7 @@ class Pending:
         self._nodes: set[str] = set()
 
     def number(self, seq: int) -> None:
-        """What changes from now on will be in the journal's record of this number."""
+        """Changes from now on will be in the journal's record of this number."""
         self.seq = seq
 
     def moved(self, task: Task, before: State) -> None:
@@ -82,7 +83,7 @@ class Pending:
         self._pieces[name] = value
 
     def answer(self, request_id: str, result: msgspec.Raw) -> None:
-        """What a request got."""
+        """Note the result of a request."""
         self._answers[request_id] = result
 
     def effect(self, effect: Effect) -> None:

@@ -1,9 +1,10 @@
 """Tasks that use more of a GPU than the share that they were given, as samples show it. Pure.
 
 Its owner is told, for the next task may find no room because of it: what is used counts for who comes next (`cards`).
-Nobody is ended for that, as only the program itself can free its memory; unless the lab says so
-(`scheduler.end_outgrown_after_s`), and then only who asked for so much himself: what was learned of others is no word
-of his. Not kept over a restart: the next sample tells again, and what had been so for a while has to be so anew.
+No task is ended for that, as only the program itself can free its memory; unless the lab says so
+(`scheduler.end_outgrown_after_s`), and then only a task whose owner asked for so much: its owner did not ask for a size
+that was learned from other tasks. Not kept over a restart: the next sample tells again, and what had been so for a
+while has to be so anew.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ class OutgrownShares:
         self.told.pop(task.id, None)
 
     def warning(self, task: Task) -> Message | None:
-        """What to say of a task that has outgrown its share."""
+        """Return the warning about a task that has outgrown its share."""
         found = self.told.get(task.id)
         return None if found is None else found.said
 
     def look(self, node: Node, now: float) -> None:
-        """A sample of a node came. Who begins to use too much, or does so no more, is written down once: how much more
-        it becomes is seen when somebody asks for the GPU, or when the task is ended for it."""
+        """A sample of a node came. A task that begins to use too much, or stops doing so, is written down once: how
+        much more it uses is read when somebody asks for the GPU, or when the task is ended for it."""
         for task_id in node.active:
             task = self._book.tasks[task_id]
             part = part_on(task.allocation, node.name)

@@ -1,4 +1,5 @@
-"""Whose tasks that are not over which are, so that nobody's own are looked for among everybody's.
+"""An index of the tasks that are not over, by owner, so that the tasks of one owner are found without a search through
+all.
 
 Pure. It listens to what happens to tasks; eight bytes a task, for a queue may hold a hundred thousand. A task that has
 ended since, or has another owner, is left out when somebody looks, and forgotten then, or once more than twice as many
@@ -40,7 +41,7 @@ class OwnTasks:
             self._forget()
 
     def of(self, owner: str) -> list[Task]:
-        """Those of his that are not over, in no order."""
+        """Return the tasks of this owner that are not over, in no order."""
         ids = self._ids.get(owner, ())
         found = self._his(owner, ids)
         if len(found) < len(ids):

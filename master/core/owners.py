@@ -1,4 +1,4 @@
-"""What happens to tasks when their owners change. Pure."""
+"""Changes of owners, and their effect on tasks. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Owners:
         self._people = people
 
     def names(self) -> set[str]:
-        """Who owns tasks."""
+        """Return the owners of tasks."""
         return {task.owner for task in self._book.tasks.values()}
 
     def disable(self, name: str, by: str) -> list[Task]:

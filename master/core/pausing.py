@@ -36,11 +36,12 @@ class Pausing:
         self._stand: set[str] = set()
 
     def concerns(self, before: State, after: State) -> bool:
-        """What was paused when it was written down, and attempts that are over."""
+        """Tell whether a task was paused when it was written down, or an attempt is over."""
         return (before is None and after is TaskState.PAUSED) or (before in ACTIVE and after not in ACTIVE)
 
     def moved(self, task: Task, before: State, _after: State) -> None:
-        """What is over wants nothing any more."""
+        """Note an attempt that was paused when it was written down; forget the pause of one that is over, and the
+        request for it."""
         launch_ids = {part.launch_id for part in task.allocation}
         if before is None:
             self._stand |= launch_ids

@@ -1,8 +1,8 @@
-"""Who may come in, who belongs together, and with what somebody proves who he is: users, groups and tokens.
+"""Users, groups and tokens: who has access, who belongs together, and how users prove who they are.
 
 Pure. Each user, group and token is a piece of the state of its own (`user/7`, `group/3`, `token/9f3a`), so that a
-change of one costs what that one is. An id is never given again; a name belongs to who has it, as long as he is there.
-What passwords and tokens look like is nothing that is known here: only hashes are kept.
+change of one costs what that one is. An id is never given again; a name belongs to its user as long as that user
+exists. The form of passwords and tokens is not known here: only hashes are kept.
 
 Until somebody is added the queue is one person's (`is_shared` is false). With the first one all who own tasks become
 users who cannot log in, so that what is theirs stays theirs and they can be claimed.
@@ -26,8 +26,9 @@ from wire.message import Message
 Role = Literal["viewer", "user", "admin"]
 """Each may do what those before it may."""
 Scope = Literal["read", "submit", "files", "account", "nodes", "admin", "wall"]
-"""What a token may be confined to. `read`: all that tells and changes nothing, but for files; `account`: one's own
-password, log-ins and tokens; `wall`: the overview that everybody may see who passes a screen, and it stands alone."""
+"""The scopes to which a token may be confined. `read`: all that tells and changes nothing, but for files; `account`:
+one's own password, log-ins and tokens; `wall`: the overview that everybody may see who passes a screen, and it stands
+alone."""
 Language = Literal["", "en", "zh"]
 Kind = Literal["token", "session"]
 """Made to be kept by a program; made by a log-in."""
@@ -44,15 +45,15 @@ SESSION_S = 30 * DAY_S
 SCREEN_S = 400 * DAY_S
 """That of a screen on a wall: no browser keeps a cookie for longer."""
 LINK_S = 3 * DAY_S
-"""For so long a link works that lets somebody choose his password."""
+"""How long a link works with which somebody chooses their password."""
 WALL_SCOPES: frozenset[Scope] = frozenset({"wall"})
 """Of a screen that hangs where anybody passes: no part of what anybody may, and it goes with nothing else."""
 
 
 class User(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Somebody. `password`: a hash as a PHC string, "" where he has none; `link`: the SHA-256 in hex of a link that
-    lets him choose one, until `link_until`. `disabled`: who disabled him. `is_owner_only`: nobody added him, he owned
-    tasks when the first user was added. Times in seconds since the epoch."""
+    """Somebody. `password`: a hash as a PHC string, "" if they have none; `link`: the SHA-256 in hex of a link with
+    which they choose one, until `link_until`. `disabled`: who disabled them. `is_owner_only`: nobody added them, they
+    owned tasks when the first user was added. Times in seconds since the epoch."""
 
     id: int
     name: str
@@ -71,7 +72,7 @@ class User(msgspec.Struct, frozen=True, omit_defaults=True):
     link_until: float = 0.0
 
     def is_enabled(self, now: RightsTime) -> bool:
-        """May he come in?"""
+        """Tell whether they have access."""
         return self.disabled is None and (self.expires_at is None or now < self.expires_at)
 
 
@@ -87,10 +88,10 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Token(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What opens the door in a user's name. Of the secret only the SHA-256 in hex is kept. `scopes`: None, all that his
-    role has. `used_on`: the day of its last use, in days since the epoch. `idle_s`: it ends when it was not used for so
-    long; `seen_at`: when it was last, which is noted now and then. `parent`: the id of the token that it was made of,
-    with which it ends."""
+    """A token or a session of a user. Of the secret only the SHA-256 in hex is kept. `scopes`: None, all that the role
+    of the user has. `used_on`: the day of its last use, in days since the epoch. `idle_s`: it ends when it was not used
+    for so long; `seen_at`: when it was last, which is noted now and then. `parent`: the id of the token that it was
+    made of, with which it ends."""
 
     id: str
     user: int
@@ -126,9 +127,9 @@ class Counter(msgspec.Struct, omit_defaults=True):
 
 
 class People:
-    """`users`, `groups` by id, `tokens` by id. Whoever changes them has asked whether he may. `version` grows with
-    every change that may matter to who may do what, and the `listeners` are called then. `lost`: the ids of users of
-    whom tokens tell, and no other record does. `clock`: by which their rights end."""
+    """`users`, `groups` by id, `tokens` by id. Callers that change them have checked the permission. `version` grows
+    with every change that may matter to who may do what, and the `listeners` are called then. `lost`: the ids of users
+    of whom tokens tell, and no other record does. `clock`: by which their rights end."""
 
     def __init__(self, pending: Pending) -> None:
         self.clock = Clock(pending)
@@ -212,16 +213,16 @@ class People:
         raise NotFoundError(Message("no_group", name=name))
 
     def groups_of(self, user: User) -> frozenset[str]:
-        """The names of the groups whose member or mentor he is."""
+        """Return the names of the groups of which the user is a member or a mentor."""
         return frozenset(one.name for one in self.groups.values() if user.id in one.members or user.id in one.mentors)
 
     def mentored_by(self, user: User) -> frozenset[str]:
-        """The names of those whose mentor he is."""
+        """Return the names of the users whose mentor this user is."""
         members = (one.members for one in self.groups.values() if user.id in one.mentors)
         return frozenset(self.users[number].name for number in frozenset().union(*members) - {user.id})
 
     def tokens_of(self, user: User) -> list[Token]:
-        """What opens the door in his name, the oldest first."""
+        """Return the tokens and sessions of the user, the oldest first."""
         return sorted((one for one in self.tokens.values() if one.user == user.id), key=lambda one: (one.at, one.id))
 
     # -- users ------------------------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ class People:
         return self._keep_user(msgspec.structs.replace(self.find(name), **fields))
 
     def remove(self, name: str) -> User:
-        """He is no more, nor is what opens the door in his name. His id is not given again. Raises NotFoundError."""
+        """Remove the user, with their tokens and sessions. Their id is not given again. Raises NotFoundError."""
         user = self.find(name)
         self.end_tokens(user)
         for group in list(self.groups.values()):
@@ -274,8 +275,8 @@ class People:
     def edit_group(
         self, name: str, members: Iterable[User], mentors: Iterable[User], quota: Quota | None = None
     ) -> Group:
-        """Who belongs to it, who looks after it, and, if it is to change, what its members' tasks may have, from now
-        on. Raises NotFoundError."""
+        """Set the members and the mentors of a group, and, if it is to change, the quota of its members' tasks, from
+        now on. Raises NotFoundError."""
         group = self.group(name)
         ids = {"members": frozenset(one.id for one in members), "mentors": frozenset(one.id for one in mentors)}
         return self._keep_group(msgspec.structs.replace(group, quota=group.quota if quota is None else quota, **ids))
@@ -291,7 +292,7 @@ class People:
     # -- tokens -----------------------------------------------------------------------------------------------
 
     def add_token(self, token: Token) -> None:
-        """From now on this one opens the door. Of a user's log-ins the oldest ends where they become too many. Raises
+        """Accept this token from now on. Of a user's log-ins the oldest ends where they become too many. Raises
         ConflictError for too many tokens."""
         user = self.users[token.user]
         self.end_expired(self.clock.rights(token.at))  # no list shows them, so nobody could make room by ending them
@@ -321,7 +322,7 @@ class People:
         return token
 
     def end_tokens(self, user: User, kinds: frozenset[Kind] | None = None, *, but: str = "") -> int:
-        """Nothing opens the door in his name any more, or nothing of these kinds, `but` that one; how many ended."""
+        """End the user's tokens and sessions, or those of these kinds, `but` that one; return how many ended."""
         doomed = [one.id for one in self.tokens_of(user) if (kinds is None or one.kind in kinds) and one.id != but]
         for token_id in doomed:
             self.end_token(token_id)
@@ -375,7 +376,7 @@ class People:
                 self.edit(user.name, link_until=now + LINK_S)
 
     def end_all(self) -> None:
-        """Nothing opens the door any more but passwords: what was ended may be there again, from a backup."""
+        """End all access but passwords: access that was ended may have come back with a backup."""
         for token_id in list(self.tokens):
             self.end_token(token_id)
         while self._orphans:

@@ -15,7 +15,7 @@ from master.core.resources import CPUS, GPUS, SLOTS, FreeNode, Need
 Key: TypeAlias = Callable[[FreeNode], Any]
 Policy: TypeAlias = Callable[[Request], Key]
 DIGITS = 6
-"""What differs by less than that is equal."""
+"""Decimal places of a score: a smaller difference does not count."""
 
 
 def pack(request: Request) -> Key:

@@ -1,7 +1,8 @@
-"""What a task names that has to be there when it starts, read off its wish, and the words for what is not. Pure.
+"""The files and programs that have to exist when a task starts, read from its request, and the messages about those
+that do not. Pure.
 
-Only what is certain is read: a word is taken for a file where nothing else could be meant by it. Who looks, where, and
-with whose rights, is not decided here. Nothing is either: a folder may be made before the task starts.
+Only what is certain is read: a word is taken for a file where nothing else could be meant by it. The caller decides
+where to look, and with whose rights. A finding decides nothing: a folder may be made before the task starts.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Want(NamedTuple):
 
 
 class Lack(StrEnum):
-    """What may be wrong with it."""
+    """The fault of something that a task needs."""
 
     ABSENT = "absent"
     NO_FOLDER = "no_folder"
@@ -50,7 +51,7 @@ class Lack(StrEnum):
 
 
 class Finding(NamedTuple):
-    """What is wrong with what is wanted; `detail`: the interpreter that is not there."""
+    """A fault of something that a task needs; `detail`: the interpreter that is missing."""
 
     want: Want
     lack: Lack
@@ -62,15 +63,15 @@ _INTERPRETERS = {
     Pattern(r"(ba|da|z|k)?sh"): Pattern(r"-[aefhkmnuvxBCHP]+|--(login|posix|norc|noprofile)"),
     Pattern(r"perl|ruby|Rscript|julia|node|lua"): Pattern(r"(?!)"),
 }
-"""Who reads a file that is named behind him, and his options that have no value of their own."""
+"""The programs that read a file named after them, and their options that have no value of their own."""
 _PLAIN = Pattern(r"[\w@%+,./:=\- \t]*")
 """Bash reads these as they stand."""
 _ASSIGNS = Pattern(r"\w+=.*")
 
 
 def wants_of(task: Task, commands: Iterable[list[str] | str], *, root: str, conda: str, on_node: bool) -> list[Want]:
-    """What a task needs, and what each of these commands in its place. `root`: of the lab, which is there; `conda`: the
-    shared prefix; `on_node`: whether one node is meant, so that its own programs matter."""
+    """Return what a task needs, with each of these commands in place of its own. `root`: of the lab, which is there;
+    `conda`: the shared prefix; `on_node`: whether one node is meant, so that its own programs matter."""
     cwd = task.cwd
     found = [] if cwd == root.rstrip("/") else [Want("folder", cwd, (cwd,))]
     found += _environment(task.env, conda)
@@ -149,7 +150,8 @@ def _plain_words(text: str) -> list[str]:
 
 
 def interpreter_of(head: bytes) -> str | None:
-    """What the first line of a program names to run it, with what ends the line; None where it names nothing."""
+    """Return the program that the first line of a program names to run it, with what ends the line; None where it names
+    none."""
     if not head.startswith(b"#!"):
         return None
     line, end, _ = head[2:].partition(b"\n")
@@ -164,8 +166,8 @@ Awaited = Callable[[After], Iterable[Task]]
 
 
 def known_faults(task: Task, commands: Iterable[list[str] | str], awaited: Awaited) -> Iterator[Message]:
-    """What follows from the wish and from the queue alone. `awaited`: the tasks of a predecessor that have not ended,
-    of which it may be told for whom they wait."""
+    """Yield the faults that follow from the request and from the queue alone. `awaited`: the tasks of a predecessor
+    that have not ended, of which it may be told for whom they wait."""
     for command in commands:
         if isinstance(command, str) and "\r\n" in command:
             yield Message("text_with_line_ends")
@@ -228,7 +230,7 @@ def closed_to_owner(task: Task, inventory: Inventory) -> Message | None:
 
 
 def told_of_all(finding: Finding, count: int) -> Message:
-    """What to say of it where each of the `count` nodes that could run the task was asked."""
+    """Return the message about a fault where each of the `count` nodes that could run the task was asked."""
     want, lack, _ = finding
     if want.kind == "env":
         return Message("env_nowhere", env=want.name, count=count)
@@ -252,11 +254,12 @@ def once_each(findings: Sequence[Finding]) -> list[Finding]:
 
 
 _READERS = {".py": "python3", ".pl": "perl", ".rb": "ruby", ".R": "Rscript", ".jl": "julia", ".js": "node"}
-"""What runs the files whose names end so."""
+"""The programs that run the files whose names end so."""
 
 
 def told(finding: Finding, node: str = "") -> Message:
-    """What to say of it, with what to do. `node`: where it was looked for, "" where that is all of them."""
+    """Return the message about a fault, with what to do. `node`: where it was looked for, "" where that is all of
+    them."""
     want, lack, detail = finding
     if want.kind == "env":
         return Message("env_absent", env=want.name)

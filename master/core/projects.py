@@ -1,7 +1,7 @@
 """Projects of which more is known than that tasks name them: the group that one belongs to, and its quota.
 
-Pure. Each is a piece of the state of its own (`project/NAME`). Anybody may call a project what he likes; one is here as
-long as there is something to say of it.
+Pure. Each is a piece of the state of its own (`project/NAME`). Users may give a project any name; a project is kept
+here as long as more than its name is known.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Projects:
                 self.known[project.name] = project
 
     def get(self, name: str) -> Project:
-        """What there is to say of a project, be it nothing."""
+        """Return what is known of a project, even if that is nothing."""
         return self.known.get(name) or Project(name)
 
     def edit(self, name: str, **fields: Any) -> Project:

@@ -25,7 +25,7 @@ NO_QUOTA = Quota()
 
 
 class Use(msgspec.Struct):
-    """What is in use: GPUs, those of them that named allocations hold (`manual`), and tasks that run."""
+    """An amount of use: GPUs, those of them that named allocations hold (`manual`), and tasks that run."""
 
     gpus: int = 0
     running: int = 0

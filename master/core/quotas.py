@@ -1,14 +1,14 @@
-"""Who has how much of the cluster, and whose quota that has reached.
+"""Quotas: how much of the cluster each of those with a quota uses, and whose quota is reached.
 
-Pure. What is in use is counted as tasks start and end, by owner and project; of whom else it is (of the project, of
-groups) is worked out when it is asked for, since people change groups. A task counts for its owner; for its project;
-and for a group: that of its project, or where the project has none, each whose member its owner is. All of it counts
-for the cluster, whose quota is the setting `scheduler.max_running`.
+Pure. Use is counted as tasks start and end, by owner and project; the other accounts that it counts for (the project,
+groups) are worked out when they are asked for, since people change groups. A task counts for its owner; for its
+project; and for a group: that of its project, or where the project has none, each whose member its owner is. All of it
+counts for the cluster, whose quota is the setting `scheduler.max_running`.
 
-The cap of an array counts like a quota of the array's, but that nobody passes it: its owner said so himself.
+The cap of an array counts like a quota of the array's, but nobody passes it: the owner of the array set it.
 
-A quota stops nothing that runs. The planner takes from a `Ledger`, one for each plan, so that whose quota is reached is
-looked at once for all of his tasks that are alike.
+A quota stops nothing that runs. The planner takes from a `Ledger`, one for each plan, so that a quota that is reached
+is looked at once for all tasks of an owner that are alike.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ TOLD = 4
 """So many who use a quota are named."""
 _NO_END = 10**9
 Key: TypeAlias = tuple[str, str]
-"""Whose quota it is: `user`, `group`, `project`, `array` or `cluster`, and the name."""
+"""The holder of a quota: `user`, `group`, `project`, `array` or `cluster`, and the name."""
 
 
 class Payer(NamedTuple):
@@ -52,7 +52,7 @@ class Payer(NamedTuple):
 
 
 class Account(msgspec.Struct, eq=False):
-    """Somebody with a quota, and what is in use for him. `kind`: `user`, `group`, `project`, `array` or
+    """The holder of a quota, and the use that counts for it. `kind`: `user`, `group`, `project`, `array` or
     `cluster`."""
 
     kind: str
@@ -95,7 +95,7 @@ class Account(msgspec.Struct, eq=False):
 
 
 class Ledger:
-    """What may still be taken in one plan, of those who have a quota."""
+    """The amounts that may still be taken in one plan, of those who have a quota."""
 
     def __init__(self, quotas: Quotas | None = None, accounts: dict[Key, Account] | None = None) -> None:
         self._quotas = quotas
@@ -148,7 +148,7 @@ NO_LEDGER = Ledger()
 
 
 class Quotas:
-    """What is in use by owner and project, and the quotas that there are."""
+    """The use by owner and project, and the quotas that exist."""
 
     def __init__(
         self,
@@ -231,7 +231,7 @@ class Quotas:
         )
 
     def ledger(self) -> Ledger:
-        """What may be taken now."""
+        """Return the amounts that may be taken now."""
         if not self.has_any:
             return NO_LEDGER
         accounts: dict[Key, Account] = {}
@@ -242,7 +242,7 @@ class Quotas:
         return Ledger(self, accounts)
 
     def uses(self) -> dict[Key, Use]:
-        """What is in use for whom, with a quota or without."""
+        """Return the use of each account, with a quota or without."""
         found: dict[Key, Use] = {}
         for payer, use in self._sums.items():
             for key, _ in self.keys_of(payer):
@@ -257,7 +257,8 @@ class Quotas:
         return list({(one.kind, one.name): one for payer in payers for one in ledger.of(payer)}.values())
 
     def may_use(self, user: User, project: Project) -> bool:
-        """May his tasks be of this project: does it belong to no group, or to one that he belongs to or looks after?"""
+        """Tell whether the user's tasks may be of this project: does it belong to no group, or to one of which the user
+        is a member or a mentor?"""
         group = None if project.group is None else self._people.groups.get(project.group)
         return group is None or user.id in group.members | group.mentors
 
@@ -338,7 +339,8 @@ class Quotas:
         return Message("quota_reached", limit=limit, kind=account.kind, name=account.name, most=most, used=used, by=by)
 
     def _users_of(self, account: Account, limit: str) -> Message:
-        """Who uses the account: of a user's which tasks, else whose how much, the greatest first."""
+        """Return who uses the account: the tasks of a user's account, else each owner with their amount, the greatest
+        first."""
         is_its = (account.kind, account.name)
         payers = [payer for payer in self._sums if any(key == is_its for key, _ in self.keys_of(payer))]
         if account.kind == "user":
@@ -389,7 +391,8 @@ def _use_of(task: Task) -> Use:
 
 
 def _use(parts: Iterable[Place], *, is_within: bool, is_allocation: bool = False) -> Use:
-    """What is in use: GPUs of an allocation are, once, as long as that is held; but nothing runs for it."""
+    """Return the use of these parts: GPUs of an allocation count, once, as long as that is held; but nothing runs for
+    it."""
     gpus = 0 if is_within else sum(len(part.gpus) for part in parts)
     return Use(gpus=gpus, running=int(not is_allocation), manual=gpus if is_allocation else 0)
 
