@@ -24,7 +24,7 @@ from wire.message import Message
 
 
 class Reconciliation:
-    """What the agents have, against what the book says."""
+    """The comparison of the agents' attempts with the task store."""
 
     def __init__(
         self,

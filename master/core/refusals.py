@@ -1,7 +1,6 @@
 """Which tasks some node could not start, so that whoever resumes a node need not look through all that there are.
 
-Pure. What stands in the tasks themselves (`Task.unstarted`) is what counts, and what is on disk; here is only where to
-look for it.
+Pure. The tasks' own record (`Task.unstarted`) counts, and is on disk; this is only an index of where to look for it.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Refusals:
         self._ids.update(task.id for task in tasks if task.unstarted and task.state not in ENDED)
 
     def concerns(self, _before: State, after: State) -> bool:
-        """Whoever ends, or goes."""
+        """Tell whether a task ends, or goes."""
         return after is None or after in ENDED
 
     def moved(self, task: Task, _before: State, _after: State) -> None:

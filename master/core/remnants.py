@@ -1,4 +1,4 @@
-"""What is alive on a node and nobody owns any more: it is ended, and the node takes nothing before it is dead.
+"""Orphaned attempts, alive on a node and owned by no task: each is ended, and the node takes nothing before it is dead.
 
 Pure. An attempt that was given up may run on, on a GPU that is free in the books. The lab leaves alone what it may
 merely have forgotten (`unknown_attempts`). The agent of a user's account speaks for that account only: nothing new is
@@ -60,8 +60,8 @@ class Remnants:
             self._show(name, login)
 
     def give_up(self, name: str, login: str = OWN) -> None:
-        """What the agent of this account had is not waited for any more: nobody can tell when it ends. It is told again
-        should that agent come back."""
+        """Wait no more for the attempts that the agent of this account had: nobody can tell when they end. They are
+        told again should that agent come back."""
         self._unknown.give_up(name, login)
         node = self._nodes.get(name)
         if node is not None and any(of == login for _, of in node.remnants):

@@ -1,4 +1,4 @@
-"""What a task asks for, as the planner sees it: requests, and demands, which are requests of somebody's.
+"""The request of a task, as the planner sees it: requests, and demands, which are requests of somebody's.
 
 Pure. Tasks with equal demands are planned as one group, so planning costs what the number of different demands is, not
 the number of tasks.
@@ -22,10 +22,10 @@ KEPT = 10_000
 
 
 class Request(msgspec.Struct, frozen=True, cache_hash=True):
-    """What a task asks for: of the node that it is put on, and of the cluster. `nodes`: of so many at once. `only`: of
-    no others than these, any if none is named; `gpus_on`: of these just these GPUs. `exclude`: of none of these;
-    `avoid`: nodes that could not start the task; they are taken only where no other could take it. `token`: it is to
-    get a token to submit others with. `within`: its GPUs are of this allocation."""
+    """The request of a task: what it needs of the node that it is put on, and of the cluster. `nodes`: of so many at
+    once. `only`: of no others than these, any if none is named; `gpus_on`: of these just these GPUs. `exclude`: of none
+    of these; `avoid`: nodes that could not start the task; they are taken only where no other could take it. `token`:
+    it is to get a token to submit others with. `within`: its GPUs are of this allocation."""
 
     needs: tuple[Need, ...]
     shared: tuple[Need, ...] = ()
@@ -47,7 +47,7 @@ class Request(msgspec.Struct, frozen=True, cache_hash=True):
         return any(need.resource == resource for need in self.needs)
 
     def needs_on(self, node: str) -> tuple[Need, ...]:
-        """What it asks this one node for."""
+        """Return its needs on this one node."""
         gpus = dict(self.gpus_on).get(node) if self.gpus_on else None
         if gpus is None:
             return self.needs
@@ -58,18 +58,18 @@ class Request(msgspec.Struct, frozen=True, cache_hash=True):
         return msgspec.structs.replace(self, needs=self.needs_on(node), gpus_on=()) if self.gpus_on else self
 
     def gpus_of(self, node: str) -> tuple[Need, ...]:
-        """What it asks this one node for in GPUs."""
+        """Return its needs in GPUs on this one node."""
         return tuple(need for need in self.needs_on(node) if need.resource == GPUS.name)
 
     @property
     def but_gpus(self) -> Request:
-        """What it asks a node for besides GPUs."""
+        """Return the request without its GPUs."""
         needs = tuple(need for need in self.needs if need.resource != GPUS.name)
         return msgspec.structs.replace(self, needs=needs, gpus_on=(), within=None)
 
     @property
     def of_one_node(self) -> Request:
-        """What it asks for of any node that it may be put on: two that ask for the same fit on the same ones."""
+        """Return its needs on any node that it may be put on: two with the same needs fit on the same nodes."""
         return Request(self.needs, token=self.token)
 
     def describe(self) -> Message:
@@ -99,7 +99,7 @@ def _each_told(needs: Iterable[Need]) -> tuple[Message, ...]:
 
 
 class Demand(msgspec.Struct, frozen=True, cache_hash=True):
-    """What somebody asks for: a group of tasks that are alike to the planner. `project`: for whose quota they count,
+    """A request with its owner: a group of tasks that are alike to the planner. `project`: for whose quota they count,
     besides the owner's; `over_quota`: no quota holds for them; `array`: that of which they are; `is_allocation`: they
     hold GPUs under a name; `by_admin`: they count as an admin's."""
 

@@ -1,11 +1,11 @@
 """Room that is kept for a task which would wait for ever otherwise: where, until when, and who may pass it meanwhile.
 
 Pure. A large task never fits as long as small ones take each GPU that falls free. So a task that somebody forced, that
-is urgent, or that has waited too long, gets a reservation on the nodes that are free for it soonest. What passes it
-there ends before, by its limit or by what is known of its like; or it takes what the reserved task leaves over. Where
-nobody knows when the holders end, nobody passes. Of licences the same is kept; while one of them lacks, nothing else is
-kept, for no GPU shall be idle for the sake of a licence. This is EASY backfill (Lifka, "The ANL/IBM SP scheduling
-system", 1995), for few tasks."""
+is urgent, or that has waited too long, gets a reservation on the nodes that are free for it soonest. A task that passes
+it there ends before, by its limit or by what is known of its like; or it takes what the reserved task leaves over.
+Where nobody knows when the holders end, nobody passes. Of licences the same is kept; while one of them lacks, nothing
+else is kept, for no GPU shall be idle for the sake of a licence. This is EASY backfill (Lifka, "The ANL/IBM SP
+scheduling system", 1995), for few tasks."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Hold:
-    """What is kept on one node, or of a licence, for `task`: these GPUs (`gpus`), and of what is counted all but
-    `spare`. `until`: when it is expected to start, None where nobody knows; `holders`: the tasks that have to end
-    before."""
+    """The resources that are kept on one node, or of a licence, for `task`: these GPUs (`gpus`), and of what is counted
+    all but `spare`. `until`: when it is expected to start, None where nobody knows; `holders`: the tasks that have to
+    end before."""
 
     __slots__ = ("gpus", "holders", "spare", "task", "until")
 
@@ -66,7 +66,7 @@ NO_HOLDS: Mapping[str, Hold] = MappingProxyType({})
 
 
 Ahead: TypeAlias = "tuple[list[int], Hold | None]"
-"""What is to be kept on a node, if the tasks there end in this order."""
+"""The reservation on a node, if the tasks there end in this order."""
 
 
 class Forecast:
@@ -112,8 +112,8 @@ class Forecast:
         return end if end >= now else None
 
     def hold(self, task_id: int, node: Node, request: Request, gpus: Collection[int] = ()) -> Hold | None:
-        """What has to be kept on a node for a task to start there as soon as it can; `gpus`: preferably these. None if
-        it could not even if the node were empty."""
+        """Return the reservation on a node with which a task starts there as soon as it can; `gpus`: preferably these.
+        None if it could not even if the node were empty."""
         if self._found_on is None:
             return self._worked_out(task_id, node, request, gpus)
         asked, in_order = (request, tuple(gpus)), [one.id for one in self._holders_on(node)]
@@ -196,7 +196,7 @@ class Forecast:
         holders: list[Task],
         give_back: Callable[[Task], None],
     ) -> Hold | None:
-        """What is to be kept where this is free now, and these give something back, one after the other."""
+        """Return the reservation where this is free now, and these give something back, one after the other."""
         waits_for: list[int] = []
         for holder in holders:
             if free.fits(needs):
@@ -211,7 +211,7 @@ class Forecast:
 
 
 def _of_node(task: Task) -> Iterable[Need]:
-    """What a task gives back to its node: GPUs within an allocation stay that one's."""
+    """Return the needs that a task gives back to its node: GPUs within an allocation stay that one's."""
     needs = request_of(task).needs
     return needs if task.within is None else [need for need in needs if need.resource != GPUS.name]
 
@@ -287,7 +287,7 @@ class Reserving:
                 self._keep(old, _agreed(licences | holds), order.rank)
 
     def _licences(self, order: Order, request: Request) -> dict[str, Hold] | None:
-        """What has to be kept of licences; None where a higher class has one of them, or there are not so many."""
+        """Return the reservations of licences; None where a higher class has one of them, or there are not so many."""
         found: dict[str, Hold] = {}
         for need in request.shared:
             hold = self._forecast.licence(order.id, self._inventory, need)
@@ -367,7 +367,7 @@ class Reserving:
         return {name: hold for *_, name, hold in found}
 
     def _hold_on(self, node: Node, order: Order, request: Request, idle: dict[Hashable, Hold | None]) -> Hold | None:
-        """What has to be kept on a node. Where nothing runs it is the same on all that are alike (`idle`: what was
+        """Return the reservation on a node. Where nothing runs it is the same on all that are alike (`idle`: what was
         found of them)."""
         if node.active or request.gpus_on or self._kind_of is None:
             return self._forecast.hold(order.id, node, request)

@@ -3,8 +3,8 @@ that was ended to have another number of GPUs. Pure.
 
 No attempt is ended for this before a file was seen that matches its task's `checkpoint` and is newer than the attempt.
 Somebody is sent to look when the planner wants the resize, and where there is none nobody looks again for a while. None
-of that is kept over a restart: the next master looks anew. What is kept is the decision: it is written down with the
-reason for which the attempt is ended, before that is asked of any node.
+of that is kept over a restart: the next master looks anew. The decision is kept: it is written down with the reason for
+which the attempt is ended, before that is asked of any node.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class ElasticTasks:
     # -- what the planner decides -----------------------------------------------------------------------------
 
     def known(self, now: float) -> Elastic:
-        """What the planner may know of them at `now`."""
+        """Return what the planner may know of elastic tasks at `now`."""
         if not self._tasks:
             return Elastic()
         # A clock that was put back makes nobody wait for a day.
@@ -144,9 +144,9 @@ class ElasticTasks:
     def place_for(
         self, task: Task, before: Part, change: Resizing, others: Iterable[Demand], lab: Lab
     ) -> Allocation | None:
-        """What a task goes on with whose attempt was just ended for this change, and gave back what it held `before`:
-        its own GPUs first, and more if no `others` wait for them by now. None where its node cannot begin it: then it
-        waits as any other."""
+        """Return the allocation with which a task goes on whose attempt was just ended for this change, and gave back
+        the resources that it held `before`: its own GPUs first, and more if no `others` wait for them by now. None
+        where its node cannot begin it: then it waits as any other."""
         node = self._inventory.nodes.get(before.node)
         place = None if node is None else place_of(node, task)
         if node is None or place is None or not self._may_begin(node, task, before):

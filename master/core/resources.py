@@ -1,4 +1,5 @@
-"""What tasks ask for, nodes have and tasks hold: a row of the table for each resource, and every rule written once.
+"""The resources that tasks ask for, nodes have and tasks hold: a row of the table for each resource, and every rule
+written once.
 
 Pure. A row says how much a task asks, how much there is, who has it, and the words for it; what fits, what lacks, what
 is taken and given back follow. A resource is of a node (each part of an attempt is fitted against one node) or of the
@@ -33,7 +34,7 @@ class Scope(StrEnum):
 
 
 class Cluster:
-    """What there is once for all nodes: `has`, by resource, and how much of it is held."""
+    """The resources that exist once for all nodes: `has`, by resource, and how much of it is held."""
 
     def __init__(self, has: Mapping[str, int]) -> None:
         self.has = dict(has)
@@ -91,7 +92,7 @@ class Resource(msgspec.Struct, Generic[P], frozen=True, kw_only=True):
     short: Callable[[int, int], Message] | None = None
 
     def needed_by(self, task: Wish) -> Need | None:
-        """What a task needs of it; None for nothing."""
+        """Return the need of a task for this resource; None for nothing."""
         amount = self.asked(task)
         if not amount:
             return None
@@ -151,8 +152,8 @@ LEARNED_MORE = 1.1
 
 
 def terms_of(task: Wish) -> GpuTerms | None:
-    """What a task asks of each of its GPUs; None if any will do. One that would share and of whose memory nobody knows
-    anything has its GPUs to itself."""
+    """Return the terms of a task for each of its GPUs; None if any will do. One that would share and of whose memory
+    nobody knows anything has its GPUs to itself."""
     memory, seen = task.gpu_memory_mib or 0, 0
     if task.share and not memory:
         seen = getattr(task, "learned_gpu_mib", None) or 0
@@ -196,7 +197,7 @@ def why_no_card(node: Node, need: Need) -> Message | None:
 
 
 def is_of_whole_gpus(need: Need) -> bool:
-    """Does somebody need GPUs to himself?"""
+    """Tell whether this need is for GPUs that are not shared."""
     return need.resource == GPUS.name and not (need.terms is not None and need.terms.share)
 
 
@@ -297,7 +298,7 @@ def rows_of_cluster(cluster: Cluster) -> list[Resource[Any]]:
 
 
 def needs_of(task: Wish, scope: Scope) -> tuple[Need, ...]:
-    """What a task needs of one node, or of the cluster."""
+    """Return the needs of a task on one node, or on the cluster."""
     needs = [row.needed_by(task) for row in RESOURCES.values() if row.scope is scope]
     if scope is Scope.CLUSTER and task.licences:
         needs += [licence(LICENCE + name).needed_by(task) for name in sorted(task.licences)]
@@ -308,15 +309,15 @@ def needs_of(task: Wish, scope: Scope) -> tuple[Need, ...]:
 
 
 class Kept(Protocol):
-    """What is kept for another task: these GPUs, and of what is counted all but so much."""
+    """The resources that are kept for another task: these GPUs, and of what is counted all but so much."""
 
     gpus: frozenset[int]
     spare: dict[str, int]
 
 
 class Free:
-    """What is free at one place, less what was taken since this was made. `counts`: how much of each resource, of what
-    has numbers as a whole; `pieces`: of what has numbers, which."""
+    """The free resources at one place, less those that were taken since this was made. `counts`: how much of each
+    resource, of what has numbers as a whole; `pieces`: of what has numbers, which."""
 
     __slots__ = ("counts", "pieces")
 
@@ -391,7 +392,7 @@ class Free:
 
 
 class FreeNode(Free):
-    """What is free on one node. `cpus`: how many it has, held or not; 0 while nobody knows."""
+    """The free resources of one node. `cpus`: how many it has, held or not; 0 while nobody knows."""
 
     __slots__ = ("cpus", "node")
 

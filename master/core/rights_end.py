@@ -17,9 +17,9 @@ from master.core.people import People
 
 
 class Accepted(NamedTuple):
-    """What an accepted clock changed. `was`: the latest time before (seconds since the epoch). `ended`: how many
-    tokens, log-ins and links had ended by then and are not revived. `users`: the names of those whose time is not over
-    after all; `tasks`: of theirs those that wait again."""
+    """The changes that an accepted clock made. `was`: the latest time before (seconds since the epoch). `ended`: how
+    many tokens, log-ins and links had ended by then and are not revived. `users`: the names of those whose time is not
+    over after all; `tasks`: of theirs those that wait again."""
 
     was: float
     ended: int
@@ -58,8 +58,8 @@ class RightsEnd:
         return leap
 
     def accept(self, now: float) -> Accepted:
-        """The clock is right, whatever was seen before. What has ended stays ended: tokens, log-ins and links, also
-        those of users who had expired, and the tokens of nodes that were replaced."""
+        """The clock is right, whatever was seen before. Rights that have ended stay ended: tokens, log-ins and links,
+        also those of users who had expired, and the tokens of nodes that were replaced."""
         people, clock = self._people, self._clock
         was = clock.saw(now)
         clock.next_end = 0.0

@@ -1,4 +1,5 @@
-"""What would be free after the placements made so far in a round of planning, and the choice of nodes in it. Pure.
+"""The room that would be free after the placements made so far in a round of planning, and the choice of nodes in it.
+Pure.
 
 Where something is kept for another task, whoever is to be placed ends before, or takes what that one leaves over.
 """
@@ -54,7 +55,7 @@ class Room:
 
     @property
     def holds(self) -> Mapping[str, Hold]:
-        """What is kept on which node, and of licences."""
+        """Return the reservations, by node and by licence."""
         return self._holds
 
     @holds.setter
@@ -98,7 +99,7 @@ class Room:
         return not self.free.fits_on_some(request)
 
     def within(self, allocation: int) -> dict[str, Free]:
-        """What is free of the GPUs that an allocation holds, by node, of the nodes that take tasks."""
+        """Return the free GPUs among those that an allocation holds, by node, of the nodes that take tasks."""
         found = self._within.get(allocation)
         if found is None:
             leases = self._inventory.leases(allocation)
@@ -150,8 +151,8 @@ class Room:
         return self._admits(demand, names)
 
     def in_the_way(self, demand: Demand) -> list[Hold]:
-        """What is kept for others where it would fit if that were not so: licences, and on nodes, once for all of one
-        kind of which the same is kept."""
+        """Return the reservations of others without which the demand would fit: on licences, and on nodes, once for all
+        of one kind of which the same is kept."""
         same = self._same(demand)
         found = self._in_the_way.get(same)
         if found is None:
@@ -178,7 +179,7 @@ class Room:
             self.cluster.take((need,), self._kept_from(need, task_id))
 
     def _kept_from(self, need: Need, task_id: int) -> Hold | None:
-        """What is kept of a licence, for another than this task."""
+        """Return the reservation of a licence, for another than this task."""
         hold = self._holds.get(need.resource)
         return None if hold is None or self.passes(task_id, hold) else hold
 

@@ -1,7 +1,8 @@
-"""As whom a command runs on a node: its owner's account, where there is one and the agent there can become it. Pure.
+"""The account as which a command runs on a node: its owner's, where there is one and the agent there can become it.
+Pure.
 
-Who has which account is decided elsewhere, by the one function that is passed in. Owned here is what follows from the
-answer on a node, and where the log of such a command lies.
+The function that is passed in decides which account an owner has. Owned here is what follows from the answer on a node,
+and where the log of such a command lies.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from wire.message import Message
 from wire.pattern import Pattern
 
 RunAs = Callable[[str], str | None]
-"""The account of a task's owner; None: his tasks run as the agents' own."""
+"""The account of a task's owner; None: the owner's tasks run as the agents' own."""
 
 _ACCOUNT = Pattern(r"[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,63}")
 
@@ -30,8 +31,8 @@ class WouldBeRootError(Exception):
 
 
 def as_their_owners(people: People, ours: str) -> RunAs:
-    """Once there are users, each has the account of his name; but for whoever runs the master (`ours`), whose tasks run
-    as the agents' account, as they did when he was alone."""
+    """Once there are users, each has the account of the same name; but for the one who runs the master (`ours`), whose
+    tasks run as the agents' account, as they did when there were no users."""
 
     def run_as(owner: str) -> str | None:
         return owner if people.is_shared and owner != ours else None
@@ -40,13 +41,13 @@ def as_their_owners(people: People, ours: str) -> RunAs:
 
 
 def as_the_agent(_owner: str) -> str | None:
-    """Nobody has an account of his own: all run as the agent's."""
+    """No owner has an account of their own: all run as the agent's."""
     return None
 
 
 def account_on(node: str, facts: Facts | None, account: str | None) -> str | None:
-    """What the agent of a node is told to run a command as, whose owner has this account. None: its own, for it is not
-    root, and all that it runs is its own account's. Raises WouldBeRootError."""
+    """Return the account as which the agent of a node is told to run a command whose owner has this account. None: its
+    own, for it is not root, and all that it runs is its own account's. Raises WouldBeRootError."""
     if account is None or facts is None or facts.can_run_as:
         return account
     if facts.uid not in (0, None):

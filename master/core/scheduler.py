@@ -72,12 +72,12 @@ class Wait(NamedTuple):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """What the planner may see: who asks for what, in what order (`demands`); the nodes, what they have, who holds what
-    there (`inventory`); who may have how much (`quotas`); which placement policy is set; what admins set (`settings`);
-    the tasks by id, how long one takes at most (`at_most`), and what was kept for which before (`reservations`). It is
-    read, never changed, and holds until the next event. `free`: what is free on the nodes, where somebody keeps that
-    from plan to plan; it is lent, and as it was afterwards.
-    `elastic`: the tasks that may get more GPUs or fewer while they run."""
+    """The input of the planner: each demand and its owner, in order (`demands`); the nodes, what they have, and which
+    tasks hold what there (`inventory`); who may have how much (`quotas`); which placement policy is set; what admins
+    set (`settings`); the tasks by id, how long one takes at most (`at_most`), and the reservations before
+    (`reservations`). It is read, never changed, and holds until the next event. `free`: what is free on the nodes,
+    where somebody keeps that from plan to plan; it is lent, and as it was afterwards. `elastic`: the tasks that may get
+    more GPUs or fewer while they run."""
 
     demands: Backlog
     inventory: Inventory
@@ -127,11 +127,11 @@ class Reasons:
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What is to be done. `reasons` tells why a task waits, and works it out when it is asked; `reservations`: for
-    which tasks room is kept from now on, `holds` what that is, by node; `wake_at`: when the planner wants to be asked
-    again although nothing happens, in seconds since the epoch; `again`: it is to be asked again at once, for
-    something is kept no more, and others were looked at before; or since there are elastic tasks, which are looked at
-    when all that can has started."""
+    """The decisions of the planner. `reasons` tells why a task waits, and works it out when it is asked;
+    `reservations`: for which tasks room is kept from now on, `holds` what that is, by node; `wake_at`: when the planner
+    wants to be asked again although nothing happens, in seconds since the epoch; `again`: it is to be asked again at
+    once, for something is kept no more, and others were looked at before; or since there are elastic tasks, which are
+    looked at when all that can has started."""
 
     reasons: Callable[[Demand, int], Wait]
     starts: list[Placement] = []
@@ -143,8 +143,8 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan(snapshot: Snapshot, now: float) -> Plan:
-    """What to do at `now` (seconds since the epoch): start every task that can start, in the order of the queue, and
-    keep room for those that would never fit otherwise."""
+    """Decide what to do at `now` (seconds since the epoch): start every task that can start, in the order of the queue,
+    and keep room for those that would never fit otherwise."""
     wishes = list(snapshot.demands.wishes())
     if not wishes:  # the usual case: something ended, and nobody waits
         resizes, wake_at = _resizes(snapshot, now, NO_HOLDS, only_its_own)
@@ -200,7 +200,8 @@ class _Round:
         self._room.holds = self.reserving.holds
 
     def starts(self, wishes: list[Order]) -> Iterator[Placement]:
-        """What can start. `wishes`: the first of those that ask for the same, by which the next one of all is found."""
+        """Yield the placements of the tasks that can start. `wishes`: the first of those that ask for the same, by
+        which the next one of all is found."""
         room, ledger = self._room, self._ledger
         lines = self._lines(wishes)
         left = len(lines)  # of so many it is not known yet that there is no room for them
@@ -372,7 +373,8 @@ def explain(
 
 
 def kept_for(node: str, hold: Hold, task_id: int) -> Message:
-    """What is kept on a node, as it is told of the task that it is kept for, or of one in whose way that is."""
+    """Return the message about a reservation on a node, for the task that it is kept for, or for one in whose way it
+    is."""
     gpus, tasks = ids(hold.gpus), ids(hold.holders, FEW)
     if hold.task == task_id:
         if not hold.holders:

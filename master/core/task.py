@@ -1,4 +1,4 @@
-"""What a task is, and the only ways in which its state may change.
+"""A task, and the only ways in which its state may change.
 
 A task is one command with what it needs. People submit it; it *waits* (or is *held* until somebody releases it); the
 planner gives it GPUs on a node, and from the moment that decision is on disk it is *starting*: from then on something
@@ -20,7 +20,7 @@ One that is to be tried again waits again by itself, and does not end in between
 last one. That is what its owner asked for (so many retries, of such ends; on after its time limit), or it is one that
 its node could not start, for a fault of the node's own: its owner has nothing to mend.
 
-What may happen in which state is `law`'s to say, and nobody but the `book` changes one.
+`law` says which event may happen in which state, and only `book` changes a state.
 """
 
 from collections.abc import Callable, Mapping
@@ -85,8 +85,8 @@ class Unstarted(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class EarlySignal(msgspec.Struct, frozen=True):
-    """What its processes get `before_s` seconds before the time limit ends a task. `name`: `USR1` and the like;
-    `main_only`: only the command itself gets it, and none of those that it started."""
+    """The signal that the processes of a task get `before_s` seconds before its time limit ends it. `name`: `USR1` and
+    the like; `main_only`: only the command itself gets it, and none of those that it started."""
 
     name: str
     before_s: float
@@ -118,7 +118,7 @@ class ArrayPlace(msgspec.Struct, frozen=True, gc=False):
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
-    """What the folder that a task runs in is a copy of: the folder `of` its owner's, as it was when it was queued. Two
+    """The origin of a copied folder that a task runs in: the folder `of` its owner's, as it was when it was queued. Two
     with the same `digest` hold the same. `commit`: git's then, "" for none; `changed`: and not all was as in it."""
 
     of: str
@@ -130,18 +130,18 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
 
 
 class Terms(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
-    """What people say of a task besides its command: how, where and when it shall run. `gpu_ids` asks for exact GPUs,
-    `gpus` then counts them; `gpus_max`: as many as there are at the start, up to that. `gpu_memory_mib`: of each GPU so
-    much, if it is a `share`, else one that has at least that; `gpu_models`: one of these; `min_free_util`: only where
-    so much of its time is unused, in percent. `memory_mib`: of the node's. `licences`: how many of which the cluster
-    has. `nodes`: on so many at once, with all this on each; `node`: on this one, `node_list`: on no others than these,
+    """The terms of a task besides its command: how, where and when it shall run. `gpu_ids` asks for exact GPUs, `gpus`
+    then counts them; `gpus_max`: as many as there are at the start, up to that. `gpu_memory_mib`: of each GPU so much,
+    if it is a `share`, else one that has at least that; `gpu_models`: one of these; `min_free_util`: only where so much
+    of its time is unused, in percent. `memory_mib`: of the node's. `licences`: how many of which the cluster has.
+    `nodes`: on so many at once, with all this on each; `node`: on this one, `node_list`: on no others than these,
     `exclude`: on none of these. `gpus_on`: on each of these nodes at once, and there on these GPUs; `gpus` then counts
     those of one, `nodes` the nodes. `begin_at`: not before this time. `on_timeout`: what its time limit does to it,
     `fail` or `requeue`. `max_retries`: so many attempts more, for what `retry_on` names (see `endings`). `token`: it
-    gets a token of its owner's, for each attempt a new one, to submit others with ("submit"); "": none.
-    `within`: of GPUs it gets those of this allocation, by its id. `elastic`: while it runs it may get more GPUs, or
-    have to do with fewer, within its range; each time it is ended, and goes on from its checkpoint, a file that matches
-    `checkpoint` (a path with `*` and the like, from its folder). `snapshot`: what `cwd` is a copy of."""
+    gets a token of its owner's, for each attempt a new one, to submit others with ("submit"); "": none. `within`: of
+    GPUs it gets those of this allocation, by its id. `elastic`: while it runs it may get more GPUs, or have to do with
+    fewer, within its range; each time it is ended, and goes on from its checkpoint, a file that matches `checkpoint` (a
+    path with `*` and the like, from its folder). `snapshot`: what `cwd` is a copy of."""
 
     name: str = ""
     project: str = ""
@@ -266,7 +266,7 @@ KEYS = (
 
 
 class TaskFields(Wish, kw_only=True, omit_defaults=True, gc=False):
-    """What a task has on disk and in every list of tasks."""
+    """The fields of a task on disk and in every list of tasks."""
 
     id: int
     owner: str = ""
@@ -331,8 +331,8 @@ class Task(TaskFields, kw_only=True, omit_defaults=True, gc=False):
     it has ended, the reason are those of the task. `first_end`: of several parts, the one that ended the others.
     `to_resume`: the launch ids of the parts that are to go on after a pause, and of which no agent has answered since
     that they run. `earlier`: the attempts before. `said_by`: who said what it does, where that is not its owner, who
-    was given it and has not asked for it again. What begins with `former` is read from files of the first format only,
-    and brought into that shape by `read_task` and the like.
+    was given it and has not asked for it again. Fields that begin with `former` are read from files of the first format
+    only, and brought into that shape by `read_task` and the like.
     """
 
     earlier: list[Attempt] = NO_LIST
@@ -444,7 +444,7 @@ def merge_pieces(state: dict[str, msgspec.Raw], change: Mapping[str, msgspec.Raw
 
 
 class Change(msgspec.Struct, omit_defaults=True):
-    """What one journal record says, all of it or nothing: whole tasks, tombstones, whole pieces of state, answers.
+    """The content of one journal record, all of it or nothing: whole tasks, tombstones, whole pieces of state, answers.
 
     `answered` maps a client's request_id to the result that it got, so that a retry gets it again.
     """
@@ -495,7 +495,7 @@ def _bring_up_all(tasks: list[Task]) -> None:
 
 
 def _bring_up(task: Task) -> None:
-    """What an earlier version wrote of the one attempt that it knew is an attempt of one part."""
+    """Turn the one attempt that an earlier version wrote into an attempt of one part."""
     if (sent := task.former_launch) is not None:
         task.former_launch = None
         gpus = [gpu for part in task.allocation for gpu in part.gpus]

@@ -1,8 +1,8 @@
 """How long the token of a task opens: as long as its attempt is not over, and nobody wants its end. Pure.
 
-Nothing is kept of such a token. What it needs is looked up when it is shown, and looked up again when people are told
-that something changed; so they are told of the end of each attempt that has one. Whoever wants the end of a task wants
-none that it begins meanwhile.
+Nothing is kept of such a token. Its conditions are looked up when it is shown, and looked up again when people are told
+that something changed; so they are told of the end of each attempt that has one. A user who ends a task wants no tasks
+that it submits meanwhile.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TaskAccess:
         return before in ACTIVE and (after not in ACTIVE or before == after)
 
     def moved(self, task: Task, _before: State, after: State) -> None:
-        """Whoever came in with its token is looked at again."""
+        """Look again at the connections that came in with its token."""
         if task.token and (after not in ACTIVE or task.asked_end is not None):
             self._people.look_again()
 

@@ -1,4 +1,4 @@
-"""What there is to say of a task: why it waits, how it ended, what looks wrong with it. Pure."""
+"""Answers about a task: why it waits, how it ended, what looks wrong with it. Pure."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ class Telling:
         return sorted(ends, key=lambda one: float("inf") if one[1] is None else one[1])
 
     def warning(self, task: Task) -> str | None:
-        """What looks wrong with a task that runs, as a sentence."""
+        """Return what looks wrong with a task that runs, as a sentence."""
         wrong = self.what_looks_wrong(task)
         return None if wrong is None else str(wrong)
 
     def what_looks_wrong(self, task: Task) -> Message | None:
-        """What looks wrong with a task that runs. Nothing of it is kept over a restart."""
+        """Return what looks wrong with a task that runs. Nothing of it is kept over a restart."""
         unproven = self._unproven.warning(task)
         if unproven is not None or task.state is not TaskState.RUNNING:
             return unproven

@@ -1,8 +1,9 @@
-"""What is set now: what conf.json says, and what admins set while the master runs, who said so and when.
+"""The settings that hold now: those of conf.json, and those that admins set while the master runs, with who set them
+and when.
 
-Pure. What was set is a piece of the state each (`setting/scheduler.reserve_after`) and outranks conf.json, until it is
-taken back. A piece that this version does not know, or that its bounds refuse, is kept as it lies and does not hold.
-Which settings there are is `master.settings`'.
+Pure. Each setting that was set is a piece of the state (`setting/scheduler.reserve_after`) and outranks conf.json,
+until it is taken back. A piece that this version does not know, or that its bounds refuse, is kept as it lies and does
+not hold. Which settings there are is `master.settings`'.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ PIECE = "setting/"
 
 
 class Said(msgspec.Struct, frozen=True):
-    """What somebody set, and when (seconds since the epoch)."""
+    """A value that somebody set, and when (seconds since the epoch)."""
 
     value: Any
     by: str
@@ -30,7 +31,7 @@ class Said(msgspec.Struct, frozen=True):
 
 class Tuning:
     """`settings`: what holds now; `said`: by name what was set at run time and holds; `refused`: by name what was set
-    and does not, for this version does not take it. Whoever changes something has asked whether he may."""
+    and does not, for this version does not take it. Callers that change something have checked the permission."""
 
     def __init__(self, conf: Settings, pending: Pending) -> None:
         self.settings = conf
@@ -40,7 +41,7 @@ class Tuning:
         self._pending = pending
 
     def load(self, pieces: Mapping[str, msgspec.Raw]) -> None:
-        """Take over what was written down. What does not hold does no harm: another version may know it."""
+        """Take over what was written down. A setting that does not hold does no harm: another version may know it."""
         for piece, raw in pieces.items():
             if not piece.startswith(PIECE) or bytes(raw) == b"null":
                 continue
@@ -54,7 +55,7 @@ class Tuning:
                 self.said[name] = said
 
     def take(self, conf: Settings) -> None:
-        """conf.json says this from now on. What was set at run time goes on holding."""
+        """conf.json says this from now on. Settings that were set at run time still hold."""
         self._conf = conf
         for row in ROWS.values():
             if row.name not in self.said:
@@ -62,11 +63,12 @@ class Tuning:
         self._pending.plan_needed = True
 
     def value(self, name: str) -> Value:
-        """What holds now. Raises NotFoundError."""
+        """Return the value that holds now. Raises NotFoundError."""
         return _value(self.settings, find(name))
 
     def default(self, name: str) -> Value:
-        """What holds where nothing was set: conf.json's value, or ours where it says none. Raises NotFoundError."""
+        """Return the value that holds where nothing was set: conf.json's value, or ours where it has none. Raises
+        NotFoundError."""
         return _value(self._conf, find(name))
 
     def set(self, name: str, value: object, by: str, now: float) -> None:

@@ -3,8 +3,8 @@ what they have while processes live that may be, and their node takes nothing ne
 has become another account's, which its agent may not signal, the attempt holds what it has, and the node goes on. Where
 the agent of a user's account says so, nothing new is started over that account, and others go on.
 
-Pure. What may be theirs the agent says, each time that it connects and whenever it changes, so nothing of it is kept
-over a restart.
+Pure. The agent says which processes may be theirs, each time that it connects and whenever it changes, so nothing of it
+is kept over a restart.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class UnprovenAttempts:
         return before in ACTIVE and after not in ACTIVE
 
     def moved(self, task: Task, _before: State, _after: State) -> None:
-        """What was given up may live on; its agent says so again when it comes back."""
+        """Forget the attempt: one that was given up may live on; its agent says so again when it comes back."""
         for part in task.allocation:
             self._forget(part.launch_id)
 
@@ -85,7 +85,7 @@ class UnprovenAttempts:
             self._changed(name, launch_id, login)
 
     def warning(self, task: Task) -> Message | None:
-        """What to say of a task that cannot be ended for that."""
+        """Return the warning about a task that cannot be ended for that."""
         found = self._part(task)
         if found is None:
             return None

@@ -45,7 +45,7 @@ class Waiting:
         self._clock = float("inf")
 
     def concerns(self, before: State, after: State) -> bool:
-        """Whoever comes into the queue, leaves it, or changes in it."""
+        """Tell whether a task comes into the queue, leaves it, or changes in it."""
         return before in QUEUED or after in QUEUED
 
     def moved(self, task: Task, before: State, after: State) -> None:
@@ -178,7 +178,7 @@ class Waiting:
             if self.later.time_of(task.id) != task.not_before
         ]
         if not set(self.later.ids()) <= {task.id for task in free}:
-            found.append("somebody waits for a time that is not for him")
+            found.append("a task waits for a time that is not its own")
         standing, sorted_anew = self.standing.keys(), sorted(order_of(task) for task in queued)
         if standing != sorted_anew:
             ids = sorted({key.id for key in set(standing) ^ set(sorted_anew)})
