@@ -1,1 +1,1 @@
-"""What survives: the journal, the three queue files, the history, and reading what earlier masters left."""
+"""The durable state: the journal, the three queue files, the history, and reading what earlier masters left."""

@@ -1,7 +1,7 @@
 """The tasks that were moved to the monthly files, for the loop: asked in a thread of its own, one question at a time.
 
-Owns that thread and the waiting for it. What is archived is out of the recovery's way and out of memory: neither the
-start nor the master's size knows how much there is, and the index is made when somebody first asks.
+Owns that thread and the waiting for it. Archived tasks are out of the recovery's way and out of memory: neither the
+start nor the master's size depends on how many there are, and the index is made when somebody first asks.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ _ORDERS = {"id": "id", "submitted": "submitted", "ended": "ended", "owner": "own
 
 
 class Line(msgspec.Struct):
-    """What a line may be, beside a task."""
+    """A line that is no task: the ids of tasks that are gone from the file."""
 
     gone: list[int]
 
@@ -78,7 +78,7 @@ _decode_line = msgspec.json.Decoder(Line).decode
 
 
 def text_of(task: Task) -> str:
-    """What a search looks at."""
+    """Return the text that a search looks at."""
     command = task.command if isinstance(task.command, str) else " ".join(task.command)
     return f"{task.id} {task.name} {task.project} {command} {task.cwd}".casefold()
 
@@ -114,7 +114,8 @@ class ArchiveIndex:
             self._made = None
 
     def _retried(self, work: Callable[[], T]) -> T:
-        """Whatever is wrong with the index: the files are the truth, and another one is made of them."""
+        """Do this work, with a new index if anything is wrong with the present one: the files are the truth, and
+        another index is made of them."""
         import sqlite3  # noqa: PLC0415  (a start has no use for it)
 
         try:

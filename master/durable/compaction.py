@@ -36,7 +36,7 @@ LAST_BYTES = 256 * 1024
 class Compaction:
     """One run. Its steps, and why each stands where it does:
 
-    1. Remember where the journal ends. Whatever is recorded from here on stays in it.
+    1. Remember where the journal ends. Each record from here on stays in it.
     2. Encode every task, in slices, in the state that it then has; a later state than that of step 1 does no harm,
        because its record stays in the journal. The drafts are synced.
     3. Record what the drafts of the queues are: a start must know the files of either generation for its own. Commit.

@@ -30,7 +30,7 @@ PRIVATE = 0o600
 
 
 class SyncFailedError(MusterError):
-    """The kernel could not write what it had taken. What is on the disk is now unknown: the process has to end.
+    """The kernel could not write what it had taken. The content of the disk is now unknown: the process has to end.
 
     Never retried: after a failed fsync Linux marks the pages clean, and a second one would answer that all is well.
     """
@@ -40,7 +40,8 @@ class SyncFailedError(MusterError):
 
 
 class Disk(Protocol):
-    """What the store asks of a file system. Paths are absolute or relative to the process; sizes are bytes."""
+    """The operations of a file system that the store needs. Paths are absolute or relative to the process; sizes are
+    bytes."""
 
     def boot(self) -> str:
         """Names this run of the machine: as long as it is the same, also what was not synced is there. "": unknown."""
@@ -54,7 +55,7 @@ class Disk(Protocol):
         """
 
     def names(self, folder: Path) -> list[str]:
-        """What the folder holds."""
+        """Return the names in the folder."""
 
     def read(self, path: Path) -> bytes:
         """The whole file."""
@@ -136,7 +137,8 @@ class OsDisk:
     def __init__(self) -> None:
         self._folders: dict[str, int] = {}
         self._identities: dict[int, Identity] = {}
-        """What is behind a descriptor, once somebody asked: it stays that while it is open."""
+        """The identity of the file behind a descriptor, once somebody asked: it stays the same while the descriptor is
+        open."""
 
     def boot(self) -> str:
         """Ask the kernel."""
@@ -330,7 +332,7 @@ class OsDisk:
         os.close(fd)
 
     def free_bytes(self, folder: Path) -> int:
-        """What statvfs says is left for an ordinary process."""
+        """Return the bytes that statvfs says are left for an ordinary process."""
         usage = os.statvfs(folder)
         return usage.f_bavail * usage.f_frsize
 
@@ -361,7 +363,8 @@ def _flock(folder: int, path: Path) -> None:
 
 
 def _holder(folder: int, file: int) -> str:
-    """Who has one of the locks: by the kernel's list, for the file that names its owner may have been removed."""
+    """Return the process that has one of the locks: by the kernel's list, for the file that names its owner may have
+    been removed."""
     inodes = {str(os.fstat(fd).st_ino) for fd in (folder, file) if fd >= 0}
     with suppress(OSError):
         for line in LOCKS.read_text(encoding="ascii").splitlines():

@@ -164,7 +164,7 @@ class Promised:
             self.fault = f"{told}, nor can {path}: a kill of the master may end all tokens, log-ins and links"
 
     def end(self) -> None:
-        """Nothing is given from here on. Where that cannot be written, the next start goes by what is there."""
+        """Nothing is given from here on. If that cannot be written, the next start goes by the existing file."""
         if not self._goes_on:
             return
         # The witness must not say more than this file, even if we end between the two.

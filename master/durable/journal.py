@@ -29,7 +29,7 @@ log = logging.getLogger("muster.store")
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 REFUSED = FULL | {errno.EROFS}
-"""What a disk says that takes nothing now and may later. Anything else (EIO) means that it is broken."""
+"""The errors of a disk that takes nothing now and may later. Anything else (EIO) means that it is broken."""
 
 
 JOURNAL = "journal.jsonl"
@@ -56,7 +56,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What a journal holds: the good records, and how many bytes they take; beyond is a torn tail. `bad`: the lines
+    """The content of a journal: the good records, and how many bytes they take; beyond is a torn tail. `bad`: the lines
     that were skipped because somebody said so; what they told was told before record `before` (None: nobody knows)."""
 
     records: list[Record]

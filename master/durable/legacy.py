@@ -44,7 +44,7 @@ _REASONS = {
     "offline_error": Message("old_node_offline"),
 }
 MAY_STILL_RUN = frozenset({str(_REASONS["pexec"]), str(_REASONS["exec"])})
-"""What is said of a task whose processes may be alive on its node: nothing but its old master's SSH held them."""
+"""The reasons of a task whose processes may be alive on its node: nothing but its old master's SSH held them."""
 _NO_END = Message("old_no_end")
 _NOTHING = frozenset({"", "(无)", "<默认>"})
 
@@ -150,7 +150,7 @@ def drop_met(tasks: Iterable[Task]) -> None:
 
 
 def read_hold(data: bytes) -> dict[int, str]:
-    """What HOLD_FILE says. Raises NotLegacyError."""
+    """Return the content of HOLD_FILE. Raises NotLegacyError."""
     try:
         return msgspec.json.decode(data, type=dict[int, str])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""What the queue files were when they were written, so that a change made behind the master's back is seen and told.
+"""The state of the queue files when they were written, so that a change made behind the master's back is seen and told.
 
 Owns two things beside the queue files: the piece `files` of the state (how many tasks each file held, and its digest),
 which says whether a file is as it was; and `queues.sums` (a checksum a task), which says what differs if it is not.
@@ -120,7 +120,7 @@ def decode(piece: msgspec.Raw | None) -> Published | None:
 
 
 def sum_lines(name: str, ids: Iterable[int], lines: Iterable[bytes]) -> bytes:
-    """What `queues.sums` says of tasks of one file: a line each, `FILE ID CRC32`."""
+    """Return the lines of `queues.sums` for tasks of one file: a line each, `FILE ID CRC32`."""
     letter = name[:1].encode()
     pairs = zip(ids, lines, strict=True)
     return b"".join(b"%b %d %08x\n" % (letter, number, crc32(line)) for number, line in pairs)
@@ -142,8 +142,8 @@ def read_sums(data: bytes) -> dict[str, dict[int, int]]:
 def difference(
     old: Mapping[int, int], tasks: Iterable[Task], superseded: Container[int], lines: Mapping[int, bytes]
 ) -> list[str]:
-    """What is to be said of one file: which tasks are missing, changed, or were never there. `lines`: how the file has
-    them, laid out as we do; one of an earlier format is written otherwise by now."""
+    """Return the differences of one file: which tasks are missing, changed, or were never there. `lines`: how the file
+    has them, laid out as we do; one of an earlier format is written otherwise by now."""
     present = {task.id: task for task in tasks if task.id not in superseded}
     missing = [number for number in old if number not in present and number not in superseded]
     added = [number for number in present if number not in old]

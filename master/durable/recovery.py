@@ -1,7 +1,7 @@
 """Reading a folder back: the newest of everything, from the queue files, state.json and the journal.
 
 Owns the checks that come before anything is believed, the files of a new folder, and the order in which a start may
-write: nothing at all before every check has passed. What somebody may allow it to pass over is a `Permit`.
+write: nothing at all before every check has passed. A `Permit` says which faults somebody allows it to pass over.
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ if TYPE_CHECKING:
 
 TORN = "journal.torn"
 HEAD = encode_record(0, 0, b"{}")
-"""What a new journal begins with: one that holds no record at all was emptied by somebody."""
+"""The first line of a new journal: a journal that holds no record at all was emptied by somebody."""
 
 
 class Permit(msgspec.Struct, frozen=True):
-    """What somebody said that this start may do. `edits`: take queue files as they lie, though no master wrote them;
-    `damage`: pass over records of the journal that cannot be read."""
+    """The permissions that somebody gave to this start. `edits`: take queue files as they lie, though no master wrote
+    them; `damage`: pass over records of the journal that cannot be read."""
 
     edits: bool = False
     damage: bool = False
 
 
 class Image(msgspec.Struct):
-    """What the store found: the newest of everything. `seq` is the last record's number, `next_id` the next task's."""
+    """The findings of the store: the newest of everything. `seq` is the last record's number, `next_id` the next
+    task's."""
 
     tasks: dict[int, Task]
     state: dict[str, msgspec.Raw]
@@ -76,7 +77,7 @@ class Recovery:
         self.vouched = False
         self._superseded: set[int] = set()
         self._published: list[published.Published] = []
-        """What compactions that did not come to their end were about to publish, or had in part."""
+        """The files that compactions which did not come to their end were about to publish, or had in part."""
         self._is_damaged = False
         """Were records passed over that cannot be read, or are missing?"""
         self.tells_of_people = False
@@ -104,7 +105,7 @@ class Recovery:
         image.next_id = self.highest_id + 1
         return image
 
-    # -- what is there ----------------------------------------------------------------------------------------
+    # -- existing files ---------------------------------------------------------------------------------------
 
     def _settle(self, names: list[str]) -> snapshot.Settled:
         """Read state.json; where there is none, the folder is new, or the old system's, or half made by us."""
@@ -398,7 +399,7 @@ class Recovery:
         self.journal = Journal(self.disk, self.folder / JOURNAL, seq=image.seq, size=len(record))
 
     def keep(self, name: str, data: bytes) -> str:
-        """Keep a copy beside, under a name that no other copy has; the name. What is there is not made twice."""
+        """Keep a copy beside, under a name that no other copy has; the name. An existing copy is not made twice."""
         names = self.disk.names(self.folder)
         copy, number = name, 1
         while copy in names:

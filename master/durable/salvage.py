@@ -30,7 +30,7 @@ DAMAGE = "damage"
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """What a start found that people should know of. `at`: seconds since the epoch."""
+    """A finding of a start that people should know of. `at`: seconds since the epoch."""
 
     at: float
     what: str
@@ -75,7 +75,7 @@ def hold_doubtful(tasks: Iterable[Task], reading: Reading) -> list[int]:
 
 
 def told(reading: Reading, kept: str, held: list[int]) -> str:
-    """What people have to know of it."""
+    """Return what people have to know of it."""
     lines = f"lines {ranges(reading.bad)}" if reading.bad else "what was in it"
     text = f"the journal was damaged: {lines} could not be read (kept in {kept})"
     if not held:
@@ -108,5 +108,5 @@ def said(pieces: dict[str, msgspec.Raw]) -> bytes:
 
 
 def losses(piece: msgspec.Raw | None) -> list[Loss]:
-    """What nobody has seen yet."""
+    """Return the losses that nobody has seen yet."""
     return [] if piece is None else msgspec.json.decode(piece, type=list[Loss])

@@ -57,7 +57,7 @@ class _Format(msgspec.Struct):
 
 
 class Queue(msgspec.Struct):
-    """What one queue file held; `imported` are those of its tasks that the old system wrote."""
+    """The content of one queue file; `imported` are those of its tasks that the old system wrote."""
 
     tasks: list[Task]
     imported: list[Task]

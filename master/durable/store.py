@@ -121,7 +121,7 @@ class Store:
         return image
 
     def close(self) -> None:
-        """Give up the files and the lock. What was not committed is gone."""
+        """Give up the files and the lock. Changes that were not committed are gone."""
         if self._journal is not None:
             if not self.is_older_copy:
                 self._witness.stood(self._journal.synced)
@@ -401,7 +401,7 @@ class Store:
             self.journal.commit()
 
     def _older_copy(self, seq: int) -> list[str]:
-        """What people have to know of that, unless they were told before."""
+        """Return what people have to know of that, unless they were told before."""
         told = f"{self.folder} is older than what was written there"
         if any(loss.what.startswith(told) for loss in self.damage):
             return []

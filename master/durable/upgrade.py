@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 KEPT = f"before-{snapshot.FORMAT}"
 COPIED = (*snapshot.QUEUES, snapshot.STATE, JOURNAL, published.SUMS, ids.FILE)
-"""What an earlier version needs to go on from that moment. The monthly files are only ever added to, and stay."""
+"""The files that an earlier version needs to go on from that moment. The monthly files are only ever added to, and
+stay."""
 
 
 def bring_up(disk: Disk, folder: Path, settled: snapshot.Settled) -> str:

@@ -1,10 +1,10 @@
-"""What stands outside of the queue's folder and says what was in it: a file beside the server log.
+"""The witness, which lies outside of the queue's folder and says what was in it: a file beside the server log.
 
-Who loses the whole folder, or puts an older copy of it back, loses all that the folder says of itself with it. This
-file names the folder, the last id that was promised in it, how far it was written, the pieces of state by which nodes
-know their master, and the marks that the queue is shared (`core/marks`): so an empty queue is not begun in silence
-where there was one, no id is given again, agents obey who goes on, what was revoked since a copy was taken opens
-nothing when the copy is put back, and users' tasks do not run as root where the users are lost. That it cannot be
+If the whole folder is lost, or an older copy of it is put back, all that the folder says of itself is lost with it.
+This file names the folder, the last id that was promised in it, how far it was written, the pieces of state by which
+nodes know their master, and the marks that the queue is shared (`core/marks`): so an empty queue is not begun in
+silence where there was one, no id is given again, agents obey who goes on, what was revoked since a copy was taken
+opens nothing when the copy is put back, and users' tasks do not run as root where the users are lost. That it cannot be
 written holds nothing up, and of a folder by another name it says nothing.
 
 The number of the last record in the folder stands at its head. Each commit writes it over, unsynced; if the file lies
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 class Told(msgspec.Struct):
-    """What the file says. `ids`: the last id that was promised; `seq`: the folder was on the disk up to this record, at
-    least. `boot`: the file `ids` in the folder cannot be written, and this one stands in for it: the boot of the
-    machine in which `seq` is exact, or that the master ended in order; "": it can."""
+    """The content of the file. `ids`: the last id that was promised; `seq`: the folder was on the disk up to this
+    record, at least. `boot`: the file `ids` in the folder cannot be written, and this one stands in for it: the boot of
+    the machine in which `seq` is exact, or that the master ended in order; "": it can."""
 
     folder: str
     ids: int = 0
@@ -74,8 +74,8 @@ class Witness:
         return self._told.pieces
 
     def load(self) -> None:
-        """Read it. What is no witness, or one of another folder, or was put there by another account, says nothing; nor
-        does a mark that cannot be read."""
+        """Read it. A file that is no witness, or one of another folder, or was put there by another account, says
+        nothing; nor does a mark that cannot be read."""
         if self.path is None:
             return
         self.is_near = self._disk.share_a_disk(self.path.parent, Path(self._told.folder))

@@ -1,4 +1,4 @@
-"""Noticing that conf.json was changed. What of it can change while the master runs is `conf_changes`'s business."""
+"""Noticing that conf.json was changed. `conf_changes` says which settings can change while the master runs."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Noticing that a file that people write was changed: a thread that looks, and tells the loop what the file says now.
 
 Owns when to look and when to believe: a file that is broken is looked at again before that is told, because some
-editors write in place. What the files hold, and what a change means, is not known here. It is a thread since the file
-may lie on a network file system that hangs, and polls since those tell nobody of changes.
+editors write in place. The content of the files, and the meaning of a change, are not known here. It is a thread since
+the file may lie on a network file system that hangs, and polls since those tell nobody of changes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PACE = Pace()
 
 
 class Sight(NamedTuple):
-    """What one look at the file gave: its marks and content, and either what it says (`value`) or a fault."""
+    """The result of one look at the file: its marks and content, and either what it says (`value`) or a fault."""
 
     mark: Mark
     data: bytes
@@ -116,7 +116,7 @@ class FileWatcher(Generic[T]):
         raise NotImplementedError
 
     def parse(self, data: bytes, path: Path) -> T:
-        """What these bytes say. Raises ConfigError."""
+        """Return the value of these bytes. Raises ConfigError."""
         raise NotImplementedError
 
     def see(self) -> Sight:
@@ -130,7 +130,8 @@ class FileWatcher(Generic[T]):
             return Sight(mark, data, None, str(error))
 
     def mark(self) -> Mark:
-        """What changes when the file does. It is opened for that: NFS then asks its server instead of its memory."""
+        """Return marks that change when the file does. The file is opened for that: NFS then asks its server instead of
+        its memory."""
         try:
             fd = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:

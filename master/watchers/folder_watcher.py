@@ -1,7 +1,7 @@
 """Looks again and again whether the nodes see the folders that they share, and closes those that do not.
 
-Owns when a node is asked: as soon as its agent has said what it has, and as long as that connection stands. What is
-asked and what an answer means is `shared_folders`'s.
+Owns when a node is asked: as soon as its agent has said what it has, and as long as that connection stands.
+`shared_folders` says what is asked and what an answer means.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class FolderWatcher:
             await asyncio.sleep(shared_folders.AGAIN_MISSING_S if fault else shared_folders.AGAIN_S)
 
     def _ended(self, node: str, job: asyncio.Task[None]) -> None:
-        # What is wrong with looking at one node's folders is no reason to end the master.
+        # A defect in looking at one node's folders is no reason to end the master.
         if not job.cancelled() and (error := job.exception()) is not None:
             log.error("node %s: looking at its shared folders met a defect", node, exc_info=error)
             self._cordon(node, Message("folders_defect", said=repr(error)))

@@ -13,7 +13,7 @@ from master.core.node import Node
 from master.core.notes import DRAINED, SICK, STOPPED
 
 EVERY_S = 10.0
-"""What falls free within so many seconds is told together."""
+"""GPUs that fall free within so many seconds are told together."""
 SET_BY_PEOPLE = (DRAINED, STOPPED, SICK)
 """Cordons that stay until somebody takes them away; the others pass, mostly soon."""
 NONE: frozenset[int] = frozenset()
@@ -42,7 +42,7 @@ class FreeGpus:
         self._told_at: float | None = None
 
     def seen(self, node: str, free: frozenset[int], taken: frozenset[int]) -> None:
-        """A node is so now. What is taken again before it was told is not told."""
+        """A node is so now. GPUs that are taken again before they were told are not told."""
         before = self._taken.get(node, NONE)
         self._free[node] = free
         self._taken[node] = (before - free) | taken

@@ -1,7 +1,7 @@
 """Tells a command of the lab's when GPUs have fallen free that nobody who waits takes.
 
-Looks when something was published and the plan that follows from it is made. What has fallen free is `free_gpus`'s to
-say, how the command runs `hook_command`'s.
+Looks when something was published and the plan that follows from it is made. `free_gpus` says which GPUs have fallen
+free, `hook_command` how the command runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs a command of the lab's that is told something: JSON on its stdin, nothing of the master's but that.
 
 Owns its life: a session of its own, a clean environment, an end after a while, with all that it started in that
-session. What it is told, and when, is not its business.
+session. Its callers decide what it is told, and when.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ what the master begins is on its own disk, and that begins the command."""
 
 
 class HookCommand:
-    """The command for one event (`key`: its name in conf.json). Who calls `run` sees to it that only one runs."""
+    """The command for one event (`key`: its name in conf.json). Callers of `run` make sure that only one runs."""
 
     def __init__(self, key: str, words: Sequence[str], longest_s: float = LONGEST_S) -> None:
         self._key = key
@@ -36,7 +36,7 @@ class HookCommand:
         self._fault: str | None = None
 
     async def run(self, said: bytes) -> None:
-        """Run it once with this on its stdin. What goes wrong is told in the log, once for as long as it stays so."""
+        """Run it once with this on its stdin. A failure is told in the log, once for as long as it stays the same."""
         fault = await self._fault_of(said)
         if fault is not None and fault != self._fault:
             log.warning("%s (%s): %s", self._key, self._words[0], fault)
@@ -52,7 +52,7 @@ class HookCommand:
             await ear.close()
 
     async def _heard(self, ear: Ear, said: bytes) -> str | None:
-        """What went wrong. Raises OSError."""
+        """Return what went wrong. Raises OSError."""
         with tempfile.TemporaryFile() as words:  # a pipe would have to be fed, and closed whatever becomes of it
             words.write(said)
             words.seek(0)
@@ -102,7 +102,7 @@ class Ear:
         self._mouth = -1
 
     async def hear(self) -> bytes:
-        """What it says, until nobody is left who could."""
+        """Return its output, until no process is left that could write."""
         kept = b""
         while piece := await self._reader.read(_PIECE):
             kept += piece[: max(0, _KEPT_BYTES - len(kept))]

@@ -1,7 +1,7 @@
 """Which running tasks hold GPU memory and do nothing: their GPUs have not computed and their logs been silent for long.
 
 Owns how long each task has been quiet, in memory only: a restart of the master begins anew. A log's age is asked for
-(`Step.LOOK`) only of a task whose GPUs have been quiet for long enough. What cannot be known (a GPU that tells no
+(`Step.LOOK`) only of a task whose GPUs have been quiet for long enough. An unknown (a GPU that tells no
 utilisation, a log that cannot be looked at, a time without samples) never makes a mark. Pure.
 """
 

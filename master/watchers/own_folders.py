@@ -1,7 +1,7 @@
 """Which of the shared folders this machine has: what the lab does not have, no node need have.
 
-Owns when that is looked at, in threads that the master can do without: each of the folders may hang. What the nodes
-have is `folder_watcher`'s.
+Owns when that is looked at, in threads that the master can do without: each of the folders may hang. `folder_watcher`
+asks what the nodes have.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Noticing that gpu_slaver_info.json was changed. What a changed registry means for the nodes is not known here."""
+"""Noticing that gpu_slaver_info.json was changed. The meaning of a changed registry for the nodes is not known here."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def question(folders: Sequence[str]) -> list[str]:
 
 
 def fault(folders: Sequence[str], answer: Probed) -> Message | None:
-    """What is wrong on the node, with the cure; None if nothing is."""
+    """Return the fault on the node, with the cure; None if there is none."""
     words = answer["output"].split()
     if answer["code"] is None:
         return Message("folders_hang", said=answer["error"], folders=tuple(folders))

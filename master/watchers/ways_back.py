@@ -1,6 +1,6 @@
 """How tasks that submit others find the master from their nodes, and which nodes have no way for them.
 
-Owns that address, and the reasons. What such a task may do is `verbs.access`', what it shows `people.task_tokens`'.
+Owns that address, and the reasons. `verbs.access` says what such a task may do, `people.task_tokens` what it shows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class WaysBack:
         self._places: dict[str, str] = {}
 
     def give(self, node: str, launch_id: str) -> WayBack:
-        """What an attempt on this node gets. Raises ConfigError where there is no usable certificate to believe."""
+        """Return the token and the address that an attempt on this node gets. Raises ConfigError where there is no
+        usable certificate to believe."""
         place, variables = self._places.get(node, ""), {}
         host, _, port = place.rpartition(":")
         if self._tls.is_on and listens_outside(self._bind):
