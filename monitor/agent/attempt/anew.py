@@ -1,7 +1,7 @@
 """The record of an attempt, made anew of what is known after it was lost or damaged: by its shim that lives, and by
 what the master wrote down of it.
 
-It owns the lines. Who is asked, and what follows, is `keeper`'s.
+It owns the lines. `keeper` decides which shim is asked, and what follows.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def begun(main: tree.Process) -> record.Line:
 
 
 def _owner(main: Optional[tree.Process], told: Message) -> Message:
-    """Whose it is, where that is not the agent's own account."""
+    """Return whose attempt it is, where that is not the agent's own account."""
     uid = tree.real_uid(main.pid) if main is not None else None
     if told.get("run_as"):
         with suppress(KeyError):

@@ -1,4 +1,4 @@
-"""What the agent remembers of one attempt, and how it is told to the master. Data only: no disk, no processes."""
+"""The agent's memory of one attempt, and how it is told to the master. Data only: no disk, no processes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Attempt:
         self.error = ""
         self.fault = ""
         self.found: Dict[str, Any] = {}
-        """What is known of its end besides."""
+        """All else that is known of its end."""
         self.at: Optional[float] = None
         self.shim = 0
         self.shim_start = 0

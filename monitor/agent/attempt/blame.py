@@ -1,4 +1,4 @@
-"""Whose fault it is that a command could not be started: the node's, or the task's. Words only; it changes nothing.
+"""The blame for a command that could not be started: the node's, or the task's. Words only; it changes nothing.
 
 A node that cannot start anything must not be given one task after the other, and a task that can start nowhere must
 not set one node after the other aside. So only what no task can bring about is the node's: no process, no memory, a
@@ -19,7 +19,7 @@ EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 FULL_DISK = (errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EIO)
 DENIED = (errno.EACCES, errno.EPERM)
 MISNAMED = (errno.ENAMETOOLONG, errno.ELOOP, errno.ENOTDIR, errno.EISDIR)
-"""What a path is refused for that is wrong on every machine."""
+"""The reasons for which a path that is wrong on every machine is refused."""
 
 
 class StartError(Exception):

@@ -23,8 +23,8 @@ class EarlySignal:
 
     @classmethod
     def of(cls, launch: Dict[str, Any], limit: float) -> Optional[EarlySignal]:
-        """What the launch asks for, whose time limit is at `limit`; None where it asks for nothing, or for a signal
-        that this machine does not have."""
+        """Return the signal that the launch asks for, whose time limit is at `limit`; None where it asks for nothing,
+        or for a signal that this machine does not have."""
         wanted = launch.get("signal") or {"name": ""}
         number = getattr(signal, f"SIG{wanted['name']}", None)
         if not isinstance(number, signal.Signals):
@@ -43,7 +43,7 @@ class EarlySignal:
 
 
 def wrong(launch: Dict[str, Any]) -> Optional[str]:
-    """What is wrong with the signal of a launch, None if nothing."""
+    """Return the problem with the signal of a launch, None if there is none."""
     wanted = launch.get("signal")
     if wanted is None:
         return None

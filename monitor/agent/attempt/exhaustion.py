@@ -1,5 +1,5 @@
-"""What ran out when a command ended badly, by what its log says last and by what the kernel counted: memory of a GPU or
-of the machine, shared memory, a disk.
+"""The resource that ran out when a command ended badly, by what its log says last and by what the kernel counted:
+memory of a GPU or of the machine, shared memory, a disk.
 
 It owns the signs. A task writes its log, so what is found is a word about its end and nothing more. Only what a program
 says of its own death counts: lines of code in a traceback, and what it survived and went on after, do not.
@@ -29,7 +29,7 @@ class Sign(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What ran out, and the line that says so."""
+    """The resource that ran out, and the line that says so."""
 
     what: str
     line: bytes
@@ -55,7 +55,7 @@ SIGNS = (
     Sign(OOM_GPU, (b"ResourceExhaustedError", b"failed to allocate memory")),
     Sign(OOM_GPU, (b"RESOURCE_EXHAUSTED", b"ut of memory")),
     Sign(OOM_GPU, (b"Resource exhausted: Out of memory",)),
-    # What memory that is nearly full brings about, and other things do, too.
+    # Errors that nearly full memory brings about, and other causes do, too.
     Sign(OOM_GPU_MAYBE, (b"CUBLAS_STATUS_ALLOC_FAILED",)),
     Sign(OOM_GPU_MAYBE, (b"CUBLAS_STATUS_NOT_INITIALIZED",)),
     Sign(OOM_GPU_MAYBE, (b"CUDNN_STATUS_ALLOC_FAILED",)),
@@ -95,7 +95,8 @@ _ALONE = re.compile(rb"(?m)^(?:\[rank\d+\]: ?|\S+ *\| )?(?:numpy\.core\._excepti
 
 
 def look(tail: Tail) -> Optional[Found]:
-    """What the end of a log says. What is certain counts before what may be, and the last of either."""
+    """Return what the end of a log says of a resource that ran out. A certain sign counts before a possible one, and
+    the last of either."""
     certain: Optional[Tuple[int, Found]] = None
     perhaps: Optional[Tuple[int, Found]] = None
     for sign in SIGNS:

@@ -1,8 +1,8 @@
 """Makes shims: forks of the agent, one of them ahead of its launch, so that a launch waits for no fork, and those that
 have nothing left to stand over again.
 
-It owns the pipes by which they get their launches, and who stands by. What a shim does is `shim`'s, what it belongs to
-is `keeper`'s.
+It owns the pipes by which they get their launches, and who stands by. `shim` says what a shim does, `keeper` what it
+belongs to.
 """
 
 from __future__ import annotations

@@ -49,7 +49,8 @@ GIVEN = (
 
 
 def wrong(message: Dict[str, Any]) -> Optional[str]:
-    """What is wrong with what a launch brings, None if nothing. Where the files lie is not for it to say."""
+    """Return the problem with the files that a launch brings, None if there is none. Where the files lie is not for it
+    to say."""
     for one in GIVEN:
         message.pop(one.path, None)
         text = message.setdefault(one.key, "")

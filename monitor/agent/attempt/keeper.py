@@ -102,7 +102,7 @@ class Keeper:
                 self._tell(attempt)
 
     def launch(self, message: Message) -> None:
-        """Start an attempt; one that is known is answered with what is there."""
+        """Start an attempt; for one that is known, answer with its state."""
         problem = _wrong(message)
         launch_id = message.get("launch_id")
         if not isinstance(launch_id, str):
@@ -180,7 +180,8 @@ class Keeper:
             attempt.shim = 0
         self.hear_all()  # its last words may still be in the pipe, and they may be the only ones
         if attempt.state != ENDED:
-            # What it stood over is our child now, whatever it has done to its environment and its session.
+            # The processes below the shim are our children now, whatever they have done to their environment and their
+            # session.
             attempt.members |= self._survey.fallen()
             self._check_shim(attempt)
         return True
@@ -517,7 +518,7 @@ def _leads(main: Optional[tree.Process]) -> bool:
 
 
 def _wrong(message: Message) -> Optional[str]:
-    """What is wrong with a launch, None if nothing."""
+    """Return the problem with a launch, None if there is none."""
     if not isinstance(message.get("launch_id"), str) or not record.LAUNCH_ID.match(message["launch_id"]):
         return f"the launch id {str(message.get('launch_id'))[:80]!r} is not of letters, digits, '.', '_' and '-'"
     argv, env = message.get("argv"), message.get("env")

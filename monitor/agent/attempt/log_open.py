@@ -17,7 +17,7 @@ from .log_place import LOOK, MOST_LINKS, UnsafeError, free_name, open_folder
 MODE = 0o640
 """Its group is the folder's, where the master has set that up."""
 _OF_ALL = (errno.ENOSPC, errno.EROFS, errno.EIO)
-"""What befalls a disk for everybody; its owner's quota, and what he may, is his own matter."""
+"""Faults of a disk that concern everybody; a quota or a missing permission concerns its owner only."""
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY
 
@@ -98,10 +98,10 @@ def _opened(path: str, folder: Optional[int], links: int = 0) -> int:
 
 
 def _opened_as_found(path: str, folder: Optional[int], folders: int, links: int, *, is_safe: bool) -> int:
-    """What was looked at, whatever lies there by now. Raises StartError for what another account has laid there, in a
-    folder where all may write (not `is_safe`): it would read the log in its file, or have us write into what its link
-    leads to. What the folder's owner (`folders`) makes there counts, but no link: it may be an account that everybody's
-    tasks have elsewhere."""
+    """Open the file that was looked at, whatever lies there by now. Raises StartError for what another account has laid
+    there, in a folder where all may write (not `is_safe`): it would read the log in its file, or have us write into
+    what its link leads to. A file that the folder's owner (`folders`) makes there counts, but no link: that owner may
+    be an account that everybody's tasks have elsewhere."""
     look = os.open(path if folder is None else os.path.basename(path), LOOK | os.O_NOFOLLOW, dir_fd=folder)
     try:
         found = os.fstat(look)
@@ -131,7 +131,7 @@ def _opened_where_led(path: str, links: int) -> int:
 
 
 def _is_anothers(folder: int) -> bool:
-    """Do others change whatever they like in the folder, which is open? What lies there leads root nowhere."""
+    """Do others change whatever they like in the folder, which is open? If so, root follows nothing that lies there."""
     found = os.fstat(folder)
     return found.st_uid != 0 or bool(found.st_mode & _OTHERS_WRITE and not found.st_mode & stat.S_ISVTX)
 

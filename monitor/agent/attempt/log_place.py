@@ -1,9 +1,9 @@
 """Where the log of a task that runs as its owner lies: in the owner's own folder beneath the lab's, `USER/ID.log`; a
 link `ID.log` beside those of everybody leads to it.
 
-Root makes the folder and the link, in `prepare`; the log is made by who has become the owner. Whoever may write in
-those folders may plant links there: none of his is followed by root. Where root is nobody, as over NFS, nothing is
-made, and the log lies where all logs lay before.
+Root makes the folder and the link, in `prepare`; the log is made by who has become the owner. Users who may write in
+those folders may plant links there: root follows none of them. Where root is nobody, as over NFS, nothing is made, and
+the log lies where all logs lay before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from wire.account import Account
 
 MOST_LINKS = 40
 MODE = 0o2750
-"""Of a user's folder: he writes, the group of the lab's log folder reads, and the logs get that group, too."""
+"""The mode of a user's folder: the user writes, the group of the lab's log folder reads, and the logs get that group,
+too."""
 LOOK = getattr(os, "O_PATH", 0o10000000) | os.O_CLOEXEC  # PyPy does not name it
 """Looks at what lies there, and opens nothing."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -131,7 +132,7 @@ def _make_room(top: int, folder: str, name: str, target: str) -> str:
 
 
 def free_name(name: str, folder: Optional[int] = None) -> str:
-    """What a log that is moved aside may be called: NAME.earlier, NAME.earlier2 …"""
+    """Return a free name for a log that is moved aside: NAME.earlier, NAME.earlier2 …"""
     number, free = 1, name + ".earlier"
     while _is_there(free, folder):
         number += 1
@@ -165,8 +166,8 @@ _CURE = "let the links on the way to the log folder be root's, or its owner's"
 
 
 def _walk(path: str, here: int, *, make: bool) -> Tuple[int, List[int]]:
-    """What lies at the path, and whose the links on the way were. `here`: the root folder, open; its descriptor is that
-    of what was found in the end."""
+    """Return what lies at the path, and the owners of the links on the way. `here`: the root folder, open; its
+    descriptor is that of what was found in the end."""
     steps = [step for step in reversed(path.split("/")) if step]
     owners: List[int] = []
     while steps:

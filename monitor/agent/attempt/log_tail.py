@@ -1,7 +1,7 @@
 """The end of a command's log: its last lines, which of them are progress, and which one says most of a bad end.
 
-It owns the reading, with a patience: a log's disk may hang, and whoever waits for the end of a task shall not. What the
-lines mean is `exhaustion`'s.
+It owns the reading, with a patience: a log's disk may hang, and whoever waits for the end of a task shall not.
+`exhaustion` says what the lines mean.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class Orphans:
         self._look_at = now + self._pause
 
     def _remember(self, attempt: Attempt) -> None:
-        """What stands under its shim is its own, also when that is dead."""
+        """Remember the processes below its shim as its own, also when the shim is dead."""
         below = tree.descendants([attempt.shim], tree.everyone())
         attempt.members = {(process.pid, process.start) for process in below}
         self._note_unproven(attempt, [])
@@ -120,7 +120,7 @@ class Orphans:
                 attempt.members.add(one)
 
     def _end_leftovers(self, attempt: Attempt, now: float) -> None:
-        """What the command left behind when it ended is ended, as its shim would have done."""
+        """End the processes that the command left behind when it ended, as its shim would have done."""
         if attempt.kill_asked:
             self.kill(attempt, now)
         elif attempt.pid and not tree.is_alive(attempt.pid, attempt.pid_start):

@@ -1,8 +1,9 @@
 """Attempts that stand still because the master asked for that: stopping their whole trees, letting them go on, and
 seeing which of both is so.
 
-It owns the stopping and the looking. What it finds out of an attempt, `paused`, is what the processes show and no note:
-so the next agent, and one whose state folder was lost, knows it again, and who continues a task by hand is seen.
+It owns the stopping and the looking. Its finding about an attempt, `paused`, comes from the processes and from no note:
+so the next agent, and one whose state folder was lost, knows it again, and sees it when somebody continues a task by
+hand.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def _named(members: Iterable[tree.Process]) -> Set[Tuple[int, int]]:
 
 
 def _stand_still(members: Iterable[Tuple[int, int]]) -> bool:
-    """Whether none of them moves. What stands forks nothing, so there is nobody else to look at."""
+    """Whether none of them moves. Stopped processes fork nothing, so there are no others to look at."""
     for pid, start in members:
         found = tree.look(pid)
         if found is not None and found.start == start and found.state not in "ZX" and not tree.stands(found):

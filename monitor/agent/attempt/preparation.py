@@ -1,4 +1,4 @@
-"""What is touched before a command can begin: its folder, its log, the files that its launch brings.
+"""The preparation of a command, before it can begin: its folder, its log, the files that its launch brings.
 
 It owns a thread of the shim's for that. All of it may lie on a network file system that hangs, and then this thread
 hangs, nobody else: the shim goes on to hear of kills and time limits. Only where the command becomes somebody else's
@@ -35,7 +35,7 @@ class Preparation:
             raise none_left() from None
 
     def finish(self) -> int:
-        """What it came to: the log, open; the current folder is the command's. Raises StartError."""
+        """Return the result: the log, open; the current folder is the command's. Raises StartError."""
         os.close(self.fd)
         if self._error is not None:
             raise self._error

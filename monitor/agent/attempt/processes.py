@@ -29,7 +29,7 @@ def check_processes() -> None:
 
 
 def none_left() -> blame.StartError:
-    """What is said then."""
+    """Return the error for that case."""
     text = f"no process could be made for the command on {socket.gethostname()}: the account, or the machine, has all"
     return blame.StartError(f"{text} that it may have", blame.NODE)
 

@@ -2,9 +2,9 @@
 
 Lines, told apart by `is`: `claim`, `start`, `exit`. The folder is the claim: it is made once, by mkdir. The record's
 flock says that somebody may still start or watch the command: the shim holds it, and the command's process until its
-exec. Who finds it free under a claim without an exit owns the end of that attempt. The start needs no sync (after a
-power cut the boot id differs); the exit is synced before anybody hears of it. One block holds it all, so that a disk
-that fills up later does not keep an exit from being written.
+exec. A process that finds it free under a claim without an exit owns the end of that attempt. The start needs no sync
+(after a power cut the boot id differs); the exit is synced before anybody hears of it. One block holds it all, so that
+a disk that fills up later does not keep an exit from being written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from . import claims
 
 LAUNCH_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}\Z")
 FOUND = ("reached", "ran_out", "last_line")
-"""What the line of an exit may tell besides, see `wire.agent.Found`."""
+"""The keys that the line of an exit may have besides, see `wire.agent.Found`."""
 Line = Dict[str, Any]
 
 
@@ -57,7 +57,7 @@ def claim(folder: Folder, launch_id: str) -> int:
 
 def reopen(folder: Folder, launch_id: str) -> Tuple[Optional[int], int]:
     """Of an attempt whose record is damaged or gone the lock, None where somebody else has it, and a descriptor to
-    write to the record, which is the same if both are there. What is no record is laid aside. Raises OSError."""
+    write to the record, which is the same if both are there. A file that is no record is laid aside. Raises OSError."""
     with suppress(ClaimedError):
         fd = claim(folder, launch_id)
         return fd, fd
@@ -132,8 +132,8 @@ def size(folder: Folder, launch_id: str) -> int:
 
 
 def uid_of(attempts: str, launch_id: str) -> Optional[int]:
-    """Whose the processes of an attempt are that runs as its owner; `attempts`: the folder of claims. None where that
-    is not said."""
+    """Return the uid of an attempt that runs as its owner; `attempts`: the folder of claims. None where that is not
+    said."""
     try:
         with open(f"{attempts}/{launch_id}/record", "rb", buffering=0) as file:
             data = file.read() or b""
@@ -216,7 +216,7 @@ def ask_grace(folder: Folder, launch_id: str, grace_s: float) -> None:
 
 
 def asked_grace(folder: Folder, launch_id: str) -> Optional[float]:
-    """What `ask_grace` left."""
+    """Return the grace period that `ask_grace` wrote."""
     try:
         with open(os.path.join(folder.attempts, launch_id, "kill"), encoding="ascii") as file:
             return float(file.read())
@@ -268,7 +268,7 @@ def _remove(path: str) -> None:
 
 
 def _remove_all(path: str) -> None:
-    """Whatever somebody has put there; no link is followed. Raises OSError."""
+    """Remove whatever somebody has put there; no link is followed. Raises OSError."""
     if not stat.S_ISDIR(os.lstat(path).st_mode):
         os.unlink(path)
         return

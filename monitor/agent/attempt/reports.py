@@ -38,7 +38,7 @@ class Reports:
         self._head = b""
 
     def read(self) -> Iterator[Tuple[str, record.Line]]:
-        """What is in the pipe: launch ids, which may be of nothing that we know, and what is told of them."""
+        """Yield the reports in the pipe: launch ids, which may be unknown here, and what is told of them."""
         lines = (self._head + self._all()).split(b"\n")
         self._head = lines.pop()
         for line in lines:

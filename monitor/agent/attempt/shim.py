@@ -1,4 +1,5 @@
-"""What stands over one attempt, in a fork of the agent's: claims it, starts it, watches it, ends it, records its end.
+"""The process that stands over one attempt, in a fork of the agent's: claims it, starts it, watches it, ends it,
+records its end.
 
 It owns one command's whole tree, as its parent and subreaper, from the claim to the last process. It talks to nobody
 but the record on disk and the pipe of reports, so the agent and the master may come and go. SIGTERM asks it to kill.
@@ -320,7 +321,7 @@ class Shim:
                 self._cause = self._cause or "exited"
 
     def _advance(self, now: float) -> None:
-        """What time and signals ask for, while something lives."""
+        """Do what time and signals ask for, while some process lives."""
         if self._signals.kill_asked:
             self._signals.kill_asked = False
             self._cause = self._cause or "killed"
@@ -397,7 +398,7 @@ class Shim:
         return is_plain and is_alone and not self._is_last and not self._signals.kill_asked
 
     def _found(self) -> record.Line:
-        """What is known of its end besides."""
+        """Return all else that is known of its end."""
         found: record.Line = {}
         if self._early is not None and self._early.reached is not None:
             found["reached"] = self._early.reached

@@ -47,7 +47,7 @@ def of(launch: Dict[str, Any]) -> Optional[Stages]:
 
 
 def wrong(message: Dict[str, Any]) -> Optional[str]:
-    """What is wrong with those of a launch, None if nothing."""
+    """Return the problem with the stages of a launch, None if there is none."""
     codes = message.get("stages", [])
     is_right = isinstance(codes, list) and all(type(code) is int and 0 < code < 256 for code in codes)  # noqa: PLR2004
     return None if is_right else "stages is not a list of exit codes"

@@ -1,7 +1,7 @@
 """The process of a shim: forked from the agent, it waits for a launch, and where nothing is left of that, for the next.
 
-It owns what outlasts an attempt: signals, the pipe of orders, and whether there is another attempt in it. What is done
-for one is `shim`'s. When the agent ends it closes the pipe: who has no attempt then is needed by nobody.
+It owns what outlasts an attempt: signals, the pipe of orders, and whether there is another attempt in it. `shim` says
+what is done for one. When the agent ends it closes the pipe: who has no attempt then is needed by nobody.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _wait(orders: int, signals: Signals) -> bytes:
 
 
 def _read_line(fd: int) -> bytes:
-    """What the agent wrote: a line, or less if it ended meanwhile."""
+    """Return what the agent wrote: a line, or less if it ended meanwhile."""
     data = os.read(fd, 65536)
     while data and not data.endswith(b"\n"):
         more = os.read(fd, 65536)

@@ -1,8 +1,8 @@
 """The process of a command that runs as its owner, between fork and exec; of any command where there is no `spawn`.
 
 Only here are the log and the folder touched: they may lie on a network file system that hangs, and then this process
-hangs, nobody else. Whose process it becomes is `as_owner`'s. It holds the record that the shim has open, and with it
-the record's lock, until its exec.
+hangs, nobody else. `as_owner` decides which account the process gets. It holds the record that the shim has open, and
+with it the record's lock, until its exec.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def become(launch: Dict[str, Any], orders: socket.socket, errors: int, env: Dict
         _give_up(str(error), blame.TASK if has_own_log else error.fault, errors)
     except BaseException as error:  # noqa: BLE001  (this is a fork: nothing may return into the code above)
         told = blame.unforeseen(error)
-        # What an account has used up is its own matter: nobody may set a node aside for all by that.
+        # An account's exhausted limits concern that account only: nobody may set a node aside for all by that.
         _give_up(str(told), blame.TASK if has_own_log else told.fault, errors)
 
 

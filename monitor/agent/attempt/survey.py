@@ -1,6 +1,6 @@
 """Which processes are of an attempt although nothing that they carry says so: who stood under its shim.
 
-It owns the looking. What follows from it is `keeper`'s and `orphans`'.
+It owns the looking. `keeper` and `orphans` decide what follows from it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Survey:
                 attempt.members |= {(process.pid, process.start) for process in below}
 
     def fallen(self) -> Processes:
-        """What became our child and hides whose it is; who is of a session that we know does not."""
+        """Return the processes that became our children and hide whose they are; those of a session that we know do not
+        hide it."""
         sessions = {attempt.pid for attempt in self._attempts.values()}
         traces = (attempt.trace() for attempt in self._attempts.values())
         found = tree.strays(set(self._shims), {trace.launch_id: trace.uid for trace in traces})
