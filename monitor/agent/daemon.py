@@ -72,7 +72,7 @@ def _last_words(status: int, text: str) -> None:
 
 
 def _forget_signals() -> None:
-    """Whoever started us may have ignored or blocked some; commands must not inherit that."""
+    """The process that started us may have ignored or blocked some; commands must not inherit that."""
     for number in range(1, signal.NSIG):
         if number not in (signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE, 32, 33):
             signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,5 @@
-"""What a fork of the agent does first: give up what it inherited, and say what becomes of it and of its own forks."""
+"""The first steps of a fork of the agent: give up what it inherited, and say what becomes of it and of its own
+forks."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
 RESET = (signal.SIGTERM, signal.SIGCHLD, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)
-"""What we hear or ignore, and a command does not expect to."""
+"""The signals that we handle or ignore; a command expects them unchanged."""
 
 
 def close_all_but(kept: Set[int]) -> None:

@@ -1,4 +1,5 @@
-"""What the node's own Python has beyond the standard library, for those who can do with it and without."""
+"""The packages that the node's own Python has beyond the standard library, for code that can do with them and
+without."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""What may be wrong with a GPU or its driver, in words for people: one line each, with the cure where there is one.
+"""The faults of a GPU or its driver, in words for people: one line each, with the cure where there is one.
 
-It owns the list of events after which a GPU is not trusted. Whom these words reach, and what follows, is the master's.
+It owns the list of events after which a GPU is not trusted. The master decides who receives these words, and what
+follows.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a source tells of GPUs: the shape of a reading, and numbers that can be believed.
+"""The report of a source about GPUs: the shape of a reading, and numbers that can be believed.
 
 It owns names and units. Where a reading comes from is the sources', what becomes of it is `sources`'.
 """
@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a source tells. `fault`: what is wrong with the driver as a whole. `again_s`: when to ask again."""
+    """The report of a source. `fault`: what is wrong with the driver as a whole. `again_s`: when to ask again."""
 
     found: List[Found]
     fault: str

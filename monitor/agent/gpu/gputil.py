@@ -65,7 +65,8 @@ class GputilSource(Source):
         return Reading(whole_story, fault, pause(before))
 
     def _look_closer(self, found: List[Found], doing: Doing) -> Dict[str, str]:
-        """What is wrong with GPUs of which GPUtil could not read a figure, by UUID; and where the new ones are."""
+        """Return the faults of GPUs of which GPUtil could not read a figure, by UUID; and note where the new ones
+        are."""
         unread = any(None in (gpu.utilization, gpu.memory_used_mib, gpu.temperature) for gpu in found)
         if not unread and all(gpu.uuid in self._places for gpu in found):
             return {}

@@ -1,4 +1,4 @@
-"""Whose the processes on a GPU are: their user, and the attempt of ours that they belong to.
+"""The owners of the processes on a GPU: their user, and the attempt of ours that they belong to.
 
 It owns looking into /proc for that, and remembers what it found: most processes are there for many samples. A process
 is ours when it, or one that it descends from, carries the launch id of an attempt that this agent has claimed.
@@ -51,7 +51,7 @@ class Holders:
                 self._strange.add(pid)
                 return None
         elif found is not None and (known is None or known.start != found.start or not known.sure):
-            # Whom a process belongs to may not be readable in the moment in which it starts a program.
+            # The owner of a process may not be readable in the moment in which it starts a program.
             again = known is not None and known.start == found.start
             launch_id = self._launch_id(pid)
             known = self._known[pid] = _Known(found.start, tree.real_uid(pid), launch_id, sure=again or bool(launch_id))

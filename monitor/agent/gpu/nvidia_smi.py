@@ -47,7 +47,8 @@ Holders = Dict[str, List[Tuple[int, Optional[int]]]]
 
 
 class Answer(NamedTuple):
-    """What a run of it gave. `code` is None where it had to be killed, or could not be started (`text` says why)."""
+    """The result of a run of it. `code` is None where it had to be killed, or could not be started (`text` says
+    why)."""
 
     text: str
     code: Optional[int]
@@ -55,7 +56,7 @@ class Answer(NamedTuple):
 
 
 class Parsed(NamedTuple):
-    """What it says of the GPUs, and what is wrong with the driver as a whole."""
+    """Its findings about the GPUs, and about the driver as a whole."""
 
     found: List[Found]
     fault: str
@@ -141,7 +142,7 @@ class SmiSource(Source):
 
 
 def parse_gpus(text: str, code: Optional[int], fields: Tuple[str, ...] = FIELDS) -> Parsed:
-    """What `--query-gpu` printed; `code`: its exit status. Lines that are no GPU tell at most what is wrong."""
+    """Parse the output of `--query-gpu`; `code`: its exit status. Lines that are no GPU tell at most what is wrong."""
     found: List[Found] = []
     rest: List[str] = []
     for line in text.splitlines():
@@ -156,7 +157,7 @@ def parse_gpus(text: str, code: Optional[int], fields: Tuple[str, ...] = FIELDS)
 
 
 def parse_holders(text: str) -> Holders:
-    """What `--query-compute-apps` printed."""
+    """Parse the output of `--query-compute-apps`."""
     found: Holders = {}
     for line in text.splitlines():
         parts = [part.strip() for part in line.split(",")]
@@ -213,7 +214,7 @@ def _row_fault(line: str, told: Dict[str, str], errors: Optional[int]) -> str:
 
 
 def _complaint(text: str, code: Optional[int]) -> str:
-    """What is wrong where not one GPU is told of; "" where there simply is none."""
+    """Return the fault where not one GPU is told of; "" where there simply is none."""
     lower = text.lower()
     if "no devices were found" in lower:
         return ""
@@ -237,7 +238,7 @@ def _number(text: str) -> Optional[float]:
 
 
 def _read(fd: int, end: float) -> Tuple[str, bool]:
-    """What is printed, and whether it ended before `end` (monotonic seconds) and within MOST bytes."""
+    """Return the output, and whether it ended before `end` (monotonic seconds) and within MOST bytes."""
     poller = select.poll()
     poller.register(fd, select.POLLIN)
     data = bytearray()

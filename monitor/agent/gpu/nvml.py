@@ -196,7 +196,7 @@ class _LostError(Exception):
 
 
 def _told(ask: Callable[[], T], refused: Optional[Set[int]] = None) -> Optional[T]:
-    """What the library tells, or None where it does not; `refused` collects why. Raises _LostError."""
+    """Return the library's answer, or None where it has none; `refused` collects why. Raises _LostError."""
     try:
         return ask()
     except NvmlError as error:
@@ -208,7 +208,7 @@ def _told(ask: Callable[[], T], refused: Optional[Set[int]] = None) -> Optional[
 
 
 def _fault(refused: Set[int], errors: Optional[int], *, blind: bool) -> str:
-    """What is wrong with a GPU that answers. One that needs a reset goes on telling some figures, so each refusal
+    """Return the fault of a GPU that answers. One that needs a reset goes on telling some figures, so each refusal
     counts; one whose memory cannot be told for no known reason (`blind`) computes no more, while a load that cannot be
     told so (WSL) means nothing."""
     if RESET_REQUIRED in refused:

@@ -142,7 +142,7 @@ class Nvml:
         return self._text("nvmlDeviceGetUUID", handle)
 
     def model(self, handle: Any) -> str:
-        """What it is sold as."""
+        """Return the name of the product."""
         return self._text("nvmlDeviceGetName", handle)
 
     def bus(self, handle: Any) -> Bus:
@@ -226,7 +226,7 @@ class Nvml:
 
     @staticmethod
     def identity(handle: Any) -> int:
-        """What tells one GPU's handle from another's."""
+        """Return a number that tells one GPU's handle from another's."""
         return ctypes.cast(handle, ctypes.c_void_p).value or 0
 
     def _processes(self, handle: Any) -> Processes:

@@ -1,7 +1,7 @@
 """The GPUs' figures, although their driver may hang: a fork reads them, and is watched while it does.
 
-It owns that fork: it asks it, takes its answer, kills it when it does not answer, and keeps the last figures. What a
-GPU is and whom to ask about it is `sources`'.
+It owns that fork: it asks it, takes its answer, kills it when it does not answer, and keeps the last figures. `sources`
+says what a GPU is and which program to ask about it.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""What a task's environment begins with: what a log-in of its account on this machine gives, and nobody else's.
+"""The environment that a task begins with: the one that a log-in of its account on this machine gives, and nobody
+else's.
 
 Asked once for an account, of the agent's own when it starts: `bash -lc env` from an environment that holds the account
 and the machine's own settings only. So a site's proxies, modules and CUDA are there, and what the person had exported
 who happened to start the master, or a node's agent, is not. It owns the question and what stands in for an answer that
 does not come; the process that runs the shell is `probe`'s, which becomes the account, and ends whatever the shell left
-behind. What the shell says is never more than data to us.
+behind. The output of the shell is never more than data to us.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _SETTING = re.compile(r"""\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)=(["']?)(.*?)
 
 
 class Answer(NamedTuple):
-    """What a log-in gives. `fault`: what was wrong with the shell ("": nothing; else the variables are those that every
-    account has, and of another's not even these). `refusal`: why nothing can run as that account, else ""."""
+    """The result of a log-in. `fault`: what was wrong with the shell ("": nothing; else the variables are those that
+    every account has, and of another's not even these). `refusal`: why nothing can run as that account, else ""."""
 
     variables: Dict[str, str]
     umask: int = USUAL_UMASK
@@ -141,7 +142,7 @@ class Login:
 
 
 def first_variables() -> Dict[str, str]:
-    """What a log-in begins with: who this account is, and what the machine says to everybody."""
+    """Return the variables that a log-in begins with: who this account is, and what the machine sets for everybody."""
     return {**machine_variables(), **account.own().variables()}
 
 
@@ -164,7 +165,7 @@ def _settings(path: str) -> Dict[str, str]:
 
 
 def _variables(token: str, output: str) -> Tuple[Dict[str, str], int]:
-    """What stands between the tokens: first the umask, then the variables. Raises ValueError."""
+    """Return the umask and the variables between the tokens, in this order. Raises ValueError."""
     pieces = output.split(f"\n{token}\n")
     if len(pieces) < 4:  # noqa: PLR2004  (before, two between, and behind the three)
         return {}, USUAL_UMASK

@@ -1,4 +1,5 @@
-"""What a log-in gives, by account: asked when the first command is to run as it, and kept while the agent lives.
+"""The environments that log-ins give, by account: asked for when the first command is to run as it, and kept while the
+agent lives.
 
 It owns who waits for which answer. An account whose shell hangs keeps only those waiting who want to be it.
 """
@@ -19,7 +20,7 @@ Then = Callable[[Optional[Answer]], None]
 
 
 class Logins:
-    """`door`: as whom commands may run here; `complain` writes to the agent's log."""
+    """`door`: the accounts as which commands may run here; `complain` writes to the agent's log."""
 
     def __init__(self, poller: select.poll, door: Door, complain: Callable[[str], None]) -> None:
         self._poller = poller
@@ -69,7 +70,7 @@ class Logins:
                 self._answered(name, fd, login.give_up())
 
     def reap(self, pid: int) -> bool:
-        """A child ended; whether it was one that asked. What it said, if anything, is still in its pipe."""
+        """A child ended; whether it was one that asked. Its output, if any, is still in its pipe."""
         for name, login in list(self._open.items()):
             if login.pid == pid:
                 self._answered(name, login.fd, login.hear() or login.lost())

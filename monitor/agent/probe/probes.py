@@ -183,7 +183,7 @@ def _become_probe(message: Message, answers: int, environment: Dict[str, str]) -
 
 
 def _wrong(message: Message) -> Optional[str]:
-    """What is wrong with a probe, None if nothing."""
+    """Return the problem with a probe, None if there is none."""
     argv, env = message.get("argv"), message.setdefault("env", {})
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
         return "argv is not a list of words"

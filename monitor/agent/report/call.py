@@ -149,7 +149,8 @@ def carry(master: ssl.SSLSocket, agent: socket.socket) -> str:
 
 
 def _take_all(master: ssl.SSLSocket, agent: socket.socket) -> bool:
-    """Pass on what has come; False at the end. What was decrypted already wakes no poll, so nothing of it is left."""
+    """Pass on what has come; False at the end. Data that was decrypted already wakes no poll, so nothing of it is
+    left."""
     while True:
         data = master.recv(65536)
         if not data:
@@ -164,8 +165,8 @@ def _dial(settings: Settings, context: ssl.SSLContext) -> ssl.SSLSocket:
 
 
 def _somewhere(settings: Settings, attempt: Callable[[Place], _T]) -> _T:
-    """What comes of this at the first address of the master's name where it succeeds: at another one somebody else may
-    have its port. Raises CallError: what was wrong with the first where somebody answered."""
+    """Return the result of this at the first address of the master's name where it succeeds: at another one somebody
+    else may have its port. Raises CallError: what was wrong with the first where somebody answered."""
     failures: List[CallError] = []
     for place in _places(settings):
         try:

@@ -99,7 +99,7 @@ def _take_what_is_said(options: argparse.Namespace, settings: Settings) -> bool:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="agent report",
-        description="Let the master run tasks on this machine, by dialling it. What is said once is remembered.",
+        description="Let the master run tasks on this machine, by dialling it. The options are remembered.",
         epilog=f"Exit status {EXIT_REFUSED}: token refused; {EXIT_GAVE_UP}: given up; {EXIT_BUSY}: another process "
         f"reports as this node; {EXIT_CONFIG}: set up wrongly.",
     )
@@ -143,7 +143,7 @@ def _detached(options: argparse.Namespace, settings: Settings, version: str, arc
 
 
 def _last_line(log: str) -> str:
-    """What was said last, without the time."""
+    """Return the last message, without the time."""
     with open(log, encoding="utf-8", errors="replace") as file:
         return (file.read().splitlines() or [""])[-1][len("2026-01-01 00:00:00 ") :]
 

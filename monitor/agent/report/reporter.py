@@ -103,7 +103,8 @@ class Reporter:
                 return f"the connection broke: {error.strerror or error}"
 
     def _remembered(self) -> Settings:
-        """What the file says now: a token that was given meanwhile counts from the next call on."""
+        """Return the settings of the file as it is now: a token that was given meanwhile counts from the next call
+        on."""
         try:
             settings = Settings(self.settings.base, self.settings.node)
             settings.point_to(None, None)

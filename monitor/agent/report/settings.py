@@ -1,4 +1,4 @@
-"""What an agent that dials in knows: its master, the authority to believe, its node's name and its token.
+"""The settings of an agent that dials in: its master, the authority to believe, its node's name and its token.
 
 Owns one file of mode 0600 beneath the state's base, how what lies beside it is called, and where that base lies. The
 token comes from a file, from MUSTER_NODE_TOKEN or from stdin, never from the command line, where everybody on the

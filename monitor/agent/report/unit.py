@@ -39,12 +39,13 @@ def unit(kind: str, node: str, words: Sequence[str], final: Sequence[int]) -> st
 
 
 def agent_words(archive: str, node: str, base: str) -> Sequence[str]:
-    """What a unit runs."""
+    """Return the command that a unit runs."""
     return [sys.executable, "-I", archive, "report", "--node", node, "--state", base]
 
 
 def _user() -> str:
-    """As whom tasks shall run: who asks. Not by the environment, which `su` and others leave as it was."""
+    """Return the account as which tasks shall run: the caller's, by uid and not by the environment, which `su` and
+    others leave as it was."""
     uid = os.geteuid()
     try:
         return pwd.getpwuid(uid).pw_name

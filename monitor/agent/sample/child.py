@@ -1,7 +1,7 @@
 """The child that measures this machine, for as long as somebody reads what it says.
 
-What may hang for good, GPU drivers and network file systems, it leaves to forks of its own (`gpu.reader`, `disks`), so
-that its other figures go on.
+It leaves all that may hang for good, GPU drivers and network file systems, to forks of its own (`gpu.reader`, `disks`),
+so that its other figures go on.
 """
 
 from __future__ import annotations

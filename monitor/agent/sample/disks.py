@@ -30,7 +30,7 @@ class Disks:
         self.folder = ""
         """The one that is asked about now."""
         self.pids: Dict[str, int] = {}
-        """Who asks about a folder, also those that hang there."""
+        """The processes that ask about a folder, also those that hang there."""
         self._next_round = 0.0
         self._give_up_at = 0.0
 

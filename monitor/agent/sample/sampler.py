@@ -1,4 +1,5 @@
-"""The agent's side of the samples: a child that measures is kept while a master listens, and its lines go on to him.
+"""The agent's side of the samples: a child that measures is kept while a master listens, and its lines are passed on to
+that master.
 
 The child is apart because a hung driver or /proc must never delay a launch. It owns the child's beginning and its end,
 also when it falls silent.
@@ -19,11 +20,11 @@ from .child import measure
 
 SILENT_S = 10.0
 NO_SAMPLES = "none"
-"""What a master asks for whose samples of this machine another agent takes."""
+"""The request of a master whose samples of this machine another agent takes."""
 
 
 def sampling_of(hello: Dict[str, Any]) -> Sampling:
-    """What a master's hello asks for. Masters before that key look at nothing but the machine."""
+    """Return the sampling that a master's hello asks for. Masters before that key look at nothing but the machine."""
     told = hello.get("sampling")
     if not isinstance(told, dict):
         return Sampling(gpus="declared", folders=[])

@@ -1,6 +1,6 @@
-"""Who may command this agent: what a hello is answered with.
+"""Admission: the answer to a hello, by whether its sender may command this agent.
 
-It owns the refusals and the words of the welcome. Whom to obey is `authority`'s.
+It owns the refusals and the words of the welcome. `authority` decides which master to obey.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from .connections import SILENCE_S
 
 
 class Admission:
-    """`version`: the digest of the archive that runs; `complain` writes to the agent's log; `door`: as whom tasks may
-    run. `login_fault`: what was wrong with the log-in shell here."""
+    """`version`: the digest of the archive that runs; `complain` writes to the agent's log; `door`: the accounts as
+    which tasks may run. `login_fault`: what was wrong with the log-in shell here."""
 
     def __init__(self, folder: Folder, version: str, boot_id: str, door: Door, complain: Callable[[str], None]) -> None:
         self.login_fault = ""
@@ -63,7 +63,7 @@ class Admission:
         return incarnation
 
     def welcome(self) -> Dict[str, Any]:
-        """What a master that is obeyed is told of this agent and its machine."""
+        """Return the welcome: what a master that is obeyed is told of this agent and its machine."""
         return {
             "op": "welcome",
             "protocol": PROTOCOL,

@@ -1,4 +1,4 @@
-"""Whom this agent obeys: one master and its descendants, remembered on disk before they are welcomed.
+"""The authority that this agent obeys: one master and its descendants, remembered on disk before they are welcomed.
 
 A master's epoch rises when it starts; a copied folder has the same history and another incarnation from then on. So
 an incarnation that was obeyed must stand in the lineage of whoever commands next.

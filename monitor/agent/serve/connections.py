@@ -52,7 +52,7 @@ class Connections:
         self._poller.register(listener, select.POLLIN)
 
     def on_ready(self, fd: int, events: int) -> None:
-        """What the poller says of a descriptor; one that is none of ours is passed over."""
+        """Handle what the poller says of a descriptor; one that is none of ours is passed over."""
         listener = self._listener
         if listener is not None and fd == listener.fileno():
             self._accept(listener)
@@ -124,7 +124,7 @@ class Connections:
         self._poller.register(sock, select.POLLIN)
 
     def _stop_listening(self, listener: socket.socket, now: float) -> None:
-        """Whoever waits would wake us without end. What strangers hold is given back."""
+        """A connection that waits would wake us without end. The descriptors of strangers are given back."""
         for connection in list(self._all.values()):
             if connection is not self.master:
                 self._drop(connection)

@@ -90,7 +90,7 @@ class Server:
         self._take_environment(login)
         freeze = getattr(gc, "freeze", None)
         if freeze is not None:
-            freeze()  # so that forks share what is there already
+            freeze()  # so that forks share these objects
         self._log.say(f"serving {self._folder.path}, version {self._version}, pid {os.getpid()}")
         ready()
         self._busy_at = time.monotonic()  # a log-in shell may have taken its time: whoever wants us comes only now
@@ -129,7 +129,8 @@ class Server:
         self._stop = True
 
     def _end(self) -> None:
-        """Leave everything to the shims. Who sees the connection end may start the next agent: the lock goes first."""
+        """Leave everything to the shims. A master that sees the connection end may start the next agent: the lock goes
+        first."""
         self._sampler.stop()
         self._probes.drop()
         self._keeper.forks.dismiss_all()
@@ -179,7 +180,8 @@ class Server:
 
     def _guard_folder(self, now: float) -> None:
         """Nobody can find us, and nothing can be started, once the folder is not ours: the next agent makes another,
-        and the master tells it what runs here. Shims live on. What has ended is told first, where somebody hears it."""
+        and the master tells it what runs here. Shims live on. The end of each finished attempt is told first, if a
+        master is connected."""
         if now < self._guard_at:
             return
         self._guard_at = now + TICK_S
@@ -210,7 +212,7 @@ class Server:
             return
         if not knows_doubt(hello):
             self._keeper.heard_all()
-            self._keeper.look(time.monotonic())  # before it is welcomed, so that it hears of ends after what is there
+            self._keeper.look(time.monotonic())  # before it is welcomed, so that ends are told after its inventory
         self._connections.welcome(connection, incarnation)
         connection.send(self._admission.welcome())
         connection.send({"op": "inventory", "attempts": self._keeper.inventory()})
