@@ -102,6 +102,14 @@ class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     idle_after_s: Annotated[
         float, _is("seconds", "after doing nothing for so long a running task is marked as idle", zero="none")
     ] = 1800.0
+    idle_action: Annotated[
+        Literal["tell", "hold_next", "end"],
+        Meta(
+            description="what is done about a task that is marked as idle: its owner is told, the owner's next tasks "
+            "with GPUs wait as well, or the task is ended",
+            extra={"unit": "word"},
+        ),
+    ] = "tell"
     keep_history: Annotated[
         int, _is("number", "so many ended tasks are kept at hand; older ones move to the monthly files")
     ] = 10_000

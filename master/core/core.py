@@ -11,6 +11,7 @@ operation. Each operation is described where it is defined; nothing is decided h
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 
 import msgspec
@@ -30,6 +31,7 @@ from master.core.giving_up import GivingUp
 from master.core.gpus import Gpus
 from master.core.health import Health
 from master.core.identities import Identities
+from master.core.idle import IdleTasks
 from master.core.inventory import Facts, NodeSpec, NodeState
 from master.core.learned import Learned
 from master.core.machines import Machines
@@ -93,7 +95,10 @@ class Core:
         self._projects = projects = Projects(pending)
         self.arrays = arrays = Arrays(book, waiting, pending)
         self.dependencies = dependencies = Dependencies(book, arrays)
-        self.quotas = quotas = Quotas(book, waiting, people, projects, arrays, tuning=tuning, pending=pending)
+        idle = IdleTasks(book, tuning, pending)
+        self.quotas = quotas = Quotas(
+            book, waiting, people, projects, arrays, idle=idle, tuning=tuning, pending=pending
+        )
         self._nodes = nodes = Nodes(specs, book, pending, licences)
         self._notes = notes = Notes(nodes, pending, people.clock)
         self._refusals = refusals = Refusals(book)
@@ -149,6 +154,7 @@ class Core:
         telling = Telling(
             *(book, nodes, dispatch, waiting),
             learned=learned,
+            idle=idle,
             outgrown=gpus.outgrown,
             strays=gpus.strays,
             unproven=unproven,
@@ -159,7 +165,7 @@ class Core:
         # well, each in ways that do not concern the other.
         for listener in (
             nodes, dispatch, pausing, quotas, access, waiting, learned, allocations, dispatch.elastic, refusals,
-            gpus.outgrown, gpus.strays, unproven, own_tasks, barred, dependencies, arrays
+            gpus.outgrown, gpus.strays, idle, unproven, own_tasks, barred, dependencies, arrays
         ):  # fmt: skip
             book.listen(listener)
 
@@ -170,7 +176,7 @@ class Core:
         self.queue, self.queued, self.projects = waiting.queue, waiting.queued, projects.known
         self.inventory, self.node, self.active = nodes.inventory, nodes.find, nodes.active
         self.answered, self.notes, self.why_not_ended = answers.given, notes.of, unproven.why_not_ended
-        self._hand_on_telling(telling)
+        self._hand_on_telling(telling, idle)
 
         # Operations of the engine.
         self.has_outcome, self.take_outcome, self.number = pending.has_outcome, pending.take, pending.number
@@ -209,9 +215,11 @@ class Core:
             giving_up=GivingUp(book, nodes, dispatch, allocations, remnants),
         )
 
-    def _hand_on_telling(self, telling: Telling) -> None:
+    def _hand_on_telling(self, telling: Telling, idle: IdleTasks) -> None:
+        self.warnings, self.warn = idle.told, idle.warn
+        self.still_idle = partial(idle.still, end_attempt=self._dispatch.kill)
         self.why_it_waits, self.wait, self.ends_of = telling.why_it_waits, telling.wait, telling.ends_of
-        self.reason, self.warnings, self.warn = telling.reason, telling.warnings, telling.warn
+        self.reason = telling.reason
         self.warned, self.some_may_be_warned = telling.warned, telling.some_may_be_warned
         self.warning, self.what_looks_wrong = telling.warning, telling.what_looks_wrong
         self.holders_of = telling.holders_of

@@ -22,6 +22,7 @@ import msgspec
 from master.core.arrays import Arrays
 from master.core.attempt import Allocation, Place
 from master.core.book import Book
+from master.core.idle import IdleTasks
 from master.core.law import State
 from master.core.outcome import Pending
 from master.core.people import Group, People, User
@@ -112,9 +113,11 @@ class Ledger:
         return found or ()
 
     def allows(self, demand: Demand) -> bool:
-        """May a task with this demand start, as far as quotas go?"""
+        """May a task with this demand start, as far as quotas and idle tasks of the owner go?"""
         if self._quotas is None:
             return True
+        if self._quotas.idle_stop(demand) is not None:
+            return False
         return not any(account.reached(demand) for account in binding(demand, self.of(payer_of(demand))))
 
     def within(self, demand: Demand) -> Demand:
@@ -158,9 +161,11 @@ class Quotas:
         projects: Projects,
         arrays: Arrays,
         *,
+        idle: IdleTasks,
         tuning: Tuning,
         pending: Pending,
     ) -> None:
+        self._idle = idle
         self._book = book
         self._waiting = waiting
         self._people = people
@@ -221,11 +226,12 @@ class Quotas:
 
     @property
     def has_any(self) -> bool:
-        """Has anybody a quota?"""
+        """Has anybody a quota, or an idle task in the way of others?"""
         if self._people_seen != self._people.version:
             self._look_at_people()
         return (
             self._some_have_one
+            or self._idle.hold_any
             or bool(self._projects.known or self._arrays.capped)
             or self._tuning.settings.scheduler.max_running is not None
         )
@@ -280,11 +286,20 @@ class Quotas:
         yield ("cluster", ""), Quota(max_running=self._tuning.settings.scheduler.max_running)
 
     def stops(self, demand: Demand) -> list[Message]:
-        """Which quotas keep a task with this demand from starting now, whose they are, and who uses them."""
+        """Return which quotas, and which idle tasks of its owner, keep a task with this demand from starting now; of
+        a quota with whose it is, and who uses it."""
         if not self.has_any:
             return []
+        idle = self.idle_stop(demand)
         accounts = binding(demand, self.ledger().of(payer_of(demand)))
-        return [self._told(account, limit) for account in accounts if (limit := account.reached(demand))]
+        told = [self._told(account, limit) for account in accounts if (limit := account.reached(demand))]
+        return told if idle is None else [idle, *told]
+
+    def idle_stop(self, demand: Demand) -> Message | None:
+        """Return which idle tasks of its owner keep a task with this demand from starting (`scheduler.idle_action`)."""
+        if demand.over_quota or not gpus_of(demand.request) or not self._idle.hold_any:
+            return None
+        return self._idle.stops(demand.owner)
 
     def why_never(self, demand: Demand) -> Message | None:
         """Which quota will never let a task with this demand start, whose it is, and what can be done."""

@@ -8,6 +8,7 @@ from master.core.arrays import said_of_rest
 from master.core.barred import EXPIRED, REASONS
 from master.core.book import Book
 from master.core.dispatch import Dispatch
+from master.core.idle import IdleTasks
 from master.core.learned import Learned
 from master.core.nodes import Nodes
 from master.core.obstacles import in_the_way
@@ -36,7 +37,7 @@ def _awaited(after: After) -> Message:
 
 
 class Telling:
-    """`warnings`: what looks wrong with tasks that run, filled by whoever watches them; not kept over a restart."""
+    """Answers about single tasks, from what the other parts know at the time."""
 
     def __init__(
         self,
@@ -46,17 +47,18 @@ class Telling:
         waiting: Waiting,
         *,
         learned: Learned,
+        idle: IdleTasks,
         outgrown: OutgrownShares,
         strays: StrayTasks,
         unproven: UnprovenAttempts,
     ) -> None:
-        self.warnings: dict[int, Message] = {}
         self._book = book
         self._nodes = nodes
         self._dispatch = dispatch
         self._waiting = waiting
         self._learned = learned
         self._elastic = dispatch.elastic
+        self._idle = idle
         self._outgrown = outgrown
         self._strays = strays
         self._unproven = unproven
@@ -117,20 +119,13 @@ class Telling:
             return unproven
         all_of_it = (
             self._dispatch.log_warning(task),
-            self.warnings.get(task.id),
+            self._idle.told.get(task.id),
             self._elastic.lacking.get(task.id),
             self._outgrown.warning(task),
             self._strays.warning(task),
         )
         found = tuple(one for one in all_of_it if one is not None)
         return Message("warnings", warnings=found) if len(found) > 1 else next(iter(found), None)
-
-    def warn(self, task_id: int, warning: Message | None) -> None:
-        """What looks wrong with a task, in the eyes of who watches it; None: nothing any more."""
-        if warning is None:
-            self.warnings.pop(task_id, None)
-        else:
-            self.warnings[task_id] = warning
 
     def some_may_be_warned(self) -> bool:
         """Is there anything that looks wrong with a task? Where not, nobody needs to look at each."""
@@ -139,7 +134,7 @@ class Telling:
     def _known_by(self) -> tuple[Mapping[int, object], ...]:
         """Of what each part knows something, by task."""
         return (
-            self.warnings, self._dispatch.large_logs, self._elastic.lacking, self._outgrown.told, self._strays.told
+            self._idle.told, self._dispatch.large_logs, self._elastic.lacking, self._outgrown.told, self._strays.told
         )  # fmt: skip
 
     def warned(self) -> list[int]:

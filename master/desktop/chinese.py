@@ -92,6 +92,8 @@ _TABLE = [
      "显存用了 {n} MiB，超过申请的 {most} MiB（节点 {name}，GPU {gpu}），任务已被终止：请按实际所需申请"),
     (r"stray_task: it computed on <said>, which it was not given, .*",
      "使用了没有分给它的 GPU（{said}），任务已被终止：请按实际所需申请，不要改动 CUDA_VISIBLE_DEVICES"),
+    (r"idle_task: its GPUs? \(<said>\) did nothing .*",
+     "占着 GPU（{said}）却长时间不工作，日志也没有输出，任务已被终止"),
     (r"exit code <n>: out of memory on its GPU, of which others had <rest> MiB: .*",
      "显存不足（退出码 {n}）：其中别人占用 {rest} MiB，请换一块 GPU 重试"),
     (r"exit code <n>: out of memory on its GPU: .*", "显存不足（退出码 {n}）：请减小 batch，或选择显存更大的 GPU"),

@@ -43,9 +43,9 @@ _ENDS = {
     TaskState.LOST: "结果未知（节点重启，或已被放弃）",
 }
 
-_LIMITS = ("log_too_large: ", "share_outgrown: ", "stray_task: ")
-"""How the reason of a task begins that was ended for its log, its share of a GPU or a GPU that it was not given, and
-has an exit code that says nothing."""
+_LIMITS = ("log_too_large: ", "share_outgrown: ", "stray_task: ", "idle_task: ")
+"""How the reason of a task begins that was ended for its log, its share of a GPU, a GPU that it was not given or GPUs
+that it did not use, and has an exit code that says nothing."""
 
 
 Event: TypeAlias = tuple[str, int, Task | None]

@@ -26,29 +26,50 @@ AGAIN_S = 30.0
 
 
 class Step(Enum):
-    """What is to be done now: nothing; look at the log's age; tell that there is a mark, or that there is none now."""
+    """What is to be done now: nothing; look at the log's age; tell that there is a mark, that a later look has found
+    nothing either, or that there is no mark now."""
 
     NOTHING = "nothing"
     LOOK = "look"
     MARKED = "marked"
+    STILL = "still"
     WORKS = "works"
 
 
 class _Quiet(msgspec.Struct):
-    """An attempt whose GPUs do nothing. `since`, `seen`: when that began and was last seen, by node; `look_at`: when
-    its log is worth a look. Times in seconds since the epoch."""
+    """An attempt whose GPUs do nothing. `launches`: the id of its part on each node; `since`, `seen`: when that began
+    and was last seen, by node; `watched`: since when its samples have had no gap; `look_at`: when its log is worth a
+    look; `written_at`: when that was last written, by the clock of the machine that keeps it;
+    `log_since`: when it was last found to have grown since a look. Times in seconds since the epoch."""
 
-    launch_id: str
     places: list[Place]
+    launches: dict[str, str] = {}
     since: dict[str, float] = {}
     seen: dict[str, float] = {}
+    watched: dict[str, float] = {}
     look_at: float = 0.0
+    written_at: float | None = None
+    log_since: float = 0.0
 
     @property
     def all_since(self) -> float | None:
         """Since when all its GPUs have done nothing; None if some of them work."""
         known = len(self.since) == len(self.places)
         return max(self.since.values()) if known else None
+
+    def is_of(self, task: Task, node: str, launch_id: str) -> bool:
+        """Whether it is this attempt of the task, with the GPUs that it has now."""
+        held = [(part.node, part.gpus) for part in task.allocation if part.gpus]
+        known = [(part.node, part.gpus) for part in self.places]
+        return known == held and self.launches.get(node, launch_id) == launch_id
+
+    def silent_since(self, written_at: float, now: float) -> float:
+        """Take over when the log was last written; since when it has been silent. One that has grown since the last
+        look is not silent, whatever the clock of the machine that keeps it says."""
+        if self.written_at not in (None, written_at):
+            self.log_since = now
+        self.written_at = written_at
+        return max(written_at, self.log_since)
 
 
 class IdleDetector:
@@ -72,12 +93,13 @@ class IdleDetector:
             return self.forget(task.id)
         quiet = self._quiet.get(task.id)
         works = Step.NOTHING
-        if quiet is None or quiet.launch_id != launch_id:
+        if quiet is None or not quiet.is_of(task, node, launch_id):
             works = self.forget(task.id)
-            quiet = self._quiet[task.id] = _Quiet(launch_id, [part for part in task.allocation if part.gpus])
+            quiet = self._quiet[task.id] = _Quiet([part for part in task.allocation if part.gpus])
+        quiet.launches[node] = launch_id
         self._note(quiet, task.id, node, now)
         since = quiet.all_since
-        if since is None or now < max(since + self.after_s, quiet.look_at):
+        if since is None or now < max(since + self.after_s, quiet.look_at) or not _all_seen(quiet, now):
             return works
         quiet.look_at = now + min(AGAIN_S, self.after_s)
         return Step.LOOK
@@ -87,22 +109,26 @@ class IdleDetector:
         # One that is marked and still does nothing has hardly worked in between.
         if node not in quiet.since or (is_gap and task_id not in self.marks):
             quiet.since[node] = now
+        if is_gap or node not in quiet.watched:
+            quiet.watched[node] = now
         quiet.seen[node] = now
 
     def log_seen(self, task_id: int, launch_id: str, written_at: float | None, now: float) -> Step:
-        """The log that was to be looked at was last written then; None: nobody can say. MARKED, WORKS or NOTHING."""
+        """The log that was to be looked at was last written then; None: nobody can say. MARKED, STILL, WORKS or
+        NOTHING."""
         quiet = self._quiet.get(task_id)
-        since = None if quiet is None or quiet.launch_id != launch_id else quiet.all_since
+        since = None if quiet is None or launch_id not in quiet.launches.values() else quiet.all_since
         if quiet is None or since is None or written_at is None:
             return Step.NOTHING
-        since = max(since, written_at)
+        since = max(since, quiet.silent_since(written_at, now))
         left = since + self.after_s - now
         if left > 0:
             quiet.look_at = now + min(left, self.after_s)
             return self._unmark(task_id)
         mark = _mark(quiet.places, since)
         if self.marks.get(task_id) == mark:
-            return Step.NOTHING
+            is_watched = now - max(quiet.watched.values()) >= self.after_s
+            return Step.STILL if is_watched else Step.NOTHING
         self.marks[task_id] = mark
         return Step.MARKED
 
@@ -118,6 +144,11 @@ class IdleDetector:
 
     def _unmark(self, task_id: int) -> Step:
         return Step.NOTHING if self.marks.pop(task_id, None) is None else Step.WORKS
+
+
+def _all_seen(quiet: _Quiet, now: float) -> bool:
+    """Whether all its nodes have sent a sample lately: of one that is silent nobody knows."""
+    return all(0 <= now - seen <= GAP_S for seen in quiet.seen.values())
 
 
 def _do_nothing(launch_id: str, reports: list[GpuReport | None]) -> bool:

@@ -70,6 +70,8 @@ class IdleWatcher:
         elif step is Step.MARKED:
             log.warning("task %d of %s (%s): %s", task.id, task.owner, task.name, self.detector.marks[task.id])
             self._tell(task)
+        elif step is Step.STILL:
+            self._engine.event(lambda: self._engine.core.still_idle(task.id, launch_id, self._clock()))
         elif step is Step.WORKS:
             log.info("task %d of %s works again", task.id, task.owner)
             self._tell(task)

@@ -47,6 +47,10 @@ WAITS: dict[str, str] = {
         "{count} of {owner}'s tasks of array {id} failed ({tasks}), {times} of them so: {said}; {logs} of their logs "
         "end{logs:s|} so: {line}; `muster release {id}/` lets the rest go on"
     ),
+    "idle_holds_next": (
+        "idle task{tasks:|s} {tasks} of {owner} hold{tasks:s|} GPUs, and their next tasks with GPUs wait until "
+        "{tasks:it works|they work} or {tasks:ends|end} (scheduler.idle_action)"
+    ),
     "used_by_tasks": "task{tasks:|s} {tasks}",
     "used_by": "{owners:, }{more:and more}",
     "used_by_one": "{name} {count}",
@@ -206,6 +210,10 @@ ENDS: dict[str, str] = {
         "stray_task: it computed on {node}{gpus:gpus} which it was not given, and is ended for that "
         "(scheduler.stray_tasks): ask for as many GPUs as it uses (`--gpus`), and leave CUDA_VISIBLE_DEVICES as Muster "
         "sets it"
+    ),
+    "ended_as_idle": (
+        "idle_task: its GPU{gpus:|s} ({where:; }) did nothing and its log was silent since {since:minute}, and it is "
+        "ended for that (scheduler.idle_action)"
     ),
     "ended_for_share": (
         "share_outgrown: it used {used} MiB of GPU {gpu} of {node}, had asked for {share}, and is ended for that "

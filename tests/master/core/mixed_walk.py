@@ -488,6 +488,7 @@ class Lab:
             ("scheduler.max_tasks_per_gpu", 1), ("scheduler.max_tasks_per_gpu", None), ("scheduler.max_running", 3),
             ("scheduler.max_running", None), ("scheduler.keep_gpu_memory", 0.0),
             ("scheduler.end_outgrown_after_s", 1.0), ("scheduler.end_outgrown_after_s", 0.0),
+            ("scheduler.idle_action", "hold_next"), ("scheduler.idle_action", "end"),
             ("scheduler.stray_tasks", "end"), ("scheduler.stray_tasks", "tell"),
         )  # fmt: skip
         self.core.tuning.set(name, value, "ann", self.now)

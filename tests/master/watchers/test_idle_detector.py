@@ -33,6 +33,7 @@ class Story:
         self.log_at: float | None = BEGIN - 1
         self.looks: list[float] = []
         self.told: list[Step] = []
+        self.still: list[float] = []
 
     def sees(self, *reports: GpuReport, launch: str = LAUNCH, node: str = "a") -> None:
         """A sample."""
@@ -41,7 +42,9 @@ class Story:
         if step is Step.LOOK:
             self.looks.append(self.now)
             step = self.detector.log_seen(self.task.id, launch, self.log_at, self.now)
-        if step is not Step.NOTHING:
+        if step is Step.STILL:
+            self.still.append(self.now)
+        elif step is not Step.NOTHING:
             self.told.append(step)
 
     def passes(self, seconds: float, *reports: GpuReport) -> None:
@@ -226,3 +229,52 @@ def test_a_node_that_tells_nothing_keeps_the_mark_from_a_task_on_two() -> None:
     story.task.allocation = [Part("a", [0]), Part("b", [3])]
     story.passes(3 * AFTER_S, report(0))
     assert (story.marked, story.looks) == ("", [])
+
+
+def test_the_parts_of_a_task_on_two_nodes_have_launch_ids_of_their_own() -> None:
+    story = Story()
+    story.task.allocation = [Part("a", [0], launch_id=LAUNCH), Part("b", [3], launch_id="1.1.y")]
+    for _ in range(int(AFTER_S / EVERY_S) + 2):
+        story.sees(report(0))
+        story.sees(report(3, launch="1.1.y"), node="b", launch="1.1.y")
+        story.now += EVERY_S
+    assert "(0 on node a; 3 on node b) do nothing" in story.marked
+
+
+def test_a_node_that_falls_silent_keeps_the_mark_from_a_task_on_two() -> None:
+    story = Story()
+    story.task.allocation = [Part("a", [0]), Part("b", [3])]
+    story.sees(report(3), node="b")
+    story.passes(3 * AFTER_S, report(0))
+    assert (story.marked, story.looks) == ("", []), "nobody knows whether it works there"
+
+
+def test_a_log_that_grows_between_two_looks_is_not_silent_whatever_its_machines_clock_says() -> None:
+    story = Story()
+    story.log_at = BEGIN - 100 * AFTER_S
+    story.passes(AFTER_S + EVERY_S)
+    assert story.told == [Step.MARKED]
+    story.log_at += 20
+    story.passes(2 * AGAIN_S)
+    assert (story.told, story.still) == ([Step.MARKED, Step.WORKS], [])
+
+
+def test_a_later_look_says_so_where_nothing_has_changed() -> None:
+    story = Story()
+    story.passes(AFTER_S + EVERY_S)
+    assert (story.told, story.still) == ([Step.MARKED], [])
+    story.passes(AGAIN_S + EVERY_S)
+    assert len(story.still) == 1
+    story.log_at = None
+    story.passes(3 * AGAIN_S)
+    assert len(story.still) == 1, "a log that cannot be looked at says nothing"
+
+
+def test_a_later_look_says_nothing_until_all_of_the_time_was_watched() -> None:
+    story = Story()
+    story.passes(AFTER_S + EVERY_S)
+    story.now += 2 * GAP_S
+    story.passes(AFTER_S)
+    assert (story.told, story.still) == ([Step.MARKED], [])
+    story.passes(AGAIN_S + EVERY_S)
+    assert story.still

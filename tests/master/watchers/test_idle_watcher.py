@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from master.core.agent_messages import EncodedSample
+from master.core.attempt import AskedEnd
 from master.core.task import TaskState
 from master.files.threads import STUCK, Threads
 from master.nodes.registry import NodeConfig
@@ -175,6 +176,23 @@ def test_only_a_task_that_runs_can_be_idle(tmp_path: Path, state: TaskState) -> 
             assert here.master.core.warned() == []
             assert here.watcher.detector.tasks == set()
             here.master.core.tasks[1].state = TaskState.RUNNING
+
+    run(story())
+
+
+def test_where_the_lab_says_so_a_task_that_is_still_idle_is_ended(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with Watched(tmp_path) as here:
+            await here.begins()
+            core = here.master.core
+            peer = await here.master.peer()
+            await peer.call("setting.set", name="scheduler.idle_after_s", value=AFTER_S)
+            await peer.call("setting.set", name="scheduler.idle_action", value="end")
+            core.tasks[1].started_at = here.now
+            await here.passes(AFTER_S + EVERY_S)
+            assert (core.warned(), core.tasks[1].asked_end) == ([1], None)
+            await here.passes(AFTER_S)
+            assert core.tasks[1].asked_end == AskedEnd("limit")
 
     run(story())
 

@@ -102,6 +102,7 @@ export const WORDS = {
   "setting.scheduler.grace_s": "结束任务时从 TERM 到 KILL 的间隔",
   "setting.scheduler.log_bytes": "此后启动的任务的日志大小上限",
   "setting.scheduler.idle_after_s": "运行中的任务无活动超过此时长即标为空闲",
+  "setting.scheduler.idle_action": "任务被标为空闲时如何处理：只提醒所有者（tell），所有者之后要用 GPU 的任务也等待（hold_next），或终止任务（end）",
   "setting.scheduler.keep_history": "保留在手边的已结束任务数；更早的移入按月的文件",
   "setting.limits.waiting_tasks": "所有人等待中的任务总数上限",
   "audit.user": "用户",
