@@ -513,7 +513,8 @@ class ClockAccepted(TypedDict):
 
 
 class Why(TypedDict):
-    """The answer to `why`. `brief`: the reason without what `details` tell; of a task in the history there is none."""
+    """The answer to `why`. `brief`: the reason without what `details` tell; of a task in the history there is none.
+    `would_start`: what would let a task start that waits for room, each way by itself; a master of before has none."""
 
     id: int
     state: str
@@ -527,6 +528,8 @@ class Why(TypedDict):
     blocked_by: list[int]
     details: list[str]
     detail_messages: list[Message]
+    would_start: NotRequired[list[str]]
+    would_start_messages: NotRequired[list[Message]]
 
 
 class Difference(TypedDict):

@@ -231,6 +231,7 @@ _FORMS: Mapping[str, Callable[[Any], str]] = {
     "gpus": lambda several: f", GPU{'s' if several.count > 1 else ''} {several}," if several.count else "",
     "or none": lambda several: str(several) or "none",
     "subject": _subject,
+    "on": lambda nodes: f" on {nodes}" if nodes.count else "",
     "has": _has,
     "are": lambda nodes: "are" if nodes.count > 1 else "is",
     "size": _size,

@@ -1104,6 +1104,8 @@ export interface Why {
   blocked_by: (number)[];
   details: (string)[];
   detail_messages: (Message)[];
+  would_start?: (string)[];
+  would_start_messages?: (Message)[];
 }
 
 export interface Written {

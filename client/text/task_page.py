@@ -279,5 +279,7 @@ def why_lines(why: Why) -> list[str]:
     blocked = [] if details else why.get("blocked_by") or []
     told = why.get("brief") or why["reason"] or why.get("warning") or "nothing special"
     found = [f"task {why['id']} ({why['state']}): {harmless(told)}", *(f"  {harmless(detail)}" for detail in details)]
+    if ways := why.get("would_start"):
+        found.append(f"  would start if {', or if '.join(map(harmless, ways))}")
     found += [f"  waits for: {', '.join(harmless(str(entry)) for entry in blocked)}"] if blocked else []
     return found + [f"  next: {step}" for step in (next_step(why),) if step]

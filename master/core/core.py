@@ -154,6 +154,7 @@ class Core:
         telling = Telling(
             *(book, nodes, dispatch, waiting),
             learned=learned,
+            quotas=quotas,
             idle=idle,
             outgrown=gpus.outgrown,
             strays=gpus.strays,
@@ -222,7 +223,7 @@ class Core:
         self.reason = telling.reason
         self.warned, self.some_may_be_warned = telling.warned, telling.some_may_be_warned
         self.warning, self.what_looks_wrong = telling.warning, telling.what_looks_wrong
-        self.holders_of = telling.holders_of
+        self.holders_of, self.would_start = telling.holders_of, telling.would_start
 
     def _hand_on(self, sizes: AllocationSize, ends: RightsEnd) -> None:
         self.grow_allocation, self.shrink_allocation = sizes.grow, sizes.shrink

@@ -12,7 +12,9 @@ from master.core.idle import IdleTasks
 from master.core.learned import Learned
 from master.core.nodes import Nodes
 from master.core.obstacles import in_the_way
+from master.core.openings import Openings, all_lifted
 from master.core.outgrown import OutgrownShares
+from master.core.quotas import Quotas
 from master.core.request import demand_of
 from master.core.reservations import Forecast
 from master.core.scheduler import Wait
@@ -47,6 +49,7 @@ class Telling:
         waiting: Waiting,
         *,
         learned: Learned,
+        quotas: Quotas,
         idle: IdleTasks,
         outgrown: OutgrownShares,
         strays: StrayTasks,
@@ -58,6 +61,7 @@ class Telling:
         self._waiting = waiting
         self._learned = learned
         self._elastic = dispatch.elastic
+        self._quotas = quotas
         self._idle = idle
         self._outgrown = outgrown
         self._strays = strays
@@ -106,6 +110,18 @@ class Telling:
         holders = in_the_way(demand_of(task), self._nodes.inventory, self._book.tasks)
         ends = [(number, forecast.ends(number)) for number in sorted(holders)]
         return sorted(ends, key=lambda one: float("inf") if one[1] is None else one[1])
+
+    def would_start(self, task: Task, wait: Wait, now: float, may_tell: Callable[[int], bool]) -> list[Message]:
+        """Return what would let a task start that waits for room (`wait`: why), each way by itself, the soonest first.
+        `may_tell`: whether the viewer may know when a task ends, by its id."""
+        demand = demand_of(task)
+        if task.within is not None or wait.brief.key in ("never", "next"):
+            return []
+        stops = self._quotas.stops(demand)
+        if wait.brief.key == "over_quota":
+            return all_lifted(stops)
+        forecast = Forecast(self._book.tasks, self._learned.at_most, now)
+        return Openings(self._nodes.inventory, forecast, self._dispatch.holds, may_tell).ways(demand, task.id, stops)
 
     def warning(self, task: Task) -> str | None:
         """Return what looks wrong with a task that runs, as a sentence."""

@@ -76,8 +76,9 @@ class Cancel(msgspec.Struct, forbid_unknown_fields=True):
 class Why(msgspec.Struct, frozen=True, kw_only=True):
     """Why a task is in the `state` in which it is. `brief`: the reason without what `details` tell, a line each; nodes
     of which the same is to be said share a line; `detail_messages`: the same lines for programs. `blocked_by`: ids of
-    tasks that it waits for, of an array the first 100. `warning`: what looks wrong with one that runs, or null. Of a
-    task in the monthly files there is no `brief`."""
+    tasks that it waits for, of an array the first 100. `would_start`: what would let a task start that waits for room,
+    each way by itself, the soonest first; `would_start_messages`: the same for programs. `warning`: what looks wrong
+    with one that runs, or null. Of a task in the monthly files there is no `brief`."""
 
     id: int
     state: TaskState
@@ -91,6 +92,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     blocked_by: list[int]
     details: list[str]
     detail_messages: list[MessageView]
+    would_start: list[str] | UnsetType = UNSET
+    would_start_messages: list[MessageView] | UnsetType = UNSET
 
 
 class Cancelled(msgspec.Struct, frozen=True):
@@ -132,6 +135,7 @@ def why(context: Context, params: OneTask) -> Why:
     core = context.core
     task = core.find(params.id)
     lines: list[Message] = []
+    ways: list[Message] = []
     seen, said = context.view(task), context.sight.said
     brief = seen.reason
     is_for_room = task.state is TaskState.WAITING and not task.waits_for and task.id not in core.later
@@ -140,6 +144,7 @@ def why(context: Context, params: OneTask) -> Why:
         brief = str(said(wait.brief))
         lines = [*map(said, wait.obstacles), *_holders(context, task), *_ends(context, task, wait)]
         lines.append(Message("ahead", count=core.standing.before(task)))
+        ways = core.would_start(task, wait, context.now, lambda one: context.sight.knows(core.tasks[one].owner))
     elif seen.waits_for:
         lines = [_awaited(core, after) for after in seen.waits_for]
     return Why(
@@ -155,6 +160,8 @@ def why(context: Context, params: OneTask) -> Why:
         blocked_by=[one.id for after in seen.waits_for for one in islice(core.dependencies.awaited(after), NAMED)],
         details=list(map(str, lines)),
         detail_messages=list(map(message_view, lines)),
+        would_start=list(map(str, ways)) or UNSET,
+        would_start_messages=list(map(message_view, ways)) or UNSET,
     )
 
 

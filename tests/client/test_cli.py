@@ -263,6 +263,21 @@ def test_a_range_as_a_batch_prints_it_is_taken_wherever_ids_are(master: FakeMast
     assert [one["id"] for one in json.loads(muster("why", "3-4", "--json").stdout)] == [3, 4]
 
 
+def test_what_would_let_a_task_start_is_one_line_however_many_ways_there_are(master: FakeMaster) -> None:
+    ways = ["task 3 ends on a", "node b comes\x1b[31m back"]
+    master.verbs["task.why"] = lambda params: {
+        "id": params["id"],
+        "state": "waiting",
+        "reason": "needs 1 GPU",
+        "details": ["0 tasks are before it"],
+        "would_start": ways,
+    }
+    lines = muster("why", "7").stdout.splitlines()
+    assert lines[2].startswith("  would start if task 3 ends on a, or if node b comes")
+    assert "\x1b" not in lines[2]
+    assert json.loads(muster("why", "7", "--json").stdout)["would_start"] == ways
+
+
 def test_a_script_brings_its_options_and_the_command_line_wins(master: FakeMaster, tmp_path: Path) -> None:
     master.verbs["task.submit"] = lambda _: {"id": 1}
     script = tmp_path / "训练.sh"

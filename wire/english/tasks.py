@@ -139,6 +139,18 @@ WAITS: dict[str, str] = {
     "expected_to_end": "task {id} is expected to end by {at:minute}",
     "ends_unknown": "nobody knows when task{tasks:|s} {tasks:few} end{tasks:s|}",
     "none_held": "none held",
+    "would_all": "{conditions: and }",
+    "would_end": "task{tasks:|s} {tasks:few} end{tasks:s|}{nodes:on}",
+    "would_end_by": "task{tasks:|s} {tasks:few} end{tasks:s|}{nodes:on} (expected by {at:minute})",
+    "would_be_back": "{nodes:subject} {nodes:comes|come} back",
+    "would_take_tasks": "{nodes:subject} {nodes:takes|take} tasks again",
+    "would_one_be_back": "one of {nodes:subject} comes back",
+    "would_one_take_tasks": "one of {nodes:subject} takes tasks again",
+    "would_be_open": "GPUs that are closed on {nodes:subject} are free again",
+    "would_not_be_kept": "nothing is reserved for task {task} any more",
+    "would_pass": "its time limit ends before {at:minute}, or nothing is reserved for task {task} any more",
+    "would_be_allowed": "its quotas allow it",
+    "would_not_be_idle": "the idle task works or ends",
 }
 
 ELASTIC: dict[str, str] = {

@@ -178,6 +178,7 @@ function Why({ task }) {
   if (fault && !why) return html`<div class="empty">${saidOfFailure(asFailure(fault))}</div>`;
   if (!why) return html`<${Waits} />`;
   const details = why.details ?? [];
+  const ways = why.would_start ?? [];
   const kind = RUNNING.has(task.state) ? "runs" : ENDED.has(task.state) ? "ended" : "soon";
   return html`<div class="why">
     <p class="why-reason"><${Said} text=${said(why.reason_key, why.reason_args, why.reason) || t(`why.${kind}`)} /></p>
@@ -188,6 +189,14 @@ function Why({ task }) {
       ? html`<ul class="list">
           ${details.map((/** @type {string} */ text, /** @type {number} */ at) => {
             const message = why.detail_messages?.[at];
+            return html`<li key=${at}><${Said} text=${said(message?.key, message?.args, text)} /></li>`;
+          })}
+        </ul>`
+      : null}
+    ${ways.length
+      ? html`<p>${t("why.would-start")}</p><ul class="list">
+          ${ways.map((/** @type {string} */ text, /** @type {number} */ at) => {
+            const message = why.would_start_messages?.[at];
             return html`<li key=${at}><${Said} text=${said(message?.key, message?.args, text)} /></li>`;
           })}
         </ul>`

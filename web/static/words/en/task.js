@@ -15,6 +15,7 @@ export const WORDS = {
   "why.ended": "It has ended.",
   "why.soon": "It is about to start.",
   "why.blocked": "It waits for",
+  "why.would-start": "It would start if one of these came true:",
   "why.position": "Place {position} of {count} in the queue",
   "details.command": "Command",
   "details.again": "To submit it again",

@@ -40,6 +40,7 @@ export const FORMS = {
   gpus: (names) => (names.count ? ` 的 GPU ${several(names)}` : ""),
   "or none": (names) => several(names) || "无",
   subject: (nodes) => (nodes.count ? `节点 ${several(nodes)}` : "整个集群"),
+  on: (nodes) => (nodes.count ? `（${several(nodes)}）` : ""),
   signal: (code) => (signalOf(code) ? `（${signalOf(code)}）` : ""),
   size: (bytes) => size(bytes),
   minute: (at) => wholeMoment(at).slice(0, 16),

@@ -15,6 +15,7 @@ export const WORDS = {
   "why.ended": "任务已经结束。",
   "why.soon": "任务即将启动。",
   "why.blocked": "等待任务",
+  "why.would-start": "满足以下任一条件即可启动：",
   "why.position": "队列中第 {position} 位，共 {count} 个",
   "details.command": "命令",
   "details.again": "再次提交的命令",
