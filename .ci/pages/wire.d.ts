@@ -360,6 +360,7 @@ export interface Info {
   clock: (ClockTrouble)[];
   loop?: LoopTimes;
   closed_nodes: (ClosedNodes)[];
+  conf_outranked: (Setting)[];
 }
 
 export interface KeptFile {

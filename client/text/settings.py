@@ -45,6 +45,13 @@ def change_line(before: Setting, after: Setting) -> str:
     return line
 
 
+def outranking_line(one: Setting) -> str:
+    """Tell a value that was set and holds in place of another one in conf.json."""
+    now, said = value_text(one, one["value"]), value_text(one, one["default"])
+    by = f", set by {harmless(one['by'])}" if one["by"] else ""
+    return f"{one['name']} is {now}{by}; conf.json says {said} (`muster set --default {one['name']}`)"
+
+
 def value_text(one: Setting, value: float | str | None) -> str:
     """A value in its unit, as it can be typed."""
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""What would let a task start that waits for room: each way by itself, the soonest first. Pure.
+"""Ways that would let a task start that waits for room, each by itself, the soonest first. Pure.
 
 A way is what has to become true together: tasks end, a node comes back, a reservation or a quota is no more in the way.
 Tasks before it in the queue may take what becomes free; how many those are is told beside. However many nodes there

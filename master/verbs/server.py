@@ -21,6 +21,7 @@ from master.stalls import LoopTimes
 from master.verbs.about import About, ClosedNodes, on_wall
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.clock import ClockTrouble
+from master.verbs.settings import SettingView, outranking
 from master.views.sight import HIDDEN
 from wire.client import PROTOCOL_VERSION
 from wire.errors import ConflictError
@@ -38,7 +39,8 @@ class Info(About, kw_only=True):
     written yet; `warned`: ids of tasks that do nothing. `tasks` and `nodes` are numbers by state; `user` is who asks;
     `privacy`: what people see of others' tasks. `clock`: what is the matter with the master's clock. `loop`: how long
     others wait for their turn, for admins and the programs around the master. `closed_nodes`: nodes that users' tasks
-    never run on, for admins."""
+    never run on, for admins. `conf_outranked`: the settings that conf.json gives another value than was set since, for
+    admins and the programs around the master."""
 
     protocol: int
     user: str
@@ -54,6 +56,7 @@ class Info(About, kw_only=True):
     clock: list[ClockTrouble]
     loop: LoopTimes | UnsetType = UNSET
     closed_nodes: list[ClosedNodes]
+    conf_outranked: list[SettingView]
 
 
 class Hello(msgspec.Struct, forbid_unknown_fields=True):
@@ -111,6 +114,7 @@ def info(context: Context, _params: Nothing) -> Info:
         clock=[] if is_wall else list(map(ClockTrouble.of, core.clock.troubles(context.now))),
         loop=(context.master.loop_times() or UNSET) if _looks_after(context) else UNSET,
         closed_nodes=_closed_nodes(context) if context.caller.role == "admin" else [],
+        conf_outranked=outranking(context) if _looks_after(context) else [],
     )
 
 

@@ -68,6 +68,13 @@ def list_settings(context: Context, params: ListSettings) -> list[SettingView]:
     return [_view(context, name) for name in names]
 
 
+def outranking(context: Context) -> list[SettingView]:
+    """Return the settings that were set and hold in place of another value in conf.json."""
+    said, tuning = context.master.config.said, context.core.tuning
+    found = [name for name in ROWS if name in said and name in tuning.said]
+    return [_view(context, name) for name in found if tuning.value(name) != tuning.default(name)]
+
+
 def set_setting(context: Context, params: SetSetting) -> SettingView:
     """Let a setting have this value from now on, over restarts and whatever conf.json says."""
     _check(context, params.name)

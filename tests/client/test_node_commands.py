@@ -116,6 +116,19 @@ def test_a_broken_conf_and_keys_that_wait_for_a_start_are_told(
     assert "conf     takes effect at the next start: tls" in lines
 
 
+def test_status_lists_what_was_set_in_place_of_another_value_in_conf_json(
+    master: FakeMaster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = {"name": "scheduler.grace_s", "value": 30.0, "default": 10.0, "unit": "seconds", "range": {"none": False}}
+    info = {"started_at": 0.0, "version": "1", "pid": 1, "conf_outranked": [{**said, "by": "ann\x1b[2J"}]}
+    master.verbs.update({"node.list": lambda _: [node()], "server.info": lambda _: info})
+    assert main(["status"]) == 0
+    assert (
+        "set      scheduler.grace_s is 30s, set by ann\\x1b[2J; conf.json says 10s "
+        "(`muster set --default scheduler.grace_s`)"
+    ) in capsys.readouterr().out.splitlines()
+
+
 def test_that_nobody_was_answered_for_long_is_told_with_the_function(
     master: FakeMaster, capsys: pytest.CaptureFixture[str]
 ) -> None:

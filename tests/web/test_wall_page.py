@@ -43,6 +43,25 @@ def test_a_screen_shows_what_runs_and_nothing_that_is_private(
         owner.cancel([number])
 
 
+def test_a_screen_shows_reserved_gpus_by_the_number_of_the_task(
+    browser: Browser, console: Console, lab: Lab, token: str
+) -> None:
+    with lab.client() as owner:
+        first = next(node for node in owner.nodes() if node["gpus"])
+        holder = owner.submit(["sleep", "600"], gpus=1, node=first["name"], time_limit_s=3600)
+        until("it runs", lambda: owner.show(holder)["state"] == "running")
+        large = owner.submit(["true"], gpus=len(first["gpus"]), node=first["name"], urgent=True)
+        try:
+            with visit(browser, console, size=(1920, 1080)) as seen:
+                seen.page.goto(f"{console.url}/wall?lang=en#token={token}")
+                kept = seen.page.locator(".wall-node small", has_text=f"reserved for #{large}")
+                expect(kept).to_be_visible()
+                owner.cancel([large])
+                expect(kept).to_have_count(0)
+        finally:
+            owner.cancel([large, holder])
+
+
 def test_a_token_that_opens_nothing_leads_to_the_page_to_sign_in(browser: Browser, console: Console) -> None:
     with visit(browser, console) as seen:
         seen.page.goto(f"{console.url}/wall#token=mst_00000000_nothing")

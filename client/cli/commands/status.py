@@ -10,6 +10,7 @@ from client.states import node_condition
 from client.text.colours import painted_state
 from client.text.nodes import conf_fault, registry_fault, told_together
 from client.text.quantities import duration, moment
+from client.text.settings import outranking_line
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -61,6 +62,8 @@ def run(context: Context) -> int:
         context.say(f"you      {harmless(info['user'])} (`muster whoami`)")
     if info.get("conf_at_start"):
         context.say(f"conf     takes effect at the next start: {', '.join(map(harmless, info['conf_at_start']))}")
+    for one in info.get("conf_outranked") or ():
+        context.say(f"set      {outranking_line(one)}")
     for line in _certificate(info.get("tls") or {}):
         context.say(f"tls      {line}")
     for one in info.get("desktop_closed") or ():

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from master.core.people import Role
 from master.ports import hub
 from master.verbs.access import Caller
 from tests.master.in_process import InProcess, comes_as, run
 
 NAME = "scheduler.reserve_after"
+OTHER = "scheduler.grace_s"
 
 
 def test_who_may_look_sees_what_holds_and_only_admins_change_it(tmp_path: Path) -> None:
@@ -34,6 +37,27 @@ def test_who_may_look_sees_what_holds_and_only_admins_change_it(tmp_path: Path) 
     told = "".join(path.read_text(encoding="utf-8") for path in sorted((tmp_path / "task_info/audit").iterdir()))
     assert f'"target":"{NAME} = 7200.0","result":"ok"' in told
     assert '"verb":"setting.set","target":"scheduler.reserve_after","result":"forbidden"' in told
+
+
+def test_admins_are_told_of_what_was_set_in_place_of_another_value_in_conf_json(tmp_path: Path) -> None:
+    async def outranked(master: InProcess, role: Role) -> list[str]:
+        with comes_as(f"the-{role}", master.core, role):
+            info = await (await master.peer()).call("server.info")
+        return [f"{one['name']} {one['value']} {one['default']} {one['by']}" for one in info["conf_outranked"]]
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            owner = await master.peer()
+            await owner.call("setting.set", name=NAME, value=7200)
+            assert await outranked(master, "admin") == [], "conf.json says nothing of it"
+            master.place.config = msgspec.structs.replace(master.place.config, said=frozenset({NAME, OTHER}))
+            [told] = await outranked(master, "admin")
+            assert told.startswith(f"{NAME} 7200.0 21600.0 ")
+            assert await outranked(master, "viewer") == []
+            await owner.call("setting.set", name=NAME, value=21600)
+            assert await outranked(master, "admin") == [], "both say the same"
+
+    run(story())
 
 
 def test_what_was_set_holds_after_a_restart(tmp_path: Path) -> None:

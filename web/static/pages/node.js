@@ -2,7 +2,7 @@
 
 import { asFailure } from "../core/failure.js";
 import { live, store } from "../core/context.js";
-import { memory, moment, percent, quoted, ranges } from "../core/format.js";
+import { memory, percent, quoted } from "../core/format.js";
 import { harmless } from "../core/harmless.js";
 import { html, useEffect, useState } from "../core/html.js";
 import { needMessages, said, saidOfFailure, t, useLanguage } from "../core/i18n.js";
@@ -12,7 +12,7 @@ import { hasRole, me } from "../core/session.js";
 import { useCluster } from "../core/store.js";
 import { Command } from "../parts/command.js";
 import { GpuCell, gpusOf } from "../parts/gpu.js";
-import { NodeActions, reasonsOf, resume } from "../parts/node-actions.js";
+import { NodeActions, keptOn, reasonsOf, resume } from "../parts/node-actions.js";
 import { Said } from "../parts/said.js";
 import { NodeState, State } from "../parts/state.js";
 import { titleOf } from "../core/format.js";
@@ -68,7 +68,7 @@ function Gpus({ node, gpus }) {
   const kept = node.reservation;
   return html`<section class="card">
     <h2>${t("column.gpus")}</h2>
-    ${kept ? html`<p><a href=${`tasks/${kept.task}`}>${keptFor(kept)}</a></p>` : null}
+    ${kept ? html`<p><a href=${`tasks/${kept.task}`}>${keptOn(node)}</a></p>` : null}
     <div class="scrolls" tabindex="0"><table class="plain is-middle">
       <thead><tr>${["gpu", "model", "memory", "temperature", "power", "holder", "health"].map((one) => html`<th key=${one} scope="col">${t(`gpus.${one}`)}</th>`)}</tr></thead>
       <tbody>
@@ -87,11 +87,6 @@ function Gpus({ node, gpus }) {
       </tbody>
     </table></div>
   </section>`;
-}
-
-/** @param {NonNullable<Node["reservation"]>} kept */
-function keptFor({ task, gpus, expected_at: at }) {
-  return t(at === null ? "node.kept" : "node.kept-until", { task, gpus: ranges(gpus), at: at === null ? "" : moment(at) });
 }
 
 /** @param {{isReady: boolean, tasks: import("../core/cluster.js").Task[]}} props */

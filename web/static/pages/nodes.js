@@ -12,7 +12,7 @@ import { useCluster } from "../core/store.js";
 import { memory } from "../core/format.js";
 import { GpuCell, GpuLegend, gpusOf } from "../parts/gpu.js";
 import { Icon } from "../parts/icons.js";
-import { reasonsOf } from "../parts/node-actions.js";
+import { keptOn, reasonsOf } from "../parts/node-actions.js";
 import { Said } from "../parts/said.js";
 import { NodeState } from "../parts/state.js";
 import { Table } from "../parts/table.js";
@@ -86,10 +86,16 @@ function useColumns(cluster, isNarrow, words) {
       { name: "memory", title: t("nodes.memory"), width: 92, isNumber: true, cell: (node) => memory(node.memory_mib) },
       { name: "load", title: t("nodes.load"), width: 64, isNumber: true, cell: (node) => loadOf(cluster, node) },
       { name: "tasks", title: t("nodes.tasks"), width: 64, isNumber: true, cell: (node) => node.tasks.length || "" },
-      { name: "why", title: t("nodes.why"), width: 0, cell: (node) => html`<span class=${classes("dim")} title=${reasonsOf(node)}><${Said} text=${reasonsOf(node)} /></span>` },
+      { name: "why", title: t("nodes.why"), width: 0, cell: why },
     ];
     return isNarrow ? all.filter((column) => ["name", "state", "why"].includes(column.name)) : all;
   }, [cluster, isNarrow, words]);
+}
+
+/** What keeps tasks from it, and for which task GPUs are reserved there. @param {Node} node */
+function why(node) {
+  const told = [reasonsOf(node), keptOn(node)].filter(Boolean).join(" · ");
+  return html`<span class=${classes("dim")} title=${told}><${Said} text=${told} /></span>`;
 }
 
 /** @param {import("../core/cluster.js").Cluster} cluster @param {Node} node */

@@ -185,23 +185,18 @@ function Why({ task }) {
     ${why.blocked_by?.length
       ? html`<p>${t("why.blocked")} ${why.blocked_by.map((/** @type {number} */ id) => html`<a key=${id} class="chip" href=${`tasks/${id}`}>${id}</a>`)}</p>`
       : null}
-    ${details.length
-      ? html`<ul class="list">
-          ${details.map((/** @type {string} */ text, /** @type {number} */ at) => {
-            const message = why.detail_messages?.[at];
-            return html`<li key=${at}><${Said} text=${said(message?.key, message?.args, text)} /></li>`;
-          })}
-        </ul>`
-      : null}
-    ${ways.length
-      ? html`<p>${t("why.would-start")}</p><ul class="list">
-          ${ways.map((/** @type {string} */ text, /** @type {number} */ at) => {
-            const message = why.would_start_messages?.[at];
-            return html`<li key=${at}><${Said} text=${said(message?.key, message?.args, text)} /></li>`;
-          })}
-        </ul>`
-      : null}
+    <${Lines} texts=${details} messages=${why.detail_messages} />
+    ${ways.length ? html`<p>${t("why.would-start")}</p>` : null}
+    <${Lines} texts=${ways} messages=${why.would_start_messages} />
     ${WAITING.has(task.state) ? html`<p class="dim">${t("why.position", standing(store.cluster, task))}</p>` : null}
     <p class="dim mono">${commandLine(task.command)}</p>
   </div>`;
+}
+
+/** @param {{texts: string[], messages?: any[]}} props */
+function Lines({ texts, messages }) {
+  if (!texts.length) return null;
+  return html`<ul class="list">
+    ${texts.map((text, at) => html`<li key=${at}><${Said} text=${said(messages?.[at]?.key, messages?.[at]?.args, text)} /></li>`)}
+  </ul>`;
 }

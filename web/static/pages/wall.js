@@ -4,7 +4,7 @@
 import { useNow } from "../core/clock.js";
 import { RUNNING } from "../core/cluster.js";
 import { live, store } from "../core/context.js";
-import { count, moment, placeOf, span, timeOf } from "../core/format.js";
+import { count, moment, placeOf, ranges, span, timeOf } from "../core/format.js";
 import { harmless } from "../core/harmless.js";
 import { html, useEffect, useMemo } from "../core/html.js";
 import { language, setLanguage, t, useLanguage } from "../core/i18n.js";
@@ -50,6 +50,7 @@ export function Wall() {
         <div class="wall-grid">${nodes.map((node, at) => html`<div key=${node.name} class="wall-node">
           <b>${harmless(node.name)}</b>${node.state === "online" && node.drained === null && !node.sick ? null : html`<${NodeState} node=${node} />`}
           <div class="gpu-row">${gpus[at].map((gpu) => html`<${GpuCell} key=${gpu.index} gpu=${gpu} node=${node.name} isPlain=${true} />`)}${gpus[at].length ? null : html`<small>${t("overview.slots", { held: node.slots_held, slots: node.slots ?? 0 })}</small>`}</div>
+          ${node.reservation ? html`<small class="dim">${kept(node.reservation)}</small>` : null}
         </div>`)}</div>
         <${GpuLegend} />
       </section>
@@ -60,6 +61,12 @@ export function Wall() {
       </aside>
     </main>
   </div>`;
+}
+
+/** For which task GPUs are reserved, by its number: whose it is, the list of tasks shows. @param {NonNullable<import("../core/cluster.js").Node["reservation"]>} it */
+function kept({ task, gpus, expected_at: at }) {
+  const words = { task, gpus: ranges(gpus) };
+  return at === null ? t("wall.kept", words) : t("wall.kept-until", { ...words, at: moment(at) });
 }
 
 /** Language and theme of a screen stand in its address: nobody can click there. */

@@ -1,7 +1,7 @@
 // What can be done to a node: take it out of the queue's hands and give it back, and pin the key of its machine. For admins.
 
 import { live } from "../core/context.js";
-import { quoted } from "../core/format.js";
+import { moment, quoted, ranges } from "../core/format.js";
 import { harmless } from "../core/harmless.js";
 import { html } from "../core/html.js";
 import { said, t } from "../core/i18n.js";
@@ -16,6 +16,13 @@ import { complain, tell } from "./toast.js";
 export function reasonsOf(node) {
   if (!node.reason_messages.length) return harmless(node.reason ?? "");
   return node.reason_messages.map((one) => said(one.key, one.args, node.reason)).join(" · ");
+}
+
+/** For which task GPUs of it are reserved, and by when that is expected to start; "" for none. @param {Node} node */
+export function keptOn(node) {
+  if (!node.reservation) return "";
+  const { task, gpus, expected_at: at } = node.reservation;
+  return t(at === null ? "node.kept" : "node.kept-until", { task, gpus: ranges(gpus), at: at === null ? "" : moment(at) });
 }
 
 /** @param {{node: Node}} props */

@@ -1,7 +1,25 @@
-// 很少出现、较长的话，在需要时才载入：身份、实验室、丢失的运行记录、提交时的提示。
+// 很少出现、较长的话，在需要时才载入：空闲的任务、什么能让任务启动、身份、实验室、丢失的运行记录、提交时的提示。
 
 /** @type {Record<string, string>} */
 export const WORDS = {
+  ended_as_stray: "使用了没有分给它的卡（{node}{gpus:gpus}），因此被终止（scheduler.stray_tasks）：请按实际所需申请（`--gpus`），不要改动 CUDA_VISIBLE_DEVICES",
+  ended_for_share: "显存超出份额：在 {node} 的 GPU {gpu} 上用了 {used} MiB，申请的是 {share} MiB，因此被终止（scheduler.end_outgrown_after_s）：请按实际所需申请（`--gpu-mem {used}`）",
+  stray_task: "它在使用没有分给它的卡（{node}{gpus:gpus}），这些卡不再分给别人：请按实际所需申请（`--gpus`），不要改动 CUDA_VISIBLE_DEVICES",
+  share_outgrown_so_far: "{node} 的 GPU {gpu} 上已用 {used} MiB，申请的是 {share} MiB：若持续 {after:g} 秒，任务将被终止（scheduler.end_outgrown_after_s）；下次请按此申请（`--gpu-mem`）",
+  would_all: "{conditions: and }",
+  would_end: "任务 {tasks:few} 结束{nodes:on}",
+  would_end_by: "任务 {tasks:few} 结束{nodes:on}（预计不晚于 {at:minute}）",
+  would_be_back: "{nodes:subject}恢复连接",
+  would_take_tasks: "{nodes:subject}恢复接收任务",
+  would_one_be_back: "{nodes:subject}之一恢复连接",
+  would_one_take_tasks: "{nodes:subject}之一恢复接收任务",
+  would_be_open: "{nodes:subject}上不可用的 GPU 重新可用",
+  would_not_be_kept: "不再为任务 {task} 预留",
+  would_pass: "它的时限在 {at:minute} 之前结束，或不再为任务 {task} 预留",
+  would_be_allowed: "它的配额允许",
+  would_not_be_idle: "空闲的任务恢复工作或结束",
+  idle_holds_next: "{owner} 的任务 {tasks} 占着 GPU 却空闲：{owner} 之后要用 GPU 的任务等到它恢复工作或结束（scheduler.idle_action）",
+  ended_as_idle: "自 {since:minute} 起其 GPU（{where:; }）没有工作，日志也没有输出，因此被终止（scheduler.idle_action）",
   machine_is: "它报告的身份与 {node} 相同，而 {node} 先有此身份：两条登记会重复分配同一批 GPU，因此 {name} 不会收到任务。如果两者是同一台机器，请只保留一条登记；否则其中一台冒用了另一台的标识：请在两台机器上比较 `/etc/machine-id` 和 `/proc/sys/kernel/random/boot_id`",
   machine_is_over: "它报告的身份与 {node} 相同，只是以用户 {user} 而不是 {other} 登录。{node} 先有此身份：两条登记会重复分配同一批 GPU，因此 {name} 不会收到任务。如果两者是同一台机器，请只保留一条登记，并在其 `accounts` 中写明各用户的 SSH 账号；否则其中一台冒用了另一台的标识：请在两台机器上比较 `/etc/machine-id` 和 `/proc/sys/kernel/random/boot_id`",
   machine_changed: "它原有自己的 machine-id，现在报告的却是 {node} 的，而 {node} 先有此标识：两者声称同一次启动时，以 {node} 为准，{name} 不会被采用",
