@@ -92,10 +92,9 @@ class Core:
         self._waiting = waiting = Waiting(book, pending, tuning)
         self.people = people = People(pending)
         self.own_account, self._own_tasks = OwnAccountNodes(people, pending), (own_tasks := OwnTasks(book.tasks))
-        self._projects = projects = Projects(pending)
+        self._projects, idle = (projects := Projects(pending)), IdleTasks(book, tuning, pending)
         self.arrays = arrays = Arrays(book, waiting, pending)
         self.dependencies = dependencies = Dependencies(book, arrays)
-        idle = IdleTasks(book, tuning, pending)
         self.quotas = quotas = Quotas(
             book, waiting, people, projects, arrays, idle=idle, tuning=tuning, pending=pending
         )
