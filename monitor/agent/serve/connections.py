@@ -1,7 +1,7 @@
 """All connections to the agent's socket, and which of them is the master's.
 
 It owns accepting, sending and giving up: who is silent, who never said hello, and what to do when descriptors run out.
-What is said on a connection is the server's.
+The server decides what is said on a connection.
 """
 
 from __future__ import annotations
