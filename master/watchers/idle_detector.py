@@ -26,8 +26,8 @@ AGAIN_S = 30.0
 
 
 class Step(Enum):
-    """What is to be done now: nothing; look at the log's age; tell that there is a mark, that a later look has found
-    nothing either, or that there is no mark now."""
+    """The next step: do nothing; look at the log's age; tell that there is a mark, that a later look has found nothing
+    either, or that there is no mark now."""
 
     NOTHING = "nothing"
     LOOK = "look"
