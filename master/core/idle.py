@@ -69,7 +69,8 @@ class IdleTasks:
             return
         if asked.outranks(task.asked_end):
             end_attempt(task, asked)
-            give_reason(task, Message("ended_as_idle", **said.args))
+            told = said.args
+            give_reason(task, Message("ended_as_idle", since=told["since"], gpus=told["gpus"], where=told["where"]))
 
     @property
     def _holds_next(self) -> bool:

@@ -23,7 +23,6 @@ SOONEST = 2
 FEW = 3
 """So many of the tasks that have to end are named."""
 _NEVER = float("inf")
-_ONE_OF_THEM = {True: "would_one_be_back", False: "would_one_take_tasks"}
 
 
 class _Place(NamedTuple):
@@ -62,7 +61,7 @@ class Openings:
             away.sort(key=lambda place: bool(place.holders))
             empty = [place.node.name for place in away if not place.holders]
             if len(empty) > 1:
-                told.append(_all_of([*first, Message(_ONE_OF_THEM[is_link], nodes=names(empty, NAMES))]))
+                told.append(_all_of([*first, _one_of(empty, is_link=is_link)]))
             elif away:
                 told.append(self._way(first, away[:1]))
         if not places and (closed := self._closed(demand)):
@@ -115,16 +114,15 @@ class Openings:
     def _way(self, first: list[Message], places: list[_Place]) -> Message:
         """Return all that has to happen on these nodes."""
         conditions = list(first)
-        for is_link, key in ((True, "would_be_back"), (False, "would_take_tasks")):
-            away = [place.node.name for place in places if _is_away(place.node, is_link=is_link)]
-            conditions += [Message(key, nodes=names(away, NAMES))] if away else []
+        if cut_off := [place.node.name for place in places if _is_away(place.node, is_link=True)]:
+            conditions.append(Message("would_be_back", nodes=names(cut_off, NAMES)))
+        if closed := [place.node.name for place in places if _is_away(place.node, is_link=False)]:
+            conditions.append(Message("would_take_tasks", nodes=names(closed, NAMES)))
         holders = [number for place in places for number in place.holders]
         if holders:
             busy = [place for place in places if place.holders]
             conditions.append(self._ends(holders, max(place.until for place in busy), [one.node.name for one in busy]))
-        for place in places:
-            if place.is_kept:
-                conditions.append(_no_more_kept(self._holds[place.node.name]))
+        conditions += [_no_more_kept(self._holds[place.node.name]) for place in places if place.is_kept]
         return _all_of(conditions)
 
     def _ends(self, holders: Iterable[int], until: float, nodes: Iterable[str]) -> Message:
@@ -136,8 +134,8 @@ class Openings:
 
 def lifted(stops: Iterable[Message]) -> list[Message]:
     """Return what has to happen until these are in the way no more, each kind once."""
-    kinds = {"would_not_be_idle" if one.key == "idle_holds_next" else "would_be_allowed" for one in stops}
-    return [Message(kind) for kind in sorted(kinds)]
+    kinds = {one.key == "idle_holds_next" for one in stops}
+    return [Message("would_not_be_idle") if is_idle else Message("would_be_allowed") for is_idle in sorted(kinds)]
 
 
 def all_lifted(stops: Iterable[Message]) -> list[Message]:
@@ -148,6 +146,12 @@ def all_lifted(stops: Iterable[Message]) -> list[Message]:
 
 def _all_of(conditions: list[Message]) -> Message:
     return conditions[0] if len(conditions) == 1 else Message("would_all", conditions=tuple(conditions))
+
+
+def _one_of(nodes: list[str], *, is_link: bool) -> Message:
+    if is_link:
+        return Message("would_one_be_back", nodes=names(nodes, NAMES))
+    return Message("would_one_take_tasks", nodes=names(nodes, NAMES))
 
 
 def _no_more_kept(hold: Hold) -> Message:
