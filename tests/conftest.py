@@ -51,6 +51,8 @@ def pytest_runtest_makereport(
     if call.excinfo is not None and isinstance(call.excinfo.value, CannotHere) and not os.environ.get("CI"):
         report.outcome = "skipped"
         report.not_here = [call.excinfo.value.why, call.excinfo.value.cure]  # type: ignore[attr-defined]
+        path, line, _ = report.location
+        report.longrepr = (path, line or 0, str(call.excinfo.value))  # as of all that are skipped: -v shows it
     return report
 
 

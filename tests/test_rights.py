@@ -64,6 +64,14 @@ def test_what_cannot_be_run_is_one_line_at_the_end_and_no_failure(tmp_path: Path
     assert "1 passed, 3 not here" in done.stdout.splitlines()[-1]
 
 
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_who_has_each_test_shown_gets_those_that_cannot_be_run_too(tmp_path: Path, workers: str) -> None:
+    done = pytest_says(tmp_path, "--numprocesses", workers, "-v")
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.count("NOT HERE") == 3
+    assert "1 passed, 3 not here" in done.stdout.splitlines()[-1]
+
+
 def test_where_all_must_run_nothing_is_left_out(tmp_path: Path) -> None:
     done = pytest_says(tmp_path, CI="true")
     assert done.returncode == 1
