@@ -8,12 +8,42 @@ set -u
 PATH=$PATH:/usr/sbin:/sbin # where root's programs lie, which the PATH of others leaves out
 export PATH
 
-if [ "${1:-}" = --inside ]; then # as process 1, which takes in every orphan while it waits
-    shift
-    mount -t tmpfs -o mode=755 tmpfs /run && mkdir /run/sshd /run/samba # where programs of root's put what they do
-    mount -t tmpfs -o mode=700 tmpfs /root
-    ip link set lo up
-    HOME=/root USER=root LOGNAME=root "$@"
+show() { # FOLDER PLACE: what lies in the one, in the other too, a file system of its own, unless it has such a thing
+    for path in "${1%/}"/* "${1%/}"/.[!.]*; do
+        name=$2/${path##*/}
+        if [ -e "$name" ] || [ -L "$name" ]; then
+            continue
+        elif [ -L "$path" ]; then
+            cp -P "$path" "$name"
+        elif [ -d "$path" ]; then
+            mkdir "$name" && mount -n --rbind "$path" "$name"
+        elif [ -f "$path" ]; then
+            : >"$name" && mount -n --bind "$path" "$name"
+        fi || return
+    done
+}
+
+pass() { # let the accounts that tests become come to the clone, through a home of mode 0700 as well
+    here=$(pwd -P) way=$(pwd -P)
+    while way=$(dirname "$way") && [ "$way" != / ]; do
+        case $(stat -c %A "$way") in *[xt]) continue ;; esac
+        open=$(mktemp -d) && mount -n -t tmpfs -o mode=755 tmpfs "$open" && show "$way" "$open" &&
+            mount -n --move "$open" "$way" && rmdir "$open" || return
+    done
+    cd "$here"
+}
+
+if [ "${1:-}" = --inside ]; then # FOLDER COMMAND…, as process 1, which takes in every orphan while it waits
+    # The machine's / and /tmp belong to nobody here; where tests work, / and all above must be root's. So / is made anew.
+    here=$(pwd -P) folder=$2
+    shift 2
+    mount -n -t tmpfs -o mode=755 tmpfs /run && cd /run || exit
+    mkdir -p run/sshd run/samba mt && mkdir -m 700 root || exit # where programs of root's put what they do, and his home
+    show / . && mount -n --rbind /sys sys || exit # twice: `ip netns exec` takes one away, and needs to see one
+    mount -n --rbind "$folder" mt && pivot_root . . && umount -l . && cd "$here" && ip link set lo up || exit
+    export TMPDIR=/mt HOME=/root USER=root LOGNAME=root # a short name: a socket's path has 107 bytes
+    pass || exit
+    "$@"
     exit $?
 fi
 
@@ -32,6 +62,7 @@ if [ "${1:-}" = --own-mounts ]; then
         [ ! -f "$file" ] || mount --bind "$empty" "$file"
     done
     rm "$empty"
+    pass || exit
     exec "$@"
 fi
 
@@ -42,13 +73,13 @@ fi
 for users in --map-auto ""; do
     own="--user --map-root-user $users --mount --net --pid --fork --mount-proc --kill-child"
     # shellcheck disable=SC2086  # these are words
-    if unshare $own sh -c 'mount -t tmpfs tmpfs /run && ip link set lo up' >/dev/null 2>&1; then
+    if unshare $own sh "$0" --inside /tmp true >/dev/null 2>&1; then
         # Whoever is called root here and root outside would otherwise meet in the folders that tests name after their user.
         folder=${TMPDIR:-/tmp}
         [ -w "$folder" ] || folder=/tmp
-        mine=$folder/mt-$(id -u) # short: a socket's path has 107 bytes
+        mine=$folder/mt-$(id -u)
         mkdir -p "$mine" && [ -O "$mine" ] && chmod 755 "$mine" || mine=$(mktemp -d -p "$folder") || exit
-        TMPDIR=$mine exec unshare $own sh "$0" --inside "$@"
+        exec unshare $own sh "$0" --inside "$mine" "$@"
     fi
 done
 exec "$@"

@@ -106,13 +106,22 @@ def test_an_ordinary_account_mounts_and_makes_networks_that_nobody_else_sees(scr
     assert "mine" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
 
 
-def test_its_temporary_folder_is_its_own_whatever_root_has_in_the_machines(script: Path) -> None:
-    told = "id -u; echo $TMPDIR; stat -c %u $TMPDIR"
+def test_its_temporary_folder_is_its_own_and_so_is_all_above_it(script: Path) -> None:
+    told = "id -u; pwd; stat -c %u / $TMPDIR; touch $TMPDIR/made; ls -d /run/* /root"
     done = somebody("sh", str(script), "sh", "-c", told)
     uid, *rest = done.stdout.split()
     if uid == "0":
-        folder, owner = rest
-        assert (folder, owner) == (f"{script.parent}/mt-{SOMEBODY}", "0"), "the namespace's root, which is us"
+        assert rest == ["/", "0", "0", "/root", "/run/samba", "/run/sshd"], done.stderr
+        assert (script.parent / f"mt-{SOMEBODY}" / "made").stat().st_uid == SOMEBODY
+
+
+def test_it_sees_the_rest_of_the_machine_where_it_is_and_makes_networks_that_see_it_too(script: Path) -> None:
+    inside = "id -u; pwd; ls -A /; ip netns add mine; ip netns exec mine ip netns exec mine id -u"
+    done = somebody("sh", "-c", f"cd {script.parent} && sh as_root.sh sh -c '{inside}'")
+    uid, *rest = done.stdout.split()
+    if uid == "0":
+        assert (rest[0], rest[-1]) == (str(script.parent), "0"), done.stderr
+        assert {path.name for path in Path("/").iterdir()} <= {*rest}
 
 
 def test_where_the_kernel_allows_no_namespaces_the_command_runs_as_who_one_is(script: Path, tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class Place:
 @pytest.fixture
 def place() -> Iterator[Place]:
     """No master runs yet."""
-    folder = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="muster-squatter-"))
+    folder = Path(tempfile.mkdtemp(prefix="muster-squatter-"))
     folder.chmod(0o755)
     made = Place(folder)
     try:
@@ -367,7 +367,8 @@ def test_nor_does_the_token_of_a_log_in_at_another_address_travel_in_plain_text(
         assert TOKEN not in roots.heard()
 
 
-def test_a_log_in_says_itself_that_it_came_over_tls(tmp_path: Path) -> None:
+def test_a_log_in_says_itself_that_it_came_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     logins = Logins(str(tmp_path))
     told = {
         "queue.lab:7": True,

@@ -76,7 +76,7 @@ class OwnersLab(Lab):
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """One that everybody may pass through."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="muster-owners-") as folder:
+    with tempfile.TemporaryDirectory(prefix="muster-owners-") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 

@@ -21,7 +21,7 @@ from tests.waiting import PATIENCE_S
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that every account can pass through, and nobody else can write in."""
-    made = Path(tempfile.mkdtemp(dir="/var/tmp", prefix="muster-local-"))
+    made = Path(tempfile.mkdtemp(prefix="muster-local-"))
     made.chmod(0o755)
     yield made
     shutil.rmtree(made)

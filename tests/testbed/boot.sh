@@ -18,6 +18,7 @@ cat /proc/sys/kernel/random/uuid >"$host/boot_id" # another at each power-on
 mount --bind "$host/boot_id" /proc/sys/kernel/random/boot_id
 
 for folder in home root tmp var/tmp var/log; do mount --bind "/mnt/host/disk/$folder" "/$folder"; done
+[ ! -d /mt ] || mount --bind /mnt/host/disk/tmp /mt # what as_root.sh has in the place of /tmp
 mount -t tmpfs -o size=16m,mode=755 tmpfs /run
 mkdir -p /run/sshd "$shared"
 mount --bind /mnt/shared "$shared"
