@@ -103,6 +103,9 @@ _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC
 """A pipe is not waited at, nor is who has a lease."""
 _NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 _MOST_LINKS = 40
+_KEEPS_NOTHING = frozenset(os.makedev(1, minor) for minor in (3, 5, 7))
+"""/dev/null, /dev/zero, /dev/full: whoever has them, nobody reads there what was written. In a container that knows
+root by no number they belong to nobody."""
 
 
 def _opened(path: Path, links: int = 0) -> int:
@@ -135,6 +138,8 @@ def _check(found: os.stat_result, above: os.stat_result) -> None:
     """Raise PermissionError if a stranger has put the entry `found` into the folder `above`. A pipe of the folder's
     owner would block us."""
     is_file, is_link = stat.S_ISREG(found.st_mode), stat.S_ISLNK(found.st_mode)
+    if stat.S_ISCHR(found.st_mode) and found.st_rdev in _KEEPS_NOTHING:
+        return
     ours = {0, os.geteuid()}
     if os.geteuid() != 0 and (is_file or is_link):
         ours.add(above.st_uid)

@@ -21,7 +21,7 @@ from master.log_rights import FILES, LogFile, give_folder_to_group
 from master.setup.init import takeover
 from master.setup.init.setup_folder import init
 from tests.master.setup.deploy.deploy_lab import write_lab
-from tests.rights import need_users
+from tests.rights import need_real_root, need_users
 from wire.errors import ConfigError, ConflictError
 
 LAB, STRANGER = 4401, 4402
@@ -133,6 +133,17 @@ def test_a_log_of_the_masters_own_may_be_a_link_of_roots_or_a_device(theirs: Pat
     LogFile(Path("/dev/null"), None).close()
 
 
+def test_nor_does_it_matter_whose_a_device_is_that_keeps_nothing(theirs: Path) -> None:
+    """In a container that knows root by no number they are nobody's; a terminal is whose it is."""
+    need_real_root()  # who makes a device
+    for name, major, minor in (("null", 1, 3), ("terminal", 4, 63)):
+        os.mknod(theirs / name, stat.S_IFCHR, os.makedev(major, minor))
+        os.chown(theirs / name, LAB, LAB)
+    LogFile(theirs / "null", None).close()
+    with pytest.raises(OSError, match="remove it"):
+        LogFile(theirs / "terminal", None)
+
+
 def test_a_strangers_link_to_the_log_folder_has_the_desktop_clients_files_made_in_no_folder_of_roots(
     theirs: Path, tmp_path: Path
 ) -> None:
@@ -224,6 +235,7 @@ def test_the_masters_log_may_be_a_pipe_that_somebody_reads(tmp_path: Path) -> No
 
 
 def test_the_masters_log_may_be_what_the_process_has_for_its_output(tmp_path: Path) -> None:
+    need_real_root()  # whose the link /proc/self is
     end, other = os.pipe()
     (tmp_path / "out").symlink_to(f"/proc/self/fd/{other}")
     LogFile(tmp_path / "out", None).close()

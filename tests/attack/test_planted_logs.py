@@ -19,7 +19,7 @@ from tests.agent.attempt.test_run_as import make_node, node
 from tests.agent.people import BOB as BOB_THERE
 from tests.agent.people import CAROL, PeopleNode, Person
 from tests.agent.test_pythons import PYPY
-from tests.rights import need_users
+from tests.rights import need_real_root, need_users
 from tests.waiting import until
 
 __all__ = ["make_node", "node"]
@@ -312,6 +312,16 @@ def test_links_of_roots_above_a_log_and_at_it_are_followed_and_folders_made(root
     for log in ("roots/real/made/here/1.log", "roots/real/far.log", "theirs/own/2.log"):
         assert (roots.folder.parent / log).read_bytes() == SECRET, log
     assert root_writes(Path("/dev/null"), new=False) == ""
+
+
+def test_of_a_strangers_devices_one_that_keeps_nothing_is_a_log(roots: Roots) -> None:
+    """In a container that knows root by no number they are nobody's; a terminal is whose it is."""
+    need_real_root()  # who makes a device
+    for name, major, minor in (("null", 1, 3), ("terminal", 4, 63)):
+        os.mknod(roots.theirs / name, stat.S_IFCHR, os.makedev(major, minor))
+        os.chown(roots.theirs / name, ANN, ANN)
+    assert root_writes(roots.theirs / "null", new=False) == ""
+    assert "no file of the task's owner" in root_writes(roots.theirs / "terminal", new=False)
 
 
 def test_a_circle_of_links_is_no_log(roots: Roots) -> None:

@@ -20,6 +20,9 @@ _OF_ALL = (errno.ENOSPC, errno.EROFS, errno.EIO)
 """Faults of a disk that concern everybody; a quota or a missing permission concerns its owner only."""
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_NOCTTY
+_KEEPS_NOTHING = frozenset(os.makedev(1, minor) for minor in (3, 5, 7))
+"""/dev/null, /dev/zero, /dev/full: whoever has them, nobody reads there what was written. In a container that knows
+root by no number they belong to nobody."""
 
 
 def open_log(
@@ -160,7 +163,8 @@ def _opened_own(path: str, *owners: int, folder: Optional[int] = None) -> int:
     except BlockingIOError:  # no lack of anything
         raise StartError(f"somebody has a lease on the log {path} on {socket.gethostname()}: remove it") from None
     found = os.fstat(log)
-    if stat.S_ISREG(found.st_mode) and found.st_uid in owners and found.st_nlink == 1:
+    is_own_file = stat.S_ISREG(found.st_mode) and found.st_uid in owners and found.st_nlink == 1
+    if is_own_file or (stat.S_ISCHR(found.st_mode) and found.st_rdev in _KEEPS_NOTHING):
         return log
     os.close(log)
     where = f"where the log {path} should be on {socket.gethostname()}"
