@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
 
 from master.config import load_config
+from master.nodes.driver import CannotConnectError
+from master.nodes.registry import NodeConfig
 from master.verbs.documents import OPENAPI, ROOT
 from master.verbs.openapi import PATH
 from master.verbs.table import VERBS
@@ -27,8 +30,14 @@ pytestmark = pytest.mark.usefixtures("unhurried_look")
 RECORDED = Path(__file__).parents[2] / "data" / "answers" / "verbs.jsonl"
 
 
+def _no_way(_config: NodeConfig) -> socket.socket:
+    raise CannotConnectError("no route to it")
+
+
 @pytest.fixture
-def answers(tmp_path: Path, make_lab: LabMaker) -> list[Answer]:
+def answers(tmp_path: Path, make_lab: LabMaker, monkeypatch: pytest.MonkeyPatch) -> list[Answer]:
+    monkeypatch.setattr("master.doctor.node.connect_blocking", _no_way)  # whatever this machine's network has there
+
     async def story() -> list[Answer]:
         (tmp_path / "small").mkdir()
         found = await every_answer(tmp_path / "small")
