@@ -13,7 +13,7 @@ import pytest
 from master import failpoint
 from tests.soak import one_in
 from tests.system.accounts_lab import AccountsLab, let_in, shut_out
-from tests.system.chaos import AGENT_FAILPOINTS, SHIM_KILLS
+from tests.system.chaos import AGENT_FAILPOINTS, SHIM_KILLS, let_share
 from tests.system.lab import rewrite
 from tests.system.ssh_asking import NOTICED_S, Door, ended, node_of, submit, task_of, until_running
 from tests.system.ssh_lab import ssh_oracle
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 def accounts_lab(testbed: Testbed, tmp_path: Path) -> Iterator[AccountsLab]:
     """One host."""
     lab = AccountsLab(tmp_path / "lab", testbed, testbed.hosts[2])
+    let_share(lab)
     yield lab
     left = lab.close()
     testbed.renew()
@@ -136,7 +137,7 @@ def test_who_has_no_account_there_waits_with_the_cure_until_he_has_one(accounts_
     lab = accounts_lab
     lab.start_trusted()
     hers = submit_as(lab, "carol", "id -un")
-    until("it is told why", lambda: "has no SSH account there" in why(lab, hers), seen=partial(why, lab, hers))
+    until("it is told why", lambda: "has no SSH account" in why(lab, hers), seen=partial(why, lab, hers))
     assert "`accounts`" in why(lab, hers)
     assert lab.agent_of("carol") is None
     lab.write_registry([lab.entry(lab.host, accounts={**lab.account("alice"), **lab.account("carol")})])
@@ -151,7 +152,7 @@ def test_an_account_that_is_not_named_any_more_keeps_what_runs_there(accounts_la
     lab.write_registry([lab.entry(lab.host, accounts=lab.account("carol"))])
     until("that is noticed", lambda: set(states_of(lab)) == {"bob", "carol"})
     another = submit_as(lab, "alice", "true")
-    until("hers waits", lambda: "has no SSH account there" in why(lab, another), seen=partial(why, lab, another))
+    until("hers waits", lambda: "has no SSH account" in why(lab, another), seen=partial(why, lab, another))
     lab.muster("cancel", str(another))
     lab.kill_master()
     lab.start()

@@ -28,9 +28,10 @@ def lab(make_system_lab: LabMaker) -> Lab:
     return lab
 
 
-def start_clients(lab: Lab, oracle: Oracle) -> tuple[list[Job], list[Submitter]]:
-    """Two clients that submit a handful of jobs while the fault is there."""
-    jobs = [Job(number, gpus, code, 0.02, units=units) for number, (gpus, code, units) in enumerate(SHAPES)]
+def start_clients(lab: Lab, oracle: Oracle, *, share: bool = True) -> tuple[list[Job], list[Submitter]]:
+    """Two clients that submit a handful of jobs while the fault is there. `share`: the lab's GPUs can be shared."""
+    shapes = [shape for shape in SHAPES if share or not shape[2]]
+    jobs = [Job(number, gpus, code, 0.02, units=units) for number, (gpus, code, units) in enumerate(shapes)]
     gate = Gate(0)
     gate.end()
     timed = [(0, job) for job in jobs]

@@ -195,7 +195,7 @@ def test_a_master_of_before_that_died_here_is_followed_and_every_task_runs_once(
 ) -> None:
     lab.code = landed.unpack("before", tmp_path / "code")
     lab.start(point)
-    jobs, clients = start_clients(lab, oracle)
+    jobs, clients = start_clients(lab, oracle, share=False)  # which that version does not know
     lab.await_failpoint()
     lab.code = ROOT
     lab.start()
