@@ -59,7 +59,7 @@ class LoginGate:
 
 
 class SshDriver:
-    """Connects to the agent of one node. `cluster` keeps masters apart; `archive`: the agent's digest and bytes."""
+    """Connects to the agent of one node. `cluster` keeps masters apart; `archive`: the agent's version and bytes."""
 
     def __init__(
         self,
@@ -71,10 +71,9 @@ class SshDriver:
         passwords: Passwords,
         gate: LoginGate,
     ) -> None:
-        self.version = archive[0]
+        self.version, self._archive = archive
         self._node = node
         self._folder = state_name(cluster, node.name)
-        self._archive = archive
         self._keys = keys
         self._passwords = passwords
         self._gate = gate
