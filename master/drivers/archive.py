@@ -1,24 +1,17 @@
-"""The agent as one file that runs on any Python 3.8: a zip of `monitor/agent` and the files of `wire` it needs, each
-with its byte code for the Python that runs here; any other Python takes the sources.
+"""The agent as one file that runs on any Python 3.8: a zip of `monitor/agent` and the files of `wire` it needs.
 
-It owns which files travel and that the same sources and the same Python give the same bytes. It imports nothing of
-`monitor`: the files are found, not loaded. The zip is written here, for it is made at each start: `zipfile`, and what
-it loads, takes three times as long, and whoever restarts a master waits for that.
+It owns which files travel and that the same sources give the same bytes. It imports nothing of `monitor`: the files are
+found, not loaded. The zip is written here because it is made at each start: `zipfile`, with its imports, takes three
+times as long, and a restart of the master waits for it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
-import marshal
 import os
-import sys
-from importlib.machinery import SourceFileLoader
-from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 from struct import Struct
-from types import CodeType
-from typing import cast
 from zlib import crc32
 
 _MAIN = b"""import signal
@@ -29,58 +22,27 @@ if sys.argv[1:2] == ["report"] and signal.getsignal(signal.SIGINT) is signal.def
 
 from agent.main import main
 
-sys.exit(main(sys.argv[1:], "VERSION"))
+sys.exit(main(sys.argv[1:]))
 """
-_UNCHECKED = (1).to_bytes(4, "little")
-"""The flags of a hash-based `.pyc` (PEP 552) that is not compared with its source, which lies in the same file."""
-_PLACE = "muster-agent"
-"""Where tracebacks say that the sources are; lines are shown from the archive."""
 _SHEBANG = b"#!/usr/bin/env python3\n"
 _STORED = (20, 0, 0, 0, 1 << 5 | 1)
-"""What an entry says of itself: version 2.0, no flags, stored, at midnight of the first of January 1980."""
+"""The fixed fields of an entry: version 2.0, no flags, stored, dated 1 January 1980 at midnight."""
 _UNIX, _MODE = 20 | 3 << 8, 0o644 << 16
 _ENTRY, _OF_ENTRY, _END = Struct("<4s5H3I2H"), Struct("<4sH5H3I5H2I"), Struct("<4s4H2IH")
 
 
 def build() -> tuple[str, bytes]:
-    """The agent's version and the archive's bytes. The version is a digest of the sources alone (16 hex digits), so it
-    is the same whichever Python the master has. Raises FileNotFoundError."""
-    for number in range(256):
-        sys.intern(chr(number))  # Python 3.11 has one of each, and marshal writes whether anybody has interned it
-    paths = _sources()
-    files = {name: path.read_bytes() for name, path in paths.items()}
-    version = hashlib.sha256(_SHEBANG + _zip({**files, "__main__.py": _MAIN})).hexdigest()[:16]
-    files["__main__.py"] = _MAIN.replace(b"VERSION", version.encode("ascii"))
-    files.update({f"{name}c": _byte_code(name, path, files[name]) for name, path in paths.items()})
-    return version, _SHEBANG + _zip(files)
-
-
-def _sources() -> dict[str, Path]:
-    """The files that travel, by their names in the archive."""
-    found = {}
+    """The archive's digest (16 hex digits of its SHA-256) and its bytes. Raises FileNotFoundError."""
+    files = {"__main__.py": _MAIN}
     monitor, wire = _folder("monitor"), _folder("wire")
     for folder, _, names in os.walk(monitor / "agent"):
         within = os.path.relpath(folder, monitor)
-        found.update({f"{within}/{name}": Path(folder, name) for name in names if name.endswith(".py")})
-    del found["agent/__main__.py"]
+        files.update((f"{within}/{name}", Path(folder, name).read_bytes()) for name in names if name.endswith(".py"))
+    del files["agent/__main__.py"]
     for name in ("__init__.py", "account.py", "agent.py", "framing.py", "pinning.py"):
-        found[f"wire/{name}"] = wire / name
-    return found
-
-
-def _byte_code(name: str, path: Path, source: bytes) -> bytes:
-    """The `.pyc` of a source. Python's own loader takes the code from `__pycache__` as for an import of the master's,
-    or compiles it and keeps it there where it may."""
-    code = cast("CodeType", SourceFileLoader(name, str(path)).get_code(name))
-    # Read once more, for code that was just compiled is written a little differently from code that was read.
-    same = marshal.dumps(marshal.loads(marshal.dumps(_placed(code, f"{_PLACE}/{name}"))))  # noqa: S302  (our own)
-    return MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + same
-
-
-def _placed(code: CodeType, path: str) -> CodeType:
-    """The same code, as if it had been compiled from this path: where the package is installed shall not matter."""
-    inner = tuple(_placed(one, path) if isinstance(one, CodeType) else one for one in code.co_consts)
-    return code.replace(co_filename=path, co_consts=inner)
+        files[f"wire/{name}"] = (wire / name).read_bytes()
+    data = _SHEBANG + _zip(files)
+    return hashlib.sha256(data).hexdigest()[:16], data
 
 
 def _folder(package: str) -> Path:

@@ -61,12 +61,6 @@ def make_base(base):
         os.chmod(base, 0o700)
 
 
-def path_of(base, checksum):
-    # type: (str, str) -> str
-    """Where the archive lies: by all its bytes, for a running agent goes on reading its file."""
-    return os.path.join(base, "agent-%s.pyz" % checksum[:16])
-
-
 def has(archive, size, checksum):
     # type: (str, int, str) -> bool
     """Whether the archive is there, whole and as it was sent."""
@@ -136,11 +130,11 @@ def say(text):
     os.write(1, ("muster-bootstrap %s\n" % text).encode("ascii", "backslashreplace"))
 
 
-def prepare(base, size, checksum):
-    # type: (str, int, str) -> str
+def prepare(base, digest, size, checksum):
+    # type: (str, str, int, str) -> str
     """See that the archive is there; its path. Raises OSError and RefusalError."""
     make_base(base)
-    archive = path_of(base, checksum)
+    archive = os.path.join(base, "agent-%s.pyz" % digest)
     if has(archive, size, checksum):
         say("have")
         os.utime(archive, None)
@@ -155,15 +149,15 @@ def prepare(base, size, checksum):
     return archive
 
 
-def main(size, checksum, folder):
-    # type: (int, str, str) -> None
+def main(digest, size, checksum, folder):
+    # type: (str, int, str, str) -> None
     """Become `attach` for the agent whose state lies in `folder`, or say why not and end with 1."""
     if sys.version_info < OLDEST:
         say("old %d.%d.%d" % tuple(sys.version_info[:3]))
         sys.exit(1)
     base = state_base()
     try:
-        archive = prepare(base, size, checksum)
+        archive = prepare(base, digest, size, checksum)
     except RefusalError as error:
         say("failed %s" % error)
         sys.exit(1)

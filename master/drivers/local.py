@@ -42,8 +42,8 @@ class LocalDriver:
     def __init__(self, node: str, cluster: str, archive: tuple[str, bytes], base: Path) -> None:
         self.version = archive[0]
         self._folder = base / state_name(cluster, node)
+        self._archive = base / f"agent-{archive[0]}.pyz"
         self._content = archive[1]
-        self._base = base
 
     async def connect(self, protocol: asyncio.Protocol) -> None:
         """Connect `protocol`. Raises CannotConnectError."""
@@ -74,9 +74,9 @@ class LocalDriver:
 
     async def _start(self) -> None:
         try:
-            archive = self._write_archive()
+            self._write_archive()
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", archive, "serve", "--state", str(self._folder)),
+                *(sys.executable, "-I", str(self._archive), "serve", "--state", str(self._folder)),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
@@ -96,10 +96,8 @@ class LocalDriver:
             mute = Message("agent_not_started_mute")
             raise CannotConnectError(Message("agent_not_started", said=words[-1]) if words else mute)
 
-    def _write_archive(self) -> str:
-        bootstrap.make_base(str(self._base))
+    def _write_archive(self) -> None:
+        bootstrap.make_base(str(self._archive.parent))
         checksum = bootstrap.digest_of(self._content)
-        archive = bootstrap.path_of(str(self._base), checksum)
-        if not bootstrap.has(archive, len(self._content), checksum):
-            bootstrap.keep(archive, self._content)
-        return archive
+        if not bootstrap.has(str(self._archive), len(self._content), checksum):
+            bootstrap.keep(str(self._archive), self._content)

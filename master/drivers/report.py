@@ -217,7 +217,7 @@ class ReportDriver:
 
 
 class ReportServer:
-    """Where all agents that dial in are received. `archive`: what they should run from, its version and its bytes;
+    """Where all agents that dial in are received. `archive`: what they should run from, its digest and its bytes;
     `cluster` names this lab: each has an agent of its own, should a machine belong to two."""
 
     def __init__(self, core: Core, tls: Tls, archive: tuple[str, bytes], cluster: str) -> None:

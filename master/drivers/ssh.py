@@ -59,7 +59,7 @@ class LoginGate:
 
 
 class SshDriver:
-    """Connects to the agent of one node. `cluster` keeps masters apart; `archive`: the agent's version and bytes."""
+    """Connects to the agent of one node. `cluster` keeps masters apart; `archive`: the agent's digest and bytes."""
 
     def __init__(
         self,
@@ -71,9 +71,10 @@ class SshDriver:
         passwords: Passwords,
         gate: LoginGate,
     ) -> None:
-        self.version, self._archive = archive
+        self.version = archive[0]
         self._node = node
         self._folder = state_name(cluster, node.name)
+        self._archive = archive
         self._keys = keys
         self._passwords = passwords
         self._gate = gate

@@ -43,10 +43,10 @@ def command(python: str) -> str:
     return f"{quoted} -E -s -c 'import sys;sys.stdin.readline();exec(sys.stdin.readline())'"
 
 
-def order(archive: bytes, folder: str) -> bytes:
+def order(digest: str, archive: bytes, folder: str) -> bytes:
     """The line that the loader passes over, and the one that it runs: the bootstrap, and what it is to do. `folder`:
     the agent's, of ASCII."""
-    call = f"main({len(archive)}, {hashlib.sha256(archive).hexdigest()!r}, {folder!r})\n"
+    call = f"main({digest!r}, {len(archive)}, {hashlib.sha256(archive).hexdigest()!r}, {folder!r})\n"
     text = base64.b64encode(_bootstrap() + call.encode()).decode()
     line = f'{_CLEAN_PATH};import binascii;exec(binascii.a2b_base64("{text}"))'
     return f"{_NOT_FOR_SHELLS};exit {NOT_FOUND}\n{line}\n".encode()
@@ -57,16 +57,16 @@ def _bootstrap() -> bytes:
     return Path(bootstrap.__file__).read_bytes()
 
 
-def attach(pipe: Pipe, python: str, archive: bytes, folder: str) -> None:
+def attach(pipe: Pipe, python: str, archive: tuple[str, bytes], folder: str) -> None:
     """Talk until the agent's first line is next. Raises CannotConnectError."""
     talk = _Talk(pipe, python)
-    talk.say(order(archive, folder))
+    talk.say(order(*archive, folder))
     while True:
         who, text = talk.next()
         if who == "agent":
             break
         if text == "need":
-            talk.say(archive)
+            talk.say(archive[1])
         elif text != "have":
             raise CannotConnectError(_unable(text, python))
     talk.hand_over()

@@ -15,6 +15,7 @@ from master.drivers import bootstrap
 from master.drivers.ssh_attach import command, order
 
 CONTENT = b"import sys; print('attached', *sys.argv[1:], sys.flags.isolated)\n"
+DIGEST = "0123456789abcdef"
 LOADER = shlex.split(command("python3"))
 
 
@@ -39,7 +40,7 @@ def boot(home: Path, line: bytes, archive: bytes = b"") -> tuple[int, bytes]:
 
 
 def archive_of(home: Path) -> Path:
-    return home / ".local/state/muster" / f"agent-{hashlib.sha256(CONTENT).hexdigest()[:16]}.pyz"
+    return home / ".local/state/muster" / f"agent-{DIGEST}.pyz"
 
 
 def test_it_is_of_a_syntax_that_a_very_old_python_reads() -> None:
@@ -58,7 +59,7 @@ def test_it_is_of_a_syntax_that_a_very_old_python_reads() -> None:
 
 
 def test_it_asks_for_the_archive_once_and_becomes_attach(tmp_path: Path) -> None:
-    line = order(CONTENT, "c-n")
+    line = order(DIGEST, CONTENT, "c-n")
     attached = f"attached attach --state {tmp_path}/.local/state/muster/c-n 1\n"
     assert boot(tmp_path, line, CONTENT) == (0, f"muster-bootstrap need\n{attached}".encode())
     assert archive_of(tmp_path).read_bytes() == CONTENT
@@ -67,7 +68,7 @@ def test_it_asks_for_the_archive_once_and_becomes_attach(tmp_path: Path) -> None
 
 
 def test_an_archive_that_comes_in_part_or_damaged_is_not_kept(tmp_path: Path) -> None:
-    line = order(CONTENT, "c-n")
+    line = order(DIGEST, CONTENT, "c-n")
     code, said = boot(tmp_path, line, CONTENT[:-1])
     assert (code, said.splitlines()[-1]) == (1, b"muster-bootstrap failed the connection ended within the archive")
     code, said = boot(tmp_path, line, CONTENT[:-1] + b"!")
@@ -79,7 +80,7 @@ def test_a_path_that_is_not_ascii_is_told_in_ascii(tmp_path: Path) -> None:
     home = tmp_path / "家"
     home.mkdir()
     (home / ".local").write_text("", encoding="utf-8")
-    code, said = boot(home, order(CONTENT, "c-n"))
+    code, said = boot(home, order(DIGEST, CONTENT, "c-n"))
     assert (code, said.startswith(b"muster-bootstrap failed ")) == (1, True)
     assert b"\\u5bb6/.local" in said
     assert said.endswith(b"Not a directory\n")

@@ -130,7 +130,7 @@ def test_last_words_are_told_also_where_the_shell_was_gone_before_we_spoke(serve
     with nothing_left(), channel_to("echo 'closed on sundays'; exit 1", server, site) as (channel, pipe):
         until("the channel is closed", lambda: channel.closed)
         with pytest.raises(CannotConnectError, match=r"^the agent cannot be started: closed on sundays$"):
-            ssh_attach.attach(pipe, "python3", site.archive[1], "c-n")
+            ssh_attach.attach(pipe, "python3", site.archive, "c-n")
 
 
 # Not fish, which reads all of its input before it does anything: that looks like waiting.
@@ -184,13 +184,9 @@ def archives(server: RealSshd) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (server.home / ".local/state/muster").glob("agent-*")}
 
 
-def file_of(site: Site) -> str:
-    return f"agent-{hashlib.sha256(site.archive[1]).hexdigest()[:16]}.pyz"
-
-
 def test_the_archive_is_sent_once_and_again_where_it_is_damaged(server: RealSshd, site: Site) -> None:
-    content = site.archive[1]
-    name = file_of(site)
+    digest, content = site.archive
+    name = f"agent-{digest}.pyz"
     base = server.home / ".local/state/muster"
 
     async def story() -> None:
@@ -216,7 +212,7 @@ def test_old_archives_go_when_a_new_one_comes(server: RealSshd, site: Site) -> N
         at = time.time() - age * 43_200
         os.utime(path, (at, at))
     run(comes(site, server))
-    kept = {f"agent-{age:016x}.pyz" for age in range(4)} | {file_of(site)}
+    kept = {f"agent-{age:016x}.pyz" for age in range(4)} | {f"agent-{site.archive[0]}.pyz"}
     assert set(archives(server)) == kept
 
 
@@ -225,7 +221,7 @@ def test_a_full_disk_is_told_with_the_path(server: RealSshd, site: Site) -> None
     server.start(state_size="32k")
     with nothing_left():
         refusal = str(run(site.refusal(server.node())))
-    path = server.home / f".local/state/muster/{file_of(site)}"
+    path = server.home / f".local/state/muster/agent-{site.archive[0]}.pyz"
     assert refusal == f"the agent cannot be put on the node: {path}: No space left on device"
 
 
@@ -238,7 +234,7 @@ def test_a_folder_that_is_somebody_elses_is_not_used(server: RealSshd, site: Sit
 
 
 def test_the_order_is_two_lines_of_ascii_and_only_the_first_says_something_to_a_shell() -> None:
-    order = ssh_attach.order(b"content", "c-%E8%8A%82")
+    order = ssh_attach.order("0123456789abcdef", b"content", "c-%E8%8A%82")
     assert order.isascii()
     first, second, rest = order.split(b"\n")
     assert (first, rest) == (b"muster-needs-python;exit 127", b"")
@@ -261,7 +257,7 @@ def test_two_nodes_of_one_account_that_are_sent_the_archive_at_once_get_an_agent
         for line in lines:
             line.transport.abort()
             await line.end()
-        assert set(archives(server)) == {file_of(site)}
+        assert set(archives(server)) == {f"agent-{site.archive[0]}.pyz"}
 
     with nothing_left():
         run(story())
