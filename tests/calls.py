@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
@@ -11,11 +13,12 @@ from typing import Any
 def calls_of(work: Callable[[], object]) -> int:
     """How many functions it calls."""
     calls: list[str] = []
-    sys.setprofile(lambda _frame, event, _arg: calls.append(event))
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
+    with _without_garbage():
+        sys.setprofile(lambda _frame, event, _arg: calls.append(event))
+        try:
+            work()
+        finally:
+            sys.setprofile(None)
     return len(calls)
 
 
@@ -30,12 +33,25 @@ def instructions_of(work: Callable[[], object]) -> int:
         return trace
 
     before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
+    with _without_garbage():
+        sys.settrace(trace)
+        try:
+            work()
+        finally:
+            sys.settrace(before)
     return count
+
+
+@contextmanager
+def _without_garbage() -> Iterator[None]:
+    """What the collector calls for objects of earlier tests is no cost of this one."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def bytes_read_by(work: Callable[[], object]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -229,7 +230,7 @@ def test_the_printed_way_past_a_damaged_journal_leads_to_its_end_with_agents_tha
     assert known_ids(lab) == {runs, waits, blocked}
 
 
-def test_a_journal_that_is_lost_before_the_first_compaction_books_no_gpu_twice_and_leaves_no_agent_behind(
+def test_a_journal_that_is_lost_before_the_first_compaction_books_no_gpu_twice_and_keeps_its_agent(
     lab: Lab, tmp_path: Path
 ) -> None:
     holds = tmp_path / "holds"
@@ -246,14 +247,26 @@ def test_a_journal_that_is_lost_before_the_first_compaction_books_no_gpu_twice_a
         assert code == "store_corrupt"
         up(lab, "--skip-damaged")
         with lab.client() as client:
-            task_id = client.submit(f"flock -n {holds} true", gpus=8)
-            assert client.wait([task_id], timeout=PATIENCE_S)[task_id]["state"] == "succeeded"
+            (found,) = until("what still runs is told", lambda: client.unknown_attempts("node0"))
+            assert (found["task"], found["gpus"]) == (first, list(range(8)))
+            waits = client.submit(f"flock -n {holds} true", gpus=8)
+            until("it is told why it waits", partial(_names_the_command, client, waits))
         agents.append(lab.agent_pid("node0"))
         assert "Tasks of which nothing else tells are gone" in lab.muster("status").stdout
         down(lab)
+    up(lab)
+    with lab.client() as client:
+        until("the node is back", lambda: online(lab))
+        client.end_attempt("node0", found["launch_id"])
+        assert client.wait([waits], timeout=PATIENCE_S)[waits]["state"] == "succeeded"
+    down(lab)
     assert len(list(lab.state.glob("muster/*-node0"))) == 1
     assert None not in agents
     assert agents[0] == agents[1]
+
+
+def _names_the_command(client: Client, task_id: int) -> bool:
+    return "muster node attempts" in str(client.why(task_id))
 
 
 def encode_later(lines: list[bytes]) -> bytes:
@@ -351,7 +364,8 @@ def test_while_nothing_can_be_written_what_a_kill_takes_back_is_marked_wherever_
 def test_a_second_master_is_sent_away_although_somebody_removed_the_lock(lab: Lab) -> None:
     lab.start()
     assert lab.master is not None
-    (lab.task_info / "lock").unlink()
+    for name in ("lock", "lab.json"):  # so that nothing tells whose folder it is
+        (lab.task_info / name).unlink()
     # Ports of its own, so that nothing but the folder can keep the second one away.
     other = Lab(lab.folder / "other", nodes=0)
     other.write_conf(task_info=str(lab.task_info), slaver_file=str(lab.registry))

@@ -181,8 +181,8 @@ def test_a_second_master_on_one_folder_leaves_the_first_alone(lab: Lab8) -> None
     own, lab.conf = lab.conf, _other_ports(lab)
     refusal = lab.refused_start()
     lab.conf = own
-    assert refusal.code == "locked"
-    assert f"pid {lab.master.pid}" in refusal.message
+    assert refusal.code == "config"
+    assert f"{own}, whose master (pid {lab.master.pid}) works there" in refusal.message
     assert str(lab.task_info) in refusal.message
     assert lab.refused("up", "--detach").code == "conflict"
     assert lab.tasks().keys() == {first}
