@@ -160,7 +160,7 @@ def test_why_says_nothing_twice_and_of_two_hundred_nodes_one_line(lab: Lab8) -> 
     until("the nodes are known", lambda: len(shown(lab, "nodes")) == 202)
     waiting = lab.submit("--gpus", "9", "--", "true")
     told = lab.muster("why", str(waiting)).stdout.splitlines()
-    assert len(told) == 3, told
+    assert told[3:] == ["  would start if one of nodes far[001-201] comes back"], told
     assert told[0] == f"task {waiting} (waiting): needs 9 GPUs"
     assert told[1].startswith("  far[001-201]: ")
     row = next(line for line in lab.muster("queue").stdout.splitlines() if line.split()[0] == str(waiting))
@@ -189,7 +189,7 @@ def test_two_hundred_machines_that_are_off_are_one_line_however_they_are_address
     waiting = lab.submit("--gpus", "9", "--", "true")
     lines = lab.muster("why", str(waiting)).stdout.splitlines()
     assert lines[1] == f"  off[001-200]: unreachable ({said})"
-    assert len(lines) == 3
+    assert lines[3:] == ["  would start if one of nodes off[001-200] comes back"], lines
     assert told in lab.muster("status").stdout.splitlines()
     lab.muster("cancel", str(waiting))
     rewrite(lab.registry, before)
