@@ -33,7 +33,7 @@ class IdleTasks:
 
     def concerns(self, before: State, _after: State) -> bool:
         """Return whether it is about an attempt that was under way."""
-        return bool(self.told) and before in ACTIVE
+        return before in ACTIVE
 
     def moved(self, task: Task, _before: State, _after: State) -> None:
         """Others of its owner may start as soon as it stands still, is to end, or has ended."""

@@ -158,6 +158,21 @@ def test_they_start_as_soon_as_it_is_to_end_or_stands_or_the_lab_wants_it_otherw
     assert waits.state is TaskState.STARTING
 
 
+def test_they_start_also_where_a_task_stood_still_before_any_task_was_idle() -> None:
+    """The listeners are asked once for each pair of states which moves concern them."""
+    core = lab("hold_next")
+    earlier, task = runs(core), runs(core)
+    core.pause(earlier.id, "eve", 3.0)
+    core.warn(task.id, MARK)
+    waits = submit(core, gpus=1, owner="eve")
+    core.plan(10.0)
+    assert (waits.state, core.plan_needed) == (TaskState.WAITING, False)
+    core.pause(task.id, "eve", 11.0)
+    assert core.plan_needed
+    core.plan(12.0)
+    assert waits.state is TaskState.STARTING
+
+
 def test_an_admins_start_passes_an_idle_task_and_nobody_elses() -> None:
     core = lab("hold_next")
     task = runs(core)
