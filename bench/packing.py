@@ -21,12 +21,12 @@ from typing import NamedTuple
 from bench.packing_rules import GPU, Ask, Cluster, Left, best_fit, first_fit, fragmentation
 from bench.report import Figure, at_least, table, verdict
 from master.core.core import Core
-from master.core.facts import Facts, NodeState
-from master.core.free_nodes import FreeNodes
-from master.core.node import NodeSpec
-from master.core.request import demand_of
-from master.core.room import Room
-from master.core.task import Task
+from master.core.nodes.facts import Facts, NodeState
+from master.core.nodes.node import NodeSpec
+from master.core.planning.availability import Availability
+from master.core.planning.free_nodes import FreeNodes
+from master.core.tasks.request import demand_of
+from master.core.tasks.task import Task
 from wire.agent import PROTOCOL
 
 NODES, TASKS = "openb_node_list_gpu_node.csv", "openb_pod_list_default.csv"
@@ -95,7 +95,7 @@ def planner(trace: Trace) -> Place:
     for spec, one in zip(specs, trace.nodes, strict=True):
         facts = Facts(boot_id="b", state_id="s", cpus=one.cpu, memory_mib=one.memory, protocol=PROTOCOL)
         core.node_state(spec.name, NodeState.ONLINE, None, facts)
-    room = Room(core.inventory, FreeNodes(core.inventory))
+    available = Availability(core.inventory, FreeNodes(core.inventory))
 
     def place(ask: Ask) -> bool:
         shares = ask.gpus == 1 and ask.share < GPU
@@ -110,7 +110,7 @@ def planner(trace: Trace) -> Place:
             cpus=ask.cpu,
             memory_mib=ask.memory,
         )
-        return room.place(demand_of(task), task.id) is not None
+        return available.place(demand_of(task), task.id) is not None
 
     return place
 

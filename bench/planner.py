@@ -22,14 +22,14 @@ import msgspec
 
 from bench.lab import BenchError, Scale
 from bench.report import Figure, Target, at_most
+from master.config.settings import Caps, Settings
+from master.core.attempts.exits import Exit
 from master.core.core import Core
-from master.core.exits import Exit
-from master.core.facts import Facts, NodeState
-from master.core.node import NodeSpec
-from master.core.reservations import Reservation
-from master.core.scheduler import Plan, explain, plan
-from master.core.task import Task
-from master.settings import Caps, Settings
+from master.core.nodes.facts import Facts, NodeState
+from master.core.nodes.node import NodeSpec
+from master.core.planning.reservations import Reservation
+from master.core.planning.scheduler import Plan, explain, plan
+from master.core.tasks.task import Task
 from wire.agent import PROTOCOL
 
 SUBJECT = "the planner"

@@ -21,48 +21,51 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from master import account_file, conf_changes, desktop_names, failpoint, lab_file, premises
-from master.config import Config
+from master.config import conf_changes
+from master.config.config import Config
+from master.core.attempts.launching import LaunchSettings
 from master.core.core import Core
 from master.core.executor import Executor
-from master.core.launching import LaunchSettings
-from master.core.run_as import RunAs, as_the_agent, as_their_owners
+from master.core.people.run_as import RunAs, as_the_agent, as_their_owners
 from master.core.tuning import Tuning
 from master.desktop.news import News, news_path
 from master.drivers.choice import Drivers
 from master.drivers.report import ReportServer
+from master.durable import failpoint
 from master.durable.disk import OsDisk
 from master.durable.legacy import Places
 from master.durable.store import Permit, Store
 from master.durable.witness import witness_path
-from master.engine import Engine
+from master.edited_files.ownership import user_name
+from master.engine.engine import Engine
 from master.executors.agents import Agents
 from master.files.owners import Owners
 from master.files.service import Files
-from master.garbage import Garbage
 from master.helpers.acting import Acting
 from master.helpers.making import acting_for
-from master.inline_secrets import check_conf
-from master.lineage import begin_epoch
-from master.listening import listen, port_limits, raise_descriptor_limit
-from master.log_rights import group_of
+from master.loop.garbage import Garbage
+from master.loop.stalls import LoopTimes, StallWatch
 from master.nodes.fleet import Fleet
 from master.nodes.leaving import LeavingNodes
 from master.nodes.registry import NodeConfig, load_registry
 from master.nodes.same_account import company_of, keys_in_reach
 from master.nodes.samples import Samples
-from master.ownership import user_name
+from master.people import desktop_names
 from master.people.audit import AuditLog
 from master.people.guesses import Guesses
 from master.people.passwords import Passwords
 from master.people.services import Services
 from master.people.task_tokens import TaskTokens
 from master.ports.hub import Hub
-from master.stalls import LoopTimes, StallWatch
+from master.secrets.inline_secrets import check_conf
+from master.secrets.log_rights import group_of
+from master.secrets.visible_secrets import check_not_visible
+from master.start import account_file, lab_file, premises
+from master.start.lineage import begin_epoch
+from master.start.listening import listen, port_limits, raise_descriptor_limit
 from master.tls.policy import Tls, listens_outside
 from master.tls.watch import CertificateWatch
 from master.verbs.about import About, ClosedName, TlsInfo
-from master.visible_secrets import check_not_visible
 from master.watchers.conf_watcher import PACE, ConfWatcher
 from master.watchers.folder_watcher import FolderWatcher
 from master.watchers.idle_watcher import IdleWatcher

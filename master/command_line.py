@@ -17,7 +17,7 @@ from wire.harmless import harmless
 if TYPE_CHECKING:
     import argparse
 
-    from master.config import Config
+    from master.config.config import Config
 
 
 class Serving(NamedTuple):
@@ -148,7 +148,7 @@ def _init(options: argparse.Namespace) -> int:
 
 def _init_with_admin(options: argparse.Namespace) -> int:
     """Report all faults of the admin before anything is written."""
-    from master.config import load_config  # noqa: PLC0415  (see above)
+    from master.config.config import load_config  # noqa: PLC0415  (see above)
     from master.setup.init.setup_folder import CONF, PORTS, init  # noqa: PLC0415
     from master.setup.people.first_admin import add_first_admin, check_first_admin  # noqa: PLC0415
     from wire.console import url  # noqa: PLC0415
@@ -167,7 +167,7 @@ def _init_with_admin(options: argparse.Namespace) -> int:
 
 
 def _passwd(options: argparse.Namespace) -> int:
-    from master.config import load_config  # noqa: PLC0415  (see above)
+    from master.config.config import load_config  # noqa: PLC0415  (see above)
     from master.setup.people.lost_password import set_password  # noqa: PLC0415
 
     set_password(load_config(_conf(options.conf)), options.name, None if options.remove else _line())
@@ -203,7 +203,7 @@ def _take_over(options: argparse.Namespace) -> int:
 
 
 def _deploy(options: argparse.Namespace) -> int:
-    from master.config import load_config  # noqa: PLC0415  (see above)
+    from master.config.config import load_config  # noqa: PLC0415  (see above)
     from master.setup.deploy import plan  # noqa: PLC0415
 
     said = plan.deploy(load_config(_conf(options.conf)), options.folder, force=options.force)
@@ -213,7 +213,7 @@ def _deploy(options: argparse.Namespace) -> int:
 
 
 def _shell(conf: Path, node: str) -> int:
-    from master.config import load_config  # noqa: PLC0415
+    from master.config.config import load_config  # noqa: PLC0415
     from master.drivers import shell  # noqa: PLC0415  (paramiko takes its time to load)
 
     config = load_config(conf)
@@ -224,9 +224,9 @@ def _shell(conf: Path, node: str) -> int:
 def _serve(serving: Serving) -> None:
     gc.disable()  # until all is loaded: what is, stays
     from master.app import main as serve  # noqa: PLC0415  (a wrong argument should be told without loading it all)
-    from master.config import load_config  # noqa: PLC0415
+    from master.config.config import load_config  # noqa: PLC0415
     from master.durable.recovery import Permit  # noqa: PLC0415
-    from master.server_log import guard  # noqa: PLC0415
+    from master.start.server_log import guard  # noqa: PLC0415
 
     conf = _conf(serving.conf)
     config = load_config(conf)
@@ -243,8 +243,8 @@ def _serve(serving: Serving) -> None:
 
 def _log_to(config: Config) -> None:
     """Log into a rotating file, and on stderr when somebody looks at it."""
-    from master.log_rights import LogFile, group_of  # noqa: PLC0415  (see above)
-    from master.ownership import make_folder  # noqa: PLC0415  (see above)
+    from master.edited_files.ownership import make_folder  # noqa: PLC0415  (see above)
+    from master.secrets.log_rights import LogFile, group_of  # noqa: PLC0415  (see above)
 
     path, group = config.server_log, group_of(config)
     try:

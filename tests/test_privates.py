@@ -23,7 +23,7 @@ PUBLIC_IN_SPITE = {
 }  # fmt: skip
 ALLOWED = {
     ("master/command_line.py", "_SubParsersAction"): "argparse names the type of what add_subparsers gives so only",
-    ("master/server_log.py", "_SysExcInfoType"): "the type of what logging's formatter gets has no other name",
+    ("master/start/server_log.py", "_SysExcInfoType"): "the type of what logging's formatter gets has no other name",
     ("client/cli/commands/completion.py", "_actions"): "the way that shtab documents",
     ("client/live/worker.py", "_socket"): "a session of its kind that another thread may end",
     ("client/live/worker.py", "_open"): "a session of its kind that another thread may end",

@@ -12,8 +12,8 @@ def main() -> int:
     heard = signal.getsignal(signal.SIGINT)
     if heard is signal.default_int_handler:  # whoever started us may want it ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from client.cli import interrupt
     from client.cli.main import main as run
+    from client.cli.screen import interrupt
 
     if heard is signal.default_int_handler:
         interrupt.hear()

@@ -11,7 +11,7 @@ import sys
 from client.address import Address, find
 from client.api import Client
 from client.caller import token_for
-from client.cli.terminal import note, said_yes
+from client.cli.screen.terminal import note, said_yes
 from client.long_json import dumps
 from wire.harmless import harmless_json
 

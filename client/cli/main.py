@@ -11,10 +11,10 @@ import os
 import sys
 from collections import deque
 
+from client.cli.arguments.quick import Quick
+from client.cli.arguments.shared import declare
 from client.cli.commands import COMMANDS, GROUPS
-from client.cli.quick import Quick
-from client.cli.shared import declare
-from client.cli.terminal import begin, note, unwritable
+from client.cli.screen.terminal import begin, note, unwritable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _dispatch(argv: list[str], done: list[str]) -> int:
 
 
 def _whole(name: str) -> object:
-    from client.cli.parser import build_parser
+    from client.cli.arguments.parser import build_parser
 
     return build_parser(name)
 

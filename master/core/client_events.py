@@ -1,6 +1,6 @@
 """Requests of clients about their tasks. Pure.
 
-Each event asks the law first, then whatever else has to hold, and only then changes anything: an error leaves nothing
+Each event asks the transition table first, then whatever else has to hold, and only then changes anything: an error leaves nothing
 half done.
 """
 
@@ -12,22 +12,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from master.core.allocations import Allocations
-from master.core.arrays import Array, Arrays
-from master.core.attempt import AskedEnd
-from master.core.book import Book
-from master.core.dependencies import Dependencies
-from master.core.dispatch import Dispatch
-from master.core.inventory import request_of
-from master.core.law import Event
-from master.core.learned import Learned
-from master.core.nodes import Nodes
-from master.core.nothing import NO_LIST
-from master.core.quotas import Quotas
-from master.core.request import demand_of
-from master.core.task import ENDED, HELD, QUEUED, WAITING, Task, TaskState, Wish
+from master.core.attempts.dispatch import Dispatch
+from master.core.nodes.inventory import request_of
+from master.core.nodes.nodes import Nodes
+from master.core.people.quotas import Quotas
+from master.core.planning.allocations import Allocations
+from master.core.planning.learned import Learned
+from master.core.tasks.arrays import Array, Arrays
+from master.core.tasks.attempt import AskedEnd
+from master.core.tasks.dependencies import Dependencies
+from master.core.tasks.nothing import NO_LIST
+from master.core.tasks.request import demand_of
+from master.core.tasks.task import ENDED, HELD, QUEUED, WAITING, Task, TaskState, Wish
+from master.core.tasks.task_table import TaskTable
+from master.core.tasks.transitions import Event
+from master.core.tasks.waiting import Waiting
 from master.core.tuning import Tuning
-from master.core.waiting import Waiting
 from wire.errors import ImpossibleError, LimitError
 from wire.message import Message
 
@@ -43,7 +43,7 @@ class ClientEvents:
 
     def __init__(
         self,
-        book: Book,
+        task_table: TaskTable,
         dependencies: Dependencies,
         waiting: Waiting,
         nodes: Nodes,
@@ -55,7 +55,7 @@ class ClientEvents:
         learned: Learned,
         tuning: Tuning,
     ) -> None:
-        self._book = book
+        self._task_table = task_table
         self._dependencies = dependencies
         self._waiting = waiting
         self._nodes = nodes
@@ -97,7 +97,7 @@ class ClientEvents:
         self._check_possible(draft)
         self._dependencies.check(draft, past)
         drafts = []
-        for number, command in enumerate(commands, self._book.next_id):
+        for number, command in enumerate(commands, self._task_table.next_id):
             drafts.append(replace(draft, command=command, log_path=log_path(number)))
         self._file(drafts, now)
         return drafts
@@ -117,7 +117,7 @@ class ClientEvents:
         self._check_possible(drafts[0])
         self._dependencies.check(drafts[0], past)
         indices = [draft.array.index for draft in drafts if draft.array is not None]
-        array = Array(self._book.next_id, len(drafts), cap, max_fails, least=min(indices), greatest=max(indices))
+        array = Array(self._task_table.next_id, len(drafts), cap, max_fails, least=min(indices), greatest=max(indices))
         self._arrays.begin(array)
         self._file(drafts, now)
         return drafts
@@ -127,7 +127,7 @@ class ClientEvents:
     ) -> Task:
         """Replace a queued task by its edited copy; an ended one queues again with it, as `retry` has it. `past`,
         `waits`: as for `submit`."""
-        task = self._book.admit(Event.EDIT, edited.id)
+        task = self._task_table.admit(Event.EDIT, edited.id)
         again = task.state in ENDED
         asks_otherwise = request_of(edited) != request_of(task)
         # An admin who passed the quotas did so for the request as it was then.
@@ -152,15 +152,15 @@ class ClientEvents:
         if again:
             self._queue_again(task, last=last)
         else:
-            self._book.changed(task)
+            self._task_table.changed(task)
         return task
 
     def cancel(self, task_id: int, now: float, reason: Message | None = None, *, by: str = "") -> bool:
         """Cancel, because `by` wants that. True: it was still waiting and is ended; False: its node was told and will
         report the end."""
-        task = self._book.admit(Event.CANCEL, task_id)
+        task = self._task_table.admit(Event.CANCEL, task_id)
         if task.state in QUEUED:
-            self._book.end(task, TaskState.CANCELLED, now, reason)
+            self._task_table.end(task, TaskState.CANCELLED, now, reason)
             return True
         if task.is_allocation:
             return self._allocations.end(task, AskedEnd("cancel", by), now)
@@ -170,7 +170,7 @@ class ClientEvents:
     def retry(self, task_id: int, *, last: bool = False, by_admin: bool = False, waits: bool = False) -> Task:
         """Queue an ended task again: a new attempt of the same task. It has the place that it had, or, `last`, that of
         one that is new. `by_admin`: an admin with the scope `admin` wants that. `waits`: as for `submit`."""
-        task = self._book.admit(Event.RETRY, task_id)
+        task = self._task_table.admit(Event.RETRY, task_id)
         self._check_possible(task, waits=waits)
         task.by_admin = task.by_admin and by_admin
         self._learned.fill_in(task)
@@ -181,60 +181,60 @@ class ClientEvents:
         if last:
             task.forced = False
             self._waiting.put_last(task)
-        self._book.queue_again(task)
+        self._task_table.queue_again(task)
 
     def remove(self, task_id: int, now: float, *, successors: bool = False) -> list[int]:
         """Forget a task that waits or has ended; with `successors` also all that wait for it, directly or not."""
-        self._book.admit(Event.REMOVE, task_id)
+        self._task_table.admit(Event.REMOVE, task_id)
         doomed = self._dependencies.chain(task_id) if successors else [task_id]
         for doomed_id in reversed(doomed):
-            task = self._book.tasks[doomed_id]
+            task = self._task_table.tasks[doomed_id]
             self._dependencies.removed(task, now)
-            self._book.remove(task)
+            self._task_table.remove(task)
         return doomed
 
     def hold(self, task_id: int) -> Task:
         """Keep a waiting task from starting until it is released."""
-        task = self._book.admit(Event.HOLD, task_id)
+        task = self._task_table.admit(Event.HOLD, task_id)
         if task.state is WAITING:
-            self._book.move(task, HELD)
+            self._task_table.move(task, HELD)
         return task
 
     def release(self, task_id: int) -> Task:
         """Let a held task wait again."""
-        task = self._book.admit(Event.RELEASE, task_id)
-        self._book.move(task, WAITING)
+        task = self._task_table.admit(Event.RELEASE, task_id)
+        self._task_table.move(task, WAITING)
         return task
 
     def force(self, task_id: int, *, over_quota: bool = False) -> Task:
         """Start a queued task as soon as it fits: before all others, whatever holds it or comes before it, and whatever
         time it waits for; with `over_quota` whatever the quotas, too."""
-        task = self._book.admit(Event.FORCE, task_id)
+        task = self._task_table.admit(Event.FORCE, task_id)
         task.over_quota = task.over_quota or over_quota
         self._dependencies.drop(task)
         task.forced, task.not_before = True, None
         if task.state is HELD:
-            self._book.move(task, WAITING)
+            self._task_table.move(task, WAITING)
         else:
-            self._book.changed(task)
+            self._task_table.changed(task)
         return task
 
     def move(self, task_id: int, position: int, passes: Callable[[Task], None] | None = None) -> Task:
         """Give a queued task the place `position` (1: next) in the queue. Priority is not changed by it: a place that
         belongs to another priority is refused. `passes` is asked of each task that it would overtake, and raises where
         it must not."""
-        task = self._book.admit(Event.REORDER, task_id)
+        task = self._task_table.admit(Event.REORDER, task_id)
         self._waiting.place(task, position, passes)
         return task
 
     def recall(self, task: Task) -> None:
         """Take an ended task back that had been moved to the monthly files."""
-        self._book.take_back(task)
+        self._task_table.take_back(task)
 
     def drop_archived(self, task_ids: Iterable[int]) -> None:
         """Forget ended tasks that were moved to the monthly files."""
         for task_id in task_ids:
-            self._book.remove(self._book.admit(Event.ARCHIVE, task_id))
+            self._task_table.remove(self._task_table.admit(Event.ARCHIVE, task_id))
 
     def _check_possible(self, task: Task, *, waits: bool = False) -> None:
         if task.is_allocation or task.within is not None:
@@ -249,7 +249,7 @@ class ClientEvents:
             self._quotas.check_possible(demand_of(task))
 
     def _check_limit(self, more: int) -> None:
-        waiting = self._book.counts[WAITING] + self._book.counts[HELD]
+        waiting = self._task_table.counts[WAITING] + self._task_table.counts[HELD]
         most = self._tuning.settings.limits.waiting_tasks
         if waiting + more > most:
             raise LimitError(Message("queue_full", waiting=waiting, most=most))
@@ -262,7 +262,7 @@ class ClientEvents:
                 draft.not_before = draft.eligible_at = max(draft.begin_at, now)
             if draft.share:
                 self._learned.fill_in(draft)
-        self._book.file(drafts, now)
+        self._task_table.file(drafts, now)
         for draft in drafts:
             if draft.waits_for:
                 self._dependencies.link(draft)

@@ -16,51 +16,51 @@ from types import MappingProxyType
 
 import msgspec
 
-from master.core.adoption import Adoption
-from master.core.allocation_size import AllocationSize
-from master.core.allocations import Allocations
+from master.config.settings import Settings
 from master.core.answers import Answers
-from master.core.arrays import Arrays
-from master.core.barred import BarredOwners
-from master.core.book import Book
+from master.core.attempts.adoption import Adoption
+from master.core.attempts.dispatch import Dispatch, NewLaunchId
+from master.core.attempts.endings import Endings
+from master.core.attempts.giving_up import GivingUp
+from master.core.attempts.orphaned_attempts import OrphanedAttempts
+from master.core.attempts.pausing import Pausing
+from master.core.attempts.reconcile import Reconciliation
+from master.core.attempts.unknown_attempts import UnknownAttempts
+from master.core.attempts.unproven import UnprovenAttempts
 from master.core.client_events import ClientEvents
-from master.core.dependencies import Dependencies
-from master.core.dispatch import Dispatch, NewLaunchId
-from master.core.endings import Endings
-from master.core.giving_up import GivingUp
-from master.core.gpus import Gpus
-from master.core.health import Health
-from master.core.identities import Identities
-from master.core.idle import IdleTasks
-from master.core.inventory import Facts, NodeSpec, NodeState
-from master.core.learned import Learned
-from master.core.machines import Machines
-from master.core.marks import END_ACCESS
-from master.core.nodes import NONE_OWNED, Nodes
-from master.core.notes import Notes
+from master.core.explanations import Explanations
+from master.core.nodes.gpus import Gpus
+from master.core.nodes.health import Health
+from master.core.nodes.identities import Identities
+from master.core.nodes.idle import IdleTasks
+from master.core.nodes.inventory import Facts, NodeSpec, NodeState
+from master.core.nodes.machines import Machines
+from master.core.nodes.nodes import NONE_OWNED, Nodes
+from master.core.nodes.notes import Notes
+from master.core.nodes.outgrown import OutgrownShares
+from master.core.nodes.refusals import Refusals
+from master.core.nodes.strays import StrayTasks
 from master.core.outcome import Pending
-from master.core.outgrown import OutgrownShares
-from master.core.own_account import OwnAccountNodes
-from master.core.owned import OwnTasks
-from master.core.owners import Owners
-from master.core.pausing import Pausing
-from master.core.people import People
-from master.core.projects import Projects
-from master.core.quotas import Quotas
-from master.core.reconcile import Reconciliation
-from master.core.refusals import Refusals
-from master.core.remnants import Remnants
-from master.core.reservations import Hold, Reservation
-from master.core.rights_end import RightsEnd
-from master.core.strays import StrayTasks
-from master.core.task import Task
-from master.core.task_access import TaskAccess
-from master.core.telling import Telling
+from master.core.people.barred import BarredOwners
+from master.core.people.marks import END_ACCESS
+from master.core.people.own_account import OwnAccountNodes
+from master.core.people.owned import OwnTasks
+from master.core.people.owners import Owners
+from master.core.people.people import People
+from master.core.people.projects import Projects
+from master.core.people.quotas import Quotas
+from master.core.people.rights_end import RightsEnd
+from master.core.people.task_access import TaskAccess
+from master.core.planning.allocation_size import AllocationSize
+from master.core.planning.allocations import Allocations
+from master.core.planning.learned import Learned
+from master.core.planning.reservations import Hold, Reservation
+from master.core.tasks.arrays import Arrays
+from master.core.tasks.dependencies import Dependencies
+from master.core.tasks.task import Task
+from master.core.tasks.task_table import TaskTable
+from master.core.tasks.waiting import Waiting
 from master.core.tuning import Tuning
-from master.core.unknown_attempts import UnknownAttempts
-from master.core.unproven import UnprovenAttempts
-from master.core.waiting import Waiting
-from master.settings import Settings
 from wire.message import Message
 
 NOTHING_SAID = Settings()
@@ -87,28 +87,28 @@ class Core:
         # The parts, each with those that it stands on.
         self._pending = pending = Pending()
         self.tuning = tuning = Tuning(conf, pending)
-        self._book = book = Book(pending)
+        self._task_table = task_table = TaskTable(pending)
         self._answers = answers = Answers(pending)
-        self._waiting = waiting = Waiting(book, pending, tuning)
+        self._waiting = waiting = Waiting(task_table, pending, tuning)
         self.people = people = People(pending)
-        self.own_account, self._own_tasks = OwnAccountNodes(people, pending), (own_tasks := OwnTasks(book.tasks))
-        self._projects, idle = (projects := Projects(pending)), IdleTasks(book, tuning, pending)
-        self.arrays = arrays = Arrays(book, waiting, pending)
-        self.dependencies = dependencies = Dependencies(book, arrays)
+        self.own_account, self._own_tasks = OwnAccountNodes(people, pending), (own_tasks := OwnTasks(task_table.tasks))
+        self._projects, idle = (projects := Projects(pending)), IdleTasks(task_table, tuning, pending)
+        self.arrays = arrays = Arrays(task_table, waiting, pending)
+        self.dependencies = dependencies = Dependencies(task_table, arrays)
         self.quotas = quotas = Quotas(
-            book, waiting, people, projects, arrays, idle=idle, tuning=tuning, pending=pending
+            task_table, waiting, people, projects, arrays, idle=idle, tuning=tuning, pending=pending
         )
-        self._nodes = nodes = Nodes(specs, book, pending, licences)
+        self._nodes = nodes = Nodes(specs, task_table, pending, licences)
         self._notes = notes = Notes(nodes, pending, people.clock)
-        self._refusals = refusals = Refusals(book)
-        health, barred = Health(refusals, nodes, notes, pending), BarredOwners(book, people, own_tasks)
-        self._identities, self._unknown = Identities(pending), (unknown := UnknownAttempts(book, nodes, pending))
-        remnants = Remnants(book, nodes, unknown, pending)
-        self.learned = learned = Learned(book)
-        self.allocations = allocations = Allocations(book, nodes.inventory, pending)
-        endings = Endings(book, waiting, people, arrays, tuning, inventory=nodes.inventory, refusals=refusals)
+        self._refusals = refusals = Refusals(task_table)
+        health, barred = Health(refusals, nodes, notes, pending), BarredOwners(task_table, people, own_tasks)
+        self._identities, self._unknown = Identities(pending), (unknown := UnknownAttempts(task_table, nodes, pending))
+        orphaned = OrphanedAttempts(task_table, nodes, unknown, pending)
+        self.learned = learned = Learned(task_table)
+        self.allocations = allocations = Allocations(task_table, nodes.inventory, pending)
+        endings = Endings(task_table, waiting, people, arrays, tuning, inventory=nodes.inventory, refusals=refusals)
         self._dispatch = dispatch = Dispatch(
-            book,
+            task_table,
             nodes,
             waiting=waiting,
             endings=endings,
@@ -116,7 +116,7 @@ class Core:
             allocations=allocations,
             health=health,
             refusals=refusals,
-            remnants=remnants,
+            orphaned=orphaned,
             unknown=unknown,
             pending=pending,
             quotas=quotas,
@@ -125,21 +125,21 @@ class Core:
             new_launch_id=new_launch_id,
         )
         gpus = Gpus(
-            *(book, nodes, notes, pending, waiting.backlog),
-            outgrown=OutgrownShares(book, tuning, dispatch.kill),
-            strays=StrayTasks(book, tuning, dispatch.kill),
+            *(task_table, nodes, notes, pending, waiting.backlog),
+            outgrown=OutgrownShares(task_table, tuning, dispatch.kill),
+            strays=StrayTasks(task_table, tuning, dispatch.kill),
         )
-        pausing, unproven = Pausing(book, nodes, dispatch, pending), UnprovenAttempts(book, nodes, dispatch)
+        pausing, unproven = Pausing(task_table, nodes, dispatch, pending), UnprovenAttempts(task_table, nodes, dispatch)
         reconciliation = Reconciliation(
-            *(book, nodes, dispatch),
+            *(task_table, nodes, dispatch),
             pausing=pausing,
             endings=endings,
-            remnants=remnants,
+            orphaned=orphaned,
             unproven=unproven,
             pending=pending,
         )
         clients = ClientEvents(
-            book,
+            task_table,
             dependencies,
             waiting,
             nodes,
@@ -150,8 +150,8 @@ class Core:
             quotas=quotas,
             tuning=tuning,
         )
-        telling = Telling(
-            *(book, nodes, dispatch, waiting),
+        explanations = Explanations(
+            *(task_table, nodes, dispatch, waiting),
             learned=learned,
             quotas=quotas,
             idle=idle,
@@ -159,7 +159,7 @@ class Core:
             strays=gpus.strays,
             unproven=unproven,
         )
-        owners, access = Owners(book, people, own_tasks, barred), TaskAccess(dispatch, people)
+        owners, access = Owners(task_table, people, own_tasks, barred), TaskAccess(dispatch, people)
 
         # The listeners of the task store, in the order in which they are notified: the last two move other tasks as
         # well, each in ways that do not concern the other.
@@ -167,16 +167,21 @@ class Core:
             nodes, dispatch, pausing, quotas, access, waiting, learned, allocations, dispatch.elastic, refusals,
             gpus.outgrown, gpus.strays, idle, unproven, own_tasks, barred, dependencies, arrays
         ):  # fmt: skip
-            book.listen(listener)
+            task_table.listen(listener)
 
         # State that others may read.
         self.unsaved: set[int] = set()
-        self.tasks, self.counts, self.find, self.oldest_ended = book.tasks, book.counts, book.find, book.oldest_ended
-        self.backlog, self.standing, self.later = waiting.backlog, waiting.standing, waiting.later
+        self.tasks, self.counts, self.find, self.oldest_ended = (
+            task_table.tasks,
+            task_table.counts,
+            task_table.find,
+            task_table.oldest_ended,
+        )
+        self.backlog, self.queue_order, self.later = waiting.backlog, waiting.queue_order, waiting.later
         self.queue, self.queued, self.projects = waiting.queue, waiting.queued, projects.known
         self.inventory, self.node, self.active = nodes.inventory, nodes.find, nodes.active
         self.answered, self.notes, self.why_not_ended = answers.given, notes.of, unproven.why_not_ended
-        self._hand_on_telling(telling, idle)
+        self._hand_on_explanations(explanations, idle)
 
         # Operations of the engine.
         self.has_outcome, self.take_outcome, self.number = pending.has_outcome, pending.take, pending.number
@@ -190,7 +195,8 @@ class Core:
         self.pause, self.resume_task, self.cancel = pausing.pause, pausing.resume, clients.cancel
         self.retry, self.remove, self.release_allocation = clients.retry, clients.remove, allocations.release
         self._hand_on(
-            AllocationSize(book, allocations, pending, dispatch.look_around), RightsEnd(people, owners, notes, pending)
+            AllocationSize(task_table, allocations, pending, dispatch.look_around),
+            RightsEnd(people, owners, notes, pending),
         )
 
         # Changes of owners and projects, and their effect on tasks.
@@ -204,25 +210,25 @@ class Core:
         self.tasks_of, self.edit_project, self.token_holder = own_tasks.of, quotas.edit_project, access.holder
 
         # Reports of agents, and people's decisions about nodes.
-        self._hand_on_unknown(Adoption(book, nodes, dispatch, unknown, dependencies=dependencies, people=people))
+        self._hand_on_unknown(Adoption(task_table, nodes, dispatch, unknown, dependencies=dependencies, people=people))
         self.stands, self.reconcile, self.unproven = pausing.told, reconciliation.reconcile, unproven.told
         self._hand_on_nodes(
             nodes,
             notes,
             health=health,
             gpus=gpus,
-            machines=Machines(book, nodes, self._identities),
-            giving_up=GivingUp(book, nodes, dispatch, allocations, remnants),
+            machines=Machines(task_table, nodes, self._identities),
+            giving_up=GivingUp(task_table, nodes, dispatch, allocations, orphaned),
         )
 
-    def _hand_on_telling(self, telling: Telling, idle: IdleTasks) -> None:
+    def _hand_on_explanations(self, explanations: Explanations, idle: IdleTasks) -> None:
         self.warnings, self.warn = idle.told, idle.warn
         self.still_idle = partial(idle.still, end_attempt=self._dispatch.kill)
-        self.why_it_waits, self.wait, self.ends_of = telling.why_it_waits, telling.wait, telling.ends_of
-        self.reason = telling.reason
-        self.warned, self.some_may_be_warned = telling.warned, telling.some_may_be_warned
-        self.warning, self.what_looks_wrong = telling.warning, telling.what_looks_wrong
-        self.holders_of, self.would_start = telling.holders_of, telling.would_start
+        self.why_it_waits, self.wait, self.ends_of = explanations.why_it_waits, explanations.wait, explanations.ends_of
+        self.reason = explanations.reason
+        self.warned, self.some_may_be_warned = explanations.warned, explanations.some_may_be_warned
+        self.warning, self.what_looks_wrong = explanations.warning, explanations.what_looks_wrong
+        self.holders_of, self.would_start = explanations.holders_of, explanations.would_start
 
     def _hand_on(self, sizes: AllocationSize, ends: RightsEnd) -> None:
         self.grow_allocation, self.shrink_allocation = sizes.grow, sizes.shrink
@@ -264,7 +270,7 @@ class Core:
     @property
     def next_id(self) -> int:
         """The id that the next task gets."""
-        return self._book.next_id
+        return self._task_table.next_id
 
     @property
     def reservations(self) -> tuple[Reservation, ...]:
@@ -302,7 +308,7 @@ class Core:
         self._projects.load(pieces)
         self.arrays.load(pieces)
         self._answers.given.update(answered)
-        self._book.load(tasks, next_id)
+        self._task_table.load(tasks, next_id)
         self._identities.load(pieces, self.inventory.nodes)
         self.arrays.count(tasks.values())
         self._refusals.load(tasks.values())
@@ -356,7 +362,7 @@ class Core:
         """Raises InconsistentError where the parts differ from what the tasks' states say. Looks at every task: for
         tests, and for what was loaded."""
         parts = (
-            self._book, self._nodes, self._dispatch, self.arrays, self.allocations, self.quotas, self._waiting,
+            self._task_table, self._nodes, self._dispatch, self.arrays, self.allocations, self.quotas, self._waiting,
             self.dependencies, self._refusals, self._own_tasks,
         )  # fmt: skip
         found = [told for part in parts for told in part.discrepancies()]

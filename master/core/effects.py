@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import msgspec
 
-from master.core.task import Task
+from master.core.tasks.task import Task
 
 
 class Start(msgspec.Struct, frozen=True):

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from master.core.accounts import OWN
-from master.core.agent_messages import Started
+from master.core.attempts.agent_messages import Started
+from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core
 from master.core.effects import NodeEffect
-from master.core.exits import Exit, Seen
-from master.core.inventory import Facts, NodeState
+from master.core.nodes.accounts import OWN
+from master.core.nodes.inventory import Facts, NodeState
 from wire.message import Message
 
 Change = Callable[[], None]

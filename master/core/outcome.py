@@ -12,8 +12,8 @@ from typing import TypeAlias
 import msgspec
 
 from master.core.effects import Effect
-from master.core.law import State
-from master.core.task import Change, Task
+from master.core.tasks.task import Change, Task
+from master.core.tasks.transitions import State
 
 Move: TypeAlias = tuple[Task, State, State]
 """A task, its state before and its state after. Before is None for a new task, after is None for a removed one; both

@@ -3,7 +3,7 @@ and when.
 
 Pure. Each setting that was set is a piece of the state (`setting/scheduler.reserve_after`) and outranks conf.json,
 until it is taken back. A piece that this version does not know, or that its bounds refuse, is kept as it lies and does
-not hold. Which settings there are is `master.settings`'.
+not hold. Which settings there are is `master.config.settings`'.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
+from master.config.settings import ROWS, Row, Settings, Value, checked, find
 from master.core.outcome import Pending
-from master.settings import ROWS, Row, Settings, Value, checked, find
 from wire.errors import BadRequestError, NotFoundError
 
 PIECE = "setting/"

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Sequence
 from math import inf
 
-from master.addresses import plain
-from master.config import DesktopClient
-from master.core.agent_messages import EncodedSample
+from master.callers.addresses import plain
+from master.callers.peer import Peer
+from master.config.config import DesktopClient
+from master.core.attempts.agent_messages import EncodedSample
 from master.core.outcome import Move
 from master.desktop.news import News
 from master.desktop.outbox import Outbox
 from master.desktop.pushes import FIRST_S, NodePushes, Reader, TaskPushes
-from master.peer import Peer
 from master.verbs.call import Calls, Door
 
 log = logging.getLogger("muster.desktop")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from master.core.core import Core
 from master.core.outcome import Move
-from master.core.task import ENDED, Task
+from master.core.tasks.task import ENDED, Task
 
 SHOWN = 100
 

@@ -17,12 +17,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from master.core.run_as import placed_log
-from master.core.task import ENDED, QUEUED, TaskState
+from master.core.people.run_as import placed_log
+from master.core.tasks.task import ENDED, QUEUED, TaskState
 from master.desktop.calls import Kind, Reply
 from master.desktop.task_rows import id_text, read_id
-from master.log_rights import MODE
-from master.ownership import open_folder
+from master.edited_files.ownership import open_folder
+from master.secrets.log_rights import MODE
 from master.verbs.archived import find
 from master.verbs.call import Calls
 from wire.errors import BadRequestError, ConflictError, NotFoundError, StorageError

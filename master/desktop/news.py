@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from master.core.activation import CANNOT_START
-from master.core.exhaustion import RAN_OUT
-from master.core.inventory import NodeState
-from master.core.law import State
+from master.core.attempts.activation import CANNOT_START
+from master.core.attempts.exhaustion import RAN_OUT
+from master.core.nodes.inventory import NodeState
 from master.core.outcome import Move
-from master.core.task import ENDED, HELD, Task, TaskState
+from master.core.tasks.task import ENDED, HELD, Task, TaskState
+from master.core.tasks.transitions import State
 from master.desktop.chinese import words_in_chinese
 from master.desktop.news_file import NewsFile
 from master.desktop.task_rows import command_text, id_text
-from master.engine import Engine
+from master.engine.engine import Engine
 from master.views.sight import HIDDEN
 from wire.errors import ConfigError
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from master.log_rights import MODE, LogFile
+from master.secrets.log_rights import MODE, LogFile
 from wire.harmless import harmless
 
 BYTES = 4 << 20

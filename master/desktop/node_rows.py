@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from master.core.inventory import Node
+from master.core.nodes.inventory import Node
 
 UNKNOWN = "No data"
 MIB = 1024 * 1024

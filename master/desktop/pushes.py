@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from master.core.agent_messages import EncodedSample
-from master.core.inventory import NodeState
+from master.core.attempts.agent_messages import EncodedSample
+from master.core.nodes.inventory import NodeState
 from master.core.outcome import Move
-from master.core.task import Task, TaskState
+from master.core.tasks.task import Task, TaskState
 from master.desktop.ended import NewestEnded
 from master.desktop.node_rows import gone_row
 from master.desktop.node_rows import row as node_row
 from master.desktop.outbox import Outbox
 from master.desktop.task_rows import bare_row
 from master.desktop.task_rows import row as task_row
-from master.engine import Engine
+from master.engine.engine import Engine
 from master.views.sight import EVERYTHING, Sight
 from wire.desktop import encode, frame_of, json_of
 

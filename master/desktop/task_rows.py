@@ -10,7 +10,7 @@ import os
 import shlex
 from typing import Any
 
-from master.core.task import QUEUED, Task, TaskState
+from master.core.tasks.task import QUEUED, Task, TaskState
 from master.views.sight import Depth, at_depth
 from wire.errors import BadRequestError
 

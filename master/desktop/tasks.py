@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from master.core.task import ACTIVE, ENDED, Task
+from master.core.tasks.task import ACTIVE, ENDED, Task
 from master.desktop.calls import Kind, Reply
 from master.desktop.task_rows import CUT, NOTHING, folder_of, id_text, read_id, row
 from master.verbs.call import Calls

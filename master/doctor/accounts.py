@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from master.config.ssh_accounts import SshAccount
 from master.doctor.finding import ACCOUNT, ENVIRONMENT, Finding, fault, heard, ok, warning
-from master.ssh_accounts import SshAccount
 from wire.message import Message, names
 
 TOLD = 6

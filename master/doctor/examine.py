@@ -10,7 +10,7 @@ import asyncio
 import secrets
 from weakref import WeakKeyDictionary
 
-from master.core.inventory import Node
+from master.core.nodes.inventory import Node
 from master.doctor import way
 from master.doctor.finding import (
     REACHABLE,

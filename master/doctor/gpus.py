@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from master.core.gpu_watch import UNSEEN
+from master.core.nodes.gpu_watch import UNSEEN
 from master.doctor.finding import GPUS, Finding, fault, heard, ok, skipped, warning
 from master.doctor.scripts import complaint
 from wire.agent import Probed

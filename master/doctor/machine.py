@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from master.core.inventory import Facts
-from master.core.node import Reserved
+from master.core.nodes.inventory import Facts
+from master.core.nodes.node import Reserved
 from master.doctor.finding import (
     ACCOUNT,
     AGENT,
@@ -24,8 +24,8 @@ from master.doctor.finding import (
     warning,
 )
 from master.doctor.scripts import Disk, complaint
-from master.log_rights import Readers
 from master.nodes.registry import NodeConfig
+from master.secrets.log_rights import Readers
 from wire.agent import Probed
 from wire.message import Message, names
 

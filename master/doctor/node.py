@@ -14,11 +14,10 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from master import desktop_names, log_rights
-from master.config import Config
-from master.core import gpu_models
+from master.config.config import Config
 from master.core.core import Core
-from master.core.inventory import Node, NodeState
+from master.core.nodes import gpu_models
+from master.core.nodes.inventory import Node, NodeState
 from master.doctor import accounts, folders, gpus, machine, scripts, way
 from master.doctor.finding import (
     ACCOUNT,
@@ -46,6 +45,8 @@ from master.nodes import environments
 from master.nodes.driver import CannotConnectError, OfferedKey
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import of_other_machines
+from master.people import desktop_names
+from master.secrets import log_rights
 from wire.agent import Probed
 from wire.errors import ConfigError, ConflictError, MusterError, NodeUnreachableError, NotFoundError
 from wire.message import Message

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from master.core.inventory import NodeState
+from master.core.nodes.inventory import NodeState
 from master.doctor.finding import (
     AGENT,
     HOST_KEY,

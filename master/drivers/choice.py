@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from master.config import Config
+from master.config.config import Config
 from master.core.core import Core
 from master.drivers.archive import build as build_archive
 from master.drivers.local import LocalDriver, state_base

@@ -19,11 +19,11 @@ from typing import Any
 
 import msgspec
 
-from master.core.attempt import part_on
-from master.core.clock import RightsTime
 from master.core.core import Core
-from master.core.inventory import TOLD, NodeState
-from master.core.notes import Note, Token
+from master.core.nodes.inventory import TOLD, NodeState
+from master.core.nodes.notes import Note, Token
+from master.core.people.clock import RightsTime
+from master.core.tasks.attempt import part_on
 from master.nodes.driver import CannotConnectError
 from master.nodes.node_tokens import find
 from master.people.tokens import redacted

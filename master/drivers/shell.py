@@ -22,7 +22,7 @@ from typing import Any
 
 import paramiko
 
-from master.config import Config
+from master.config.config import Config
 from master.drivers import host_keys
 from master.drivers.passwords import Passwords
 from master.drivers.ssh_channel import BROKEN

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from master.core.task import Task
+from master.core.tasks.task import Task
 from master.durable import history
 from master.durable.archive_index import ArchiveIndex, Page, Wanted
 from master.durable.disk import Disk

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from master.core.task import Task, read_task
+from master.core.tasks.task import Task, read_task
 
 if TYPE_CHECKING:
     import sqlite3

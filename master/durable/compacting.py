@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from master import failpoint
-from master.core.task import ENDED
+from master.core.tasks.task import ENDED
+from master.durable import failpoint
 from master.durable.disk import SyncFailedError
 from wire.errors import StoreUnavailableError
 

@@ -10,8 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from master import failpoint
-from master.durable import published, snapshot
+from master.durable import failpoint, published, snapshot
 from master.durable.disk import Disk, SyncFailedError, write_all
 from master.durable.journal import REFUSED
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
     import msgspec
 
-    from master.core.task import Task
+    from master.core.tasks.task import Task
     from master.durable.journal import Journal
 
     Steps = Iterator[Callable[[], None] | None]

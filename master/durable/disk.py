@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Protocol, TypeAlias
 
-from master.ownership import open_folder
+from master.edited_files.ownership import open_folder
 from wire.errors import LockedError, MusterError
 
 log = logging.getLogger("muster.store")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from master.core.task import Task
+    from master.core.tasks.task import Task
 
 _encode = msgspec.json.Encoder().encode
 

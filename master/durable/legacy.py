@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from master.core.attempt import Part
-from master.core.task import ENDED, FIRST_FOREIGN_ID, QUEUED, After, Task, TaskState, give_reason
-from master.mismatch import describe
+from master.core.tasks.attempt import Part
+from master.core.tasks.task import ENDED, FIRST_FOREIGN_ID, QUEUED, After, Task, TaskState, give_reason
+from master.edited_files.mismatch import describe
 from wire.message import Message
 
 if TYPE_CHECKING:

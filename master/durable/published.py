@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
     from pathlib import Path
 
-    from master.core.task import Task
+    from master.core.tasks.task import Task
 
 PIECE = "files"
 SUMS = "queues.sums"

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from master import failpoint
-from master.core import marks
-from master.core.task import FIRST_FOREIGN_ID, Task, merge_pieces, read_change
-from master.durable import published, salvage, snapshot, upgrade
+from master.core.people import marks
+from master.core.tasks.task import FIRST_FOREIGN_ID, Task, merge_pieces, read_change
+from master.durable import failpoint, published, salvage, snapshot, upgrade
 from master.durable.disk import Disk, publish
 from master.durable.journal import JOURNAL, WAY_OUT, Journal, Reading, encode_record, read_journal, skip_damaged
 from wire.errors import StoreCorruptError

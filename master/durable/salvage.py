@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from master.core import marks
-from master.core.marks import END_ACCESS
-from master.core.task import Change, TaskState
+from master.core.people import marks
+from master.core.people.marks import END_ACCESS
+from master.core.tasks.task import Change, TaskState
 from master.durable.published import ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from master.core.task import Task
+    from master.core.tasks.task import Task
     from master.durable.journal import Reading
 
 START_OVER = "start_over"

@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from master import failpoint
-from master.core import marks
-from master.core.marks import END_ACCESS
-from master.core.task import FIRST_FOREIGN_ID, Change, Task, merge_pieces
-from master.durable import history, legacy, published, salvage, snapshot
+from master.core.people import marks
+from master.core.people.marks import END_ACCESS
+from master.core.tasks.task import FIRST_FOREIGN_ID, Change, Task, merge_pieces
+from master.durable import failpoint, history, legacy, published, salvage, snapshot
 from master.durable.compaction import Compaction
 from master.durable.disk import Disk, SyncFailedError, publish
 from master.durable.ids import Promised

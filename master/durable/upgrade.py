@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from master import failpoint
-from master.durable import ids, published, snapshot
+from master.durable import failpoint, ids, published, snapshot
 from master.durable.disk import Disk, publish
 from master.durable.journal import JOURNAL
 

@@ -2,7 +2,7 @@
 
 If the whole folder is lost, or an older copy of it is put back, all that the folder says of itself is lost with it.
 This file names the folder, the last id that was promised in it, how far it was written, the pieces of state by which
-nodes know their master, and the marks that the queue is shared (`core/marks`): so an empty queue is not begun in
+nodes know their master, and the marks that the queue is shared (`core/people/marks`): so an empty queue is not begun in
 silence where there was one, no id is given again, agents obey who goes on, what was revoked since a copy was taken
 opens nothing when the copy is put back, and users' tasks do not run as root where the users are lost. That it cannot be
 written holds nothing up, and of a folder by another name it says nothing.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from master.core import marks
+from master.core.people import marks
 from master.durable.disk import Disk, SyncFailedError
 
 if TYPE_CHECKING:

@@ -9,16 +9,16 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from master.core.attempt import Part, part_on
+from master.core.attempts.exits import NODE, Exit
+from master.core.attempts.launching import LaunchSettings, WayBack, launch_message
 from master.core.effects import Ack, Kill, NodeEffect, Pause, Rest, Resume, SeekCheckpoint, Start
 from master.core.executor import CoreReports, Reports
-from master.core.exits import NODE, Exit
-from master.core.facts import Facts
-from master.core.inventory import hosts_of
-from master.core.launching import LaunchSettings, WayBack, launch_message
-from master.core.run_as import RunAs, WouldBeRootError, account_on, as_the_agent
-from master.core.task import ACTIVE, TaskState
-from master.engine import Engine
+from master.core.nodes.facts import Facts
+from master.core.nodes.inventory import hosts_of
+from master.core.people.run_as import RunAs, WouldBeRootError, account_on, as_the_agent
+from master.core.tasks.attempt import Part, part_on
+from master.core.tasks.task import ACTIVE, TaskState
+from master.engine.engine import Engine
 from master.executors.checkpoints import Ask, Checkpoints
 from wire import agent as wire
 from wire.errors import ConfigError, ForbiddenError

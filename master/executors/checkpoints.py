@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 
 from master.core.effects import SeekCheckpoint
 from master.core.executor import CoreReports
-from master.core.run_as import RunAs
-from master.engine import Engine
+from master.core.people.run_as import RunAs
+from master.engine.engine import Engine
 from master.nodes.checkpoint_question import question, read_answer
 from wire.agent import Probed
 from wire.errors import MusterError

@@ -13,14 +13,14 @@ from functools import partial
 
 import msgspec
 
-from master.core.agent_messages import Started
-from master.core.attempt import part_on
+from master.core.attempts.agent_messages import Started
+from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core
 from master.core.effects import Ack, Kill, NodeEffect, Pause, Rest, Resume, SeekCheckpoint, Start
 from master.core.executor import Change, CoreReports, Reports
-from master.core.exits import Exit, Seen
-from master.core.inventory import Facts, NodeState
-from master.core.task import Task
+from master.core.nodes.inventory import Facts, NodeState
+from master.core.tasks.attempt import part_on
+from master.core.tasks.task import Task
 from wire.agent import PROTOCOL
 from wire.message import Message
 

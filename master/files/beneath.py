@@ -16,10 +16,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from master.config.visible_folders import plain_names
 from master.files.errors import about, shown
 from master.files.owners import Sight
 from master.files.walk import FOLDER, ITSELF, Found, OutsideError, Spot, Walk, is_link
-from master.visible_folders import plain_names
 from wire.errors import BadRequestError, ForbiddenError, NotFoundError
 from wire.message import Message
 from wire.names import to_bytes

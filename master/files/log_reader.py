@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from master.core.outcome import Move
-from master.core.task import ENDED
-from master.engine import Engine
+from master.core.tasks.task import ENDED
+from master.engine.engine import Engine
 from master.files.log_pieces import HERE, Piece, Source, Where
 from master.files.threads import Threads
 from wire.errors import MusterError

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from master.visible_folders import GROUP, USER, owned_parts
+from master.config.visible_folders import GROUP, USER, owned_parts
 
 Kind = Literal["all", "own", "group"]
 Place = Sequence[bytes]

@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from master.kept_threads import KeptThreads
+from master.loop.kept_threads import KeptThreads
 from wire.errors import LimitError, StorageError
 from wire.message import Message
 

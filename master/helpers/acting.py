@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from master.core.run_as import RunAs, as_the_agent
+from master.core.people.run_as import RunAs, as_the_agent
 from master.files.owners import Who
 from master.files.service import Files, Seen
 

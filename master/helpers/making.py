@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from master.config import Config
+from master.config.config import Config
 from master.core.core import Core
-from master.core.inventory import NodeState
-from master.core.notes import Note
-from master.core.run_as import RunAs
+from master.core.nodes.inventory import NodeState
+from master.core.nodes.notes import Note
+from master.core.people.run_as import RunAs
 from master.files.service import Files
 from master.helpers.acting import Acting
 from wire.account import can_change

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from master.config import Config
+from master.config.config import Config
 from master.files.service import Files
 from master.helpers.frames import Place, Setup
 from master.helpers.pool import MOST, MOST_BY_AGENT, Pool

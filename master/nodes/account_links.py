@@ -14,16 +14,16 @@ from functools import partial
 
 import msgspec
 
-from master.core.accounts import OWN
-from master.core.attempt import part_on
-from master.core.facts import Facts, NodeState
-from master.core.inventory import Node
-from master.engine import Engine
+from master.config.ssh_accounts import key_fault
+from master.core.nodes.accounts import OWN
+from master.core.nodes.facts import Facts, NodeState
+from master.core.nodes.inventory import Node
+from master.core.tasks.attempt import part_on
+from master.engine.engine import Engine
 from master.nodes.driver import CannotConnectError, Driver
 from master.nodes.link import Link
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import runs_as_us
-from master.ssh_accounts import key_fault
 from wire import agent as wire
 from wire.errors import NodeUnreachableError
 from wire.message import Message
@@ -134,7 +134,7 @@ class AccountLinks:
         """The accounts of which something may be alive there."""
         tasks = self._engine.core.tasks
         parts = (part_on(tasks[task_id].allocation, node.name) for task_id in node.active)
-        there = {login for _, login in node.remnants | node.unknown}
+        there = {login for _, login in node.orphaned | node.unknown}
         left = {part.login for part in parts if part is not None} | there
         return left - {OWN}
 

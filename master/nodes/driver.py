@@ -8,7 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from master.core.inventory import NodeState
+from master.core.nodes.inventory import NodeState
 from wire.message import Message
 
 Patience = Literal["short", "long"]

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from master.core.activation import CANNOT_START, activation, is_env_name
+from master.core.attempts.activation import CANNOT_START, activation, is_env_name
 from master.nodes.environment_scripts import LIST, MARK, PACKAGES, PYTHON, TENSORFLOW, TORCH
 from wire.agent import Probed
 from wire.errors import BadRequestError, ConflictError, NodeUnreachableError, NotFoundError

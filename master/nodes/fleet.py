@@ -15,19 +15,19 @@ from typing import Protocol
 
 import msgspec
 
-from master.core.accounts import OWN
-from master.core.inventory import Facts, Node, NodeState
-from master.core.notes import SICK
+from master.config.ssh_accounts import SshAccount
+from master.core.nodes.accounts import OWN
+from master.core.nodes.inventory import Facts, Node, NodeState
+from master.core.nodes.notes import SICK
 from master.core.outcome import Move
-from master.core.run_as import WouldBeRootError, account_on
-from master.engine import Engine
+from master.core.people.run_as import WouldBeRootError, account_on
+from master.engine.engine import Engine
 from master.nodes.account_links import AccountLinks, CheckedKey
 from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, KeyedDriver, OfferedKey
 from master.nodes.leaving import LeavingNodes
 from master.nodes.link import Identity, Link, LoopTurns, SampleSink
 from master.nodes.questions import OUTPUT_LIMIT
 from master.nodes.registry import NodeConfig
-from master.ssh_accounts import SshAccount
 from wire import agent as wire
 from wire.errors import BadRequestError, MusterError, NodeUnreachableError, NotFoundError
 from wire.message import Message

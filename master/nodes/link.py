@@ -18,18 +18,18 @@ from typing import Any, Protocol
 
 import msgspec
 
-from master import failpoint
-from master.core import agent_messages
-from master.core.accounts import OWN
+from master.core.attempts import agent_messages
+from master.core.attempts.exits import Seen
 from master.core.executor import CoreReports, Reports
-from master.core.exits import Seen
-from master.core.inventory import Facts, NodeState
-from master.core.node_clock import sane
-from master.engine import Engine
+from master.core.nodes.accounts import OWN
+from master.core.nodes.inventory import Facts, NodeState
+from master.core.nodes.node_clock import sane
+from master.durable import failpoint
+from master.engine.engine import Engine
+from master.loop.selector import MOMENT_S
 from master.nodes.driver import AwaitedDriver, CannotConnectError, Driver, Patience, UnknownHostKeyError
 from master.nodes.pacing import PacedReader
 from master.nodes.questions import Questions
-from master.selector import MOMENT_S
 from wire import agent as wire
 from wire.framing import FrameError
 from wire.message import Message

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from master.core.clock import RightsTime
-from master.core.notes import Token
+from master.core.nodes.notes import Token
+from master.core.people.clock import RightsTime
 
 GRACE_S = 600.0
 """How long a token that was replaced still opens, so that a node is not lost between two commands."""

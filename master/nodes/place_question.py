@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from master.core.preflight import HEAD, Finding, Lack, Want
+from master.core.attempts.preflight import HEAD, Finding, Lack, Want
 
 SCRIPT = f"""
 n=0

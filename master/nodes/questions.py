@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
-from master.core.agent_messages import Probed
+from master.core.attempts.agent_messages import Probed
 from wire import agent as wire
 from wire.errors import NodeUnreachableError
 from wire.message import Message

@@ -14,11 +14,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from master import json_file
-from master.core.inventory import NodeSpec
-from master.mismatch import unknown_key
-from master.ownership import planted, user_name
-from master.ssh_accounts import ROOT, SshAccount, typed
+from master.config.ssh_accounts import ROOT, SshAccount, typed
+from master.core.nodes.inventory import NodeSpec
+from master.edited_files import json_file
+from master.edited_files.mismatch import unknown_key
+from master.edited_files.ownership import planted, user_name
 from wire.errors import BadRequestError, ConfigError
 from wire.message import Message
 from wire.pattern import Pattern

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from master import json_file, json_text, replaced_file
+from master.edited_files import json_file, json_text, replaced_file
 from master.nodes.registry import MISSING_CURE, NodeConfig, entries_of, parse_registry
 from wire.errors import BadRequestError, ConfigError, ConflictError, NotFoundError, StorageError
 from wire.message import Message, Several

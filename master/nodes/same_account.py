@@ -14,11 +14,11 @@ import socket
 from collections.abc import Container, Iterable
 from pathlib import Path
 
-from master.addresses import plain
-from master.config import DesktopClient
-from master.core.inventory import Facts
+from master.callers.addresses import plain
+from master.config.config import DesktopClient
+from master.core.nodes.inventory import Facts
+from master.edited_files.ownership import user_name
 from master.nodes.registry import NodeConfig
-from master.ownership import user_name
 from master.tls.policy import our_names
 from wire.errors import ConfigError
 from wire.message import Message, names

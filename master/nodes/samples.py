@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from master.core.agent_messages import EncodedSample
+from master.core.attempts.agent_messages import EncodedSample
 
 
 class Samples:

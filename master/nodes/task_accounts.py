@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from master.core.accounts import OWN
-from master.core.inventory import Node
-from master.core.task import Task
+from master.core.nodes.accounts import OWN
+from master.core.nodes.inventory import Node
+from master.core.tasks.task import Task
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import is_this_machine, is_this_run, leads_here
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from master.addresses import origin
+from master.callers.addresses import origin
 from master.people.audit_file import AuditFile, lines_backwards
 from master.people.tokens import redacted
 from wire.harmless import harmless

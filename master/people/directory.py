@@ -12,8 +12,8 @@ import logging
 import ssl
 from pathlib import Path
 
-from master import json_file
-from master.config import Config, Ldap
+from master.config.config import Config, Ldap
+from master.edited_files import json_file
 from master.people import ldap
 from master.people.passwords import prepared
 from master.people.workers import Workers

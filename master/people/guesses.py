@@ -15,8 +15,8 @@ from collections import OrderedDict
 
 import msgspec
 
-from master.addresses import origin
-from master.config import Limits
+from master.callers.addresses import origin
+from master.config.config import Limits
 from wire.errors import LimitError
 from wire.message import Message
 

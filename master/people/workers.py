@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
-from master.kept_threads import KeptThreads
+from master.loop.kept_threads import KeptThreads
 from wire.errors import LimitError
 from wire.message import Message
 

@@ -15,10 +15,10 @@ import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from master.callers.peer import Peer
 from master.desktop.pushes import FIRST_S
 from master.desktop.session import DesktopSession
-from master.desktop_names import is_admins
-from master.peer import Peer
+from master.people.desktop_names import is_admins
 from master.sessions.json_rpc import JsonRpcSession
 from master.sessions.json_rpc_frames import refusal
 from master.sessions.session import Session

@@ -15,16 +15,16 @@ from typing import Protocol
 
 import msgspec
 
-from master.config import DesktopClient
-from master.core.agent_messages import EncodedSample
+from master.callers.peer import Peer, identify
+from master.callers.rates import Rates
+from master.config.config import DesktopClient
+from master.core.attempts.agent_messages import EncodedSample
 from master.desktop.clients import DesktopClients
-from master.engine import Engine
+from master.engine.engine import Engine
 from master.nodes.task_accounts import is_of_tasks
-from master.peer import Peer, identify
 from master.ports.connection import AcceptedConnection, AgentReception, Speaks
 from master.ports.local_accounts import LocalAccounts
 from master.ports.places import PlaceLimits, Places
-from master.rates import Rates
 from master.sessions.streams import NODES, TASKS, Streams
 from master.tls.entrance import Listener, listen
 from master.tls.policy import Tls

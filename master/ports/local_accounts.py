@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from master.callers.peer import person
 from master.files.threads import Threads
-from master.peer import person
 from wire.errors import MusterError
 
 log = logging.getLogger("muster.ports")

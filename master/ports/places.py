@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from master.peer import Peer
+from master.callers.peer import Peer
 from master.verbs.access import whence_of
 from wire.message import Message
 

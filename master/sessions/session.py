@@ -11,7 +11,7 @@ import asyncio
 from abc import abstractmethod
 from typing import Protocol
 
-from master.peer import Peer
+from master.callers.peer import Peer
 from master.verbs.access import Caller
 from wire.message import Message
 

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from master.core.agent_messages import EncodedSample
+from master.core.attempts.agent_messages import EncodedSample
 from master.core.outcome import Move
-from master.engine import Engine
+from master.engine.engine import Engine
 from master.sessions.json_rpc_frames import notification
 from master.verbs.base import Told
 from master.verbs.surroundings import Surroundings

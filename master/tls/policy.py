@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from master.config import Config
+from master.config.config import Config
 from master.tls.brought import Brought
 from master.tls.certificates import OwnCertificates
 from master.tls.own import Own

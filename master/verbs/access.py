@@ -15,15 +15,15 @@ from typing import Literal
 
 import msgspec
 
-from master.addresses import origin
-from master.config import Privacy
-from master.core.people import WALL_SCOPES, Kind, People, Role, Scope, Token, User
-from master.core.task import Task
-from master.desktop_names import is_admins
+from master.callers.addresses import origin
+from master.callers.peer import Peer
+from master.callers.subordinates import subordinate_of
+from master.config.config import Privacy
+from master.core.people.people import WALL_SCOPES, Kind, People, Role, Scope, Token, User
+from master.core.tasks.task import Task
 from master.files.owners import Who
-from master.peer import Peer
+from master.people.desktop_names import is_admins
 from master.people.services import Service
-from master.subordinates import subordinate_of
 from master.views.sight import EVERYTHING, Sight
 from wire.errors import ForbiddenError, UnauthenticatedError
 from wire.message import Message

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master.core.task import Task
+from master.core.tasks.task import Task
 from master.verbs.base import Context
 from master.verbs.spec import LAST_S, MOST_NODES, Count, Mib, Name, Spec, draft_of
 from wire.errors import BadRequestError, ConflictError

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master.core.allocations import ends_at
-from master.core.attempt import Place
-from master.core.task import ACTIVE, Task, TaskState
+from master.core.planning.allocations import ends_at
+from master.core.tasks.attempt import Place
+from master.core.tasks.task import ACTIVE, Task, TaskState
 from master.verbs.allocation_spec import AllocationSpec, allocation_of
 from master.verbs.base import Context, Nothing
 from master.verbs.projects import check_project

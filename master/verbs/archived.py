@@ -16,7 +16,7 @@ from typing import Annotated, Any, Protocol, TypeVar
 import msgspec
 from msgspec import Meta
 
-from master.core.task import ENDED, Task, TaskPage, TaskState, TaskView
+from master.core.tasks.task import ENDED, Task, TaskPage, TaskState, TaskView
 from master.durable.archive_index import Wanted
 from master.verbs.base import Context
 from master.verbs.spec import Spec

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
 
-from master.core.arrays import Array
-from master.core.task import ArrayPlace, Task
+from master.core.tasks.arrays import Array
+from master.core.tasks.task import ArrayPlace, Task
 from master.verbs.access import check_owner, check_token_given
 from master.verbs.array_spec import INDEX, Template, check_sweep, points_of, read_indices
 from master.verbs.base import Context

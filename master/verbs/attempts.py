@@ -7,8 +7,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from master.core.task import FIRST_FOREIGN_ID, TaskView
-from master.core.unknown_attempts import UnknownAttempt, task_of
+from master.core.attempts.unknown_attempts import UnknownAttempt, task_of
+from master.core.tasks.task import FIRST_FOREIGN_ID, TaskView
 from master.verbs.base import Context
 from master.verbs.nodes import OneNode
 from wire.errors import NotFoundError, StorageError

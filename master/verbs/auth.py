@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master.core.people import DAY_S, SCREEN_S, SESSION_S, WALL_SCOPES, Role, Scope, Token, User
+from master.core.people.people import DAY_S, SCREEN_S, SESSION_S, WALL_SCOPES, Role, Scope, Token, User
 from master.people import tokens
 from master.people.passwords import weakness
 from master.verbs.access import Caller, Via, by_relay, by_service, by_task, by_token, why_barred

@@ -13,11 +13,11 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import msgspec
 
-from master.core.clock import RightsTime
 from master.core.core import Core
-from master.core.people import Scope
-from master.core.task import Task, TaskState, TaskView
-from master.engine import Engine
+from master.core.people.clock import RightsTime
+from master.core.people.people import Scope
+from master.core.tasks.task import Task, TaskState, TaskView
+from master.engine.engine import Engine
 from master.verbs.access import Caller, Identify, Least, Whose
 from master.verbs.repeats import answer_to
 from master.verbs.surroundings import Surroundings

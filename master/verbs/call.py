@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from master.callers.rates import Rates
 from master.core.core import Core
-from master.core.task import Task
-from master.engine import Engine
-from master.rates import Rates
+from master.core.tasks.task import Task
+from master.engine.engine import Engine
 from master.verbs.access import Caller, Identify, check_call, check_known, check_owner, check_still, sight_of
 from master.verbs.base import Context, PushChannel, Verb
 from master.verbs.convert import convert, for_log

@@ -18,18 +18,19 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from master import conf_changes, config, json_file, replaced_file
-from master.desktop_names import check_names
-from master.file_secrets import masked, unmasked
-from master.inline_secrets import check_conf, check_registry
+from master.config import conf_changes, config
+from master.edited_files import json_file, replaced_file
 from master.nodes import registry_file
 from master.nodes.registry import MISSING_CURE, NodeConfig
 from master.nodes.same_account import check_company
+from master.people.desktop_names import check_names
+from master.secrets.file_secrets import masked, unmasked
+from master.secrets.inline_secrets import check_conf, check_registry
+from master.secrets.visible_secrets import check_not_visible
 from master.verbs import kept_files
 from master.verbs.auth import Secret, confirm_password
 from master.verbs.base import Context
 from master.verbs.kept_files import KeptFile
-from master.visible_secrets import check_not_visible
 from wire.errors import BadRequestError, ConfigError, ConflictError, ForbiddenError
 from wire.message import Message
 

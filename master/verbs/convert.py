@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from master.mismatch import explain
+from master.edited_files.mismatch import explain
 from wire.errors import BadRequestError
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from master.core.task import Task, TaskState
+from master.core.tasks.task import Task, TaskState
 from master.verbs.archived import find
 from master.verbs.base import Context
 from master.verbs.tasks import TaskId

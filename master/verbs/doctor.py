@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 from msgspec import Meta
 
-from master.core.inventory import NodeState
+from master.core.nodes.inventory import NodeState
 from master.doctor.finding import Finding, Verdict, worst
 from master.verbs.base import Context
 from master.views.messages import MessageView, message_view

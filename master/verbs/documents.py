@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from master.settings import ROWS, Row
+from master.config.settings import ROWS, Row
 from master.verbs.base import Verb
 from master.verbs.openapi import PATH, REF, document, params_prose, prose
 from master.verbs.table import VERBS

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from master.core.law import Event, check
-from master.core.task import ACTIVE, QUEUED, Task
+from master.core.tasks.task import ACTIVE, QUEUED, Task
+from master.core.tasks.transitions import Event, check
 from master.verbs.access import check_token_given
 from master.verbs.base import Context
 from wire.errors import BadRequestError, ConflictError, ForbiddenError

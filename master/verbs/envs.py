@@ -14,9 +14,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from master import own_session
-from master.core.inventory import Node, NodeState
+from master.core.nodes.inventory import Node, NodeState
 from master.files.public_paths import public_view
+from master.loop import own_session
 from master.nodes import environments
 from master.nodes.environments import Env, Framework, Packages, Python, Told
 from master.verbs.access import who

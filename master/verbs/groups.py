@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master.core.people import Group, User
-from master.core.quota import Use
-from master.core.quotas import Key
+from master.core.people.people import Group, User
+from master.core.people.quota import Use
+from master.core.people.quotas import Key
 from master.verbs.auth import UserName
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.convert import convert

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from master.ownership import make_private
+from master.edited_files.ownership import make_private
 from wire.errors import NotFoundError
 from wire.message import Message
 

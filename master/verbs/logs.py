@@ -9,8 +9,8 @@ from typing import Annotated, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from master.core.run_as import log_of
-from master.core.task import ENDED, Task
+from master.core.people.run_as import log_of
+from master.core.tasks.task import ENDED, Task
 from master.files.log_file import Own
 from master.files.log_pieces import HERE, Piece, Source, Where
 from master.files.log_reader import LogReader

@@ -13,16 +13,16 @@ import msgspec
 from msgspec import Meta
 from msgspec.structs import asdict
 
-from master.core.facts import NodeState
-from master.core.gpu_watch import BY_HAND
-from master.core.notes import Note
-from master.inline_secrets import check_registry
+from master.core.nodes.facts import NodeState
+from master.core.nodes.gpu_watch import BY_HAND
+from master.core.nodes.notes import Note
 from master.nodes import registry_file
 from master.nodes.registry import NodeConfig, check_address, check_entry, check_keys
 from master.nodes.same_account import check_company
+from master.secrets.inline_secrets import check_registry
+from master.secrets.visible_secrets import check_not_visible
 from master.verbs.base import Context, Nothing
 from master.views.nodes import NodePage, NodeView, account_views, node_view, one_line, own_account
-from master.visible_secrets import check_not_visible
 from wire.errors import BadRequestError, ConfigError, ConflictError, ForbiddenError
 from wire.message import Message
 

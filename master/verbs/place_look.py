@@ -13,7 +13,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from master.core.preflight import HEAD, Finding, Lack, Want, interpreter_of
+from master.core.attempts.preflight import HEAD, Finding, Lack, Want, interpreter_of
 from master.files.beneath import Beneath
 from master.files.public_paths import public_view
 from wire.errors import MusterError, NotFoundError

@@ -18,11 +18,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master.core import preflight
-from master.core.inventory import NodeState, obstacle
-from master.core.preflight import Finding, Want
-from master.core.request import request_of
-from master.core.task import After, Task
+from master.core.attempts import preflight
+from master.core.attempts.preflight import Finding, Want
+from master.core.nodes.inventory import NodeState, obstacle
+from master.core.tasks.request import request_of
+from master.core.tasks.task import After, Task
 from master.nodes import place_question
 from master.verbs.access import who
 from master.verbs.base import Context

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from master.core.projects import Project
-from master.core.task import ENDED, Task
+from master.core.people.projects import Project
+from master.core.tasks.task import ENDED, Task
 from master.verbs.auth import UserName
 from master.verbs.base import Context, Nothing
 from master.verbs.convert import convert

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from master.core.quota import KEYS, Most, Quota, Use
-from master.core.quotas import Account
+from master.core.people.quota import KEYS, Most, Quota, Use
+from master.core.people.quotas import Account
 
 
 class QuotaChanges(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from typing import Any, get_args
 
 import msgspec
 
-from master.engine import Engine
+from master.engine.engine import Engine
 from wire.errors import BadRequestError, ConflictError
 from wire.message import Message
 

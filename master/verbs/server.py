@@ -10,14 +10,14 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import asdict, replace
 
-from master.config import Privacy
+from master.config.config import Privacy
 from master.core.core import Core
-from master.core.inventory import NodeState
-from master.core.notes import Note
-from master.core.task import TaskState
+from master.core.nodes.inventory import NodeState
+from master.core.nodes.notes import Note
+from master.core.tasks.task import TaskState
 from master.durable.salvage import Loss
-from master.ownership import user_name
-from master.stalls import LoopTimes
+from master.edited_files.ownership import user_name
+from master.loop.stalls import LoopTimes
 from master.verbs.about import About, ClosedNodes, on_wall
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.clock import ClockTrouble

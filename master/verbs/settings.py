@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from master.settings import ROWS, Row, Unit
+from master.config.settings import ROWS, Row, Unit
 from master.verbs.base import Context
 from wire.errors import BadRequestError
 from wire.message import Message

@@ -14,9 +14,9 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta
 
-from master.core.activation import is_env_name
-from master.core.task import HELD, WAITING, After, EarlySignal, Snapshot, Task, Terms
-from master.core.time_limit import limit_of
+from master.core.attempts.activation import is_env_name
+from master.core.tasks.task import HELD, WAITING, After, EarlySignal, Snapshot, Task, Terms
+from master.core.tasks.time_limit import limit_of
 from master.verbs.base import Context
 from master.verbs.convert import convert
 from master.verbs.task_list import tasks_of_array

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master.core.attempt import Allocation
-from master.core.request import demand_of
-from master.core.task import ENDED, After, Task, TaskState
+from master.core.tasks.attempt import Allocation
+from master.core.tasks.request import demand_of
+from master.core.tasks.task import ENDED, After, Task, TaskState
 from master.verbs.access import check_token_given
 from master.verbs.base import Context
 from master.verbs.places import strictly

@@ -6,11 +6,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from master.config import Config
-from master.core.notes import Token
-from master.core.run_as import RunAs
+from master.config.config import Config
+from master.core.nodes.notes import Token
+from master.core.people.run_as import RunAs
 from master.files.service import Files
 from master.helpers.acting import Acting
+from master.loop.stalls import LoopTimes
 from master.nodes.driver import OfferedKey
 from master.nodes.registry import NodeConfig
 from master.people.audit import AuditLog
@@ -18,7 +19,6 @@ from master.people.guesses import Guesses
 from master.people.passwords import Passwords
 from master.people.services import Services
 from master.people.task_tokens import TaskTokens
-from master.stalls import LoopTimes
 from master.tls.policy import Tls
 from master.verbs.about import About
 from wire.agent import Probed

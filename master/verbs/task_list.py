@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from master.core.backlog import order_of
-from master.core.task import ACTIVE, ENDED, EVERY, QUEUED, SparseTask, Task, TaskState, TaskView
+from master.core.tasks.backlog import order_of
+from master.core.tasks.task import ACTIVE, ENDED, EVERY, QUEUED, SparseTask, Task, TaskState, TaskView
 from master.durable.archive_index import text_of
 from master.verbs.base import Context, Pieces
 from master.verbs.task_rows import SparseRows, WholeRows
@@ -124,7 +124,7 @@ def _in_order_of_the_queue(params: ListTasks, states: States) -> bool:
 def _stretch(context: Context, offset: int, limit: int | None) -> Page:
     """A part of them, without a look at the others: a queue may hold a hundred thousand."""
     active, core = context.core.active(), context.core
-    total = len(active) + len(core.standing)
+    total = len(active) + len(core.queue_order)
     end = total if limit is None else offset + limit
     return active[offset:end] + core.queued(max(offset - len(active), 0), max(end - len(active), 0)), total
 

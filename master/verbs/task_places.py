@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from master.core.task import ACTIVE, ENDED, Task
+from master.core.tasks.task import ACTIVE, ENDED, Task
 from master.files.needed import Needed
 from master.verbs.base import Context
 from wire.message import Message

@@ -13,8 +13,8 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from master.core.core import Core
-from master.core.request import Demand
-from master.core.task import SparseTask, Task, TaskView
+from master.core.tasks.request import Demand
+from master.core.tasks.task import SparseTask, Task, TaskView
 from master.verbs.base import Pieces
 from master.views.messages import MessageView, Shown, message_view, shown
 from master.views.sight import Sight

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from master.core.barred import why_barred
 from master.core.core import Core
-from master.core.gpu_use import HeldBy
-from master.core.scheduler import Wait
-from master.core.task import ACTIVE, QUEUED, After, Task, TaskPage, TaskState, TaskView
+from master.core.people.barred import why_barred
+from master.core.planning.scheduler import Wait
+from master.core.tasks.gpu_use import HeldBy
+from master.core.tasks.task import ACTIVE, QUEUED, After, Task, TaskPage, TaskState, TaskView
 from master.verbs.access import check_owner
 from master.verbs.allocation_spec import check_allocation_edit, check_holds_something
 from master.verbs.base import Context
@@ -143,7 +143,7 @@ def why(context: Context, params: OneTask) -> Why:
         wait = core.wait(task)
         brief = str(said(wait.brief))
         lines = [*map(said, wait.obstacles), *_holders(context, task), *_ends(context, task, wait)]
-        lines.append(Message("ahead", count=core.standing.before(task)))
+        lines.append(Message("ahead", count=core.queue_order.before(task)))
         ways = core.would_start(task, wait, context.now, lambda one: context.sight.knows(core.tasks[one].owner))
     elif seen.waits_for:
         lines = [_awaited(core, after) for after in seen.waits_for]

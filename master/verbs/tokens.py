@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from master.core.notes import Token
+from master.core.nodes.notes import Token
 from master.nodes import node_tokens
 from master.tls.policy import listens_outside
 from master.verbs.base import Context, Nothing

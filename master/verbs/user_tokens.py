@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from master.core.people import DAY_S, WALL_SCOPES, Kind, Scope, Token, User
+from master.core.people.people import DAY_S, WALL_SCOPES, Kind, Scope, Token, User
 from master.verbs.auth import Label, UserName, new_token
 from master.verbs.base import Context
 from wire.errors import BadRequestError, ForbiddenError, NotFoundError

@@ -12,20 +12,20 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from master import desktop_names
-from master.core.people import LINK_S, Language, Role, User
-from master.core.quota import KEYS, Use
-from master.core.quotas import Key
-from master.core.task import ENDED, TaskState
-from master.desktop_names import check_claim, check_is_not_one
+from master.core.people.people import LINK_S, Language, Role, User
+from master.core.people.quota import KEYS, Use
+from master.core.people.quotas import Key
+from master.core.tasks.task import ENDED, TaskState
 from master.durable.archive_index import Wanted
+from master.edited_files.ownership import user_name
 from master.nodes.same_account import of_other_machines
-from master.ownership import user_name
+from master.people import desktop_names
+from master.people.desktop_names import check_claim, check_is_not_one
+from master.secrets.visible_secrets import check_not_visible
 from master.verbs.access import Caller
 from master.verbs.auth import Secret, UserName, check_password, confirm_password, sha256
 from master.verbs.base import Context, Done, Nothing
 from master.verbs.quotas import QuotaChanges, QuotaView, UseView, quota_view, use_view
-from master.visible_secrets import check_not_visible
 from wire.errors import BadRequestError, ConflictError, ForbiddenError, StorageError
 from wire.message import Message
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from master.core.inventory import Inventory
-from master.core.task import Task, Terms
+from master.core.nodes.inventory import Inventory
+from master.core.tasks.task import Task, Terms
 from wire.errors import BadRequestError
 from wire.message import Message
 

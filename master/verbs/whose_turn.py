@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from master.core.people import People
-from master.core.task import ENDED, Task
+from master.core.people.people import People
+from master.core.tasks.task import ENDED, Task
 from master.verbs.base import Context
 from wire.errors import ForbiddenError
 from wire.message import Message, names

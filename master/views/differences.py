@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from master.core.task import TaskView, Terms
+from master.core.tasks.task import TaskView, Terms
 from master.views.sight import Sight
 
 _FIRST = ("command", "cwd", "env", "setup")

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from master.core.accounts import OWN
 from master.core.core import Core
-from master.core.gpu_models import mismatch
-from master.core.gpu_watch import Condition, condition
-from master.core.inventory import Node, NodeState
-from master.core.notes import Note
+from master.core.nodes.accounts import OWN
+from master.core.nodes.gpu_models import mismatch
+from master.core.nodes.gpu_watch import Condition, condition
+from master.core.nodes.inventory import Node, NodeState
+from master.core.nodes.notes import Note
 from master.nodes.registry import NodeConfig
 from master.views.messages import MessageView, message_view
 from master.views.sight import HIDDEN, Sight

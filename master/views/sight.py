@@ -20,10 +20,10 @@ from typing import Any
 
 import msgspec
 
-from master.core.arrays import WITH_LINE, said_of_rest, without_line
-from master.core.attempt import Part
-from master.core.nothing import NO_LIST, NO_MAPPING
-from master.core.task import QUEUED, Task, give_reason
+from master.core.tasks.arrays import WITH_LINE, said_of_rest, without_line
+from master.core.tasks.attempt import Part
+from master.core.tasks.nothing import NO_LIST, NO_MAPPING
+from master.core.tasks.task import QUEUED, Task, give_reason
 from wire.message import Message
 
 HIDDEN = "…"

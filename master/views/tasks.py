@@ -8,10 +8,10 @@ from typing import TypeVar, cast
 from msgspec.structs import astuple
 
 from master.core.core import Core
-from master.core.gpu_use import GpuUse, HeldBy
-from master.core.inventory import NodeState
-from master.core.node import Node
-from master.core.task import ENDED, Task, TaskPage, TaskState, TaskView
+from master.core.nodes.inventory import NodeState
+from master.core.nodes.node import Node
+from master.core.tasks.gpu_use import GpuUse, HeldBy
+from master.core.tasks.task import ENDED, Task, TaskPage, TaskState, TaskView
 from master.views.messages import shown
 from master.views.sight import Sight
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from master import json_file
-from master.config import MISSING_CURE, Config, config_of
-from master.ownership import planted, user_name
+from master.config.config import MISSING_CURE, Config, config_of
+from master.edited_files import json_file
+from master.edited_files.ownership import planted, user_name
 from master.watchers.file_watcher import FileWatcher, Pace
 from wire.errors import ConfigError
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from functools import partial
 
-from master.engine import Engine
+from master.engine.engine import Engine
 from master.nodes.link import Link
 from master.nodes.registry import NodeConfig
 from master.watchers import shared_folders

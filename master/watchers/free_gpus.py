@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from master.core.gpu_watch import RETURNED, UNSEEN
-from master.core.node import Node
-from master.core.notes import DRAINED, SICK, STOPPED
+from master.core.nodes.gpu_watch import RETURNED, UNSEEN
+from master.core.nodes.node import Node
+from master.core.nodes.notes import DRAINED, SICK, STOPPED
 
 EVERY_S = 10.0
 """GPUs that fall free within so many seconds are told together."""

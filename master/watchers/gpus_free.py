@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from master.core.outcome import Move
-from master.engine import Engine
+from master.engine.engine import Engine
 from master.watchers.free_gpus import FreeGpus, free_and_taken
 from master.watchers.hook_command import HookCommand
 

@@ -13,7 +13,7 @@ import tempfile
 from asyncio.subprocess import DEVNULL
 from collections.abc import Sequence
 
-from master import own_session
+from master.loop import own_session
 
 log = logging.getLogger("muster.hooks")
 

@@ -12,9 +12,9 @@ from enum import Enum
 
 import msgspec
 
-from master.core.attempt import Place
-from master.core.gpu_watch import FREE_MIB, GpuReport
-from master.core.task import Task
+from master.core.nodes.gpu_watch import FREE_MIB, GpuReport
+from master.core.tasks.attempt import Place
+from master.core.tasks.task import Task
 from wire.message import Message
 
 BUSY_PERCENT = 5.0

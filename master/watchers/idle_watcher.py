@@ -13,12 +13,12 @@ import stat
 import time
 from collections.abc import Callable, Sequence
 
-from master.core.agent_messages import EncodedSample
-from master.core.attempt import part_on
-from master.core.inventory import Node
+from master.core.attempts.agent_messages import EncodedSample
+from master.core.nodes.inventory import Node
 from master.core.outcome import Move
-from master.core.task import Task, TaskState
-from master.engine import Engine
+from master.core.tasks.attempt import part_on
+from master.core.tasks.task import Task, TaskState
+from master.engine.engine import Engine
 from master.files.threads import Threads
 from master.watchers.idle_detector import IdleDetector, Step
 from wire.errors import MusterError

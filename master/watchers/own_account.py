@@ -1,7 +1,7 @@
 """Keeps the tasks of others away from nodes where tasks run as the master's own account.
 
 A task with that account can read the keys of the queue and command it. While the queue is one person's nothing is wrong
-with that. That there was a second user is a fact of the core's (`core/own_account`); which nodes it concerns is seen
+with that. That there was a second user is a fact of the core's (`core/people/own_account`); which nodes it concerns is seen
 here. Likewise, where an agent is root, the tasks of that account run as root: only an admin's are taken there.
 """
 
@@ -11,12 +11,12 @@ import logging
 import os
 import time
 
-from master.core.node import Reserved
-from master.engine import Engine
+from master.core.nodes.node import Reserved
+from master.edited_files.ownership import user_name
+from master.engine.engine import Engine
 from master.nodes.link import Link
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import runs_as_us
-from master.ownership import user_name
 from wire.message import Message
 
 log = logging.getLogger("muster.fleet")

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Literal
 
-from master.engine import Engine
+from master.engine.engine import Engine
 from master.nodes.link import Link
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import runs_as_us

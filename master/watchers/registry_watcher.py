@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from master import json_file
+from master.edited_files import json_file
 from master.nodes import registry_file
 from master.nodes.registry import MISSING_CURE, NodeConfig, entries_of, parse_registry
 from master.watchers.file_watcher import PACE, FileWatcher, Pace

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import os
 
-from master.addresses import plain
-from master.config import Config
-from master.core.inventory import Facts
-from master.core.launching import WayBack
-from master.engine import Engine
+from master.callers.addresses import plain
+from master.config.config import Config
+from master.core.attempts.launching import WayBack
+from master.core.nodes.inventory import Facts
+from master.engine.engine import Engine
 from master.nodes.driver import SeenDriver
 from master.nodes.link import Link
 from master.nodes.registry import NodeConfig

@@ -17,15 +17,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.config import DesktopClient as Access
-from master.core.people import Scope
-from master.core.task import ArrayPlace, Task, TaskState
+from master.callers.peer import Peer as KernelPeer
+from master.config.config import DesktopClient as Access
+from master.core.people.people import Scope
+from master.core.tasks.task import ArrayPlace, Task, TaskState
 from master.desktop.clients import DesktopClients
+from master.edited_files.ownership import user_name
 from master.files import log_search
 from master.files.owners import Owners
 from master.files.service import Files
-from master.ownership import user_name
-from master.peer import Peer as KernelPeer
 from master.ports import hub, local_accounts
 from tests.attack.rules import Caller, Object
 from tests.desktop.arrivals import TERMINATOR

@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
-from master import subordinates
+from master.callers import subordinates
+from master.callers.peer import Peer
 from master.drivers import report
 from master.drivers.report import ArchiveTransfer
-from master.peer import Peer
 from tests.master.core.small_core import core_with
 from tests.master.ports.test_places import OURS, Guest, Hall
 from tests.rights import need_users

@@ -14,11 +14,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.config import DesktopClient as Access
-from master.config import load_config
+from master.config.config import DesktopClient as Access
+from master.config.config import load_config
 from master.desktop.clients import DesktopClients
-from master.desktop_names import closed
-from master.ownership import user_name
+from master.edited_files.ownership import user_name
+from master.people.desktop_names import closed
 from master.setup.people.first_admin import add_first_admin
 from master.verbs.about import ClosedName
 from tests.attack.lab_of_many import ADDRESSES, OWNER, LabOfMany, desktop_peer, lab_of_many

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from master.core.inventory import NodeSpec, NodeState
-from master.core.task import TaskState
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.tasks.task import TaskState
 from tests.desktop.client import DesktopClient, form
 from tests.desktop.place import DesktopPlace, with_client
 from tests.master.core.small_core import BOOT, core_with, submit

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.inventory import NodeState
-from master.core.node import Reserved
-from master.core.run_as import as_their_owners
+from master.core.nodes.inventory import NodeState
+from master.core.nodes.node import Reserved
+from master.core.people.run_as import as_their_owners
 from master.doctor.examine import examine
 from master.doctor.finding import CONDA
 from master.doctor.node import Lab

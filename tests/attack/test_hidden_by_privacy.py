@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from master.core.task import After
+from master.core.tasks.task import After
 from tests.master.in_process import Peer
 from tests.master.verbs.test_privacy import Lab, tell
 from tests.waiting import settled

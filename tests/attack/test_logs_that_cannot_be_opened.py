@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, cast
 import msgspec
 import pytest
 
-from master.core.exits import Exit
-from master.core.inventory import NodeSpec
-from master.core.launching import LaunchSettings, launch_message
-from master.core.task import TaskState
+from master.core.attempts.exits import Exit
+from master.core.attempts.launching import LaunchSettings, launch_message
+from master.core.nodes.inventory import NodeSpec
+from master.core.tasks.task import TaskState
 from monitor.agent.attempt import blame
 from tests import rights
 from tests.agent.attempt.test_run_as import make_node

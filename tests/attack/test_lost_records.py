@@ -16,17 +16,17 @@ import pytest
 
 from master.app import _end_what_was_put_back
 from master.core.core import Core
-from master.core.facts import Facts
-from master.core.inventory import NodeSpec
-from master.core.marks import after_damage, of
+from master.core.nodes.facts import Facts
+from master.core.nodes.inventory import NodeSpec
 from master.core.outcome import Pending
-from master.core.people import People, Token
-from master.core.run_as import WouldBeRootError, account_on, as_their_owners
-from master.core.task import merge_pieces
+from master.core.people.marks import after_damage, of
+from master.core.people.people import People, Token
+from master.core.people.run_as import WouldBeRootError, account_on, as_their_owners
+from master.core.tasks.task import merge_pieces
 from master.durable.disk import OsDisk
 from master.durable.store import Permit, Store, StoreCorruptError
 from master.durable.witness import Told, Witness
-from master.engine import Engine
+from master.engine.engine import Engine
 from master.people.task_tokens import TaskTokens
 from master.verbs.access import by_token
 from master.watchers.own_account import OwnAccount
@@ -480,7 +480,7 @@ MADE_BY_LANDED = """
 import sys
 from pathlib import Path
 from master.core.outcome import Pending
-from master.core.people import People, Token
+from master.core.people.people import People, Token
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 store = Store(Path(sys.argv[1]), OsDisk(), witness=Path(sys.argv[2]))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from master.core.inventory import NodeSpec
-from master.core.task import Task, TaskState
+from master.core.nodes.inventory import NodeSpec
+from master.core.tasks.task import Task, TaskState
 from master.nodes.link import Link
 from tests.attack.lab_of_many import SECRET
 from tests.master.in_process import Us, run

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from master import peer as peer_of
-from master.core.people import Scope
-from master.peer import Peer as KernelPeer
+from master.callers import peer as peer_of
+from master.callers.peer import Peer as KernelPeer
+from master.core.people.people import Scope
 from master.people import passwords
 from master.ports import hub
 from master.verbs.access import whence_of

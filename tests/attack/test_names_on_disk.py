@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from master.core.inventory import NodeState
+from master.core.nodes.inventory import NodeState
 from master.files.public_paths import public_view
 from tests.master.in_process import InProcess, Peer, comes_as, run
 from tests.master.verbs.test_preflight import keys, let_all_search

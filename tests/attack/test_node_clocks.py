@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from master.core.attempt import Part
-from master.core.exits import Exit, Seen
-from master.core.facts import Facts
-from master.core.task import Task, TaskState
+from master.core.attempts.exits import Exit, Seen
+from master.core.nodes.facts import Facts
+from master.core.tasks.attempt import Part
+from master.core.tasks.task import Task, TaskState
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
 from tests.master.in_process import run
 from tests.master.nodes.test_link import WELCOME, Conversation, Linked

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from master.core.outcome import Pending
-from master.core.people import People
-from master.core.task import Change, Task
+from master.core.people.people import People
+from master.core.tasks.task import Change, Task
 from master.durable import snapshot, upgrade
 from master.durable.disk import OsDisk
 from master.durable.store import Store

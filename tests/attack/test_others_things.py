@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.inventory import NodeState
-from master.core.task import Task, TaskState
+from master.core.nodes.inventory import NodeState
+from master.core.tasks.task import Task, TaskState
 from master.durable import history
 from master.durable.disk import OsDisk
 from master.files.service import Files

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from master.core.core import Core
-from master.core.facts import NodeState
-from master.core.inventory import NodeSpec
-from master.core.task import TaskState
+from master.core.nodes.facts import NodeState
+from master.core.nodes.inventory import NodeSpec
+from master.core.tasks.task import TaskState
 from master.durable import upgrade
 from master.durable.disk import OsDisk
 from master.durable.store import Store
-from master.engine import Engine
+from master.edited_files.ownership import user_name
+from master.engine.engine import Engine
 from master.nodes.registry import NodeConfig
-from master.ownership import user_name
 from master.watchers.own_account import OwnAccount
 from tests import landed
 from tests.cases import each_case
@@ -183,7 +183,7 @@ MADE_BY_LANDED = """
 import sys
 from pathlib import Path
 from master.core.outcome import Pending
-from master.core.people import People
+from master.core.people.people import People
 from master.durable.disk import OsDisk
 from master.durable.store import Store
 store = Store(Path(sys.argv[1]), OsDisk())

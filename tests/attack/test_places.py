@@ -14,15 +14,15 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from master import replaced_file
-from master.config import load_config, make_folders
+from master.config.config import load_config, make_folders
 from master.desktop import logs
 from master.desktop.news_file import NewsFile
 from master.doctor.folders import Nonces
 from master.drivers import bootstrap
+from master.edited_files import replaced_file
 from master.files import place
 from master.files.threads import Threads
-from master.log_rights import LogFile
+from master.secrets.log_rights import LogFile
 from master.setup.deploy import folder as deploy_folder
 from master.setup.init import setup_folder
 from master.tls.files import write_secret

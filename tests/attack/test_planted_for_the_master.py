@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from master.config import load_config, make_folders
+from master.config.config import load_config, make_folders
 from master.desktop import logs
 from master.desktop.news_file import NewsFile
 from master.durable.disk import OsDisk
 from master.durable.witness import Witness, witness_path
-from master.log_rights import FILES, LogFile, give_folder_to_group
+from master.secrets.log_rights import FILES, LogFile, give_folder_to_group
 from master.setup.init import takeover
 from master.setup.init.setup_folder import init
 from tests.master.setup.deploy.deploy_lab import write_lab

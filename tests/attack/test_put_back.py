@@ -8,10 +8,10 @@ from pathlib import Path
 
 from master.app import _end_what_was_put_back
 from master.core.core import Core
-from master.core.people import Token
+from master.core.people.people import Token
 from master.durable.disk import OsDisk
 from master.durable.store import Store
-from master.engine import Engine
+from master.engine.engine import Engine
 from master.people.task_tokens import TaskTokens
 from tests.master.executor import played
 

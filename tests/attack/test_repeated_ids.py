@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from master.core.core import Core
-from master.core.inventory import Facts, NodeSpec, NodeState
+from master.core.nodes.inventory import Facts, NodeSpec, NodeState
 from tests.master.core import entries
 from tests.master.core.entries import comes, goes
 from tests.master.core.small_core import core_with, submit

@@ -19,15 +19,15 @@ from cryptography import x509
 
 from client.api import Client
 from client.caller import Caller
-from master.core import clock
-from master.core.clock import RightsTime
 from master.core.core import Core
-from master.core.people import LINK_S, SESSION_S, Token
-from master.core.task import Task, TaskState, merge_pieces
+from master.core.people import clock
+from master.core.people.clock import RightsTime
+from master.core.people.people import LINK_S, SESSION_S, Token
+from master.core.tasks.task import Task, TaskState, merge_pieces
 from master.durable.disk import OsDisk
 from master.durable.journal import Journal
 from master.durable.store import Permit, Store
-from master.engine import Engine
+from master.engine.engine import Engine
 from master.nodes import node_tokens
 from master.people.audit import AuditLog, Wanted
 from master.tls.certificates import OwnCertificates

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 import pytest
 
-from master.core.agent_messages import EncodedSample, as_sample
-from master.core.inventory import NodeState
-from master.core.people import Scope
+from master.core.attempts.agent_messages import EncodedSample, as_sample
+from master.core.nodes.inventory import NodeState
+from master.core.people.people import Scope
 from master.desktop import requests
 from master.desktop.chinese import in_chinese
 from master.desktop.requests import REQUESTS

@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route as HttpRoute
 from starlette.types import ASGIApp
 
-from master.core.people import Scope
+from master.core.people.people import Scope
 from master.ports.hub import NODES, TASKS
 from master.verbs.table import VERBS
 from tests.attack import rules

@@ -12,10 +12,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.inventory import NodeSpec, NodeState
-from master.core.launching import LaunchSettings
-from master.core.run_as import as_their_owners
-from master.core.task import TaskState
+from master.core.attempts.launching import LaunchSettings
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.people.run_as import as_their_owners
+from master.core.tasks.task import TaskState
 from master.executors.agents import Agents
 from master.nodes.registry import NodeConfig
 from master.watchers.own_account import OwnAccount

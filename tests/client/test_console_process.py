@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from client.cli import beside, console_process
-from client.cli.console_process import ENDS_SOON_S, problems
+from client.cli.programs import beside, console_process
+from client.cli.programs.console_process import ENDS_SOON_S, problems
 from wire.version import VERSION
 
 NOW = 1_800_000_000.0

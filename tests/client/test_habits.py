@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from client.cli import each
+from client.cli.arguments.parser import build_parser
 from client.cli.commands import COMMANDS
 from client.cli.context import Context
 from client.cli.main import RIGHT_WORDS, main
-from client.cli.parser import build_parser
+from client.cli.several import each
 from tests.client.fake_master import FakeMaster, Refusal, task
 from wire.errors import UnreachableError
 

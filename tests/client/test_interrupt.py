@@ -210,7 +210,7 @@ def test_who_started_it_with_ctrl_c_ignored_has_it_ignored(master: FakeMaster) -
 
 LOST = """
 import os, signal
-from client.cli import interrupt
+from client.cli.screen import interrupt
 
 class Held:
     def __del__(self):

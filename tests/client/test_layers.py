@@ -103,7 +103,7 @@ def test_an_arrow_up_and_a_circle_would_be_seen(tmp_path: Path) -> None:
     assert not may("text", "client.top.rows")
     assert not may("text", "client.session")
     assert not may("live", "client.text.table")
-    assert not may("top", "client.cli.terminal")
+    assert not may("top", "client.cli.screen.terminal")
     assert may("text", "client.states")
     assert may("cli", "client.live.once")
     path = tmp_path / "client" / "files.py"

@@ -132,13 +132,18 @@ def test_status_lists_what_was_set_in_place_of_another_value_in_conf_json(
 def test_that_nobody_was_answered_for_long_is_told_with_the_function(
     master: FakeMaster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    stall = {"at": 0.0, "wall": 4.0, "cpu": 1.5, "where": "master.app.main > master.engine.Engine._commit\x1b[2J"}
+    stall = {
+        "at": 0.0,
+        "wall": 4.0,
+        "cpu": 1.5,
+        "where": "master.app.main > master.engine.engine.Engine._commit\x1b[2J",
+    }
     info = {"started_at": 0.0, "version": "1", "pid": 1, "loop": {"longest": [stall, {**stall, "wall": 0.3}]}}
     master.verbs.update({"node.list": lambda _: [node()], "server.info": lambda _: info})
     assert main(["status"]) == 0
     [told] = [line for line in capsys.readouterr().out.splitlines() if line.startswith("loop ")]
     assert "4,000 ms (1,500 ms of a CPU)" in told
-    assert told.endswith("in master.engine.Engine._commit\\x1b[2J; more in --json")
+    assert told.endswith("in master.engine.engine.Engine._commit\\x1b[2J; more in --json")
     info["loop"] = {"longest": [{**stall, "wall": 0.2}]}
     assert main(["status"]) == 0
     assert "loop " not in capsys.readouterr().out

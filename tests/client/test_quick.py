@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from client.cli.arguments.parser import Parser, build_parser
+from client.cli.arguments.quick import Quick
+from client.cli.arguments.shared import declare
 from client.cli.commands import COMMANDS
-from client.cli.parser import Parser, build_parser
-from client.cli.quick import Quick
-from client.cli.shared import declare
 from tests.walks import some
 
 WORDS = [

@@ -84,7 +84,7 @@ def test_who_stops_reading_is_told_nothing() -> None:
 
 def test_no_other_file_gets_the_number_of_a_closed_stream(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from client.cli.terminal import begin; begin(); "
+        "import os, sys; from client.cli.screen.terminal import begin; begin(); "
         f"print(os.open({str(tmp_path / 'x')!r}, os.O_CREAT | os.O_WRONLY), file=open({str(tmp_path / 'said')!r}, 'w'))"
     )
     subprocess.run(["/bin/bash", "-c", '"$0" -c "$1" <&- >&- 2>&-', sys.executable, code], cwd=ROOT, check=False)

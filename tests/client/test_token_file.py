@@ -10,7 +10,7 @@ import pytest
 from client.address import find
 from client.caller import token_for
 from client.cli.arguments import submitting
-from client.cli.parser import build_parser
+from client.cli.arguments.parser import build_parser
 from wire.errors import ConfigError
 
 HERE = "127.0.0.1:7001"

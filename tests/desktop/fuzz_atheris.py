@@ -24,7 +24,7 @@ atheris: Any = importlib.import_module("atheris")
 with atheris.instrument_imports(
     include=["wire", "master.desktop", "master.verbs", "master.files.jail", "master.files.beneath", "master.files.walk"]
 ):
-    from master.core.task import ACTIVE
+    from master.core.tasks.task import ACTIVE
     from master.desktop import logs
     from master.desktop.pushes import TaskPushes
     from master.desktop.requests import REQUESTS, answer

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
-from master.config import DesktopClient as Access
-from master.config import load_config
-from master.core.task import Task
+from master.config.config import DesktopClient as Access
+from master.config.config import load_config
+from master.core.tasks.task import Task
 from master.desktop.clients import DesktopClients
 from master.files.service import Files
 from tests.desktop.client import DesktopClient

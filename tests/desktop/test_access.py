@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from master.core.outcome import Pending
-from master.core.people import People
+from master.core.people.people import People
 from master.ports import connection
 from master.verbs.access import by_desktop_client
 from tests.desktop.client import DesktopClient, form

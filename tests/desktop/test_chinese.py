@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from master.core.exhaustion import RAN_OUT, CardUse, ran_out
-from master.core.inventory import NodeSpec
+from master.core.attempts.exhaustion import RAN_OUT, CardUse, ran_out
+from master.core.nodes.inventory import NodeSpec
 from master.desktop.chinese import HEADS, LONGEST, OTHERWISE, in_chinese, words_in_chinese
 from tests.desktop.client import DesktopClient, form
 from tests.desktop.place import DesktopPlace, with_client

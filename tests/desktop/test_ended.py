@@ -7,7 +7,7 @@ import random
 import pytest
 
 from master.core.core import Core
-from master.core.task import ENDED
+from master.core.tasks.task import ENDED
 from master.desktop import ended
 from master.desktop.ended import NewestEnded
 from tests.master.core.small_core import core_with, submit

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from master.core.attempt import Attempt, Part
-from master.core.task import Task, TaskState
+from master.core.tasks.attempt import Attempt, Part
+from master.core.tasks.task import Task, TaskState
 from master.desktop import logs
 from tests.desktop.client import DesktopClient
 from tests.desktop.place import DesktopPlace, in_loop, with_client

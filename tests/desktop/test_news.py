@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from master.core.exits import Exit
-from master.core.inventory import NodeState
-from master.core.task import Task, TaskState
+from master.core.attempts.exits import Exit
+from master.core.nodes.inventory import NodeState
+from master.core.tasks.task import Task, TaskState
 from master.desktop import news as news_module
 from master.desktop import news_file
 from master.desktop.news import IN_S, SO_MANY, TOGETHER, News

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.task import Task, TaskState
+from master.core.tasks.task import Task, TaskState
 from master.desktop.news import News
 from master.desktop.pushes import TaskPushes
 from master.ports import connection

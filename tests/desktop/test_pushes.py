@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.agent_messages import EncodedSample, as_sample
-from master.core.inventory import Facts, NodeSpec, NodeState
+from master.callers.peer import Peer
+from master.core.attempts.agent_messages import EncodedSample, as_sample
+from master.core.nodes.inventory import Facts, NodeSpec, NodeState
 from master.desktop import pushes
 from master.desktop.pushes import NodePushes, Reader, TaskPushes
 from master.desktop.session import DesktopSession
-from master.peer import Peer
 from master.ports import hub
 from tests.desktop.arrivals import TERMINATOR
 from tests.desktop.client import DesktopClient, Frame, request

@@ -14,9 +14,9 @@ from typing import Any, Self
 import msgspec
 import pytest
 
-from master import peer
+from master.callers import peer
 from master.desktop import pushes
-from master.ownership import user_name
+from master.edited_files.ownership import user_name
 from master.ports import connection
 from master.ports.connection import SILENT_S  # by value: `_quick_rounds` shortens it
 from tests.desktop.client import DesktopClient, Reader, form, request

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from master.core.attempts.exits import Exit
 from master.core.effects import Start
-from master.core.exits import Exit
-from master.core.inventory import NodeState
-from master.core.task import Task, TaskState
+from master.core.nodes.inventory import NodeState
+from master.core.tasks.task import Task, TaskState
 from master.desktop import task_rows
 from tests.desktop.client import DesktopClient, Frame, form, request
 from tests.desktop.place import DesktopPlace, change, in_loop, with_client

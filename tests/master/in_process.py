@@ -18,24 +18,25 @@ from typing import Any, Self, TypeVar
 
 import pytest
 
-from master.config import load_config
+from master.callers.peer import Peer as KernelPeer
+from master.config.config import load_config
+from master.core.attempts.launching import LaunchSettings
 from master.core.core import Core
 from master.core.effects import Effect
-from master.core.inventory import Facts, NodeSpec, NodeState
-from master.core.launching import LaunchSettings
-from master.core.people import Role
-from master.core.run_as import RunAs, as_the_agent
+from master.core.nodes.inventory import Facts, NodeSpec, NodeState
+from master.core.people.people import Role
+from master.core.people.run_as import RunAs, as_the_agent
 from master.drivers.archive import build
 from master.drivers.report import ReportServer
 from master.durable.disk import OsDisk, SyncFailedError
 from master.durable.store import Store
-from master.engine import Engine
+from master.engine.engine import Engine
 from master.files.log_reader import LogReader
 from master.files.service import Files
 from master.helpers.acting import Acting
+from master.loop.stalls import LoopTimes
 from master.nodes.driver import CannotConnectError
 from master.nodes.fleet import Fleet
-from master.peer import Peer as KernelPeer
 from master.people.audit import AuditLog
 from master.people.directory import Directory
 from master.people.guesses import Guesses
@@ -47,7 +48,6 @@ from master.ports.hub import NODES, TASKS, Hub, PortLimits
 from master.ports.places import PlaceLimits
 from master.sessions.json_rpc import JsonRpcSession
 from master.sessions.session import Session
-from master.stalls import LoopTimes
 from master.tls.entrance import Listener
 from master.tls.policy import Tls
 from master.verbs import access

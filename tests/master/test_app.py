@@ -11,11 +11,11 @@ import msgspec
 import pytest
 
 from master.app import Master
-from master.config import PORT_KEYS, load_config
+from master.config.config import PORT_KEYS, load_config
 from master.durable.disk import OsDisk
 from master.durable.store import Store
-from master.lineage import LINEAGE_KEPT, Lineage
 from master.ports.hub import Hub
+from master.start.lineage import LINEAGE_KEPT, Lineage
 from master.tls.entrance import Listener
 from tests.conftest import LabMaker
 from tests.master.in_process import Peer, run

@@ -13,9 +13,9 @@ import pytest
 
 from master import app
 from master.app import Master
-from master.conf_changes import at_start, changed_now, taken_over
-from master.config import config_of, load_config
-from master.settings import Scheduling
+from master.config.conf_changes import at_start, changed_now, taken_over
+from master.config.config import config_of, load_config
+from master.config.settings import Scheduling
 from master.watchers.file_watcher import Pace
 from tests.conftest import LabMaker
 from tests.master.in_process import run

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from master.config import load_config, make_folders
+from master.config.config import load_config, make_folders
 from master.nodes.registry import load_registry
-from tests.master.test_config import conf, write
+from tests.master.config.test_config import conf, write
 from tests.rights import need_users
 from wire.errors import ConfigError
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from master.config import Config, load_config, make_folders
-from master.privacy import check_private
+from master.config.config import Config, load_config, make_folders
+from master.secrets.privacy import check_private
 from wire.errors import ConfigError
 
 PORTS = {"monitor_port": 1, "data_port": 2, "train_state_port": 3}
@@ -60,7 +60,7 @@ def test_a_log_folder_that_is_open_to_all_is_told_with_the_command_that_closes_i
 def test_a_log_folder_of_a_group_with_others_in_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = config(tmp_path)
     entry = grp.struct_group(("students", "x", os.getegid(), ["ann"]))
-    monkeypatch.setattr("master.privacy.grp.getgrgid", lambda _number: entry)
+    monkeypatch.setattr("master.secrets.privacy.grp.getgrgid", lambda _number: entry)
     assert "the group students may read the logs" in refusal(made)
     made.train_logs.chmod(0o700)
     check_private(made)

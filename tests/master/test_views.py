@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from master.core.attempt import AskedEnd
-from master.core.inventory import NodeSpec, NodeState
-from master.core.task import Task, TaskFields
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.tasks.attempt import AskedEnd
+from master.core.tasks.task import Task, TaskFields
 from master.views.nodes import NodeReservation, node_view
 from master.views.sight import EVERYTHING
 from master.views.tasks import as_filed, task_page

@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from master import engine as engine_module
-from master import plan_pace
 from master.core.effects import Effect, WakeAt
-from master.core.scheduler import Plan, Wait
-from master.core.task import Task
+from master.core.planning.scheduler import Plan, Wait
+from master.core.tasks.task import Task
 from master.durable.disk import OsDisk
 from master.durable.store import Store
-from master.engine import WATCH_S, Engine
+from master.engine import engine as engine_module
+from master.engine import plan_pace
+from master.engine.engine import WATCH_S, Engine
 from master.executors.memory import Run
-from master.simulation import Job, Simulation
+from master.executors.simulation import Job, Simulation
 from tests.master.core.small_core import EIGHT, core_with, submit
 from tests.master.executor import played
 from wire.message import Message

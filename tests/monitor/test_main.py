@@ -19,8 +19,8 @@ from typing import Any
 
 import pytest
 
-from client.cli import beside
-from client.cli.beside import WRITER
+from client.cli.programs import beside
+from client.cli.programs.beside import WRITER
 from monitor import influx_follower
 from monitor.influx_follower import Collector
 from monitor.influx_status import StatusFile

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from master.failpoint import TRAFFIC
+from master.durable.failpoint import TRAFFIC
 from tests.storm import damage
 from tests.storm.ground import GPUS, Ground, registry_garbage
 from tests.storm.line import Line

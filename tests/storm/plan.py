@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import cycle, islice
 
-from master.failpoint import COMPACTION, START, TRAFFIC
+from master.durable.failpoint import COMPACTION, START, TRAFFIC
 
 AGENT_FAILPOINTS = (
     "agent.before_fork",

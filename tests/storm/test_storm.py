@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from master import failpoint
+from master.durable import failpoint
 from tests.runner.verdict import nothing_found
 from tests.soak import seed_of
 from tests.storm import audit, run

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from master.core.core import Core, InconsistentError
-from master.core.law import TRANSITIONS
-from master.core.task import ENDED, Change, TaskState
+from master.core.tasks.task import ENDED, Change, TaskState
+from master.core.tasks.transitions import TRANSITIONS
 from master.durable.disk import OsDisk
 from master.durable.journal import read_journal
 from master.durable.recovery import HEAD

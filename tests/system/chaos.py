@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from client.api import Client
-from master import failpoint
+from master.durable import failpoint
 from tests.system import books
 from tests.system.lab import Lab
 from tests.system.ledger import Ledger

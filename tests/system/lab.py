@@ -110,7 +110,7 @@ class Lab:
     # -- the master -------------------------------------------------------------------------------------------
 
     def launch_master(self, failpoint: str = "", *words: str) -> subprocess.Popen[bytes]:
-        """Start a master and do not wait for it. `failpoint`: NAME or NAME:COUNT of `master.failpoint`; `words`: what
+        """Start a master and do not wait for it. `failpoint`: NAME or NAME:COUNT of `master.durable.failpoint`; `words`: what
         its command line has besides."""
         extra = {"MUSTER_FAILPOINT": failpoint} if failpoint else {}
         with (self.folder / "master.out").open("ab") as out:

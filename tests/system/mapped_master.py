@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import master.app
 from master.core.core import Core
-from master.core.run_as import RunAs
+from master.core.people.run_as import RunAs
 
 FILE = "account"
 

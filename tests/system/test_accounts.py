@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from master import failpoint
+from master.durable import failpoint
 from tests.soak import one_in
 from tests.system.accounts_lab import AccountsLab, let_in, shut_out
 from tests.system.chaos import AGENT_FAILPOINTS, SHIM_KILLS, let_share

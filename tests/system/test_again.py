@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from client.api import Client
-from master import failpoint
-from master.core.task import ENDED, Change
+from master.core.tasks.task import ENDED, Change
+from master.durable import failpoint
 from master.durable.journal import JOURNAL, read_journal
 from tests.system.lab import Lab
 from tests.waiting import until

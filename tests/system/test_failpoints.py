@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from master import failpoint
+from master.durable import failpoint
 from tests.runner.verdict import nothing_found
 from tests.system import books
 from tests.system.chaos import AGENT_FAILPOINTS, SHIM_KILLS, Gate, Submitter, let_share

@@ -105,7 +105,7 @@ def test_root_does_it_as_whoever_runs_the_master_and_nobody_else_may(others: Lab
     made = [path for path in (*lab.folder.glob("*"), *lab.task_info.rglob("*")) if path.name != "typed"]
     assert [path for path in made if path.lstat().st_uid != MASTERS] == []
     code = (
-        "import os, sys, pathlib; from master.config import load_config; "
+        "import os, sys, pathlib; from master.config.config import load_config; "
         "from master.setup.people.lost_password import set_password; "
         "config = load_config(pathlib.Path(sys.argv[1])); os.setresuid(1, 1, 1); set_password(config, 'ann', None)"
     )

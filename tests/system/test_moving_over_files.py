@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from master import failpoint
-from master.core import marks
-from master.durable import salvage, upgrade
+from master.core.people import marks
+from master.durable import failpoint, salvage, upgrade
 from tests import landed
 from tests.landed_load import outcome
 from tests.system.lab import ROOT, Lab

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from client.cli.beside import CONSOLE, WRITER
+from client.cli.programs.beside import CONSOLE, WRITER
 from tests.cases import each_case
 from tests.ports import free_ports
 from tests.system.lab import PORTS, ROOT, Lab

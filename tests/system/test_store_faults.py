@@ -12,7 +12,7 @@ import pytest
 
 from client.api import Client
 from master.durable.journal import decode_record, encode_record
-from master.engine import EXIT_SYNC_FAILED
+from master.engine.engine import EXIT_SYNC_FAILED
 from tests.soak import one_in
 from tests.system.lab import Lab
 from tests.system.tracing import injected

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from client.api import Client
-from master.engine import WATCH_S
+from master.engine.engine import WATCH_S
 from tests.system.lab import Lab
 from tests.waiting import PATIENCE_S, until
 from wire.errors import StoreUnavailableError

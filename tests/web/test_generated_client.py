@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from master.ownership import user_name
+from master.edited_files.ownership import user_name
 from master.verbs.documents import OPENAPI, ROOT
 from tests.system.lab import Lab
 from tests.waiting import until

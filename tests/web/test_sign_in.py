@@ -6,7 +6,7 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from master.core.people import SCREEN_S, SESSION_S
+from master.core.people.people import SCREEN_S, SESSION_S
 from tests.attack.test_planted_logs import as_account
 from tests.rights import need_users
 from tests.system.lab import Lab

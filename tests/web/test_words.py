@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from master.settings import ROWS
+from master.config.settings import ROWS
 from master.views.differences import ASKED, BECAME
 from tests.cases import each_case
 from tests.web.javascript import STATIC, asked_for, dictionary, literals, modules, named, reached

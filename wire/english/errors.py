@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 ERRORS: dict[str, str] = {
-    # Events that a task's state forbids (`master/core/law`).
+    # Events that a task's state forbids (`master/core/tasks/transitions`).
     "task_changed": "task {id} was changed since you saw it: look at it again, then edit it as it is now",
     "cannot_edit": "task {id} is {state} and cannot be edited: cancel it first, or submit a new one",
     "cannot_hold": "task {id} is {state}; only a waiting one can be held (one that runs: `muster pause {id}`)",

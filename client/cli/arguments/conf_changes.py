@@ -3,7 +3,8 @@ written, and the password, where one is required."""
 
 from __future__ import annotations
 
-from client.cli import asking, by_name
+from client.cli.screen import asking
+from client.cli.several import by_name
 from wire.harmless import harmless
 
 TYPE_CHECKING = False

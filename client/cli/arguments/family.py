@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-from client.cli.parser import Parser
+from client.cli.arguments.parser import Parser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 """A wrong value on the command line, as argparse wants to be told of it; it is loaded when there is one, for a command
-line that is right needs none (see `client.cli.quick`)."""
+line that is right needs none (see `client.cli.arguments.quick`)."""
 
 from __future__ import annotations
 

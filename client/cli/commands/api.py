@@ -9,7 +9,7 @@ from collections import Counter
 
 from client.caller import new_request_id
 from client.cli.arguments import pairs, params
-from client.cli.terminal import terminal_width
+from client.cli.screen.terminal import terminal_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import sys
 
 from client.cli.arguments import fields
 from client.cli.arguments.wrong import wrong
-from client.cli.terminal import terminal_width
+from client.cli.screen.terminal import terminal_width
 from client.text.audit import audit_table
 from client.text.quantities import counted
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from client.cli import each
 from client.cli.arguments import fields, ids
+from client.cli.several import each
 from client.states import ENDED, STATES
 from client.text.quantities import counted
 from wire.harmless import harmless
@@ -100,6 +100,6 @@ def _agreed(context: Context) -> bool:
     count = sum(counts.get(state, 0) for state in wanted)
     if not count:
         return True
-    from client.cli.by_name import agreed
+    from client.cli.several.by_name import agreed
 
     return agreed(context, f"This ends {counted(count, 'task')}, whoever submitted them. Go on?")

@@ -34,8 +34,8 @@ def run(context: Context) -> int:
 def _whole_parser() -> argparse.ArgumentParser:
     import shtab
 
+    from client.cli.arguments.parser import build_parser
     from client.cli.commands import COMMANDS
-    from client.cli.parser import build_parser
     from client.verbs import Verbs
 
     whole = argparse.ArgumentParser(prog="muster")

@@ -67,7 +67,7 @@ def run(context: Context) -> int:
 
 def _end_beside(context: Context, folder: str, conf: str) -> None:
     """End what `up` started beside the master; the master is down, whatever becomes of it."""
-    from client.cli import beside
+    from client.cli.programs import beside
     from wire.errors import ConflictError
 
     for program in beside.ALL:
@@ -88,7 +88,7 @@ def _check_lab(context: Context, info: dict[str, Any]) -> None:
 
 def _end_own(context: Context) -> bool:
     """The port is another lab's: end the master of this lab where it listens elsewhere; whether there was one."""
-    from client.cli import beside, master_process
+    from client.cli.programs import beside, master_process
 
     conf = beside.conf_of(context.options)
     pid = holder_of(os.path.join(beside.task_info(conf), LOCK)) if conf is not None else None
@@ -110,7 +110,7 @@ def _say_stopped(context: Context, alive: int | None) -> int:
 
 def _end_one_that_listens_elsewhere(context: Context) -> int | None:
     """conf.json may have been given another address or port since the master began: it listens where it said then."""
-    from client.cli import beside
+    from client.cli.programs import beside
 
     conf = beside.conf_of(context.options)
     if conf is None:
@@ -123,7 +123,7 @@ def _end_one_that_listens_elsewhere(context: Context) -> int | None:
 
 def _end_what_was_left_behind(context: Context) -> None:
     """The master died otherwise: what `up` started beside it has no use any more."""
-    from client.cli import beside
+    from client.cli.programs import beside
 
     conf = beside.conf_of(context.options)
     if conf is None:

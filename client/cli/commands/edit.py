@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from client.cli import each
 from client.cli.arguments import environment, fields, ids, pairs
 from client.cli.arguments.wrong import wrong
+from client.cli.several import each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from client.cli.arguments import environment
-from client.cli.terminal import terminal_width
+from client.cli.screen.terminal import terminal_width
 from client.text.table import render
 from wire.harmless import harmless
 

@@ -10,9 +10,10 @@ import os
 
 from client import known_labs
 from client.address import LOOPBACK, is_loopback
-from client.cli import asking, which_lab
 from client.cli.arguments import file_name
-from client.cli.terminal import said_yes
+from client.cli.labs import which_lab
+from client.cli.screen import asking
+from client.cli.screen.terminal import said_yes
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -145,7 +146,7 @@ def _made(context: Context, conf: str, words: list[str], name: str, password: st
     """Have the master's program write the two files; its exit code. `name`: a first admin's, empty for none."""
     import subprocess
 
-    from client.cli import master_process
+    from client.cli.programs import master_process
 
     folder = os.path.dirname(conf)
     if name:
@@ -209,7 +210,7 @@ def _with_admin(context: Context, folder: str, words: list[str], password: str |
     import json
     import subprocess
 
-    from client.cli import master_process
+    from client.cli.programs import master_process
 
     done = subprocess.run(
         master_process.command(*words, *(["--password"] if password else [])), cwd=master_process.folder(),
@@ -233,7 +234,7 @@ def _with_admin(context: Context, folder: str, words: list[str], password: str |
 def _say_ways(context: Context, conf: str, name: str, link: str | None, console: str | None) -> None:
     """How the first admin logs in: the addresses are those at which the new master will listen."""
     from client.address import load, read_conf
-    from client.cli.invitation import THIS_MACHINE_ONLY, login_line, reached_at
+    from client.cli.labs.invitation import THIS_MACHINE_ONLY, login_line, reached_at
 
     bind = str(load(conf).get("bind") or LOOPBACK[1])
     place = reached_at(read_conf(conf), bind)
@@ -249,14 +250,14 @@ def _say_ways(context: Context, conf: str, name: str, link: str | None, console:
 
 
 def _go_back(context: Context) -> int:
-    from client.cli import master_process
+    from client.cli.programs import master_process
 
     words = ["init", "--back", os.path.abspath(os.path.expanduser(context.options.back))]
     return master_process.run(*words, *(["--json"] if context.json else []))
 
 
 def _take_over(context: Context) -> int:
-    from client.cli import master_process
+    from client.cli.programs import master_process
 
     options = context.options
     words = ["init", "--from", os.path.abspath(os.path.expanduser(options.old))]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 
-from client.cli import asking
+from client.cli.screen import asking
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -106,7 +106,7 @@ def _redeem(context: Context, client: Client) -> dict[str, Any]:
 def _ask_account(uid: int) -> bool:
     """Whether somebody at the terminal trusts an account of this machine that has the master's port. Others may have
     taken it while the master is down."""
-    from client.cli.terminal import said_yes
+    from client.cli.screen.terminal import said_yes
     from wire.listener import name_of
 
     return said_yes(

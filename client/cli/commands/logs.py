@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 
-from client.cli import interrupt
 from client.cli.arguments import ids
 from client.cli.arguments.file_name import STREAM
 from client.cli.arguments.wrong import wrong
-from client.cli.idle_note import IdleNote
+from client.cli.screen import interrupt
+from client.cli.screen.idle_note import IdleNote
 from client.states import ENDED
 from wire.harmless import harmless
 
@@ -80,7 +80,7 @@ def run(context: Context) -> int:
     if options.id is not None:
         options.id = context.client.find_id(options.id)
     if options.search is not None:
-        from client.cli import log_search
+        from client.cli.logs import log_search
 
         return log_search.run(context)
     offset = 0 if options.tail is None else _tail_offset(context, options.tail)
@@ -107,7 +107,7 @@ def _detached(context: Context) -> str:
 
 
 def _into_file(context: Context, offset: int) -> int:
-    from client.cli.log_output import LogOutput
+    from client.cli.logs.log_output import LogOutput
     from wire.errors import MusterError
 
     file = LogOutput(context.options.output)

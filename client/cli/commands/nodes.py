@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from client.cli.terminal import coloured, terminal_width
+from client.cli.screen.terminal import coloured, terminal_width
 from client.states import free_gpus, node_condition
 from client.text.nodes import registry_fault, reservations_told, told_together
 from client.text.quantities import load_text, mib

@@ -6,8 +6,8 @@ says that all of it stands; `muster why ID` tells what it waits for until then.
 
 from __future__ import annotations
 
-from client.cli import each
 from client.cli.arguments import ids
+from client.cli.several import each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import time
 
 from client.cli.arguments import fields
 from client.cli.arguments.wrong import wrong
-from client.cli.terminal import coloured, terminal_width
+from client.cli.screen.terminal import coloured, terminal_width
 from client.states import STATES
 from client.text.quantities import counted
 from client.text.tasks import table

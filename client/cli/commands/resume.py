@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from client.cli import each
 from client.cli.arguments import ids
+from client.cli.several import each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

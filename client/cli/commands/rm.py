@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from client.cli import each
 from client.cli.arguments import ids
+from client.cli.several import each
 from client.states import ENDED
 
 TYPE_CHECKING = False

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from client.cli import interrupt
 from client.cli.arguments import submitting
-from client.cli.idle_note import IdleNote
+from client.cli.screen import interrupt
+from client.cli.screen.idle_note import IdleNote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import argparse
 import sys
 
 from client.cli.arguments import setting_values
-from client.cli.terminal import terminal_width
+from client.cli.screen.terminal import terminal_width
 from client.text.settings import change_line, setting_page, settings_table
 
 TYPE_CHECKING = False

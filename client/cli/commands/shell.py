@@ -23,7 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(context: Context) -> int:
     """Do it."""
     from client import address
-    from client.cli import master_process
+    from client.cli.programs import master_process
     from wire.errors import BadRequestError
 
     if context.options.master:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 
 from client.cli.arguments import ids
-from client.cli.log_end import MOST, log_end_of
-from client.cli.terminal import coloured, terminal_width
+from client.cli.logs.log_end import MOST, log_end_of
+from client.cli.screen.terminal import coloured, terminal_width
 from client.text.attempts import attempts_table
 from client.text.colours import painted_state
 from client.text.task_page import log_end_lines, task_page
@@ -43,7 +43,7 @@ def run(context: Context) -> int:
 
 
 def _several(context: Context, wanted: list[int]) -> int:
-    from client.cli.each import Refused
+    from client.cli.several.each import Refused
     from wire.errors import NotFoundError
 
     tasks: list[TaskPage] = []

@@ -5,8 +5,8 @@ No GPU is taken from anybody: they start as soon as what they need is free.
 
 from __future__ import annotations
 
-from client.cli import each
 from client.cli.arguments import ids
+from client.cli.several import each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 
-from client.cli.terminal import coloured, terminal_width
+from client.cli.screen.terminal import coloured, terminal_width
 from client.states import node_condition
 from client.text.colours import painted_state
 from client.text.nodes import conf_fault, registry_fault, told_together
@@ -40,7 +40,7 @@ def run(context: Context) -> int:
     if context.options.seen:
         context.client.seen()
     info = context.client.info()
-    from client.cli import console_process
+    from client.cli.programs import console_process
 
     metrics = _metrics(context)
     if metrics is not None:
@@ -123,7 +123,7 @@ def _loop(told: dict[str, Any]) -> list[str]:
 def _metrics(context: Context) -> dict[str, Any] | None:
     """Of the writer of metrics: its pid, its last word and what became of its points; None where conf.json wants none
     or lies elsewhere."""
-    from client.cli import beside, writer_process
+    from client.cli.programs import beside, writer_process
 
     conf = beside.conf_of(context.options)
     if conf is None or not beside.WRITER.is_configured(conf):
@@ -137,7 +137,7 @@ def _metrics(context: Context) -> dict[str, Any] | None:
 
 def _console_lines(url: str | None, console: dict[str, Any] | None) -> list[str]:
     """Where it is, and its problems; from elsewhere only where it should be."""
-    from client.cli import console_process
+    from client.cli.programs import console_process
 
     if console is None:
         return [harmless(url)] if url else []

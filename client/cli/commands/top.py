@@ -8,7 +8,7 @@ import sys
 import time
 from importlib.util import find_spec
 
-from client.cli.terminal import terminal_width
+from client.cli.screen.terminal import terminal_width
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 import time
 
 from client import address
-from client.cli.interrupt import LastWords
+from client.cli.screen.interrupt import LastWords
 from client.session import Session
 from wire import lab
 from wire.harmless import harmless
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import subprocess
     from typing import Any
 
-    from client.cli.beside import Program
     from client.cli.context import Context
+    from client.cli.programs.beside import Program
     from wire.errors import MusterError
 
 EXAMPLES = """examples:
@@ -54,7 +54,8 @@ def run(context: Context) -> int:
     conf = os.path.abspath(address.conf_path(context.options.conf))
     where = address.read_conf(conf)
     running = _running(where)
-    from client.cli import beside, lab_notes
+    from client.cli.labs import lab_notes
+    from client.cli.programs import beside
 
     wanted = [program for program in beside.ALL if program.is_configured(conf)]
     if running is not None:
@@ -78,7 +79,7 @@ def run(context: Context) -> int:
 
 
 def _in_the_foreground(context: Context, conf: str, wanted: list[Program]) -> int:
-    from client.cli import master_process
+    from client.cli.programs import master_process
 
     started = [(program, program.start(conf)) for program in wanted]
 
@@ -107,7 +108,8 @@ def _permits(context: Context) -> list[str]:
 
 
 def _detached(context: Context, conf: str, where: address.Address, wanted: list[Program]) -> int:
-    from client.cli import lab_notes, master_process
+    from client.cli.labs import lab_notes
+    from client.cli.programs import master_process
     from wire.errors import UnreachableError
 
     only_root = address.load(conf).get("local_admin") == "root" and os.geteuid() != 0
@@ -171,7 +173,7 @@ def _held(where: address.Address) -> str:
 def _serves(where: address.Address, pid: int) -> dict[str, Any] | None:
     """Return what the master that we started tells of itself, once its three ports answer. If it tells this account
     nothing without a log-in, the kernel says whether the process holds the ports."""
-    from client.cli import master_process
+    from client.cli.programs import master_process
     from wire.errors import UnauthenticatedError
 
     info: dict[str, Any] | None = None

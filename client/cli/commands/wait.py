@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from client.cli import interrupt
 from client.cli.arguments import fields, ids
-from client.cli.idle_note import IdleNote
+from client.cli.screen import interrupt
+from client.cli.screen.idle_note import IdleNote
 from client.states import ALIVE, ENDED
 
 TYPE_CHECKING = False

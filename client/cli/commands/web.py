@@ -24,9 +24,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context) -> int:
     """Do it."""
-    from client.cli.beside import CONSOLE
-    from client.cli.interrupt import LeftToTheChild
-    from client.cli.master_process import environment, folder
+    from client.cli.programs.beside import CONSOLE
+    from client.cli.programs.master_process import environment, folder
+    from client.cli.screen.interrupt import LeftToTheChild
     from wire.errors import BadRequestError
 
     if context.options.master:

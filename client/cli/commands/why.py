@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from client.cli.arguments import ids
-from client.cli.log_end import MOST, log_end_of
+from client.cli.logs.log_end import MOST, log_end_of
 from client.text.task_page import log_end_lines, why_lines
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ def _tell(context: Context, why: Why, log_end: dict[str, list[str]]) -> None:
 
 
 def _several(context: Context, wanted: list[int]) -> int:
-    from client.cli.each import Refused
+    from client.cli.several.each import Refused
     from wire.errors import NotFoundError
 
     refused = Refused(context)

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from master import json_file
-from master.config import Config
+from master.config.config import Config
+from master.edited_files import json_file
 from master.nodes.registry import NodeConfig
 from master.setup.deploy.machine import Machine, Mount
 from wire.errors import ConfigError

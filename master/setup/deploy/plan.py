@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from master.config import Config
+from master.config.config import Config
 from master.nodes.registry import load_registry
 from master.setup.deploy import concerns, folder, monitoring, nfs, samba, steps, units
 from master.setup.deploy.folder import Content

@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from master.core.task import QUEUED, Task, TaskState
+from master.core.tasks.task import QUEUED, Task, TaskState
 from master.durable import legacy, snapshot
 from master.durable.disk import OsDisk
 from master.durable.store import Store

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from master import json_file, json_text
-from master.config import ConfFile, Places, Ports, typed
-from master.core.task import QUEUED, Task
+from master.config.config import ConfFile, Places, Ports, typed
+from master.core.tasks.task import QUEUED, Task
 from master.drivers import passwords
 from master.durable import legacy, snapshot
+from master.edited_files import json_file, json_text
 from master.nodes.registry import COMMENT, NodeConfig, entries_of, parse_registry
 from wire.errors import ConfigError
 from wire.regular_file import read_regular

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from master import json_file, json_text
-from master.config import TASK_ENV, DesktopClient
+from master.config.config import TASK_ENV, DesktopClient
 from master.core.outcome import Pending
-from master.core.people import People
-from master.core.task import Task
-from master.desktop_names import closed
+from master.core.people.people import People
+from master.core.tasks.task import Task
 from master.durable import legacy
-from master.mismatch import nearest
+from master.edited_files import json_file, json_text
+from master.edited_files.mismatch import nearest
 from master.nodes.same_account import check_company
+from master.people.desktop_names import closed
 from master.setup.init import old_master
 from master.setup.init.old_lab import OldConf, OldLab
 from master.setup.init.old_traces import Trace, look

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from master.config import Config
-from master.core.people import LINK_S, People, check_name
-from master.desktop_names import check_is_not_one
-from master.ownership import make_folder, make_private, user_name
+from master.config.config import Config
+from master.core.people.people import LINK_S, People, check_name
+from master.edited_files.ownership import make_folder, make_private, user_name
+from master.people.desktop_names import check_is_not_one
 from master.people.passwords import TODAY, derive, prepared
 from master.setup.people.offline import change_people, has_queue
 from master.verbs.auth import check_password, sha256

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from master.config import Config
-from master.core.people import People
+from master.config.config import Config
+from master.core.people.people import People
 from master.people.passwords import TODAY, derive, prepared
 from master.setup.people.offline import change_people
 from master.verbs.auth import check_password

@@ -14,15 +14,15 @@ import pwd
 from collections.abc import Callable
 from pathlib import Path
 
-from master.config import Config
+from master.config.config import Config
 from master.core.outcome import Pending
-from master.core.people import People
+from master.core.people.people import People
 from master.durable.disk import OsDisk
 from master.durable.journal import JOURNAL
 from master.durable.legacy import Places
 from master.durable.store import Store
 from master.durable.witness import witness_path
-from master.ownership import user_name
+from master.edited_files.ownership import user_name
 from master.people.audit import AuditLog
 from wire.errors import ForbiddenError, LockedError, NotFoundError
 from wire.lab import read as read_lab

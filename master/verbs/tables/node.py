@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from master.core.task import TaskView
+from master.core.tasks.task import TaskView
 from master.verbs import attempts, doctor, nodes, tokens
 from master.verbs.attempts import UnknownAttemptView
 from master.verbs.base import Nothing, Verb

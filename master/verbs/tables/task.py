@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from master.core.task import TaskPage, TaskView
+from master.core.tasks.task import TaskPage, TaskView
 from master.verbs import archived, diff, places, tasks
 from master.verbs.archived import (
     ArchivedTasks,

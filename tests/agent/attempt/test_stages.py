@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from master.core.activation import CANNOT_START, SETUP_FAILED
-from master.core.attempt import Part
-from master.core.launching import LaunchSettings, argv, launch_message
-from master.core.task import Task
+from master.core.attempts.activation import CANNOT_START, SETUP_FAILED
+from master.core.attempts.launching import LaunchSettings, argv, launch_message
+from master.core.tasks.attempt import Part
+from master.core.tasks.task import Task
 from tests.agent.attempt.test_run_as import make_node
 from tests.agent.people import BOB, CAROL, PeopleNode
 from tests.agent.small_master import Link, Node

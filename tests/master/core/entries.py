@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from master.core.core import Core
-from master.core.inventory import Facts, NodeSpec, NodeState
-from master.core.task import merge_pieces
+from master.core.nodes.inventory import Facts, NodeSpec, NodeState
+from master.core.tasks.task import merge_pieces
 from tests.master.core.small_core import core_with
 from wire.message import Message
 

@@ -15,15 +15,15 @@ from typing import Any
 
 import msgspec
 
+from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core
 from master.core.effects import Ack, Kill, Pause, Rest, Resume, SeekCheckpoint, Start, WakeAt
-from master.core.exits import Exit, Seen
-from master.core.gpu_watch import GpuReport, Holder
-from master.core.inventory import Facts, NodeSpec, NodeState
-from master.core.law import State
+from master.core.nodes.gpu_watch import GpuReport, Holder
+from master.core.nodes.inventory import Facts, NodeSpec, NodeState
 from master.core.outcome import Outcome
-from master.core.quota import Quota
-from master.core.task import ACTIVE, After, Change, Task, TaskState, merge_pieces
+from master.core.people.quota import Quota
+from master.core.tasks.task import ACTIVE, After, Change, Task, TaskState, merge_pieces
+from master.core.tasks.transitions import State
 from wire.agent import PROTOCOL
 from wire.errors import MusterError
 from wire.message import Message

@@ -11,18 +11,18 @@ import heapq
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from master.core.attempt import Allocation
-from master.core.backlog import Order
-from master.core.inventory import Inventory, obstacle
-from master.core.leases import Lease
-from master.core.node import Node
-from master.core.placement import DEFAULT, POLICIES
-from master.core.quotas import NO_LEDGER
-from master.core.request import Demand, Request
-from master.core.reservations import NO_HOLDS, Forecast, Hold, Reservation, Reserving
-from master.core.resources import GPUS, Free, FreeNode, Need, rows_of_cluster
-from master.core.room import Passes, only_its_own
-from master.core.scheduler import LOOKS, Placement, Snapshot, due_at
+from master.core.nodes.inventory import Inventory, obstacle
+from master.core.nodes.leases import Lease
+from master.core.nodes.node import Node
+from master.core.nodes.resources import GPUS, Free, FreeNode, Need, rows_of_cluster
+from master.core.people.quotas import NO_LEDGER
+from master.core.planning.availability import Passes, only_its_own
+from master.core.planning.placement import DEFAULT, POLICIES
+from master.core.planning.reservations import NO_HOLDS, Forecast, Hold, Reservation, Reserving
+from master.core.planning.scheduler import LOOKS, Placement, Snapshot, due_at
+from master.core.tasks.attempt import Allocation
+from master.core.tasks.backlog import Order
+from master.core.tasks.request import Demand, Request
 from tests.master.core.plain_resizes import PlainResizes
 
 
@@ -181,19 +181,19 @@ class _Round:
         self.wake_at: float | None = None
         self._snapshot = snapshot
         self._now = now
-        self._room = PlainRoom(snapshot.inventory)
+        self._available = PlainRoom(snapshot.inventory)
         self._ledger = NO_LEDGER if snapshot.quotas is None else snapshot.quotas.ledger()
         self._looks = LOOKS
         rules, forecast = snapshot.settings.scheduler, Forecast(snapshot.tasks, snapshot.at_most, now)
         self._patience_s = rules.reserve_after
         self.reserving = Reserving(forecast, snapshot.inventory, most=rules.reservations)
         self.reserving.renew(snapshot.reserved(now), snapshot.demands.order, self._nodes_for)
-        self._room.passes = self.reserving.passes
-        self._room.holds = self.reserving.holds
+        self._available.passes = self.reserving.passes
+        self._available.holds = self.reserving.holds
 
     def starts(self, heads: list[tuple[Order, Demand]]) -> Iterator[Placement]:
         """What can start. `heads`: the first of each group, by which the next one of all is found."""
-        room, demands, ledger = self._room, self._snapshot.demands, self._ledger
+        room, demands, ledger = self._available, self._snapshot.demands, self._ledger
         heapq.heapify(heads)
         behind: dict[Demand, Iterator[Order]] = {}
         # Whoever asks for the same, there is no room for it; unless somebody may go where others may not.
@@ -238,7 +238,7 @@ class _Round:
             demand = self._snapshot.demands.group_of(one.task)
             if demand is None or not self._ledger.allows(demand):
                 continue
-            parts = self._room.place(self._ledger.within(demand), one.task)
+            parts = self._available.place(self._ledger.within(demand), one.task)
             if parts is not None:
                 self._let_go(one.task)
                 self._ledger.take(demand, parts)
@@ -249,7 +249,7 @@ class _Round:
         demand = self._snapshot.demands.group_of(task_id)
         if demand is None or demand.request.within is not None:
             return {}
-        return {free.node.name: free.node for free in self._room.open_to(demand)}
+        return {free.node.name: free.node for free in self._available.open_to(demand)}
 
     def _let_go_all(self, demand: Demand) -> None:
         """Nothing needs to be kept for any task with this demand."""
@@ -259,26 +259,26 @@ class _Round:
 
     def _let_go(self, task_id: int) -> None:
         """Nothing needs to be kept for this task: it starts, or may not."""
-        if self._room.holds:
+        if self._available.holds:
             self.reserving.drop(task_id)
-            self._room.holds = self.reserving.holds
+            self._available.holds = self.reserving.holds
 
     def _has_to_wait(self, order: Order, demand: Demand) -> None:
         """There is no room for it now. If it was forced, is urgent, or has waited for long enough, some is kept for
         it."""
         task = self._snapshot.tasks.get(order.id)
-        if task is None or not self._room.nodes or task.within is not None:
+        if task is None or not self._available.nodes or task.within is not None:
             return
         due = due_at(task, self._patience_s)
         if due > self._now:
             self.wake_at = due if self.wake_at is None else min(due, self.wake_at)
-        elif self.reserving.reserve(order, demand.request, (free.node for free in self._room.open_to(demand))):
-            self._room.holds = self.reserving.holds
+        elif self.reserving.reserve(order, demand.request, (free.node for free in self._available.open_to(demand))):
+            self._available.holds = self.reserving.holds
 
     def _another_may_pass(self, demand: Demand) -> bool:
         """It is only in the way of what is kept for others: one behind it that takes less time may not be. How many are
         looked at in a round has a bound."""
-        if not self._room.holds or self._looks <= 0 or not self._room.is_held_up(demand):
+        if not self._available.holds or self._looks <= 0 or not self._available.is_held_up(demand):
             return False
         self._looks -= 1
         return True

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from master.core.backlog import Order
-from master.core.elastic import LOOKS, Resize
-from master.core.inventory import obstacle
-from master.core.node import Node
-from master.core.quotas import NO_LEDGER
-from master.core.request import Demand, demand_of
-from master.core.reservations import Hold
-from master.core.resources import GPUS, Free, FreeNode, rows_of_cluster
-from master.core.room import Passes
-from master.core.scheduler import Snapshot
-from master.core.task import Task, TaskState
+from master.core.nodes.inventory import obstacle
+from master.core.nodes.node import Node
+from master.core.nodes.resources import GPUS, Free, FreeNode, rows_of_cluster
+from master.core.people.quotas import NO_LEDGER
+from master.core.planning.availability import Passes
+from master.core.planning.elastic import LOOKS, Resize
+from master.core.planning.reservations import Hold
+from master.core.planning.scheduler import Snapshot
+from master.core.tasks.backlog import Order
+from master.core.tasks.request import Demand, demand_of
+from master.core.tasks.task import Task, TaskState
 
 
 def _lease(node: Node, allocation: int) -> Any:

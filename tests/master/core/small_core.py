@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
+from master.config.settings import Caps, Settings
+from master.core.attempts.exits import Exit
 from master.core.core import Core
-from master.core.exits import Exit
-from master.core.inventory import Facts, NodeSpec, NodeState
-from master.core.nodes import NONE_OWNED
-from master.core.task import Task
-from master.settings import Caps, Settings
+from master.core.nodes.inventory import Facts, NodeSpec, NodeState
+from master.core.nodes.nodes import NONE_OWNED
+from master.core.tasks.task import Task
 from wire.agent import PROTOCOL
 
 BOOT = Facts(boot_id="boot-1", state_id="state-1", cpus=4, memory_mib=1000, protocol=PROTOCOL)

@@ -6,12 +6,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core
-from master.core.exits import Exit, Seen
-from master.core.inventory import NodeState
-from master.core.task import Task, TaskState
+from master.core.nodes.inventory import NodeState
+from master.core.tasks.task import Task, TaskState
+from tests.master.core.nodes.test_accounts import AWAY, HIS, NODE, begun, lab_with
 from tests.master.core.small_core import core_with, launch_of, submit
-from tests.master.core.test_accounts import AWAY, HIS, NODE, begun, lab_with
 
 
 def asked(core: Core, owner: str, **wants: object) -> Task:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from master.core.core import Core
-from master.core.task import ACTIVE, After, Task, TaskState
+from master.core.tasks.task import ACTIVE, After, Task, TaskState
 from tests.master.core.small_core import core_with, submit
-from tests.master.core.test_arrays import Disk, alive, array, end
+from tests.master.core.tasks.test_arrays import Disk, alive, array, end
 from tests.walks import some
 from wire.errors import BadRequestError, ConflictError, MusterError, NotFoundError
 from wire.message import Message

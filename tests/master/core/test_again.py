@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from master.core.attempt import AskedEnd
+from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core
 from master.core.effects import Ack, Kill, WakeAt
-from master.core.exits import Exit, Seen
-from master.core.inventory import NodeSpec, NodeState
-from master.core.later import LEAST_TURN_S, LONGEST_RETRY_S, pause_s
-from master.core.task import After, Task, TaskState
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.tasks.attempt import AskedEnd
+from master.core.tasks.later import LEAST_TURN_S, LONGEST_RETRY_S, pause_s
+from master.core.tasks.task import After, Task, TaskState
 from tests.master.core.small_core import BOOT, REBOOTED, core_with, launch_of, submit
 from wire.message import Message
 

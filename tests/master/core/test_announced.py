@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from master.core.inventory import NodeSpec
-from master.core.task import ACTIVE, Task, TaskState
+from master.core.nodes.inventory import NodeSpec
+from master.core.tasks.task import ACTIVE, Task, TaskState
 from master.executors.memory import Run
-from master.simulation import Job, Simulation
+from master.executors.simulation import Job, Simulation
 from tests.walks import CASES, IN_TIME
 
 pytestmark = IN_TIME

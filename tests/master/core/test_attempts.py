@@ -7,11 +7,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from master.core.attempt import KEPT, AskedEnd, Attempt, Part
+from master.core.attempts.exits import Exit
 from master.core.core import Core
-from master.core.exits import Exit
-from master.core.inventory import NodeSpec, NodeState
-from master.core.task import Task, TaskPage, TaskState
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.tasks.attempt import KEPT, AskedEnd, Attempt, Part
+from master.core.tasks.task import Task, TaskPage, TaskState
 from tests.master.core.small_core import core_with, launch_of, run, submit
 
 

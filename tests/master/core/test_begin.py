@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from master.core.attempts.exits import Exit
 from master.core.core import Core
 from master.core.effects import WakeAt
-from master.core.exits import Exit
-from master.core.inventory import NodeSpec
-from master.core.later import SPARE, Later
-from master.core.task import After, Task, TaskState
+from master.core.nodes.inventory import NodeSpec
+from master.core.tasks.later import SPARE, Later
+from master.core.tasks.task import After, Task, TaskState
 from tests.master.core.small_core import core_with, launch_of, run
 from wire.message import Message
 

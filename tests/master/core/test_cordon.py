@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core
 from master.core.effects import Kill
-from master.core.exits import Exit, Seen
-from master.core.inventory import Facts, NodeSpec, NodeState
-from master.core.task import TaskState
+from master.core.nodes.inventory import Facts, NodeSpec, NodeState
+from master.core.tasks.task import TaskState
 from tests.master.core.small_core import BOOT, EIGHT, core_with, launch_of, submit
 from wire.errors import ConflictError, NotFoundError
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core
 from master.core.effects import Ack, Kill, Start
-from master.core.exits import Exit, Seen
-from master.core.inventory import NodeSpec, NodeState
-from master.core.task import ENDED, After, Task, TaskState
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.tasks.task import ENDED, After, Task, TaskState
 from tests.master.core.small_core import BOOT, EIGHT, REBOOTED, core_with, launch_of, run, submit
 from wire.errors import BadRequestError, ConflictError, ImpossibleError, LimitError, NotFoundError
 

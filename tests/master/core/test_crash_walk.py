@@ -14,11 +14,11 @@ from contextlib import suppress
 import msgspec
 import pytest
 
+from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core
 from master.core.effects import Kill, Start
-from master.core.exits import Exit, Seen
-from master.core.inventory import NodeSpec, NodeState
-from master.core.task import ACTIVE, ENDED, After, Change, Task, TaskState
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.tasks.task import ACTIVE, ENDED, After, Change, Task, TaskState
 from tests.master.core.small_core import BOOT, CheckedCore
 from wire.errors import MusterError
 

@@ -10,12 +10,12 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from master.core.attempts.exits import Seen
 from master.core.core import Core
-from master.core.exits import Seen
-from master.core.inventory import NodeSpec, NodeState
-from master.core.task import ACTIVE, ENDED, Task, TaskState
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.tasks.task import ACTIVE, ENDED, Task, TaskState
 from master.executors.memory import Run
-from master.simulation import Job, Simulation
+from master.executors.simulation import Job, Simulation
 from tests.master.core.small_core import BOOT
 from tests.master.core.test_why_names import NODES, NOW, busy_lab
 from tests.walks import CASES, IN_TIME

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from master.core.attempts.exits import Exit, Seen
+from master.core.attempts.launching import hostfile, rendezvous
 from master.core.core import Core
 from master.core.effects import Effect, Kill, Start
-from master.core.exits import Exit, Seen
-from master.core.gpu_watch import GpuReport, Holder
-from master.core.inventory import NodeSpec, NodeState
-from master.core.launching import hostfile, rendezvous
-from master.core.run_as import log_of
-from master.core.task import Task, TaskState
+from master.core.nodes.gpu_watch import GpuReport, Holder
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.people.run_as import log_of
+from master.core.tasks.task import Task, TaskState
 from master.executors.memory import Run
-from master.simulation import Job, Simulation
+from master.executors.simulation import Job, Simulation
 from tests.master.core.small_core import core_with, submit
 from wire.errors import ImpossibleError
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from master.core.attempts.exits import Exit
 from master.core.core import Core
 from master.core.effects import Kill
-from master.core.exits import Exit
-from master.core.inventory import NodeSpec
-from master.core.task import Task, TaskState
+from master.core.nodes.inventory import NodeSpec
+from master.core.tasks.task import Task, TaskState
 from tests.master.core.small_core import core_with, launch_of, submit
 from wire.message import Message
 

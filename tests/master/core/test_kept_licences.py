@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
-from master.core.attempt import Place
+from master.core.attempts.exits import Exit
 from master.core.core import Core
-from master.core.exits import Exit
-from master.core.inventory import NodeSpec
-from master.core.reservations import Reservation
-from master.core.task import Task
+from master.core.nodes.inventory import NodeSpec
+from master.core.planning.reservations import Reservation
+from master.core.tasks.attempt import Place
+from master.core.tasks.task import Task
 from tests.master.core.small_core import core_with, launch_of, submit
 
 FOUR = NodeSpec(name="a", gpu_models=("GPU",) * 4, slots=4)

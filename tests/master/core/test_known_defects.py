@@ -7,12 +7,12 @@ import itertools
 import msgspec
 import pytest
 
+from master.core.attempts.exits import Exit, Seen
+from master.core.attempts.launching import LaunchSettings, launch_message
 from master.core.core import Core
-from master.core.exits import Exit, Seen
-from master.core.gpu_watch import GpuReport, Holder
-from master.core.inventory import NodeSpec, NodeState
-from master.core.launching import LaunchSettings, launch_message
-from master.core.task import ENDED, After, Task, TaskState
+from master.core.nodes.gpu_watch import GpuReport, Holder
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.tasks.task import ENDED, After, Task, TaskState
 from tests.master.core.small_core import BOOT, core_with, launch_of, submit
 from wire.errors import ImpossibleError
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.core.exits import Exit
-from master.core.inventory import NodeSpec, request_of
-from master.core.task import Task, TaskState
+from master.core.attempts.exits import Exit
+from master.core.nodes.inventory import NodeSpec, request_of
+from master.core.tasks.task import Task, TaskState
 from tests.master.core.small_core import core_with, launch_of, run, submit
 from wire.errors import ImpossibleError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from master.core.attempts.exits import Exit
 from master.core.core import Core
-from master.core.exits import Exit
-from master.core.task import Task, TaskState, TaskView
+from master.core.tasks.task import Task, TaskState, TaskView
 from master.views.sight import EVERYTHING
 from master.views.tasks import task_view
 from tests.master.core.small_core import core_with, submit

@@ -12,19 +12,19 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from master.core import dispatch
-from master.core.attempt import Part
+from master.config.settings import Scheduling, Settings
+from master.core.attempts import dispatch
+from master.core.attempts.exits import Exit
 from master.core.core import Core
-from master.core.exits import Exit
-from master.core.facts import Facts, NodeState
-from master.core.gpu_watch import GpuReport, Holder
-from master.core.node import NodeSpec, Reserved
-from master.core.quota import Quota
-from master.core.request import demand_of
-from master.core.reservations import Hold
-from master.core.scheduler import Plan, Snapshot, explain, plan
-from master.core.task import Task
-from master.settings import Scheduling, Settings
+from master.core.nodes.facts import Facts, NodeState
+from master.core.nodes.gpu_watch import GpuReport, Holder
+from master.core.nodes.node import NodeSpec, Reserved
+from master.core.people.quota import Quota
+from master.core.planning.reservations import Hold
+from master.core.planning.scheduler import Plan, Snapshot, explain, plan
+from master.core.tasks.attempt import Part
+from master.core.tasks.request import demand_of
+from master.core.tasks.task import Task
 from tests.master.core.mixed_walk import walk
 from tests.master.core.plain_planner import Decided, plain_plan
 from tests.walks import COMPARED, IN_TIME

@@ -9,10 +9,10 @@ from contextlib import suppress
 import msgspec
 import pytest
 
+from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core, InconsistentError
-from master.core.exits import Exit, Seen
-from master.core.inventory import NodeSpec, NodeState
-from master.core.task import ACTIVE, After, Task, TaskState
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.tasks.task import ACTIVE, After, Task, TaskState
 from tests.master.core.small_core import BOOT, REBOOTED, core_with, launch_of, submit
 from wire.errors import MusterError
 from wire.message import Message

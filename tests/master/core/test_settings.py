@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from master.config.settings import ROWS, Caps, Scheduling, Settings
 from master.core.core import Core
 from master.core.tuning import PIECE
-from master.settings import ROWS, Caps, Scheduling, Settings
 from tests.master.core.small_core import core_with, submit
 from wire.errors import BadRequestError, LimitError, NotFoundError
 

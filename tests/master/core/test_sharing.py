@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from master.core.attempt import AskedEnd
+from master.core.attempts.exits import Exit
 from master.core.core import Core
 from master.core.effects import Kill
-from master.core.exits import Exit
-from master.core.gpu_watch import GpuReport, Holder
-from master.core.inventory import NodeSpec
-from master.core.task import Task, TaskState
+from master.core.nodes.gpu_watch import GpuReport, Holder
+from master.core.nodes.inventory import NodeSpec
+from master.core.tasks.attempt import AskedEnd
+from master.core.tasks.task import Task, TaskState
 from tests.master.core.small_core import core_with, launch_of, submit
 from wire.errors import ImpossibleError
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from master.core.attempts.exits import Exit
 from master.core.core import Core
 from master.core.effects import Effect, Rest
-from master.core.exits import Exit
-from master.core.health import LONGEST_REST_S, REST_S
-from master.core.inventory import NodeSpec
-from master.core.task import Task, TaskState, Unstarted
+from master.core.nodes.health import LONGEST_REST_S, REST_S
+from master.core.nodes.inventory import NodeSpec
+from master.core.tasks.task import Task, TaskState, Unstarted
 from tests.calls import calls_of
 from tests.master.core.small_core import core_with, launch_of, run, submit
 from wire.errors import ConflictError

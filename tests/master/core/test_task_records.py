@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.core.task import Task, Terms, Wish, read_change, read_task
+from master.core.tasks.task import Task, Terms, Wish, read_change, read_task
 from master.verbs.spec import Editable, Spec
 from master.verbs.submit import Submit
 from tests.landed import as_now

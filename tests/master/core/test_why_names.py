@@ -12,11 +12,11 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from master.core.attempts.exits import Exit
 from master.core.core import Core
-from master.core.exits import Exit
-from master.core.inventory import NodeSpec, NodeState
-from master.core.quota import Quota
-from master.core.task import ACTIVE, ArrayPlace, Task, TaskState
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.people.quota import Quota
+from master.core.tasks.task import ACTIVE, ArrayPlace, Task, TaskState
 from tests.master.core.small_core import BOOT, submit
 from tests.walks import CASES, IN_TIME
 from wire.errors import ImpossibleError
@@ -138,7 +138,7 @@ def test_once_all_that_why_names_is_away_the_task_starts(seed: int) -> None:
     if not waits:
         return
     task = chance.choice(waits)
-    before = core.standing.before(task)
+    before = core.queue_order.before(task)
     for other in core.queue()[:before]:
         gone(core, other)
     rounds = 0

@@ -15,9 +15,9 @@ from typing import Any, Self
 import msgspec
 import pytest
 
-from master.config import make_folders
-from master.core.inventory import NodeState
-from master.core.task import Task
+from master.config.config import make_folders
+from master.core.nodes.inventory import NodeState
+from master.core.tasks.task import Task
 from master.doctor import examine, folders
 from master.doctor import node as one_node
 from master.drivers import archive

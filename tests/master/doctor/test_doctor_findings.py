@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from master.core.inventory import Facts, NodeState
-from master.core.node import Reserved
+from master.config.ssh_accounts import SshAccount
+from master.core.nodes.inventory import Facts, NodeState
+from master.core.nodes.node import Reserved
 from master.doctor import accounts, folders, machine, way
 from master.doctor.finding import CHECKS, Finding, completed, fault, ok, skipped, warning, worst
 from master.doctor.folders import SILENT, Seen
 from master.doctor.scripts import Disk, FolderTold, MachineTold, answer_of, complaint
-from master.log_rights import Readers
 from master.nodes.driver import OfferedKey
 from master.nodes.registry import NodeConfig
-from master.ssh_accounts import SshAccount
+from master.secrets.log_rights import Readers
 from wire.agent import Probed
 from wire.message import Message
 

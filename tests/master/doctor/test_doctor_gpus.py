@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from master.core.gpu_watch import RETURNED, UNSEEN, GpuReport
+from master.core.nodes.gpu_watch import RETURNED, UNSEEN, GpuReport
 from master.doctor.gpus import Books, Smi, gpus, read_smi
 from tests.master.in_process import InProcess, run
 from tests.waiting import settled

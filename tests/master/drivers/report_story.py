@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from master.core.clock import RightsTime
-from master.core.inventory import NodeState
+from master.core.nodes.inventory import NodeState
+from master.core.people.clock import RightsTime
 from master.drivers.report import ReportDriver
 from master.nodes import node_tokens
 from master.nodes.link import Link

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.inventory import NodeSpec, NodeState
+from master.core.nodes.inventory import NodeSpec, NodeState
 from master.drivers import report
 from master.drivers.report import ReportDriver
 from master.ports import connection

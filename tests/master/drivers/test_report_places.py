@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from master.core.inventory import NodeState
-from master.core.notes import Note
-from master.core.task import Task, TaskState
+from master.core.nodes.inventory import NodeState
+from master.core.nodes.notes import Note
+from master.core.tasks.task import Task, TaskState
 from master.drivers import report
 from master.drivers.report import Report
 from master.nodes import node_tokens

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from master.core.task import Task, TaskState
+from master.core.tasks.task import Task, TaskState
 from master.durable import history
 from master.durable.archive import Archive
 from master.durable.archive_index import FILE, ArchiveIndex, Wanted

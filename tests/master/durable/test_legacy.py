@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from master.core.attempt import Part
-from master.core.backlog import order_of
-from master.core.task import After, Task, TaskState
+from master.core.tasks.attempt import Part
+from master.core.tasks.backlog import order_of
+from master.core.tasks.task import After, Task, TaskState
 from master.durable.legacy import (
     EXEC,
     HIST,

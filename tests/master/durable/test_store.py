@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.core.attempt import Part
-from master.core.task import Change, Task, TaskState
+from master.core.tasks.attempt import Part
+from master.core.tasks.task import Change, Task, TaskState
 from master.durable import snapshot
 from master.durable import store as store_module
 from master.durable.disk import OsDisk, SyncFailedError

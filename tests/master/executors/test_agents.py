@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from master.core.attempts.launching import LaunchSettings
 from master.core.effects import Ack, Kill
-from master.core.launching import LaunchSettings
 from master.executors.agents import Agents
 
 

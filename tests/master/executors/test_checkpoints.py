@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from master.core.effects import SeekCheckpoint
-from master.core.task import Task
+from master.core.tasks.task import Task
 from master.executors.checkpoints import Checkpoints
 from tests.waiting import settled
 from wire.errors import MusterError, NodeUnreachableError

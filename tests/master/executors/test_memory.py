@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from master.core.core import Core
 from master.core.effects import Ack, Kill, NodeEffect, Start, WakeAt
-from master.core.inventory import NodeSpec, NodeState
-from master.core.task import Task, TaskState
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.tasks.task import Task, TaskState
 from master.executors.memory import MemoryExecutor, Run
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from master.core.inventory import NodeSpec, NodeState
-from master.core.task import TaskState
+from master.core.nodes.inventory import NodeSpec, NodeState
+from master.core.tasks.task import TaskState
 from master.executors.agents import Agents
 from master.executors.memory import MemoryExecutor, Run
 from tests.master.in_process import SETTINGS, run

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from master.core.exits import Exit, Seen
+from master.core.attempts.exits import Exit, Seen
 from master.files import log_pieces
 from tests.master.durable.storage import hanging
 from tests.master.in_process import InProcess, Peer, run

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from master.config.visible_folders import overlapping
 from master.files import walk
 from master.files.beneath import Beneath
 from master.files.owners import Owners, Who
 from master.files.service import Files, Seen
 from master.files.walk import Found, Spot
-from master.visible_folders import overlapping
 from tests.cases import each_case
 from wire.errors import ConflictError, ForbiddenError, MusterError, NotFoundError
 

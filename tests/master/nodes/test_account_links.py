@@ -11,11 +11,11 @@ from typing import Any, Self
 
 import pytest
 
-from master.core.inventory import NodeState
-from master.core.task import TaskState
+from master.config.ssh_accounts import SshAccount
+from master.core.nodes.inventory import NodeState
+from master.core.tasks.task import TaskState
 from master.nodes import account_links
 from master.nodes.registry import NodeConfig
-from master.ssh_accounts import SshAccount
 from tests import rights
 from tests.master.in_process import run
 from tests.master.nodes.test_fleet import Agent, Field, _tries_again_at_once, ssh

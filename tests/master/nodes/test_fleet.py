@@ -10,10 +10,10 @@ from typing import Any, Literal, Self
 import msgspec
 import pytest
 
-from master.core.gpu_watch import UNSEEN
-from master.core.inventory import NodeState
-from master.core.launching import WayBack
-from master.core.task import TaskState
+from master.core.attempts.launching import WayBack
+from master.core.nodes.gpu_watch import UNSEEN
+from master.core.nodes.inventory import NodeState
+from master.core.tasks.task import TaskState
 from master.executors.agents import Agents
 from master.nodes import fleet as fleet_module
 from master.nodes import link as link_module

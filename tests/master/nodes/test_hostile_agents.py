@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from master.core import agent_messages
-from master.core.inventory import NodeState
-from master.core.task import TaskState
+from master.core.attempts import agent_messages
+from master.core.nodes.inventory import NodeState
+from master.core.tasks.task import TaskState
 from master.durable import history
 from master.ports.hub import NODES
 from tests.master.in_process import run
@@ -89,7 +89,7 @@ def test_an_inventory_of_more_than_a_machine_can_run_is_not_gone_through(tmp_pat
             agent = await here.session()
             await agent.shake_hands(*({"launch_id": f"x{number}", "state": "running"} for number in range(count)))
             await settled(lambda: "its inventory has" in (here.node.reason or ""))
-            assert not here.node.remnants
+            assert not here.node.orphaned
 
     run(story())
 

@@ -10,10 +10,10 @@ from typing import Any, Self
 
 import pytest
 
+from master.core.attempts.launching import launch_message
 from master.core.effects import Kill, Start
-from master.core.inventory import NodeState
-from master.core.launching import launch_message
-from master.core.task import TaskState
+from master.core.nodes.inventory import NodeState
+from master.core.tasks.task import TaskState
 from master.nodes import link as link_module
 from master.nodes.driver import CannotConnectError, Patience
 from master.nodes.link import DOUBT_S, SILENCE_S, TOGETHER_S, Link, pause_s, together

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.clock import RightsTime
+from master.core.people.clock import RightsTime
 from master.nodes import node_tokens
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from master.core.inventory import Facts, NodeState
+from master.core.nodes.inventory import Facts, NodeState
+from master.edited_files.ownership import user_name
 from master.nodes import same_account
 from master.nodes.registry import NodeConfig
-from master.ownership import user_name
 from master.watchers.own_account import OwnAccount
 from tests.master.in_process import FACTS, InProcess, run
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from master.core.agent_messages import Probed
+from master.core.attempts.agent_messages import Probed
 from master.nodes.questions import Questions
 from tests.waiting import run_story
 from wire import agent as wire

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from master import json_text, replaced_file
+from master.edited_files import json_text, replaced_file
 from master.nodes import registry_file
 from master.nodes.registry import NodeConfig, load_registry
 from tests import rights

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from master.config import DesktopClient
-from master.core.inventory import Facts
+from master.config.config import DesktopClient
+from master.core.nodes.inventory import Facts
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import check_company, company_of, keys_in_reach
 from monitor.agent.machine import machine_id

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.attempt import Part
-from master.core.inventory import Facts, Node, NodeSpec
-from master.core.task import Task
+from master.config.ssh_accounts import SshAccount
+from master.core.nodes.inventory import Facts, Node, NodeSpec
+from master.core.tasks.attempt import Part
+from master.core.tasks.task import Task
 from master.nodes.registry import NodeConfig
 from master.nodes.task_accounts import is_of_tasks
-from master.ssh_accounts import SshAccount
 from monitor.agent.machine import machine_id
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from master import kept_threads
+from master.loop import kept_threads
 from master.people.workers import Workers
 from tests.waiting import run_story, settled
 from wire.errors import LimitError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from master.lab_file import settle
+from master.start.lab_file import settle
 from tests.master.in_process import InProcess, run
 from wire.lab import Lab, path_of, read
 

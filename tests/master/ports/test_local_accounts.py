@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.config import load_config
+from master.callers.peer import Peer
+from master.config.config import load_config
 from master.nodes.registry import NodeConfig
-from master.peer import Peer
 from master.ports import hub, local_accounts
 from master.ports.local_accounts import LocalAccounts
 from tests.master.in_process import InProcess, run

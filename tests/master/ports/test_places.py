@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from master.peer import Peer
+from master.callers.peer import Peer
 from master.ports.places import ALL_HELD, PlaceLimits, Places
 
 LIMITS = PlaceLimits(most=64, silent=8, known=12, held=1000)

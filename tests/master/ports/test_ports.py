@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.agent_messages import EncodedSample, as_sample
-from master.peer import Peer as Stranger
+from master.callers.peer import Peer as Stranger
+from master.core.attempts.agent_messages import EncodedSample, as_sample
 from master.ports import hub
 from master.ports.hub import NODES, TASKS
 from master.sessions import send_buffer

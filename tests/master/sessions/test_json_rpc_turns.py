@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from master.core.task import Task
+from master.core.tasks.task import Task
 from master.sessions import json_rpc
 from master.sessions.json_rpc import JsonRpcSession
 from master.verbs import turns

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from master.config import load_config
+from master.config.config import load_config
 from master.tls.brought import Brought
 from master.tls.certificates import OwnCertificates
 from master.tls.policy import Tls

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from master.config import load_config
+from master.config.config import load_config
 from master.ports import connection
 from master.ports.hub import NODES, TASKS
 from master.tls import policy

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from master.app import Master
-from master.config import Config
+from master.config.config import Config
+from master.core.attempts.exits import Exit, Seen
 from master.core.core import Core
-from master.core.exits import Exit, Seen
-from master.core.gpu_watch import GpuReport, Holder
-from master.core.inventory import NodeState
-from master.core.task import Task, TaskState
+from master.core.nodes.gpu_watch import GpuReport, Holder
+from master.core.nodes.inventory import NodeState
+from master.core.tasks.task import Task, TaskState
 from master.durable import history
 from master.durable.disk import OsDisk
 from master.nodes.environment_scripts import MARK

@@ -9,13 +9,13 @@ from typing import Any, get_args
 
 import pytest
 
+from master.callers.peer import Peer as KernelPeer
 from master.core.outcome import Pending
-from master.core.people import People, Role, Scope
-from master.core.task import Task, TaskState
+from master.core.people.people import People, Role, Scope
+from master.core.tasks.task import Task, TaskState
 from master.desktop.requests import REQUESTS
 from master.durable import history
 from master.durable.disk import OsDisk
-from master.peer import Peer as KernelPeer
 from master.ports import hub
 from master.ports.hub import NODES, TASKS
 from master.verbs.access import (

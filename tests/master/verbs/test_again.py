@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from master.core.exits import Exit
+from master.core.attempts.exits import Exit
 from tests.master.core.small_core import launch_of
 from tests.master.in_process import InProcess, run
 from tests.waiting import settled

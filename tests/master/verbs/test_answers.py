@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from master.config import load_config
+from master.config.config import load_config
 from master.nodes.driver import CannotConnectError
 from master.nodes.registry import NodeConfig
 from master.verbs.documents import OPENAPI, ROOT

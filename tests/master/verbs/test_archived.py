@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from master.core.task import Task, TaskState
+from master.core.tasks.task import Task, TaskState
 from master.durable import history
 from master.durable.disk import OsDisk
 from tests.master.in_process import InProcess, MoodyDisk, run

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from master.core.inventory import Facts, NodeState
-from master.core.task import TaskState
+from master.core.nodes.inventory import Facts, NodeState
+from master.core.tasks.task import TaskState
 from tests.master.in_process import InProcess, comes_as, run
 from tests.waiting import settled
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from master.peer import Peer as KernelPeer
+from master.callers.peer import Peer as KernelPeer
 from master.ports import hub
 from tests.master.in_process import InProcess, Peer, run
 from tests.waiting import settled

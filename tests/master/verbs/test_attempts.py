@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from client.task_list import whole_tasks
-from master.core.attempt import Part
-from master.core.exits import Exit
-from master.core.task import Task, TaskState
+from master.core.attempts.exits import Exit
+from master.core.tasks.attempt import Part
+from master.core.tasks.task import Task, TaskState
 from master.durable import history
 from master.durable.disk import OsDisk
 from tests.master.in_process import InProcess, Peer, run

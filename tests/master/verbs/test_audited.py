@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.people import Role
-from master.core.task import TaskState
+from master.core.people.people import Role
+from master.core.tasks.task import TaskState
 from master.people.audit import AuditLog
 from master.people.audit_file import NAME
 from master.ports import connection, hub

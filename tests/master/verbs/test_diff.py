@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from client.text.differences import difference_lines
-from master.core.inventory import Facts
-from master.core.task import TaskState
+from master.core.nodes.inventory import Facts
+from master.core.tasks.task import TaskState
 from tests.calls import instructions_of
 from tests.master.in_process import InProcess, Peer, run
 from tests.master.verbs.test_privacy import VIEWER, Lab, tell

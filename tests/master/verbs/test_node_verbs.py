@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from master.core.gpu_watch import GpuReport, Holder
-from master.core.inventory import NodeState
+from master.core.nodes.gpu_watch import GpuReport, Holder
+from master.core.nodes.inventory import NodeState
 from master.nodes.registry import load_registry
 from tests.master.in_process import Nowhere, run
 from tests.master.verbs.lab import OTHER, SHOWN, SSH, A, Lab

@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.config import DesktopClient
-from master.core.people import Role
-from master.peer import Peer as KernelPeer
+from master.callers.peer import Peer as KernelPeer
+from master.config.config import DesktopClient
+from master.core.people.people import Role
+from master.loop.stalls import LoopTimes, Stall
 from master.ports import hub
 from master.ports.hub import TASKS
-from master.stalls import LoopTimes, Stall
 from tests.master.in_process import DATA, LIMITS, InProcess, Peer, run
 from tests.waiting import settled
 
@@ -455,7 +455,7 @@ def test_a_program_around_the_master_looks_on_and_does_nothing_else(lab: Lab) ->
 
 
 def test_how_long_others_wait_is_told_to_admins_and_to_the_programs_around_the_master(lab: Lab) -> None:
-    stall = Stall(at=1.5, wall=0.5, cpu=0.25, denied=None, garbage=0.0, where="master.engine.Engine._commit")
+    stall = Stall(at=1.5, wall=0.5, cpu=0.25, denied=None, garbage=0.0, where="master.engine.engine.Engine._commit")
     measured = LoopTimes(
         since=1.0, turns=3, wall=0.5, cpu=0.3, edges=(0.1,), by_wall=[2, 1], by_cpu=[2, 1], minute_wall=0.5,
         minute_cpu=0.25, longest=[stall],

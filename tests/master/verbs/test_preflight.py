@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from master.core.inventory import Facts, NodeSpec, NodeState
+from master.core.nodes.inventory import Facts, NodeSpec, NodeState
 from master.files.owners import Owners
 from master.files.service import Files
 from master.verbs.place_look import Look

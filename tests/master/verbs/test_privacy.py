@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.agent_messages import EncodedSample, as_sample
-from master.core.attempt import Attempt
-from master.core.exits import Exit
-from master.core.gpu_watch import GpuReport, Holder
-from master.core.task import Task, TaskState
+from master.core.attempts.agent_messages import EncodedSample, as_sample
+from master.core.attempts.exits import Exit
+from master.core.nodes.gpu_watch import GpuReport, Holder
+from master.core.tasks.attempt import Attempt
+from master.core.tasks.task import Task, TaskState
 from master.durable import history
 from master.durable.disk import OsDisk
 from master.ports.hub import NODES, TASKS

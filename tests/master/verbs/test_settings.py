@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.core.people import Role
+from master.core.people.people import Role
 from master.ports import hub
 from master.verbs.access import Caller
 from tests.master.in_process import InProcess, comes_as, run

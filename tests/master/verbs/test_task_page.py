@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.exits import Exit
-from master.core.gpu_watch import GpuReport, Holder
-from master.core.inventory import NodeState
+from master.core.attempts.exits import Exit
+from master.core.nodes.gpu_watch import GpuReport, Holder
+from master.core.nodes.inventory import NodeState
 from master.verbs.tasks import NAMED
 from tests.master.in_process import InProcess, Peer, run
 from tests.master.verbs.test_people import people

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.exits import Exit
+from master.core.attempts.exits import Exit
 from master.verbs.table import VERBS
 from tests.master.in_process import Peer
 from tests.master.verbs.test_people import Lab, People, cut_off, lab

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from master.core.agent_messages import EncodedSample, as_sample
-from master.core.gpu_watch import GpuReport, Holder
-from master.core.inventory import NodeState
+from master.core.attempts.agent_messages import EncodedSample, as_sample
+from master.core.nodes.gpu_watch import GpuReport, Holder
+from master.core.nodes.inventory import NodeState
 from master.ports.hub import NODES, TASKS
 from master.views.sight import HIDDEN
 from tests.master.in_process import DATA, FACTS, Peer

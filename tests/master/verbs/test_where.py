@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from master.core.inventory import NodeSpec
+from master.core.nodes.inventory import NodeSpec
 from tests.master.in_process import InProcess, Peer, run
 
 LAB = tuple(NodeSpec(name=name, gpu_models=("GPU",) * 4) for name in "abc")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from master.core.core import Core
-from master.core.inventory import NodeState
-from master.core.node import NodeSpec
+from master.core.nodes.inventory import NodeState
+from master.core.nodes.node import NodeSpec
 from master.watchers.free_gpus import EVERY_S, FreeGpus, free_and_taken
 from tests.master.core.small_core import BOOT, EIGHT, core_with, submit
 from wire.message import Message

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from master.core.attempt import Part
-from master.core.gpu_watch import FREE_MIB, GpuReport, Holder
-from master.core.task import Task, TaskState
+from master.core.nodes.gpu_watch import FREE_MIB, GpuReport, Holder
+from master.core.tasks.attempt import Part
+from master.core.tasks.task import Task, TaskState
 from master.watchers.idle_detector import AGAIN_S, BUSY_PERCENT, GAP_S, IdleDetector, Step
 
 AFTER_S = 600.0

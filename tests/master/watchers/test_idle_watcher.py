@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from master.core.agent_messages import EncodedSample
-from master.core.attempt import AskedEnd
-from master.core.task import TaskState
+from master.core.attempts.agent_messages import EncodedSample
+from master.core.tasks.attempt import AskedEnd
+from master.core.tasks.task import TaskState
 from master.files.threads import STUCK, Threads
 from master.nodes.registry import NodeConfig
 from master.nodes.samples import Samples

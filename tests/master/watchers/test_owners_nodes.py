@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from master.core.inventory import Facts, NodeState
+from master.core.nodes.inventory import Facts, NodeState
 from master.nodes.registry import NodeConfig
 from master.watchers import owners_nodes
 from master.watchers.owners_nodes import OwnersNodes

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import pytest
 
-from master import json_file
+from master.edited_files import json_file
 from master.nodes.registry import NodeConfig
 from master.watchers.file_watcher import PACE, Mark, Pace, Sight
 from master.watchers.registry_watcher import RegistryWatcher

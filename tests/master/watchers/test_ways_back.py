@@ -11,9 +11,9 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from master.config import load_config
-from master.core.inventory import NodeState
-from master.engine import Engine
+from master.config.config import load_config
+from master.core.nodes.inventory import NodeState
+from master.engine.engine import Engine
 from master.nodes.link import Link
 from master.nodes.registry import NodeConfig
 from master.nodes.same_account import _this_machine

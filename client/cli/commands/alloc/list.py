@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 
-from client.cli.terminal import terminal_width
+from client.cli.screen.terminal import terminal_width
 from client.text.allocations import allocations_table
 
 TYPE_CHECKING = False

@@ -7,8 +7,8 @@ from __future__ import annotations
 import argparse
 import sys
 
-from client.cli import interrupt
 from client.cli.arguments import fields
+from client.cli.screen import interrupt
 from client.text.allocations import places_text
 
 TYPE_CHECKING = False

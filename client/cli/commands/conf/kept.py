@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from client.cli.arguments import conf_changes
-from client.cli.terminal import terminal_width
+from client.cli.screen.terminal import terminal_width
 from client.text.quantities import moment
 from client.text.table import render
 from wire.harmless import harmless

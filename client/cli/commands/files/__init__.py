@@ -10,7 +10,7 @@ import argparse
 import sys
 
 from client.cli.commands.files.place import into, needs_r, remote
-from client.cli.terminal import terminal_width
+from client.cli.screen.terminal import terminal_width
 from client.text.quantities import moment, size_text
 from wire.harmless import harmless
 

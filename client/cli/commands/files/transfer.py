@@ -9,8 +9,8 @@ import os
 import sys
 import time
 
-from client.cli import interrupt
 from client.cli.commands.files.place import into, needs_r, remote
+from client.cli.screen import interrupt
 from client.text.columns import cut
 from client.text.quantities import duration, size_text
 from wire.harmless import harmless

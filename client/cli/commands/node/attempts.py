@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from client.cli import by_name, node_each
+from client.cli.several import by_name, node_each
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -80,7 +80,7 @@ def _end(context: Context, name: str, launch_id: str) -> int:
 
 
 def _print(context: Context, found: list[UnknownAttempt]) -> None:
-    from client.cli.terminal import terminal_width
+    from client.cli.screen.terminal import terminal_width
     from client.text.unknown_attempts import unknown_table
 
     sys.stdout.write(unknown_table(found, terminal_width()))

@@ -8,9 +8,9 @@ import argparse
 import sys
 import time
 
-from client.cli import node_each
-from client.cli.interrupt import LastWords
-from client.cli.terminal import coloured, note
+from client.cli.screen.interrupt import LastWords
+from client.cli.screen.terminal import coloured, note
+from client.cli.several import node_each
 from client.text.colours import painted
 from client.text.quantities import counted
 from wire.harmless import harmless
@@ -108,7 +108,7 @@ def _tell(context: Context, node: dict[str, Any]) -> None:
 def _tell_of_console(context: Context) -> None:
     """Report problems of the console if it runs on this machine. They belong to no node, and other machines do not
     report them."""
-    from client.cli import console_process
+    from client.cli.programs import console_process
 
     console = console_process.found(context.options)
     for what, cure in console_process.problems(console, time.time()) if console is not None else ():

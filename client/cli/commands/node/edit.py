@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli import node_each
 from client.cli.arguments import node_keys, pairs
+from client.cli.several import node_each
 from wire.harmless import harmless
 
 TYPE_CHECKING = False

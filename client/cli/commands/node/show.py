@@ -6,7 +6,7 @@ import argparse
 import sys
 import time
 
-from client.cli.terminal import coloured, terminal_width
+from client.cli.screen.terminal import coloured, terminal_width
 from client.text.colours import painted_state
 from client.text.node_page import node_page
 from client.text.quantities import mib

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli import by_name, node_each
+from client.cli.several import by_name, node_each
 from wire.harmless import harmless
 
 TYPE_CHECKING = False

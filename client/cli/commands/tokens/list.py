@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from client.cli.terminal import terminal_width
+from client.cli.screen.terminal import terminal_width
 from client.text.people import tokens_table
 
 TYPE_CHECKING = False

@@ -10,9 +10,10 @@ import argparse
 import os
 import sys
 
-from client.cli import asking, closed_nodes
 from client.cli.arguments import fields, user_rows
-from client.cli.invitation import invitation, page, tell_reach, write_links
+from client.cli.labs import closed_nodes
+from client.cli.labs.invitation import invitation, page, tell_reach, write_links
+from client.cli.screen import asking
 from client.text.people import links_table
 from wire.harmless import harmless
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli import closed_nodes
 from client.cli.arguments import fields, pairs, quotas
+from client.cli.labs import closed_nodes
 from wire.harmless import harmless
 
 TYPE_CHECKING = False

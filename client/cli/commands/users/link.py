@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli.invitation import invitation, page, tell_reach
+from client.cli.labs.invitation import invitation, page, tell_reach
 from client.text.quantities import moment
 from wire.harmless import harmless
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli import asking
+from client.cli.screen import asking
 from wire.harmless import harmless
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ def _offline(context: Context, error: UnreachableError) -> int:
     its files are, so nobody comes this way with a token."""
     import subprocess
 
-    from client.cli import master_process
+    from client.cli.programs import master_process
     from wire.errors import BadRequestError
 
     options, where = context.options, context.address

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from client.cli import by_name
+from client.cli.several import by_name
 from wire.harmless import harmless
 
 TYPE_CHECKING = False

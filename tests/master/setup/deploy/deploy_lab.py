@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from master.config import load_config
+from master.config.config import load_config
 from master.nodes.registry import load_registry
 from master.setup.deploy import units
 from master.setup.deploy.lab import Lab, gather

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from master.command_line import main
-from master.config import load_config
+from master.config.config import load_config
 from master.setup.deploy import concerns, plan, quoting
 from master.setup.deploy.machine import Mount, look, parse_mounts
 from tests.master.setup.deploy.deploy_lab import (

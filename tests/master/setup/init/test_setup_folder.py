@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from master.config import load_config
+from master.config.config import load_config
 from master.nodes.registry import load_registry
 from master.setup.init.setup_folder import init, probe_gpus
 from wire.errors import ConfigError, ConflictError

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from master.command_line import main
-from master.config import load_config
+from master.config.config import load_config
 from master.nodes.registry import load_registry
 from master.setup.init import old_lab, old_master, takeover
 from master.setup.init.takeover import Wishes

@@ -1,0 +1,1 @@
+"""Sentences about labs: which one is meant, notes about one, and invitations to it."""

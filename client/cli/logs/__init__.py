@@ -1,0 +1,1 @@
+"""Output of `muster logs`: a file, the end of a log, and lines found by a search."""

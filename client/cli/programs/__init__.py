@@ -1,0 +1,1 @@
+"""The programs that `muster` starts: the master, and those beside it."""

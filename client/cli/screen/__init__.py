@@ -1,0 +1,1 @@
+"""The terminal: what is shown there, asked there, and Ctrl-C."""

@@ -1,0 +1,1 @@
+"""One verb for several tasks, nodes or names."""

@@ -1,0 +1,1 @@
+"""Callers: which account and machine is at the other end, and how much it may ask."""

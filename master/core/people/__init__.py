@@ -1,0 +1,1 @@
+"""People: users, groups, tokens, owners of tasks, projects and quotas."""

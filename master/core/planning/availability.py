@@ -1,0 +1,317 @@
+"""The room that would be free after the placements made so far in a round of planning, and the choice of nodes in it.
+Pure.
+
+Where something is kept for another task, whoever is to be placed ends before, or takes what that one leaves over.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+from master.core.nodes.inventory import Inventory, obstacle
+from master.core.nodes.node import Node
+from master.core.nodes.resources import GPUS, Free, Need, rows_of_cluster
+from master.core.planning.alike import Kind
+from master.core.planning.free_nodes import FreeNodes
+from master.core.planning.reservations import NO_HOLDS, Hold
+from master.core.tasks.attempt import Allocation
+from master.core.tasks.request import Demand, Request
+
+Passes = Callable[[int, Hold], bool]
+"""May a task, by its id, have what is kept for another?"""
+
+
+def only_its_own(task_id: int, hold: Hold) -> bool:
+    """A task has what is kept for itself, and nothing else."""
+    return hold.task == task_id
+
+
+class Availability:
+    """`free`: what is free on the nodes that take tasks; who lends it has it back as it was (`FreeNodes.give_back`)."""
+
+    def __init__(self, inventory: Inventory, free: FreeNodes | None = None) -> None:
+        self.free = FreeNodes(inventory) if free is None else free
+        self.cluster = Free(inventory.cluster, rows_of_cluster(inventory.cluster))
+        self.is_open_to_all = self.free.is_open_to_all
+        self.root_owners = self.free.root_owners
+        self.passes: Passes = only_its_own
+        self._inventory = inventory
+        self._within: dict[int, dict[str, Free]] = {}
+        self._holds: Mapping[str, Hold] = NO_HOLDS
+        self._beside: dict[int, Hold] = {}
+        self._piles: dict[Hashable, _Pile] = {}  # nodes where something is kept, those together that are alike
+        self._pile_of: dict[int, Hashable] = {}
+        self._fitting: dict[object, dict[Request, bool]] = {}
+        self._in_the_way: dict[object, list[Hold]] = {}  # these two until something is taken, or what is kept changes
+        self._refused: set[object] = set()
+
+    @property
+    def is_empty(self) -> bool:
+        """Is there no node that takes tasks?"""
+        return not self.free.live
+
+    @property
+    def holds(self) -> Mapping[str, Hold]:
+        """Return the reservations, by node and by licence."""
+        return self._holds
+
+    @holds.setter
+    def holds(self, holds: Mapping[str, Hold]) -> None:
+        if holds is self._holds:
+            return
+        self._holds = holds
+        self._changed()
+        placed = ((self.free.place_of(name), hold) for name, hold in holds.items())
+        self._beside = {place: hold for place, hold in placed if place is not None}
+        self._piles, self._pile_of, self._fitting = {}, {}, {}
+        for place in self._beside:
+            self._file(place)
+
+    def place(self, demand: Demand, task_id: int = 0) -> list[Allocation] | None:
+        """Choose as many nodes as the task wants and take them in this room; None if what is asked for does not fit on
+        enough of those where its owner may go."""
+        request, same = demand.request, self._same(demand)
+        if not all(self.cluster.fits((need,), self._kept_from(need, task_id)) for need in request.shared):
+            return None
+        if request.within is not None:
+            return self._place_within(request.within, demand, task_id)
+        if same in self._refused and not any(self.passes(task_id, hold) for hold in self.in_the_way(demand)):
+            return None  # as the one before, who asked for the same and might have passed no less
+        chosen = self._best(demand, task_id) if request.gpus_on or self.free.ratings(request) else []
+        if len(chosen) < request.nodes:
+            self._refused.add(same)
+            return None
+        self._take_licences(request, task_id)
+        return [self._take(place, request, task_id) for place in chosen]
+
+    def is_open_as_to_all(self, demand: Demand) -> bool:
+        """May its owner's tasks go to each node, as nearly all others' may (see `Node`)?"""
+        return self.is_open_to_all and (demand.by_admin or demand.owner not in self.root_owners)
+
+    def fits_nowhere(self, request: Request) -> bool:
+        """Is there no node where it would fit, were nothing kept for others? That is found in a moment, where nothing
+        is said of certain nodes' GPUs, of licences, or of an allocation."""
+        if request.gpus_on or request.shared or request.within is not None:
+            return False
+        return not self.free.fits_on_some(request)
+
+    def within(self, allocation: int) -> dict[str, Free]:
+        """Return the free GPUs among those that an allocation holds, by node, of the nodes that take tasks."""
+        found = self._within.get(allocation)
+        if found is None:
+            leases = self._inventory.leases(allocation)
+            held = {name: lease for name, lease in leases.items() if self.free.place_of(name) is not None}
+            found = self._within[allocation] = {name: Free(lease, (GPUS,)) for name, lease in held.items()}
+        return found
+
+    def _place_within(self, allocation: int, demand: Demand, task_id: int) -> list[Allocation] | None:
+        """The same for a task within an allocation: the GPUs are of that, and all else of its nodes."""
+        request, rest, fitting = demand.request, demand.request.but_gpus, list[tuple[int, int, str]]()
+        for node in self.open_to(demand):
+            place, gpus = self.free.place_of(node.name), self.within(allocation)[node.name]
+            has_rest = place is not None and self._rating(place, rest) is not None and self._fits(place, rest, task_id)
+            if place is not None and has_rest and gpus.fits(request.gpus_of(node.name)):
+                fitting.append((gpus.counts[GPUS.name], place, node.name))
+        if len(fitting) < request.nodes:
+            return None
+        if request.nodes != len(request.only):
+            fitting.sort()
+        self._take_licences(request, task_id)
+        return [
+            self._take_within(allocation, place, name, request, task_id) for _, place, name in fitting[: request.nodes]
+        ]
+
+    def _take_within(self, allocation: int, place: int, name: str, request: Request, task_id: int) -> Allocation:
+        self._take(place, request.but_gpus, task_id)
+        free, needs = self.within(allocation)[name], request.gpus_of(name)
+        gpus = free.take(needs).get(GPUS.name, [])
+        terms = next((need.terms for need in needs), None)
+        shares = terms is not None and terms.share
+        return Allocation(name, gpus, free.pieces[GPUS.name].share_mib(gpus, terms) if terms and shares else None)
+
+    def open_to(self, demand: Demand) -> Iterator[Node]:
+        """The nodes that may take it, be there room or not: those that could not start it only where no other ever
+        could."""
+        request = demand.request
+        if request.avoid:
+            others = [node for node in self._admits(demand) if node.name not in request.avoid]
+            able = [node for node in others if obstacle(node, request) is None]
+            if len(able) >= request.nodes:
+                yield from able
+                return
+        yield from self._admits(demand)
+
+    def open_among(self, demand: Demand, names: Collection[str]) -> Iterator[Node]:
+        """Those of these nodes that may take it."""
+        if demand.request.avoid:  # whether any of them may is a matter of all others
+            return (node for node in self.open_to(demand) if node.name in names)
+        return self._admits(demand, names)
+
+    def in_the_way(self, demand: Demand) -> list[Hold]:
+        """Return the reservations of others without which the demand would fit: on licences, and on nodes, once for all
+        of one kind of which the same is kept."""
+        same = self._same(demand)
+        found = self._in_the_way.get(same)
+        if found is None:
+            found = self._in_the_way[same] = self._found_in_the_way(demand)
+        return found
+
+    def _found_in_the_way(self, demand: Demand) -> list[Hold]:
+        request, holds = demand.request, self._holds
+        if request.shared and not self.cluster.fits(request.shared):
+            return []
+        licences = [holds[need.resource] for need in request.shared if need.resource in holds]
+        if request.within is not None:
+            return licences  # its GPUs are kept for nobody else
+        piles = [pile for _, pile in self._held_for(request) if self._any_may_take(demand, pile)]
+        return [*licences, *(pile.hold for pile in piles)]
+
+    def would_fit(self, node: Node, request: Request) -> bool:
+        """Is there room for it on a node, if nothing is kept there for others?"""
+        place = self.free.place_of(node.name)
+        return place is not None and self._rating(place, request) is not None
+
+    def _take_licences(self, request: Request, task_id: int) -> None:
+        for need in request.shared:
+            self.cluster.take((need,), self._kept_from(need, task_id))
+
+    def _kept_from(self, need: Need, task_id: int) -> Hold | None:
+        """Return the reservation of a licence, for another than this task."""
+        hold = self._holds.get(need.resource)
+        return None if hold is None or self.passes(task_id, hold) else hold
+
+    def _admits(self, demand: Demand, among: Collection[str] | None = None) -> Iterator[Node]:
+        request, nodes = demand.request, self._inventory.nodes
+        names: Collection[str] = request.only or nodes
+        if request.within is not None:
+            held = self.within(request.within)
+            names = [name for name in request.only or held if name in held]
+        if among is not None:
+            names = [name for name in among if name in names]
+        takes_all, place_of, exclude = self.is_open_as_to_all(demand), self.free.place_of, request.exclude
+        for name in names:
+            if name in exclude or place_of(name) is None:
+                continue
+            node = nodes[name]
+            is_open = takes_all or node.is_open_to(demand.owner, by_admin=demand.by_admin)
+            if is_open and not (request.token and node.no_tokens is not None):
+                yield node
+
+    def _may_take(self, demand: Demand, place: int) -> bool:
+        """May the node take it (see `open_to`)?"""
+        request, name, kind = demand.request, self.free.name_at(place), self.free.kind_at(place)
+        if request.avoid:
+            return any(node.name == name for node in self.open_to(demand))
+        if name in request.exclude or (request.only and name not in request.only):
+            return False
+        return kind.takes(demand.owner, by_admin=demand.by_admin) and (kind.access.gives_tokens or not request.token)
+
+    def _any_may_take(self, demand: Demand, pile: _Pile) -> bool:
+        return any(self._may_take(demand, place) for place in pile.places)
+
+    def _best(self, demand: Demand, task_id: int) -> list[int]:
+        """The best places of nodes where it fits beside what is kept there."""
+        request, free = demand.request, self.free
+        if request.only:
+            return self._best_of_named(demand, task_id)
+        among = free.places_of(node.name for node in self.open_to(demand)) if request.avoid else None
+        without = {*self._beside, *free.places_of(request.exclude)} if request.exclude else self._beside
+        found = free.best(demand, without, among)
+        worst = found[-1] if len(found) >= request.nodes else None  # what is no better is not looked at more closely
+        for rating, pile in self._held_for(request):
+            if (worst is None or (rating, pile.places[0]) < worst) and self._fits_beside(pile, request, task_id):
+                able = (place for place in pile.places if self._may_take(demand, place))
+                found += [(rating, place) for place in islice(able, request.nodes)]
+        return [place for _, place in sorted(found)[: request.nodes]]
+
+    def _best_of_named(self, demand: Demand, task_id: int) -> list[int]:
+        """The same where the nodes are named: of equals the one that was named first. If all are wanted they are in
+        the order in which they are named: that is who is rank 0."""
+        request, fitting = demand.request, list[tuple[Any, int, int]]()
+        for node in self.open_to(demand):
+            place = self.free.place_of(node.name)
+            rating = None if place is None else self._rating(place, request)
+            if place is not None and rating is not None and self._fits(place, request, task_id):
+                fitting.append((rating, len(fitting), place))
+        if request.nodes < len(request.only):
+            fitting.sort()
+        return [place for *_, place in fitting[: request.nodes]]
+
+    def _same(self, demand: Demand) -> object:
+        """Of those with the same the same is to be said, but of whom a node may be kept for."""
+        return demand.request if self.is_open_as_to_all(demand) else demand
+
+    def _changed(self) -> None:
+        self._refused.clear()
+        self._in_the_way.clear()
+
+    def _held_for(self, request: Request) -> list[tuple[Any, _Pile]]:
+        """Where something is kept, and it would fit if that were not so, with the ratings."""
+        if request.gpus_on:
+            alone = ((self._rating(pile.places[0], request), pile) for pile in map(self._pile_with, self._beside))
+            return [one for one in alone if one[0] is not None]
+        ratings = self.free.ratings(request) if self._beside else {}
+        if not ratings:
+            return []
+        piles = self._piles.values()
+        return [(rating, pile) for pile in piles if (rating := ratings.get(pile.kind.bit)) is not None]
+
+    def _file(self, place: int) -> None:
+        """Put a node where something is kept among those that are alike."""
+        before = self._pile_of.pop(place, None)
+        if before is not None:
+            pile = self._piles.pop(before)
+            pile.places.remove(place)
+            if pile.places:
+                self._piles[before] = pile._replace(hold=self._beside[pile.places[0]])
+        pile = self._pile_with(place)
+        same = (pile.kind.bit, pile.hold.task, pile.hold.until, pile.hold.gpus, tuple(pile.hold.spare.items()))
+        if same in self._piles:
+            insort(self._piles[same].places, place)
+        else:
+            self._piles[same] = pile
+        self._pile_of[place] = same
+
+    def _pile_with(self, place: int) -> _Pile:
+        hold, kind = self._beside[place], self.free.kind_at(place)
+        fitting = self._fitting.setdefault((kind.bit, hold.gpus, tuple(hold.spare.items())), {})
+        return _Pile(kind, hold, [place], fitting)
+
+    def _rating(self, place: int, request: Request) -> Any:
+        """How well it goes there, if nothing is kept there for others; None if it does not."""
+        on_it = request.on(self.free.name_at(place))
+        return self.free.ratings(on_it).get(self.free.kind_at(place).bit)
+
+    def _fits(self, place: int, request: Request, task_id: int) -> bool:
+        """Does it fit on a node where it would if nothing were kept there?"""
+        return place not in self._beside or self._fits_beside(self._pile_with(place), request, task_id)
+
+    def _fits_beside(self, pile: _Pile, request: Request, task_id: int) -> bool:
+        """The same where something is kept."""
+        on_it = request.on(self.free.name_at(pile.places[0])) if request.gpus_on else request
+        fits = pile.fitting.get(on_it)
+        if fits is None:
+            fits = pile.fitting[on_it] = pile.kind.free.fits(on_it.needs, pile.hold)
+        return fits or self.passes(task_id, pile.hold)
+
+    def _take(self, place: int, request: Request, task_id: int) -> Allocation:
+        hold, name = self._beside.get(place), self.free.name_at(place)
+        beside = None if hold is None or self.passes(task_id, hold) else hold
+        gpus, mib, _ = self.free.take(place, request.on(name), beside)
+        if hold is not None:
+            self._file(place)
+        self._changed()
+        return Allocation(name, list(gpus), mib)
+
+
+class _Pile(NamedTuple):
+    """Nodes of one kind where the same is kept for one task; `places` in the registry's order; `fitting`: what fits
+    there beside it, as far as somebody asked."""
+
+    kind: Kind
+    hold: Hold
+    places: list[int]
+    fitting: dict[Request, bool]

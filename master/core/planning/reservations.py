@@ -1,0 +1,420 @@
+"""Room that is kept for a task which would wait for ever otherwise: where, until when, and who may pass it meanwhile.
+
+Pure. A large task never fits as long as small ones take each GPU that falls free. So a task that somebody forced, that
+is urgent, or that has waited too long, gets a reservation on the nodes that are free for it soonest. A task that passes
+it there ends before, by its limit or by what is known of its like; or it takes what the reserved task leaves over.
+Where nobody knows when the holders end, nobody passes. Of licences the same is kept; while one of them lacks, nothing
+else is kept, for no GPU shall be idle for the sake of a licence. This is EASY backfill (Lifka, "The ANL/IBM SP
+scheduling system", 1995), for few tasks."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
+
+import msgspec
+
+from master.core.nodes.inventory import Inventory
+from master.core.nodes.node import Node
+from master.core.nodes.resources import GPUS, Free, FreeNode, Need, is_licence, is_of_whole_gpus, rows_of_cluster
+from master.core.tasks.attempt import Place, part_on
+from master.core.tasks.backlog import Order
+from master.core.tasks.request import Request, request_of
+from master.core.tasks.task import Task
+
+Rank = tuple[bool, bool, int]
+_NEVER = float("inf")
+LOOK_AGAIN_S = 60.0
+"""Where nobody knows when a place will be free, a better one is looked for this often."""
+
+
+class Reservation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A task has these places as soon as they are free: nodes, and licences by the names of their resources; `since`:
+    when it got a reservation, in seconds since the epoch; `looked_at`: when its place was chosen anew, the last
+    time."""
+
+    task: int
+    places: list[Place]
+    since: float
+    looked_at: float | None = None
+
+
+class Hold:
+    """The resources that are kept on one node, or of a licence, for `task`: these GPUs (`gpus`), and of what is counted
+    all but `spare`. `until`: when it is expected to start, None where nobody knows; `holders`: the tasks that have to
+    end before."""
+
+    __slots__ = ("gpus", "holders", "spare", "task", "until")
+
+    def __init__(
+        self, task: int, gpus: frozenset[int], spare: dict[str, int], until: float | None, holders: tuple[int, ...]
+    ) -> None:
+        self.task = task
+        self.gpus = gpus
+        self.spare = spare
+        self.until = until
+        self.holders = holders
+
+    def copy(self, task: int, until: float | None) -> Hold:
+        """The same again, for another node, task or time."""
+        return Hold(task, self.gpus, dict(self.spare), until, self.holders)
+
+
+NO_HOLDS: Mapping[str, Hold] = MappingProxyType({})
+
+
+Ahead: TypeAlias = "tuple[list[int], Hold | None]"
+"""The reservation on a node, if the tasks there end in this order."""
+
+
+class Forecast:
+    """When the tasks that run will have ended. `tasks`: by id; `at_most`: seconds that a task takes, None if nobody
+    knows; `now`: in seconds since the epoch; `found_on`: by node what was found out before, while it is as it was."""
+
+    def __init__(
+        self,
+        tasks: Mapping[int, Task],
+        at_most: Callable[[Task], float | None],
+        now: float,
+        found_on: Callable[[str], dict[Hashable, Ahead]] | None = None,
+    ) -> None:
+        self.now = now
+        self._found_on = found_on
+        self._tasks = tasks
+        self._at_most = at_most
+        self._ends: dict[int, float | None] = {}
+        self._holders: dict[str, list[Task]] = {}
+
+    def task(self, task_id: int) -> Task:
+        """One of them."""
+        return self._tasks[task_id]
+
+    def ends(self, task_id: int) -> float | None:
+        """When a task that would start now, or runs, will have ended; None if nobody knows. One that takes longer than
+        its like did ends at its limit."""
+        if task_id in self._ends:
+            return self._ends[task_id]
+        end = self._ends[task_id] = self.end_of(self._tasks[task_id])
+        return end
+
+    def end_of(self, task: Task) -> float | None:
+        """Return the same of a task that need not be one of them."""
+        takes = self._at_most(task)
+        if takes is None:
+            return None
+        now = self.now
+        begun = (now if task.started_at is None else task.started_at) - task.ran_s
+        end = begun + takes
+        if end < now and task.time_limit_s is not None:
+            end = begun + task.time_limit_s
+        return end if end >= now else None
+
+    def hold(self, task_id: int, node: Node, request: Request, gpus: Collection[int] = ()) -> Hold | None:
+        """Return the reservation on a node with which a task starts there as soon as it can; `gpus`: preferably these.
+        None if it could not even if the node were empty."""
+        if self._found_on is None:
+            return self._worked_out(task_id, node, request, gpus)
+        asked, in_order = (request, tuple(gpus)), [one.id for one in self._holders_on(node)]
+        found = self._found_on(node.name)
+        known = found.get(asked)
+        if known is None or known[0] != in_order:
+            known = found[asked] = (in_order, self._worked_out(task_id, node, request, gpus))
+        hold = known[1]
+        return None if hold is None else hold.copy(task_id, self._until(hold.holders))
+
+    def _worked_out(self, task_id: int, node: Node, request: Request, gpus: Collection[int]) -> Hold | None:
+        wanted = set(gpus)
+        needs = request.needs_on(node.name)
+        if wanted and all(node.why_closed(gpu) is None for gpu in wanted):
+            found = self._on_node(task_id, node, tuple(_exactly(need, wanted) for need in needs))
+            if found is not None:
+                return found
+        return self._on_node(task_id, node, needs)
+
+    def _until(self, holders: Sequence[int]) -> float | None:
+        """When all of these have ended, of whom the last one does so last."""
+        return self.ends(holders[-1]) if holders else self.now
+
+    def not_before(self, node: Node, need: Need) -> tuple[float, int] | None:
+        """Before when so many whole GPUs as are needed of a node cannot be free, and before how many tasks have ended:
+        found without a look at each GPU. None if there are too few."""
+        free, ended = len(node.free_gpus), 0
+        if free >= need.amount:
+            return self.now, ended
+        if len(node.spec.gpu_models) < need.amount:
+            return None
+        for holder in self._holders_on(node):
+            part = part_on(holder.allocation, node.name)
+            free += len(part.gpus) if part is not None and holder.within is None else 0
+            ended += 1
+            if free >= need.amount:
+                until = self.ends(holder.id)
+                return float("inf") if until is None else until, ended
+        return None
+
+    def _holders_on(self, node: Node) -> list[Task]:
+        """The tasks on a node, in the order in which they end."""
+        found = self._holders.get(node.name)
+        if found is None:
+            found = self._holders[node.name] = self._as_they_end(self._tasks[holder] for holder in node.active)
+        return found
+
+    def _as_they_end(self, holders: Iterable[Task]) -> list[Task]:
+        now, ends = self.now, self.ends
+        timed = [(ends(one.id) or _NEVER, one.started_at or now, one.id, one) for one in holders]
+        timed.sort()
+        return [one[3] for one in timed]
+
+    def licence(self, task_id: int, inventory: Inventory, need: Need) -> Hold | None:
+        """The same of a licence. None if there are not so many."""
+
+        def give_back(holder: Task) -> None:
+            free.give_back([one for one in request_of(holder).shared if one.resource == need.resource], None)
+
+        free = Free(inventory.cluster, rows_of_cluster(inventory.cluster))
+        active = {holder for node in inventory.nodes.values() for holder in node.active}
+        holders = [one for one in map(self.task, active) if _asks(request_of(one), need.resource)]
+        return self._ahead(task_id, free, (need,), self._as_they_end(holders), give_back)
+
+    def _on_node(self, task_id: int, node: Node, needs: tuple[Need, ...]) -> Hold | None:
+        free = FreeNode(node)
+
+        def give_back(holder: Task) -> None:
+            part = part_on(holder.allocation, node.name)
+            if part is not None:
+                free.give_back(_of_node(holder), part)
+
+        return self._ahead(task_id, free, needs, self._holders_on(node), give_back)
+
+    def _ahead(
+        self,
+        task_id: int,
+        free: Free,
+        needs: tuple[Need, ...],
+        holders: list[Task],
+        give_back: Callable[[Task], None],
+    ) -> Hold | None:
+        """Return the reservation where this is free now, and these give something back, one after the other."""
+        waits_for: list[int] = []
+        for holder in holders:
+            if free.fits(needs):
+                break
+            give_back(holder)
+            waits_for.append(holder.id)
+        if not free.fits(needs):
+            return None
+        taken = free.take(needs).get(GPUS.name, [])
+        spare = {need.resource: free.counts[need.resource] for need in needs if need.resource != GPUS.name}
+        return Hold(task_id, frozenset(taken), spare, self._until(waits_for), tuple(waits_for))
+
+
+def _of_node(task: Task) -> Iterable[Need]:
+    """Return the needs that a task gives back to its node: GPUs within an allocation stay that one's."""
+    needs = request_of(task).needs
+    return needs if task.within is None else [need for need in needs if need.resource != GPUS.name]
+
+
+def _asks(request: Request, resource: str) -> bool:
+    return any(need.resource == resource for need in request.shared)
+
+
+def _agreed(holds: dict[str, Hold]) -> dict[str, Hold]:
+    """They are kept until the last of them is free: that is when the task starts. Where one of them is of a licence
+    that lacks, nothing but licences is kept."""
+    if any(is_licence(name) and hold.holders for name, hold in holds.items()):
+        holds = {name: hold for name, hold in holds.items() if is_licence(name)}
+    ends = [hold.until for hold in holds.values()]
+    for hold in holds.values():
+        hold.until = None if None in ends else max(end for end in ends if end is not None)
+    return holds
+
+
+def _exactly(need: Need, gpus: set[int]) -> Need:
+    if need.resource != GPUS.name or need.exact or not need.amount <= len(gpus) <= max(need.amount, need.most):
+        return need  # it asks for something else than when it got them
+    return need._replace(exact=tuple(sorted(gpus)), amount=len(gpus), most=0)
+
+
+class Reserving:
+    """The reservations of one round of planning. `holds`: by node, or by the name of a licence's resource; `kept`:
+    those that are there after it, the oldest first, a new tuple whenever there are others; `has_given_way`: something
+    that was kept is so no more. `kind_of`: of nodes for which it gives the same any request would find the same there,
+    as they are now; without it each is looked at by itself."""
+
+    def __init__(
+        self, forecast: Forecast, inventory: Inventory, *, most: int, kind_of: Callable[[str], Hashable] | None = None
+    ) -> None:
+        self.holds: dict[str, Hold] = {}
+        self.kept: tuple[Reservation, ...] = ()
+        self.has_given_way = False
+        self._lowest: Rank | None = None
+        self._kept: dict[int, Reservation] = {}
+        self._rank: dict[int, Rank] = {}
+        self._forecast = forecast
+        self._inventory = inventory
+        self._most = most
+        self._kind_of = kind_of
+
+    def renew(
+        self,
+        before: Iterable[Reservation],
+        queue_order: Callable[[int], Order | None],
+        nodes_for: Callable[[int, Collection[str]], Mapping[str, Node]],
+    ) -> None:
+        """Those of the last round hold on while their tasks wait (`queue_order`: where) and their nodes could take them
+        (`nodes_for`: those of them that may)."""
+        for old in before:
+            order = queue_order(old.task)
+            if order is None:
+                continue
+            request = request_of(self._forecast.task(old.task))
+            is_taken = any(need.resource in self.holds for need in request.shared)
+            licences = None if is_taken else self._licences(order, request)
+            places = [place for place in old.places if not is_licence(place.node)]
+            holds, nodes = {}, nodes_for(old.task, [place.node for place in places])
+            for place in places:
+                node = nodes.get(place.node)
+                if node is None or place.node in self.holds:
+                    break
+                hold = self._forecast.hold(old.task, node, request, place.gpus)
+                if hold is None:
+                    break
+                holds[place.node] = hold
+            is_whole = len(holds) == (request.nodes if places or not licences else 0)
+            if licences is not None and is_whole:
+                self._keep(old, _agreed(licences | holds), order.rank)
+
+    def _licences(self, order: Order, request: Request) -> dict[str, Hold] | None:
+        """Return the reservations of licences; None where a higher class has one of them, or there are not so many."""
+        found: dict[str, Hold] = {}
+        for need in request.shared:
+            hold = self._forecast.licence(order.id, self._inventory, need)
+            if hold is None or not self._may_have(need.resource, order):
+                return None
+            found[need.resource] = hold
+        return found
+
+    def reserve(self, order: Order, request: Request, nodes: Iterable[Node]) -> bool:
+        """Keep room for a task on those of these nodes that are free for it soonest; whether there was. Of more than
+        there may be, and of two for one node, the higher class has it."""
+        known = self._kept.get(order.id)
+        if known is None:
+            if len(self._kept) >= self._most and (self._lowest is None or self._lowest <= order.rank):
+                return False  # without a look at the nodes: nobody gives way to it
+            has_licences = False
+        else:
+            has_licences = self._has_its_licences(known)
+            if not self._is_stuck(known) and not has_licences:
+                return True
+        holds = self._found(order, request, nodes)
+        if holds is None:
+            return known is not None
+        if known is not None and not has_licences and any(hold.until is None for hold in holds.values()):
+            self._kept[known.task] = msgspec.structs.replace(known, looked_at=self._forecast.now)
+            self._changed()
+            return True  # nobody knows of a better place
+        give_way = {self.holds[name].task for name in holds if name in self.holds}
+        if known is not None:
+            give_way.add(known.task)
+        others = [one for one in self._kept.values() if one.task not in give_way]
+        if len(others) >= self._most:
+            lowest = max(others, key=lambda one: (self._rank[one.task], one.since), default=None)
+            if lowest is None or self._rank[lowest.task] <= order.rank:
+                return False
+            give_way.add(lowest.task)
+        for task_id in give_way:
+            self.drop(task_id)
+        now = self._forecast.now
+        made = Reservation(order.id, [], now) if known is None else Reservation(order.id, [], known.since, now)
+        self._keep(made, holds, order.rank)
+        return True
+
+    def _found(self, order: Order, request: Request, nodes: Iterable[Node]) -> dict[str, Hold] | None:
+        """The places that are free for it soonest; None where there are not enough for it."""
+        licences = self._licences(order, request)
+        if licences is None:
+            return None
+        if any(hold.holders for hold in licences.values()):
+            return _agreed(licences)
+        soonest = self._soonest(order, request, nodes)
+        if len(soonest) < request.nodes:
+            return None
+        return _agreed(licences | soonest)
+
+    def _soonest(self, order: Order, request: Request, nodes: Iterable[Node]) -> dict[str, Hold]:
+        """So many of the nodes that are free for it soonest, with what has to be kept there. Most could not be among
+        them, by the number of their GPUs alone, and are not looked at more closely."""
+        early: list[tuple[float, int, int, Node]] = []
+        whole = next((need for need in request.needs if is_of_whole_gpus(need)), None)
+        at_once = (self._forecast.now, 0)
+        for at, node in enumerate(nodes):
+            if self._may_have(node.name, order):
+                bound = at_once if whole is None else self._forecast.not_before(node, whole)
+                if bound is not None:
+                    early.append((*bound, at, node))
+        early.sort()
+        found: list[tuple[float, int, int, str, Hold]] = []
+        idle: dict[Hashable, Hold | None] = {}
+        for end, ended, at, node in early:
+            if len(found) == request.nodes and found[-1][:3] < (end, ended, at):
+                break
+            hold = self._hold_on(node, order, request, idle)
+            if hold is not None:
+                insort(found, (hold.until or float("inf"), len(hold.holders), at, node.name, hold))
+                del found[request.nodes :]
+        return {name: hold for *_, name, hold in found}
+
+    def _hold_on(self, node: Node, order: Order, request: Request, idle: dict[Hashable, Hold | None]) -> Hold | None:
+        """Return the reservation on a node. Where nothing runs it is the same on all that are alike (`idle`: what was
+        found of them)."""
+        if node.active or request.gpus_on or self._kind_of is None:
+            return self._forecast.hold(order.id, node, request)
+        kind = self._kind_of(node.name)
+        if kind not in idle:
+            idle[kind] = self._forecast.hold(order.id, node, request)
+        hold = idle[kind]
+        return None if hold is None else hold.copy(hold.task, hold.until)
+
+    def drop(self, task_id: int) -> None:
+        """A task has started, or has to give way."""
+        if self._kept.pop(task_id, None) is None:
+            return
+        self.has_given_way = True
+        self.holds = {name: hold for name, hold in self.holds.items() if hold.task != task_id}
+        self._changed()
+
+    def passes(self, task_id: int, hold: Hold) -> bool:
+        """Will a task that starts now have ended before the one that this is kept for could start?"""
+        if hold.task == task_id:
+            return True
+        ends = self._forecast.ends(task_id) if hold.until is not None else None
+        return ends is not None and hold.until is not None and ends <= hold.until
+
+    def _has_its_licences(self, known: Reservation) -> bool:
+        """Was nothing kept for it but licences, and are these free now, so that it waits for room?"""
+        holds = [self.holds[place.node] for place in known.places]
+        return all(is_licence(place.node) for place in known.places) and not any(hold.holders for hold in holds)
+
+    def _is_stuck(self, known: Reservation) -> bool:
+        """Does nobody know when its place will be free, and has nobody looked for a better one lately?"""
+        if all(self.holds[place.node].until is not None for place in known.places):
+            return False
+        looked_at = known.since if known.looked_at is None else known.looked_at
+        return abs(self._forecast.now - looked_at) >= LOOK_AGAIN_S
+
+    def _may_have(self, name: str, order: Order) -> bool:
+        hold = self.holds.get(name)
+        return hold is None or hold.task == order.id or self._rank[hold.task] > order.rank
+
+    def _keep(self, made: Reservation, holds: dict[str, Hold], rank: Rank) -> None:
+        self.holds = {**self.holds, **holds}
+        places = [Place(name, sorted(hold.gpus)) for name, hold in holds.items()]
+        self._kept[made.task] = msgspec.structs.replace(made, places=places)
+        self._rank[made.task] = rank
+        self._changed()
+
+    def _changed(self) -> None:
+        self.kept = tuple(sorted(self._kept.values(), key=lambda one: (one.since, one.task)))
+        self._lowest = max((self._rank[kept] for kept in self._kept), default=None)

@@ -1,0 +1,395 @@
+"""Which waiting task goes where, now. Pure: a snapshot in, a plan out; nothing is changed, who asked carries it out.
+
+First come, first served within urgency and priority, and a task that does not fit never stands in the way of one that
+does; but for one that somebody forced, that is urgent, or that has waited too long, room is kept. Among the nodes where
+a request fits, a placement policy chooses.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from master.config.settings import Settings
+from master.core.nodes.inventory import TOLD, Inventory
+from master.core.nodes.node import Node
+from master.core.people.quotas import NO_LEDGER, Quotas
+from master.core.planning.availability import Availability, Passes, only_its_own
+from master.core.planning.elastic import NONE_ELASTIC, Elastic, Lab, Looking, Resize
+from master.core.planning.free_nodes import FreeNodes
+from master.core.planning.obstacles import NO_TASKS, obstacles, obstacles_within, unready
+from master.core.planning.placement import DEFAULT
+from master.core.planning.reservations import NO_HOLDS, Forecast, Hold, Reservation, Reserving
+from master.core.tasks.attempt import Allocation
+from master.core.tasks.backlog import Backlog, Order
+from master.core.tasks.line import Line
+from master.core.tasks.request import Demand, Request, demand_of
+from master.core.tasks.task import Task
+from wire.message import Message, ids
+
+LOOKS = 2000
+"""So many tasks are looked at in a round that might pass what is kept for others, since they take less time than those
+before them."""
+FEW = 3
+"""How many of the tasks are named that have to end first."""
+ALWAYS = float("-inf")
+"""The time before all others."""
+
+
+def nobody_knows(_task: Task) -> float | None:
+    """How long a task takes at most, where nothing was learned and no limit counts."""
+    return None
+
+
+def waits_since(task: Task) -> float:
+    """From when on a task has waited for room, in seconds since the epoch."""
+    return task.eligible_at or task.submitted_at
+
+
+def due_at(task: Task, patience_s: float) -> float:
+    """Return from when on room is kept for a task that waits, in seconds since the epoch: at once for one that somebody
+    forced or that is urgent, otherwise after so many seconds."""
+    return ALWAYS if task.forced or task.urgent else waits_since(task) + patience_s
+
+
+class Wait(NamedTuple):
+    """Why a task with some request does not start now: in a few words, and what stands in the way, node by node."""
+
+    brief: Message
+    obstacles: list[Message]
+
+    def message(self) -> Message:
+        """Both, as a task's reason tells it: with the first few obstacles."""
+        if not self.obstacles:
+            return self.brief
+        return self.brief.but(obstacles=tuple(self.obstacles[:TOLD]))
+
+    def __str__(self) -> str:
+        return str(self.message())
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The input of the planner: each demand and its owner, in order (`demands`); the nodes, what they have, and which
+    tasks hold what there (`inventory`); who may have how much (`quotas`); which placement policy is set; what admins
+    set (`settings`); the tasks by id, how long one takes at most (`at_most`), and the reservations before
+    (`reservations`). It is read, never changed, and holds until the next event. `free`: what is free on the nodes,
+    where somebody keeps that from plan to plan; it is lent, and as it was afterwards. `elastic`: the tasks that may get
+    more GPUs or fewer while they run."""
+
+    demands: Backlog
+    inventory: Inventory
+    quotas: Quotas | None = None
+    placement: str = DEFAULT
+    settings: Settings = Settings()
+    tasks: Mapping[int, Task] = msgspec.field(default_factory=dict)
+    at_most: Callable[[Task], float | None] = nobody_knows
+    reservations: tuple[Reservation, ...] = ()
+    free: FreeNodes | None = None
+    elastic: Elastic = NONE_ELASTIC
+
+    def reserved(self, now: float) -> list[Reservation]:
+        """Return the reservations that hold on: of a task that got one early, since it was urgent, only while it is
+        so, or has waited for long enough."""
+        patience_s = self.settings.scheduler.reserve_after
+        return [one for one in self.reservations if self._is_due(one, now, patience_s)]
+
+    def _is_due(self, one: Reservation, now: float, patience_s: float) -> bool:
+        task = self.tasks.get(one.task)
+        return task is None or due_at(task, patience_s) <= max(one.since, now)
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """The decision to start a task: what it gets, node by node."""
+
+    task_id: int
+    parts: list[Allocation]
+
+
+class Reasons:
+    """Why tasks wait, as one plan has it: computed when somebody asks, from the state at that time and from
+    the reservations of that plan (`holds`)."""
+
+    __slots__ = ("_holds", "_snapshot")
+
+    def __init__(self, snapshot: Snapshot, holds: Mapping[str, Hold] = NO_HOLDS) -> None:
+        self._snapshot = snapshot
+        self._holds = holds
+
+    def __call__(self, demand: Demand, task_id: int) -> Wait:
+        """Return why the task with this demand waits; 0: one that is not filed."""
+        seen = self._snapshot
+        return explain(
+            demand, seen.inventory, seen.quotas, self._holds, task_id=task_id, tasks=seen.tasks, free=seen.free
+        )
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The decisions of the planner. `reasons` tells why a task waits, and works it out when it is asked;
+    `reservations`: for which tasks room is kept from now on, `holds` what that is, by node; `wake_at`: when the planner
+    wants to be asked again although nothing happens, in seconds since the epoch; `again`: it is to be asked again at
+    once, for something is kept no more, and others were looked at before; or since there are elastic tasks, which are
+    looked at when all that can has started."""
+
+    reasons: Callable[[Demand, int], Wait]
+    starts: list[Placement] = []
+    resizes: list[Resize] = []
+    reservations: tuple[Reservation, ...] = ()
+    holds: Mapping[str, Hold] = NO_HOLDS
+    wake_at: float | None = None
+    again: bool = False
+
+
+def plan(snapshot: Snapshot, now: float) -> Plan:
+    """Decide what to do at `now` (seconds since the epoch): start every task that can start, in the order of the queue,
+    and keep room for those that would never fit otherwise."""
+    wishes = list(snapshot.demands.wishes())
+    if not wishes:  # the usual case: something ended, and nobody waits
+        resizes, wake_at = _resizes(snapshot, now, NO_HOLDS, only_its_own)
+        return Plan(Reasons(snapshot), resizes=resizes, wake_at=wake_at)
+    free = FreeNodes(snapshot.inventory, snapshot.placement) if snapshot.free is None else snapshot.free
+    try:
+        found = _Round(snapshot, free, now)
+        starts = list(found.starts(wishes))
+    finally:
+        free.give_back()
+    holds = found.reserving.holds
+    resizes, ripe_at = ([], None) if starts else _resizes(snapshot, now, holds, found.reserving.passes)
+    return Plan(
+        Reasons(snapshot, holds),
+        starts,
+        resizes=resizes,
+        reservations=found.reserving.kept,
+        holds=holds,
+        wake_at=min((at for at in (found.wake_at, ripe_at) if at is not None), default=None),
+        again=found.reserving.has_given_way or bool(starts and snapshot.elastic.tasks),
+    )
+
+
+def _resizes(
+    snapshot: Snapshot, now: float, holds: Mapping[str, Hold], passes: Passes
+) -> tuple[list[Resize], float | None]:
+    """Which elastic tasks are to have more GPUs or fewer, and when the next of them may."""
+    if not snapshot.elastic.tasks:
+        return [], None
+    ledger = NO_LEDGER if snapshot.quotas is None else snapshot.quotas.ledger()
+    lab = Lab(snapshot.demands, snapshot.inventory, snapshot.tasks, ledger, holds, passes)
+    looking = Looking(lab, snapshot.elastic, snapshot.settings.scheduler, now)
+    return looking.resizes(), looking.wake_at
+
+
+class _Round:
+    """One round of planning. `wake_at`: when the next task has waited for so long that it gets a reservation."""
+
+    def __init__(self, snapshot: Snapshot, free: FreeNodes, now: float) -> None:
+        self.wake_at: float | None = None
+        self._snapshot = snapshot
+        self._now = now
+        self._available = Availability(snapshot.inventory, free)
+        self._ledger = NO_LEDGER if snapshot.quotas is None else snapshot.quotas.ledger()
+        self._looks = LOOKS
+        self._groups_kept: tuple[tuple[Reservation, ...], dict[Request, list[Demand]]] = ((), {})
+        rules = snapshot.settings.scheduler
+        forecast = Forecast(snapshot.tasks, snapshot.at_most, now, free.found_on)
+        self._patience_s = rules.reserve_after
+        self.reserving = Reserving(forecast, snapshot.inventory, most=rules.reservations, kind_of=free.kind_before)
+        self.reserving.renew(snapshot.reserved(now), snapshot.demands.order, self._nodes_for)
+        self._available.passes = self.reserving.passes
+        self._available.holds = self.reserving.holds
+
+    def starts(self, wishes: list[Order]) -> Iterator[Placement]:
+        """Yield the placements of the tasks that can start. `wishes`: the first of those that ask for the same, by
+        which the next one of all is found."""
+        available, ledger = self._available, self._ledger
+        lines = self._lines(wishes)
+        left = len(lines)  # of so many it is not known yet that there is no room for them
+        heapq.heapify(lines)
+        while lines and left:
+            order, _, line = lines[0]
+            demand = line.demand
+            if not ledger.allows(demand):  # nor any other that is alike, until somebody's task ends
+                self._let_go_all(demand)
+                line.drop_group()
+            elif line.is_closed:
+                line.drop_group()
+            elif available.fits_nowhere(demand.request):
+                self._has_to_wait(order, demand)
+                left -= 1
+                line.close(but=self._kept_for(demand.request))
+            elif (parts := available.place(ledger.within(demand), order.id)) is not None:
+                self._let_go(order.id)
+                ledger.take(demand, parts)
+                yield Placement(order.id, parts)
+                line.advance()
+            else:
+                self._has_to_wait(order, demand)
+                if self._another_may_pass(demand):
+                    line.advance()
+                else:  # whoever asks for the same, there is no room for it
+                    left -= 1
+                    line.close(but=self._kept_for(demand.request))
+            if line.first is None:
+                heapq.heappop(lines)
+            else:
+                heapq.heapreplace(lines, (line.first, line.number, line))
+        yield from self._reserved()
+
+    def _lines(self, wishes: list[Order]) -> list[tuple[Order, int, Line]]:
+        """One for each wish; where somebody may go where others may not, for each who has it."""
+        demands = self._snapshot.demands
+        group_of = demands.group_of
+        firsts = [(order, demand) for order in wishes if (demand := group_of(order.id)) is not None]
+        lines: list[Line] = []
+        for first in firsts:
+            if self._available.is_open_to_all and not demands.has_weak(first[1].request, self._available.root_owners):
+                lines.append(Line(demands, first, len(lines)))
+            else:
+                for one in demands.groups_of(first[1].request):
+                    lines.append(Line(demands, one, len(lines), is_alone=True))
+        return [(line.first, line.number, line) for line in lines if line.first is not None]
+
+    def _reserved(self) -> Iterator[Placement]:
+        """Those for which room is kept, if they stand behind more of their like than are looked at in a round."""
+        for one in self.reserving.kept:
+            demand = self._snapshot.demands.group_of(one.task)
+            if demand is None or not self._ledger.allows(demand):
+                continue
+            parts = self._available.place(self._ledger.within(demand), one.task)
+            if parts is not None:
+                self._let_go(one.task)
+                self._ledger.take(demand, parts)
+                yield Placement(one.task, parts)
+
+    def _nodes_for(self, task_id: int, names: Collection[str]) -> dict[str, Node]:
+        """Those of these nodes that may take a task that waits."""
+        demand = self._snapshot.demands.group_of(task_id)
+        if demand is None or demand.request.within is not None:
+            return {}
+        return {node.name: node for node in self._available.open_among(demand, names)}
+
+    def _kept_for(self, request: Request) -> list[Demand]:
+        """The groups of those who ask for this and for whom room is kept."""
+        kept, groups = self._groups_kept
+        if kept is not self.reserving.kept:
+            kept, groups = self.reserving.kept, {}
+            for demand in (self._snapshot.demands.group_of(one.task) for one in kept):
+                if demand is not None:
+                    groups.setdefault(demand.request, []).append(demand)
+            self._groups_kept = kept, groups
+        return groups.get(request, [])
+
+    def _let_go_all(self, demand: Demand) -> None:
+        """Nothing needs to be kept for any task with this demand."""
+        for one in self.reserving.kept:
+            if self._snapshot.demands.group_of(one.task) == demand:
+                self._let_go(one.task)
+
+    def _let_go(self, task_id: int) -> None:
+        """Nothing needs to be kept for this task: it starts, or may not."""
+        if self._available.holds:
+            self.reserving.drop(task_id)
+            self._available.holds = self.reserving.holds
+
+    def _has_to_wait(self, order: Order, demand: Demand) -> None:
+        """There is no room for it now. If it was forced, is urgent, or has waited for long enough, some is kept for
+        it."""
+        task = self._snapshot.tasks.get(order.id)
+        if task is None or self._available.is_empty or task.within is not None:
+            return  # within an allocation nobody passes those who wait longer
+        due = due_at(task, self._patience_s)
+        if due > self._now:
+            self.wake_at = due if self.wake_at is None else min(due, self.wake_at)
+        elif self.reserving.reserve(order, demand.request, self._available.open_to(demand)):
+            self._available.holds = self.reserving.holds
+
+    def _another_may_pass(self, demand: Demand) -> bool:
+        """It is only in the way of what is kept for others: one behind it that takes less time may not be. How many are
+        looked at in a round has a bound."""
+        if not self._available.holds or self._looks <= 0 or not self._available.in_the_way(demand):
+            return False
+        self._looks -= 1
+        return True
+
+
+def preview(snapshot: Snapshot, draft: Task, holds: Mapping[str, Hold], now: float) -> list[Allocation] | None:
+    """Return what a task that is not filed would get if it were filed at `now`, beside what is kept for others
+    (`holds`), which it may have if it ends before; None where it would wait."""
+    demand = demand_of(draft)
+    if snapshot.quotas is not None and snapshot.quotas.stops(demand):
+        return None
+    end = Forecast(snapshot.tasks, snapshot.at_most, now).end_of(draft)
+    available = Availability(snapshot.inventory, snapshot.free)
+    available.holds = {
+        name: hold.copy(hold.task, hold.until) for name, hold in holds.items()
+    }  # what is taken, they lose
+    available.passes = lambda _task_id, hold: end is not None and hold.until is not None and end <= hold.until
+    parts = available.place(demand)
+    available.free.give_back()
+    return parts
+
+
+def explain(
+    demand: Demand,
+    inventory: Inventory,
+    quotas: Quotas | None = None,
+    holds: Mapping[str, Hold] = NO_HOLDS,
+    *,
+    task_id: int = 0,
+    tasks: Mapping[int, Task] = NO_TASKS,
+    free: FreeNodes | None = None,
+) -> Wait:
+    """Why a task with this demand cannot start now; `holds`: what is kept for which task, by node; `tasks`: by id, of
+    which those are named that are in its way; `free`: what is free now, where somebody keeps that, to whom it is given
+    back as it was."""
+    request = demand.request
+    never = inventory.why_never(request)
+    if never is not None:
+        return Wait(Message("never", why=never), [])
+    beyond = None if quotas is None else quotas.why_never(demand)
+    if beyond is not None:
+        return Wait(Message("never", why=beyond), [])
+    stops = [] if quotas is None else quotas.stops(demand)
+    available = Availability(inventory, free)
+    if available.is_empty:
+        return Wait(Message("no_node_ready", obstacles=()), unready(inventory))
+    available.holds = {
+        name: hold.copy(hold.task, hold.until) for name, hold in holds.items()
+    }  # what is taken, they lose
+    has_room = available.place(demand, task_id) is not None
+    available.free.give_back()
+    if has_room:
+        return Wait(Message("over_quota", obstacles=()), stops) if stops else Wait(Message("next"), [])
+    told = Message("needs", request=request.describe(), obstacles=())
+    if next(available.open_to(demand), None) is None:  # whatever becomes free
+        told = Message("no_node_open", obstacles=())
+    if request.within is not None:
+        if not inventory.leases(request.within):
+            return Wait(Message("waits_for_allocation", id=request.within), stops)
+        return Wait(told, [*stops, *obstacles_within(demand, inventory, available, tasks)])
+    kept = [kept_for(name, hold, task_id) for name, hold in holds.items() if hold.task == task_id]
+    if not kept and available.in_the_way(demand):
+        names = [
+            node.name for node in available.open_to(demand) if node.name in holds and available.would_fit(node, request)
+        ]
+        names += [need.resource for need in request.shared if need.resource in holds]
+        kept = [kept_for(name, holds[name], task_id) for name in names]
+    return Wait(told, [*stops, *kept, *obstacles(demand, inventory, available.free, tasks)])
+
+
+def kept_for(node: str, hold: Hold, task_id: int) -> Message:
+    """Return the message about a reservation on a node, for the task that it is kept for, or for one in whose way it
+    is."""
+    gpus, tasks = ids(hold.gpus), ids(hold.holders, FEW)
+    if hold.task == task_id:
+        if not hold.holders:
+            return Message("kept_for_it_free", node=node, gpus=gpus)
+        if hold.until is None:
+            return Message("kept_for_it", node=node, gpus=gpus, tasks=tasks)
+        return Message("kept_for_it_until", node=node, gpus=gpus, tasks=tasks, until=hold.until)
+    if hold.until is None and not hold.holders:
+        return Message("kept_for_another_free", node=node, gpus=gpus, task=hold.task)
+    if hold.until is None:
+        return Message("kept_for_another", node=node, gpus=gpus, task=hold.task, tasks=tasks)
+    return Message("kept_for_another_until", node=node, gpus=gpus, task=hold.task, until=hold.until)

@@ -1,0 +1,1 @@
+"""Tasks: their records and states, what they wait for, and the queue in its order."""

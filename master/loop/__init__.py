@@ -1,0 +1,1 @@
+"""The event loop: its turns, garbage, threads and processes beside it."""

@@ -1,0 +1,1 @@
+"""The start of a master: its files, lineage, identity, ports and log."""

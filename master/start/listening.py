@@ -1,0 +1,106 @@
+"""The ports that a master listens at, as conf.json has them, and the limits of connections there.
+
+Owns which port speaks what, and how many connections the descriptors of the process allow. `master.ports` handles the
+connections.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import resource
+from collections.abc import Iterator
+
+from master.config.config import Config
+from master.ports.connection import Speaks
+from master.ports.hub import Hub, PortLimits
+from master.ports.places import PlaceLimits
+from master.tls.entrance import Listener
+from wire.errors import ConfigError
+from wire.listener import holder
+
+log = logging.getLogger("muster")
+
+DESCRIPTORS_KEPT = 512
+"""So many open files, or half of all where there are few, are for the journal, logs, uploads and nodes."""
+_CURE = {
+    errno.EADDRINUSE: "Stop that or choose another port",
+    errno.EACCES: "Choose a port of 1024 or more",
+}
+
+
+async def listen(hub: Hub, config: Config) -> list[Listener]:
+    """Open all ports. Raises ConfigError that names the one that cannot be opened; then none is."""
+    servers: list[Listener] = []
+    # Those that answer come last: who got an answer finds the push ports open, too.
+    for section, name, port, speaks in sorted(_doors(config), key=lambda door: door[1] == "data_port"):
+        try:
+            servers.append(await hub.listen(name, config.bind, port, config.ports.listen, speaks))
+        except OSError as error:
+            for server in servers:
+                server.close()
+            # The errors of name look-ups are not among the system's: theirs are negative and bring their own text.
+            why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+            if error.errno == errno.EADDRINUSE:
+                why = f"{why}: it is held by {_holder(config.bind, port)}"
+            raise ConfigError(
+                f"{config.path}: {section}.{name}: cannot listen on {config.bind}:{port}: {why}. "
+                f"{_CURE.get(error.errno or 0, 'Is `bind` an address of this machine?')}"
+            ) from None
+    return servers
+
+
+def _holder(bind: str, port: int) -> str:
+    return holder(bind, port) or "something that the kernel does not show here (`ss -ltnp` as root may)"
+
+
+def _doors(config: Config) -> Iterator[tuple[str, str, int, Speaks]]:
+    """Section and key of conf.json, port, and what is spoken there."""
+    own = config.desktop_client.ports
+    for name, port in config.ports.all.items():
+        yield "socket_info", name, port, "both" if own is None else "ours"
+    for name, port in own.all.items() if own is not None else ():
+        yield "desktop_client.ports", name, port, "desktop"
+
+
+def port_limits(config: Config) -> PortLimits:
+    """Return the limits of connections."""
+    limits = config.limits
+    places = PlaceLimits(
+        most=_most_connections(limits.connections),
+        silent=limits.connections_unidentified,
+        known=limits.connections_per_address,
+        of_user=limits.connections_per_user,
+        held=limits.held_bytes,
+        only_root=config.local_admin == "root",
+    )
+    return PortLimits(
+        frame=limits.frame_bytes,
+        frame_unidentified=limits.frame_bytes_unidentified,
+        outbox=limits.outbox_bytes,
+        handshake_s=limits.handshake_s,
+        places=places,
+    )
+
+
+def _most_connections(wanted: int) -> int:
+    """As many connections as there may be, so that enough descriptors are left for the master's own files and links."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = descriptors - min(DESCRIPTORS_KEPT, descriptors // 2)
+    if most >= wanted:
+        return wanted
+    log.warning(
+        "of limits.connections, %d, only %d are in force: the process may have %d files open (`ulimit -Hn`, or "
+        "LimitNOFILE= in the unit)",
+        wanted,
+        most,
+        descriptors,
+    )
+    return most
+
+
+def raise_descriptor_limit() -> None:
+    """Have as many open files as the process may have at all."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

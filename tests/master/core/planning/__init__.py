@@ -1,0 +1,1 @@
+"""Tests of master/core/planning."""

@@ -1,0 +1,415 @@
+"""A large task starts: room is kept for it, what passes it ends before, and no later task starves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from master.core.attempts.exits import Exit
+from master.core.core import Core
+from master.core.nodes.inventory import NodeSpec
+from master.core.nodes.node import Reserved
+from master.core.people.quota import Quota
+from master.core.planning.reservations import Reservation
+from master.core.planning.scheduler import LOOKS
+from master.core.tasks.attempt import Allocation, Place
+from master.core.tasks.task import Change, Task, TaskState, merge_pieces
+from master.executors.memory import Run
+from master.executors.simulation import Job, Simulation
+from tests.master.core.small_core import core_with, launch_of, submit
+from wire.message import Message
+
+FOUR = NodeSpec(name="a", gpu_models=("GPU",) * 4)
+HOUR = 3600.0
+PATIENCE = 6 * HOUR
+
+
+def begin(core: Core, task: Task, at: float) -> None:
+    core.started(task.allocation[0].node, launch_of(task), at, at)
+
+
+def end(core: Core, task: Task, at: float, code: int = 0) -> None:
+    core.exited(task.allocation[0].node, Exit(launch_of(task), "exited", at, code), at)
+
+
+def busy(core: Core, count: int, **wants: object) -> list[Task]:
+    """So many tasks of one GPU each, running since 1.0."""
+    tasks = core.submit([Task(id=0, gpus=1, **{"command": "true", **wants}) for _ in range(count)], 1.0)  # type: ignore[arg-type]
+    core.plan(1.0)
+    for task in tasks:
+        begin(core, task, 1.0)
+    return tasks
+
+
+def state(*tasks: Task) -> list[str]:
+    return [str(task.state) for task in tasks]
+
+
+def test_a_forced_task_of_four_gpus_starts_before_the_one_gpu_tasks_that_came_later() -> None:
+    core = core_with(FOUR)
+    running = busy(core, 4)
+    large, *small = submit(core, gpus=4), *(submit(core, gpus=1) for _ in range(10))
+    core.force(large.id)
+    core.plan(2.0)
+    for at, task in enumerate(running, 3):
+        assert state(large, *small) == ["waiting"] * 11
+        end(core, task, float(at))
+        core.plan(float(at))
+    assert state(large, *small) == ["starting", *["waiting"] * 10]
+
+
+def test_an_urgent_task_of_four_gpus_starts_before_the_sixteen_one_gpu_tasks_that_came_later() -> None:
+    core = core_with(FOUR)
+    running = busy(core, 4)
+    large, *small = submit(core, gpus=4, urgent=True), *(submit(core, gpus=1) for _ in range(16))
+    core.plan(2.0)
+    assert [one.task for one in core.reservations] == [large.id]
+    for at, task in enumerate(running, 3):
+        assert state(large, *small) == ["waiting"] * 17
+        end(core, task, float(at))
+        core.plan(float(at))
+    assert state(large, *small) == ["starting", *["waiting"] * 16]
+
+
+def test_an_urgent_task_may_be_passed_by_what_ends_before_and_gives_way_to_a_forced_one() -> None:
+    core = core_with(FOUR)
+    core.tuning.set("scheduler.reservations", 1, "ann", 0.0)
+    busy(core, 3, time_limit_s=HOUR)
+    urgent, short, long = (
+        submit(core, gpus=4, urgent=True), submit(core, gpus=1, time_limit_s=60.0), submit(core, gpus=1)
+    )  # fmt: skip
+    core.plan(2.0)
+    assert state(urgent, short, long) == ["waiting", "starting", "waiting"]
+    forced = submit(core, gpus=4)
+    core.force(forced.id)
+    core.plan(3.0)
+    assert [one.task for one in core.reservations] == [forced.id]
+    core.cancel(forced.id, 4.0)
+    core.plan(4.0)
+    assert [one.task for one in core.reservations] == [urgent.id]
+    core.edit(msgspec.structs.replace(urgent, urgent=False))
+    core.plan(5.0)
+    assert core.reservations == (), "it is not urgent any more, and has not waited for long"
+
+
+def test_without_being_forced_it_gets_a_reservation_after_it_has_waited_for_long_and_the_planner_wakes_for_that() -> (
+    None
+):
+    core = core_with(FOUR)
+    running = busy(core, 4)
+    large = submit(core, gpus=4)
+    core.take_outcome()
+    core.plan(2.0)
+    assert [effect.at for effect in core.take_outcome().effects] == [1.0 + PATIENCE]  # type: ignore[union-attr]
+    end(core, running[0], 10.0, code=1)  # nothing is learned of it
+    passing = submit(core, gpus=1)
+    core.plan(10.0)
+    assert state(large, passing) == ["waiting", "starting"]
+    core.woken()
+    core.plan(1.0 + PATIENCE)
+    assert core.reservations == (Reservation(large.id, [Place("a", [0, 1, 2, 3])], 1.0 + PATIENCE),)
+    end(core, running[1], 2.0 + PATIENCE, code=1)
+    late = submit(core, gpus=1)
+    core.plan(2.0 + PATIENCE)
+    assert state(large, late) == ["waiting", "waiting"]
+    assert "a, GPUs 0-3, is reserved for it, after tasks" in str(core.reason(large))
+    assert f"a, GPUs 0-3, is reserved for task {large.id}" in str(core.reason(late))
+
+
+def test_a_task_that_ends_before_by_its_limit_passes_and_one_that_may_not_does_not() -> None:
+    core = core_with(FOUR)
+    running = busy(core, 3, time_limit_s=HOUR)
+    large = submit(core, gpus=4)
+    core.force(large.id)
+    long, unlimited = (submit(core, gpus=1, time_limit_s=limit) for limit in (2 * HOUR, None))
+    core.plan(60.0)
+    assert state(large, long, unlimited) == ["waiting"] * 3
+    assert "this may last beyond" in str(core.reason(long))
+    short = submit(core, gpus=1, time_limit_s=HOUR / 2)
+    core.plan(60.0)
+    assert state(large, short, long, unlimited) == ["waiting", "starting", "waiting", "waiting"]
+    for task in (*running, short):
+        end(core, task, 1000.0)
+    core.plan(1000.0)
+    assert state(large) == ["starting"]
+
+
+def test_what_was_kept_for_a_task_that_is_cancelled_is_given_to_others_at_once() -> None:
+    leaves: tuple[Callable[[Core, Task], object], ...] = (
+        lambda core, task: core.cancel(task.id, 3.0),
+        lambda core, task: core.remove(task.id, 3.0),
+        lambda core, task: core.hold(task.id),
+        lambda core, task: core.edit(msgspec.structs.replace(task, gpus=1)),
+    )
+    for leave in leaves:
+        core = core_with(FOUR)
+        busy(core, 3)
+        large, small = submit(core, gpus=4, urgent=True), submit(core, gpus=1)
+        core.plan(2.0)
+        assert (state(large, small), core.plan_needed) == (["waiting"] * 2, False)
+        leave(core, large)
+        assert core.plan_needed
+        core.plan(3.0)
+        assert "starting" in state(large, small), "the GPU that was kept is not idle"
+    core = core_with(FOUR)
+    busy(core, 4)
+    waits = submit(core, gpus=4)
+    core.plan(2.0)
+    core.cancel(waits.id, 3.0)
+    assert not core.plan_needed, "nothing was kept for it"
+
+
+def test_a_dry_run_says_of_a_task_that_may_pass_what_a_submit_does_and_takes_nothing() -> None:
+    core = core_with(FOUR, licences={"solver": 2})
+    busy(core, 2, time_limit_s=HOUR)
+    large = submit(core, gpus=3, cpus=2)
+    core.force(large.id)
+    core.plan(60.0)
+    reason = str(core.reason(large))
+    for limit in (HOUR / 2, 2 * HOUR, None):
+        for wish in ({"gpus": 1}, {"gpus": 2}, {"cpus": 2}, {"gpus": 1, "cpus": 1}, {"gpus": 4}):
+            draft = Task(id=0, command="true", time_limit_s=limit, **wish)  # type: ignore[arg-type]
+            first, second = core.preview(draft, 60.0), core.preview(draft, 60.0)
+            assert first == second, f"{wish} is given out again: nothing was taken"
+            filed = submit(core, time_limit_s=limit, **wish)
+            core.plan(60.0)
+            held = [Allocation(part.node, part.gpus, part.gpu_mib) for part in filed.allocation]
+            assert (held or None) == first, f"{wish} with the limit {limit}"
+            core.cancel(filed.id, 60.0)
+            if filed.allocation:
+                core.exited("a", Exit(launch_of(filed), "exited", 60.0, 1), 60.0)
+            core.plan(60.0)
+    assert str(core.reason(large)) == reason
+
+
+def test_what_runs_longer_than_its_like_did_ends_at_its_limit() -> None:
+    core = core_with(FOUR)
+    (earlier,) = busy(core, 1)
+    end(core, earlier, 3.0)
+    busy(core, 3, time_limit_s=HOUR)
+    large = submit(core, gpus=4)
+    core.force(large.id)
+    core.plan(600.0)
+    short = submit(core, gpus=1, time_limit_s=HOUR / 2)
+    core.plan(600.0)
+    assert "nobody knows when" not in str(core.reason(large))
+    assert state(large, short) == ["waiting", "starting"]
+
+
+def test_what_its_like_took_says_who_passes_where_there_is_no_limit() -> None:
+    core = core_with(FOUR)
+    for took in (100.0, 200.0):
+        (earlier,) = busy(core, 1, command=["python", "train.py", "--seed", "1"])
+        end(core, earlier, 1.0 + took)
+    holders = busy(core, 3, time_limit_s=HOUR)
+    large = submit(core, gpus=4)
+    core.force(large.id)
+    (alike,) = core.submit([Task(id=0, gpus=1, command=["python", "train.py", "--seed", "2"])], 1.0)
+    core.plan(1.0)
+    assert state(alike) == ["starting"], "such a task takes some minutes"
+    begin(core, alike, 1.0)
+    for task in holders:
+        end(core, task, 500.0)
+    (second,) = core.submit([Task(id=0, gpus=1, command=["python", "train.py", "--seed", "3"])], 1.0)
+    core.plan(500.0)
+    assert state(second) == ["waiting"], "the one that is left takes longer than it should: nobody knows how long"
+
+
+def test_gpus_that_the_large_task_does_not_need_are_given_to_others() -> None:
+    core = core_with(FOUR)
+    running = busy(core, 4)
+    large = submit(core, gpus=2)
+    core.force(large.id)
+    core.plan(2.0)
+    end(core, running[3], 3.0)
+    other = submit(core, gpus=1)
+    core.plan(3.0)
+    kept = core.reservations[0].places[0].gpus
+    assert (state(other) == ["starting"]) is (3 not in kept)
+
+
+def test_cpus_are_kept_too() -> None:
+    core = core_with(NodeSpec(name="a", cpus=4))
+    holder = submit(core, cpus=2)
+    core.plan(1.0)
+    large, small = submit(core, cpus=4), submit(core, cpus=1)
+    core.force(large.id)
+    core.plan(2.0)
+    assert state(large, small) == ["waiting", "waiting"]
+    end(core, holder, 3.0)
+    core.plan(3.0)
+    assert state(large, small) == ["starting", "waiting"]
+
+
+def test_a_reservation_outlives_the_master() -> None:
+    core = core_with(FOUR)
+    core.take_outcome()
+    pieces: dict[str, msgspec.Raw] = {}
+    running = busy(core, 4)
+    large, small = submit(core, gpus=4), submit(core, gpus=1)
+    core.plan(1.0 + PATIENCE)
+    outcome = core.take_outcome()
+    change: Change = outcome.change  # type: ignore[union-attr]
+    merge_pieces(pieces, change.state)
+    again = core_with(FOUR)
+    tasks = {task.id: msgspec.convert(msgspec.to_builtins(task), Task) for task in (*running, large, small)}
+    again.load(tasks, {}, 7, pieces)
+    again.plan(2.0 + PATIENCE)
+    assert again.reservations == core.reservations
+    assert again.reservations[0].since == 1.0 + PATIENCE
+
+
+def test_there_are_no_more_reservations_than_the_setting_says_and_a_higher_class_displaces_the_lowest() -> None:
+    core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4))
+    core.tuning.set("scheduler.reservations", 1, "ann", 0.0)
+    busy(core, 8)
+    first, second = submit(core, gpus=4), submit(core, gpus=4)
+    core.plan(1.0 + PATIENCE)
+    assert [one.task for one in core.reservations] == [first.id]
+    forced = submit(core, gpus=3)
+    core.force(forced.id)
+    core.plan(2.0 + PATIENCE)
+    assert [one.task for one in core.reservations] == [forced.id]
+    core.cancel(forced.id, 3.0)
+    core.plan(3.0 + PATIENCE)
+    assert [one.task for one in core.reservations] == [first.id]
+    assert second.state is TaskState.WAITING
+
+
+def test_a_reservation_moves_from_a_node_that_goes_away() -> None:
+    core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4))
+    busy(core, 8)
+    large = submit(core, gpus=4)
+    core.force(large.id)
+    core.plan(2.0)
+    (before,) = core.reservations[0].places
+    core.drain(before.node, "mending it", "ann", 3.0)
+    core.plan(3.0)
+    (after,) = core.reservations[0].places
+    assert {before.node, after.node} == {"a", "b"}
+
+
+def test_a_task_that_starts_elsewhere_gives_its_reservation_back() -> None:
+    core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4))
+    running = busy(core, 8)
+    large = submit(core, gpus=4)
+    core.force(large.id)
+    core.plan(2.0)
+    other = "b" if core.reservations[0].places[0].node == "a" else "a"
+    for task in running:
+        if task.allocation[0].node == other:
+            end(core, task, 3.0)
+    core.plan(3.0)
+    assert (large.allocation[0].node, core.reservations) == (other, ())
+
+
+def test_what_was_kept_for_a_task_that_starts_elsewhere_is_given_in_the_same_moment_to_one_before_it() -> None:
+    core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4))
+    (first, *_), others = busy(core, 4, node="a", time_limit_s=HOUR), busy(core, 4, node="b")
+    large = submit(core, gpus=4)
+    core.plan(1.0 + PATIENCE)
+    (kept,) = core.reservations[0].places
+    there, elsewhere = ([first], others) if kept.node == "a" else (others[:1], [first])
+    end(core, there[0], 2.0 + PATIENCE, code=1)
+    (ahead,) = core.submit([Task(id=0, command="x", gpus=1, priority=1, node=kept.node)], 2.0 + PATIENCE)
+    core.plan(2.0 + PATIENCE)
+    assert state(ahead) == ["waiting"]
+    for task in core.active():
+        if task.allocation[0].node == elsewhere[0].allocation[0].node:
+            end(core, task, 3.0 + PATIENCE, code=1)
+    core.plan(3.0 + PATIENCE)
+    assert state(large, ahead) == ["starting", "starting"]
+
+
+def test_a_place_on_a_node_that_is_for_other_owners_now_is_given_up() -> None:
+    core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4))
+    busy(core, 8)
+    large = submit(core, gpus=4, owner="ann")
+    core.force(large.id)
+    core.plan(2.0)
+    (before,) = core.reservations[0].places
+    core.reserve(before.node, Reserved(frozenset({"bob"}), Message("leaving"), as_admin=False))
+    core.plan(3.0)
+    (after,) = core.reservations[0].places
+    assert {before.node, after.node} == {"a", "b"}
+
+
+def test_a_task_that_is_edited_to_ask_for_less_keeps_no_more_than_that() -> None:
+    core = core_with(FOUR)
+    busy(core, 4)
+    large = submit(core, gpus=4)
+    core.force(large.id)
+    core.plan(2.0)
+    core.edit(msgspec.structs.replace(large, gpus=2))
+    core.plan(3.0)
+    assert [len(place.gpus) for place in core.reservations[0].places] == [2]
+
+
+def test_a_task_that_may_not_start_for_a_quota_keeps_nothing_wherever_it_stands_among_its_like() -> None:
+    core = core_with(FOUR)
+    core.people.add("ann")
+    (holder,) = busy(core, 1, owner="ann")
+    large = submit(core, gpus=4, owner="ann")
+    core.plan(1.0 + PATIENCE)
+    assert [one.task for one in core.reservations] == [large.id]
+    ahead = submit(core, gpus=4, owner="ann")
+    core.move(ahead.id, 1)
+    core.people.edit("ann", quota=Quota(max_running=1))
+    small = submit(core, gpus=1, owner="bob")
+    core.plan(2.0 + PATIENCE)
+    assert core.reservations == ()
+    assert state(holder, small, large) == ["running", "starting", "waiting"]
+
+
+def test_a_task_with_a_reservation_is_found_behind_more_of_its_like_than_are_looked_at() -> None:
+    core = core_with(FOUR, waiting_limit=10_000)
+    (holder,) = busy(core, 1)
+    large = submit(core, gpus=4)
+    core.plan(1.0 + PATIENCE)
+    later = core.submit([Task(id=0, command="x", gpus=4, priority=1) for _ in range(LOOKS + 10)], 1.0 + PATIENCE)
+    core.plan(1.0 + PATIENCE)
+    assert [one.task for one in core.reservations] == [large.id]
+    end(core, holder, 2.0 + PATIENCE, code=1)
+    core.plan(2.0 + PATIENCE)
+    assert state(large) == ["starting"]
+    assert {task.state for task in later} == {TaskState.WAITING}
+
+
+def test_a_forced_task_does_not_wait_for_a_holder_without_an_end_where_another_node_is_free_soon() -> None:
+    core = core_with(FOUR, NodeSpec(name="b", gpu_models=("GPU",) * 4))
+    (endless,) = busy(core, 1, node="a", time_limit_s=HOUR)
+    others = busy(core, 4, node="b", time_limit_s=2 * HOUR)
+    large = submit(core, gpus=4)
+    core.force(large.id)
+    core.plan(2.0)
+    assert [place.node for place in core.reservations[0].places] == ["a"]
+    core.plan(1.0 + 1.5 * HOUR)  # its limit is over, and it goes on
+    assert [place.node for place in core.reservations[0].places] == ["b"]
+    assert core.reservations[0].since == 2.0
+    assert endless.state is TaskState.RUNNING
+    for task in others:
+        end(core, task, 2 * HOUR)
+    core.plan(2 * HOUR)
+    assert state(large) == ["starting"]
+
+
+SMALL = st.tuples(st.floats(0, 2 * HOUR), st.floats(1, 4 * HOUR), st.integers(1, 3), st.booleans())
+
+
+@given(st.lists(SMALL, min_size=1, max_size=60))
+def test_no_stream_of_small_tasks_starves_a_large_one(small: list[tuple[float, float, int, bool]]) -> None:
+    """Each small task comes again and again, so that there is always one that fits."""
+    jobs = [Job(0.0, Task(id=0, command="large", gpus=4), Run(seconds=HOUR))]
+    for at, takes, gpus, limited in small:
+        for again in range(24):
+            wish = Task(id=0, command="small", gpus=gpus, time_limit_s=takes * 2 if limited else None)
+            jobs.append(Job(at + again * 2 * HOUR, wish, Run(seconds=takes)))
+    lab = Simulation((FOUR,), jobs)
+    tasks = lab.play()
+    large = next(task for task in tasks if task.command == "large")
+    assert large.started_at is not None
+    assert large.started_at <= PATIENCE + 4 * HOUR * 2 + 1.0
+    assert all(task.state is TaskState.SUCCEEDED for task in tasks)
