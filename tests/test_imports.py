@@ -22,8 +22,8 @@ MAY_IMPORT = {
 }
 
 PURE = (
-    "core", "doctor/finding.py", "executors/memory.py", "mismatch.py", "settings.py",
-    "simulation.py", "watchers/free_gpus.py", "watchers/shared_folders.py",
+    "config/settings.py", "core", "doctor/finding.py", "edited_files/mismatch.py", "executors/memory.py",
+    "executors/simulation.py", "watchers/free_gpus.py", "watchers/shared_folders.py",
 )  # fmt: skip
 """Beneath `master`."""
 PURE_MAY_IMPORT = {
@@ -168,24 +168,10 @@ def test_the_tower_is_as_it_is_drawn() -> None:
     assert breaches == []
 
 
-def beneath(module: str) -> set[str]:
-    """All that a file beside the packages of the master stands on, of the master: modules and packages."""
-    found: set[str] = set()
-    left = [module]
-    while left:
-        for _, name in imports(ROOT / "master" / f"{left.pop()}.py"):
-            parts = name.split(".")
-            if parts[0] != "master" or parts[1] in found:
-                continue
-            found.add(parts[1])
-            if (ROOT / "master" / f"{parts[1]}.py").exists():
-                left.append(parts[1])
-    return found
-
-
 def test_settings_stand_at_the_foot_of_the_tower() -> None:
     """On what is common to all files that people write, and on no room of the house."""
-    assert beneath("config") == {"json_file", "mismatch", "ownership", "settings", "ssh_accounts", "visible_folders"}
+    found = {name.split(".")[1] for path in sources("master/config") for _, name in imports(path) if "master." in name}
+    assert found == {"config", "edited_files"}
 
 
 @pytest.mark.parametrize("folder", ["verbs", "views", "ports", "desktop"])

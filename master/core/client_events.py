@@ -1,7 +1,7 @@
 """Requests of clients about their tasks. Pure.
 
-Each event asks the transition table first, then whatever else has to hold, and only then changes anything: an error leaves nothing
-half done.
+Each event asks the transition table first, then whatever else has to hold, and only then changes anything: an error
+leaves nothing half done.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Keeps the tasks of others away from nodes where tasks run as the master's own account.
 
 A task with that account can read the keys of the queue and command it. While the queue is one person's nothing is wrong
-with that. That there was a second user is a fact of the core's (`core/people/own_account`); which nodes it concerns is seen
-here. Likewise, where an agent is root, the tasks of that account run as root: only an admin's are taken there.
+with that. That there was a second user is a fact of the core's (`core/people/own_account`); which nodes it concerns is
+seen here. Likewise, where an agent is root, the tasks of that account run as root: only an admin's are taken there.
 """
 
 from __future__ import annotations

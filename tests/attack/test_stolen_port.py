@@ -211,7 +211,8 @@ def test_nor_in_a_folder_that_somebody_can_put_another_in_the_place_of(place: Pa
 
 
 def test_the_master_puts_its_file_in_the_place_of_what_others_laid_there(place: Path) -> None:
-    code = f"from pathlib import Path; from master.start.account_file import note; note(Path({str(place / 'conf.json')!r}))"
+    conf = str(place / "conf.json")
+    code = f"from pathlib import Path; from master.start.account_file import note; note(Path({conf!r}))"
     path = Path(path_of(str(place / "conf.json")))
     (place / "precious").write_text("mine", encoding="ascii")
     path.symlink_to(place / "precious")

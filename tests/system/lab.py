@@ -110,8 +110,8 @@ class Lab:
     # -- the master -------------------------------------------------------------------------------------------
 
     def launch_master(self, failpoint: str = "", *words: str) -> subprocess.Popen[bytes]:
-        """Start a master and do not wait for it. `failpoint`: NAME or NAME:COUNT of `master.durable.failpoint`; `words`: what
-        its command line has besides."""
+        """Start a master and do not wait for it. `failpoint`: NAME or NAME:COUNT (see `master.durable.failpoint`);
+        `words`: what its command line has besides."""
         extra = {"MUSTER_FAILPOINT": failpoint} if failpoint else {}
         with (self.folder / "master.out").open("ab") as out:
             return subprocess.Popen(

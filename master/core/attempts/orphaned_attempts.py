@@ -1,9 +1,9 @@
 """Orphaned attempts, alive on a node and owned by no task: each is ended, and the node takes nothing before it is dead.
 
-Pure. An attempt that was given up may run on, on a GPU that is free in the books. The lab leaves alone what it may
+Pure. An attempt that was given up may run on, on a GPU that the inventory calls free. The lab leaves alone what it may
 merely have forgotten (`unknown_attempts`). The agent of a user's account speaks for that account only: nothing new is
-started over it, and others go on. Its orphaned attempts hold only GPUs that the master gave to such an attempt and took back
-because people gave it up.
+started over it, and others go on. Its orphaned attempts hold only GPUs that the master gave to such an attempt and took
+back because people gave it up.
 """
 
 from __future__ import annotations

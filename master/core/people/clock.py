@@ -1,9 +1,9 @@
 """The latest time that the master knows of. Rights end by it, so a clock that is set back revives nothing.
 
-Pure. The piece `clock` of the state, which the witness of the folder keeps, too (`core/people/marks`): it is written when a
-right has ended that is not removed with its end, and every few minutes besides, never with a submit. A clock that was
-far ahead makes this time wrong, and then all rights end early: `accept` is the way back. How often that was done is
-kept, so that of two copies the one of the later acceptance holds, and else the later time.
+Pure. The piece `clock` of the state, which the witness of the folder keeps, too (`core/people/marks`): it is written
+when a right has ended that is not removed with its end, and every few minutes besides, never with a submit. A clock
+that was far ahead makes this time wrong, and then all rights end early: `accept` is the way back. How often that was
+done is kept, so that of two copies the one of the later acceptance holds, and else the later time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dependencies: which predecessors a task may have, and what the end of one means to its successors.
 
-Pure. It listens to the task table: an end frees the successors that it meets and ends those that it can never meet, and so
-down the chain. Of a task `waits_for` is what is left of `after`.
+Pure. It listens to the task table: an end frees the successors that it meets and ends those that it can never meet, and
+so down the chain. Of a task `waits_for` is what is left of `after`.
 """
 
 from __future__ import annotations

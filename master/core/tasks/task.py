@@ -20,7 +20,7 @@ One that is to be tried again waits again by itself, and does not end in between
 last one. That is what its owner asked for (so many retries, of such ends; on after its time limit), or it is one that
 its node could not start, for a fault of the node's own: its owner has nothing to mend.
 
-`law` says which event may happen in which state, and only `task_table` changes a state.
+`transitions` says which event may happen in which state, and only `task_table` changes a state.
 """
 
 from collections.abc import Callable, Mapping

@@ -95,7 +95,7 @@ class TaskTable:
         return task
 
     def admit(self, event: Event, task_id: int) -> Task:
-        """The task, if this may happen to it. Raises NotFoundError, or ConflictError with the transition table's refusal."""
+        """The task, if this may happen to it. Raises NotFoundError, or ConflictError with the reason."""
         task = self.find(task_id)
         check(event, task_id, task.state)
         return task

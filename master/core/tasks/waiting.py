@@ -29,8 +29,8 @@ STEP = 1e-5
 
 
 class Waiting:
-    """`backlog`: what the planner reads; `queue_order`: the order of all that wait or are held; `later`: those that wait
-    for a time."""
+    """`backlog`: what the planner reads; `queue_order`: the order of all that wait or are held; `later`: those that
+    wait for a time."""
 
     def __init__(self, task_table: TaskTable, pending: Pending, tuning: Tuning) -> None:
         self.backlog = Backlog()

@@ -14,7 +14,7 @@ from master.desktop.news import news_path
 from wire.errors import ConfigError
 
 SOCKETS = {"monitor_port": 63004, "data_port": 63005, "train_state_port": 63006}
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 
 
 def write(folder: Path, text: str) -> Path:

@@ -28,7 +28,7 @@ from tests.master.in_process import InProcess, MoodyDisk, run
 from tests.waiting import settled
 from wire.errors import MusterError, StoreUnavailableError
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 REFUSALS = (errno.ENOSPC, errno.EROFS, errno.EDQUOT)
 
 
