@@ -36,9 +36,8 @@ def shim_floor(folder: Path, tasks: int, slots: int) -> float:
 
 
 def _start_agent(folder: Path) -> None:
-    digest, content = build()
-    archive = folder / f"agent-{digest}.pyz"
-    archive.write_bytes(content)
+    archive = folder / "agent.pyz"
+    archive.write_bytes(build().compiled.data)
     done = subprocess.run(
         [sys.executable, "-I", str(archive), "serve", "--state", str(folder / "state")],
         env={**clean_environment(), "XDG_STATE_HOME": str(folder)},

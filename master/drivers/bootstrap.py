@@ -5,7 +5,7 @@
 The source of this very file is sent over the connection (`ssh_attach` says how), so it is ASCII, of the standard
 library, and of a syntax that Python 2.7 can read: it must get as far as `main`, which says that it is too old. It owns
 where an agent's state and archives lie on a machine; the driver `local` asks it too. Each line that it says begins
-with `muster-bootstrap`: `old VERSION`, `have`, `need`, `failed WHY`.
+with `muster-bootstrap`: `old VERSION`, `have`, `need KIND`, `failed WHY`.
 """
 
 import os
@@ -61,6 +61,12 @@ def make_base(base):
         os.chmod(base, 0o700)
 
 
+def path_of(base, checksum):
+    # type: (str, str) -> str
+    """Where the archive lies: by all its bytes, for a running agent goes on reading its file."""
+    return os.path.join(base, "agent-%s.pyz" % checksum[:16])
+
+
 def has(archive, size, checksum):
     # type: (str, int, str) -> bool
     """Whether the archive is there, whole and as it was sent."""
@@ -78,18 +84,62 @@ def digest_of(data):
     return hashlib.sha256(data).hexdigest()
 
 
+def magic():
+    # type: () -> str
+    """The number at the head of byte code for this Python, in hex."""
+    import importlib.util  # noqa: PLC0415
+
+    return "".join("%02x" % byte for byte in importlib.util.MAGIC_NUMBER)
+
+
+def can_unpack():
+    # type: () -> bool
+    """Whether this Python was built with zlib."""
+    try:
+        import zlib  # noqa: F401, PLC0415
+    except ImportError:
+        return False
+    return True
+
+
 def receive(size, checksum):
     # type: (int, str) -> bytes
     """Read the archive from stdin. Raises RefusalError if it comes in part or differently."""
     data = bytearray()
     while len(data) < size:
-        piece = os.read(0, min(size - len(data), 65536))
-        if not piece:
-            raise RefusalError("the connection ended within the archive")
-        data += piece
-    if digest_of(bytes(data)) != checksum:
+        data += piece_of_input(size - len(data))
+    return checked(bytes(data), checksum)
+
+
+def receive_packed(size, checksum):
+    # type: (int, str) -> bytes
+    """Read the archive in zlib's format from stdin, all of it: what follows is for the agent. Raises as `receive`."""
+    import zlib  # noqa: PLC0415
+
+    data, unpacker = bytearray(), zlib.decompressobj()
+    try:
+        while not unpacker.eof and len(data) <= size:
+            data += unpacker.decompress(piece_of_input(65536), size + 1)
+    except zlib.error:
+        data = bytearray()
+    return checked(bytes(data), checksum)
+
+
+def piece_of_input(most):
+    # type: (int) -> bytes
+    """The next bytes of stdin. Raises RefusalError at its end."""
+    piece = os.read(0, min(most, 65536))
+    if not piece:
+        raise RefusalError("the connection ended within the archive")
+    return piece
+
+
+def checked(data, checksum):
+    # type: (bytes, str) -> bytes
+    """The same data. Raises RefusalError if its checksum is another."""
+    if digest_of(data) != checksum:
         raise RefusalError("the archive arrived damaged")
-    return bytes(data)
+    return data
 
 
 def keep(archive, data):
@@ -130,17 +180,17 @@ def say(text):
     os.write(1, ("muster-bootstrap %s\n" % text).encode("ascii", "backslashreplace"))
 
 
-def prepare(base, digest, size, checksum):
+def prepare(base, kind, size, checksum):
     # type: (str, str, int, str) -> str
     """See that the archive is there; its path. Raises OSError and RefusalError."""
     make_base(base)
-    archive = os.path.join(base, "agent-%s.pyz" % digest)
+    archive = path_of(base, checksum)
     if has(archive, size, checksum):
         say("have")
         os.utime(archive, None)
         return archive
-    say("need")
-    data = receive(size, checksum)
+    say("need %s" % kind)
+    data = receive(size, checksum) if kind == "unpacked" else receive_packed(size, checksum)
     keep(archive, data)
     try:
         sweep(base, time.time())
@@ -149,15 +199,21 @@ def prepare(base, digest, size, checksum):
     return archive
 
 
-def main(digest, size, checksum, folder):
-    # type: (str, int, str, str) -> None
-    """Become `attach` for the agent whose state lies in `folder`, or say why not and end with 1."""
+def main(compiled, sources, folder):
+    # type: (tuple[str, int, str], tuple[int, str], str) -> None
+    """Become `attach` for the agent whose state lies in `folder`, or say why not and end with 1. `compiled`: what byte
+    code begins with that one archive has, the size and checksum of it; `sources`: those of one without."""
     if sys.version_info < OLDEST:
         say("old %d.%d.%d" % tuple(sys.version_info[:3]))
         sys.exit(1)
     base = state_base()
     try:
-        archive = prepare(base, digest, size, checksum)
+        if not can_unpack():  # with byte code it would come three times as long
+            archive = prepare(base, "unpacked", *sources)
+        elif compiled[0] == magic():
+            archive = prepare(base, "compiled", *compiled[1:])
+        else:
+            archive = prepare(base, "sources", *sources)
     except RefusalError as error:
         say("failed %s" % error)
         sys.exit(1)

@@ -14,6 +14,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from master.drivers import bootstrap
+from master.drivers.archive import Archive
 from master.nodes.driver import CannotConnectError
 from wire.agent import agent_environment
 from wire.message import Message
@@ -39,11 +40,11 @@ def state_name(cluster: str, node: str) -> str:
 class LocalDriver:
     """Connects to the agent of one node, starting it if nobody answers. `cluster` keeps masters apart."""
 
-    def __init__(self, node: str, cluster: str, archive: tuple[str, bytes], base: Path) -> None:
-        self.version = archive[0]
+    def __init__(self, node: str, cluster: str, archive: Archive, base: Path) -> None:
+        self.version = archive.version
         self._folder = base / state_name(cluster, node)
-        self._archive = base / f"agent-{archive[0]}.pyz"
-        self._content = archive[1]
+        self._archive = archive.compiled
+        self._base = base
 
     async def connect(self, protocol: asyncio.Protocol) -> None:
         """Connect `protocol`. Raises CannotConnectError."""
@@ -74,9 +75,10 @@ class LocalDriver:
 
     async def _start(self) -> None:
         try:
-            self._write_archive()
+            await asyncio.to_thread(lambda: self._archive.checksum)  # the loop serves others while it is made
+            archive = self._write_archive()
             process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-I", str(self._archive), "serve", "--state", str(self._folder)),
+                *(sys.executable, "-I", archive, "serve", "--state", str(self._folder)),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
@@ -96,8 +98,10 @@ class LocalDriver:
             mute = Message("agent_not_started_mute")
             raise CannotConnectError(Message("agent_not_started", said=words[-1]) if words else mute)
 
-    def _write_archive(self) -> None:
-        bootstrap.make_base(str(self._archive.parent))
-        checksum = bootstrap.digest_of(self._content)
-        if not bootstrap.has(str(self._archive), len(self._content), checksum):
-            bootstrap.keep(str(self._archive), self._content)
+    def _write_archive(self) -> str:
+        bootstrap.make_base(str(self._base))
+        data, checksum = self._archive.data, self._archive.checksum
+        archive = bootstrap.path_of(str(self._base), checksum)
+        if not bootstrap.has(archive, len(data), checksum):
+            bootstrap.keep(archive, data)
+        return archive

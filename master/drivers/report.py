@@ -9,12 +9,10 @@ it.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import re
 import time
 from collections import Counter
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -24,6 +22,7 @@ from master.core.nodes.inventory import TOLD, NodeState
 from master.core.nodes.notes import Note, Token
 from master.core.people.clock import RightsTime
 from master.core.tasks.attempt import part_on
+from master.drivers.archive import Archive
 from master.nodes.driver import CannotConnectError
 from master.nodes.node_tokens import find
 from master.people.tokens import redacted
@@ -217,22 +216,19 @@ class ReportDriver:
 
 
 class ReportServer:
-    """Where all agents that dial in are received. `archive`: what they should run from, its digest and its bytes;
-    `cluster` names this lab: each has an agent of its own, should a machine belong to two."""
+    """Where all agents that dial in are received. `archive`: what they should run from: the sources, since nobody knows
+    which Python a machine has; `cluster` names this lab: each has an agent of its own, should a machine belong to two.
+    """
 
-    def __init__(self, core: Core, tls: Tls, archive: tuple[str, bytes], cluster: str) -> None:
+    def __init__(self, core: Core, tls: Tls, archive: Archive, cluster: str) -> None:
         self.drivers: dict[str, ReportDriver] = {}
-        self.version, self.archive = archive
+        self.version = archive.version
+        self.archive = archive.sources
         self.tls = tls
         self._core = core
         self._cluster = cluster
         self.transfers: dict[ArchiveTransfer, None] = {}
         """Those under way, the oldest first."""
-
-    @cached_property
-    def sha256(self) -> str:
-        """The archive's whole digest, which few are ever told."""
-        return hashlib.sha256(self.archive).hexdigest()
 
     def tokens(self, node: str) -> tuple[Token, ...]:
         """Those that were made for the node, of now or of before."""
@@ -279,7 +275,7 @@ class ReportServer:
         if is_full:
             next(transfer for transfer in self.transfers if transfer.whence == busiest).cut()
         ArchiveTransfer(transport, whence, self.transfers)
-        transport.write(self.archive)
+        transport.write(self.archive.data)
 
     def _report(self, transport: asyncio.Transport, report: Report, address: str) -> None:
         token = find(self.tokens(report.node), report.token, self.rights_now())
@@ -296,8 +292,8 @@ class ReportServer:
         elif self._core.notes.get(report.node, Note()).stopped is not None:
             self._refuse(transport, "stopped", f"the agent was stopped: `muster agents start {report.node}`")
         elif report.version != self.version and not report.stays:
-            size = len(self.archive)
-            self._tell(transport, {"op": "outdated", "version": self.version, "size": size, "sha256": self.sha256})
+            size, sha256 = len(self.archive.data), self.archive.checksum
+            self._tell(transport, {"op": "outdated", "version": self.version, "size": size, "sha256": sha256})
         elif (objection := driver.objection(report) or self._stranger(report)) is not None:
             log.warning("an agent at %s was refused: %s", address, objection)
             self._refuse(transport, "busy", objection)

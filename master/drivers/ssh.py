@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 
 import paramiko
 
+from master.drivers.archive import Archive
 from master.drivers.host_keys import HostKeys, Known
 from master.drivers.local import state_name
 from master.drivers.passwords import Passwords
@@ -59,22 +60,22 @@ class LoginGate:
 
 
 class SshDriver:
-    """Connects to the agent of one node. `cluster` keeps masters apart; `archive`: the agent's digest and bytes."""
+    """Connects to the agent of one node. `cluster` keeps masters apart."""
 
     def __init__(
         self,
         node: NodeConfig,
         *,
         cluster: str,
-        archive: tuple[str, bytes],
+        archive: Archive,
         keys: HostKeys,
         passwords: Passwords,
         gate: LoginGate,
     ) -> None:
-        self.version = archive[0]
+        self.version = archive.version
+        self._archive = archive
         self._node = node
         self._folder = state_name(cluster, node.name)
-        self._archive = archive
         self._keys = keys
         self._passwords = passwords
         self._gate = gate

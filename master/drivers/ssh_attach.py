@@ -7,14 +7,15 @@ log-in shell may print whatever it likes before.
 from __future__ import annotations
 
 import base64
-import hashlib
 import re
 import time
 from contextlib import suppress
 from functools import cache
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 from master.drivers import bootstrap
+from master.drivers.archive import Archive
 from master.drivers.ssh_channel import BROKEN, Pipe
 from master.drivers.ssh_login import one_line
 from master.nodes.driver import CannotConnectError
@@ -43,10 +44,11 @@ def command(python: str) -> str:
     return f"{quoted} -E -s -c 'import sys;sys.stdin.readline();exec(sys.stdin.readline())'"
 
 
-def order(digest: str, archive: bytes, folder: str) -> bytes:
+def order(archive: Archive, folder: str) -> bytes:
     """The line that the loader passes over, and the one that it runs: the bootstrap, and what it is to do. `folder`:
     the agent's, of ASCII."""
-    call = f"main({digest!r}, {len(archive)}, {hashlib.sha256(archive).hexdigest()!r}, {folder!r})\n"
+    compiled, sources = ((len(pack.data), pack.checksum) for pack in (archive.compiled, archive.sources))
+    call = f"main({(MAGIC_NUMBER.hex(), *compiled)!r}, {sources!r}, {folder!r})\n"
     text = base64.b64encode(_bootstrap() + call.encode()).decode()
     line = f'{_CLEAN_PATH};import binascii;exec(binascii.a2b_base64("{text}"))'
     return f"{_NOT_FOR_SHELLS};exit {NOT_FOUND}\n{line}\n".encode()
@@ -57,18 +59,25 @@ def _bootstrap() -> bytes:
     return Path(bootstrap.__file__).read_bytes()
 
 
-def attach(pipe: Pipe, python: str, archive: tuple[str, bytes], folder: str) -> None:
+def attach(pipe: Pipe, python: str, archive: Archive, folder: str) -> None:
     """Talk until the agent's first line is next. Raises CannotConnectError."""
     talk = _Talk(pipe, python)
-    talk.say(order(*archive, folder))
+    talk.say(order(archive, folder))
     while True:
         who, text = talk.next()
         if who == "agent":
             break
-        if text == "need":
-            talk.say(archive[1])
-        elif text != "have":
-            raise CannotConnectError(_unable(text, python))
+        match text:
+            case "need compiled":
+                talk.say(archive.compiled.packed)
+            case "need sources":
+                talk.say(archive.sources.packed)
+            case "need unpacked":
+                talk.say(archive.sources.data)
+            case "have":
+                pass
+            case _:
+                raise CannotConnectError(_unable(text, python))
     talk.hand_over()
 
 

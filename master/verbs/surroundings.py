@@ -78,16 +78,27 @@ class NodeLinks(Protocol):
         """Expect this key from now on. Raises OSError where it cannot be written down."""
 
 
+class Pack(Protocol):
+    """A file with an agent."""
+
+    @property
+    def data(self) -> bytes:
+        """All of it."""
+
+    @property
+    def checksum(self) -> str:
+        """Its SHA-256 in hex."""
+
+
 class AgentReports(Protocol):
-    """Where agents dial in, and the archive that they run from: its version, digest and bytes."""
+    """Where agents dial in, and the archive that they run from."""
 
     version: str
-    archive: bytes
     tls: Tls
 
     @property
-    def sha256(self) -> str:
-        """The archive's whole digest."""
+    def archive(self) -> Pack:
+        """The file that a machine fetches."""
 
     def tokens(self, node: str) -> tuple[Token, ...]:
         """Those that were made for the node, of now or of before."""

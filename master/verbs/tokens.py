@@ -77,7 +77,7 @@ def token(context: Context, params: NodeToken) -> TokenTold:
         master=_address(context),
         outside=listens_outside(context.master.config.bind),
         authority=fingerprint,
-        archive=Brought(reports.version, reports.sha256, len(reports.archive)),
+        archive=Brought(reports.version, reports.archive.checksum, len(reports.archive.data)),
     )
 
 
@@ -97,7 +97,7 @@ def _after(context: Context, params: NodeToken, tokens: tuple[Token, ...]) -> tu
 def archive(context: Context, _params: Nothing) -> Archive:
     """The agent, as one file that Python runs. It holds no secret."""
     reports = context.master.reports
-    return Archive(reports.version, reports.sha256, reports.archive)
+    return Archive(reports.version, reports.archive.checksum, reports.archive.data)
 
 
 def _address(context: Context) -> str:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import sys
 import time
@@ -19,15 +18,15 @@ AGAIN_S = 0.05
 USAGE = "usage: agent (serve | attach) --state DIR | agent report --node NAME … | agent version"
 
 
-def main(words: List[str]) -> int:
-    """Run a command; gives the exit status."""
+def main(words: List[str], version: str) -> int:
+    """Run a command; gives the exit status. `version`: of the archive that runs, "source" without one."""
     _be_utf8(words)
     if words[:1] == ["report"]:
         from .report import command  # noqa: PLC0415  (it brings OpenSSL with it, which no other agent needs)
 
         return command.main(words[1:], version)
     if words == ["version"]:
-        os.write(1, f"{version(sys.argv[0])}\n".encode())
+        os.write(1, f"{version}\n".encode())
         return 0
     if len(words) == 2 and words[0] == "--state":  # noqa: PLR2004
         words = ["serve", *words]
@@ -38,7 +37,7 @@ def main(words: List[str]) -> int:
         folder.make()
     except FolderError as error:
         return _fail(str(error))
-    return _serve(folder) if words[0] == "serve" else _attach(folder)
+    return _serve(folder, version) if words[0] == "serve" else _attach(folder, version)
 
 
 def _be_utf8(words: List[str]) -> None:
@@ -49,33 +48,18 @@ def _be_utf8(words: List[str]) -> None:
         os.execv(sys.executable, [sys.executable, "-I", "-X", "utf8", sys.argv[0], *words])  # noqa: S606
 
 
-def version(archive: str) -> str:
-    """The digest of the running archive; its name says it (`agent-DIGEST.pyz`), so that it need not be computed."""
-    named = re.search(r"agent-([0-9a-f]{16})\.pyz$", archive)
-    if named:
-        return named.group(1)
-    if not os.path.isfile(archive) or archive.endswith(".py"):
-        return "source"
-    import hashlib  # noqa: PLC0415  (it brings OpenSSL with it, and every shim would carry that)
-
-    with open(archive, "rb") as file:
-        return hashlib.sha256(file.read()).hexdigest()[:16]
-
-
-def _serve(folder: Folder) -> int:
-    problem = _start(folder)
+def _serve(folder: Folder, version: str) -> int:
+    problem = _start(folder, version)
     return _fail(problem) if problem else 0
 
 
-def _start(folder: Folder) -> str:
+def _start(folder: Folder, version: str) -> str:
     """Start an agent; "" once it answers, or else why there is none."""
     from .serve.server import Server  # noqa: PLC0415  (most of an agent; who finds one running needs nothing of it)
 
-    running = version(sys.argv[0])
-
     def serve(ready: Callable[[], None]) -> None:
         folder.lock()
-        Server(folder, running).run(ready)
+        Server(folder, version).run(ready)
 
     try:
         return detach(folder.log, serve)
@@ -83,9 +67,9 @@ def _start(folder: Folder) -> str:
         return f"no process can be made for the agent: {error.strerror}"
 
 
-def _attach(folder: Folder) -> int:
+def _attach(folder: Folder, version: str) -> int:
     try:
-        sock = _reach(folder)
+        sock = _reach(folder, version)
     except FolderError as error:
         return _fail(str(error))
     try:
@@ -95,14 +79,14 @@ def _attach(folder: Folder) -> int:
     return 0
 
 
-def _reach(folder: Folder) -> socket.socket:
+def _reach(folder: Folder, version: str) -> socket.socket:
     """A connection to the agent, which is started where there is none. Raises FolderError."""
     end = time.monotonic() + PATIENCE_S
     while True:
         try:
             return folder.connect()
         except OSError:
-            problem = _start(folder)
+            problem = _start(folder, version)
         # Another `attach` may have been faster, and its agent may hold the lock and not listen yet.
         if problem and time.monotonic() > end:
             raise FolderError(problem)

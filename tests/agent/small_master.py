@@ -9,8 +9,8 @@ import socket
 import subprocess
 import sys
 import threading
-import zipfile
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import psutil
 
 from master.drivers.archive import build
 from tests.testbed import processes
+from tests.testbed.archives import VERSION, of_another_version, with_changes
 from tests.waiting import PATIENCE_S, until
 from wire.agent import HEARTBEAT_S, MAX_FRAME
 from wire.framing import LineDecoder, encode, strict_loads
@@ -197,14 +198,21 @@ class Link:
             self.socket.close()
 
 
+@cache
+def built() -> tuple[str, bytes]:
+    """The archive, made once for all machines: that takes as long as to start an agent."""
+    archive = build()
+    return archive.version, archive.compiled.data
+
+
 class Node:
     """A machine with an agent: its state folder, its archive, and what was started there."""
 
     def __init__(self, folder: Path, python: str = sys.executable) -> None:
         self.state = folder / "state"
         self.logs = folder / "logs"
-        digest, data = build()
-        self.archive = folder / f"agent-{digest}.pyz"
+        self.version, data = built()
+        self.archive = folder / "agent.pyz"
         self.archive.write_bytes(data)
         self.python = python
         self.env = {**os.environ, "MUSTER_AGENT_IDLE_S": "30"}
@@ -213,26 +221,17 @@ class Node:
         self.marks: list[str] = []
 
     def change_version(self) -> None:
-        """From now on agents are started from an archive with other bytes, in which every module has another name, as
-        a newer master might send."""
-        other = self.archive.with_name("agent-0123456789abcdef.pyz")
-        with zipfile.ZipFile(self.archive) as before, zipfile.ZipFile(other, "w") as after:
-            for name in before.namelist():
-                data = before.read(name)
-                if name == "__main__.py":
-                    data = data.replace(b"from agent.main", b"from newer.main")
-                after.writestr(name.replace("agent/", "newer/", 1) if name.startswith("agent/") else name, data)
-        self.archive = other
+        """From now on agents are started from an archive of another version, in which every module has another name,
+        as a newer master might send."""
+        self.change_archive({"__main__.py": (b"from agent.main", b"from newer.main")})
+        newer = self.archive.with_name("newer.pyz")
+        of_another_version(self.archive, newer, lambda name: name.replace("agent/", "newer/", 1))
+        self.archive, self.version = newer, VERSION
 
     def change_archive(self, changes: dict[str, tuple[bytes, bytes]]) -> None:
         """From now on agents are started from an archive in which a text of a file, by its name, is another one."""
-        other = self.archive.with_name("agent-fedcba9876543210.pyz")
-        with zipfile.ZipFile(self.archive) as before, zipfile.ZipFile(other, "w") as after:
-            for name in before.namelist():
-                data = before.read(name)
-                old, new = changes.get(name, (b"", b""))
-                assert old in data
-                after.writestr(name, data.replace(old, new, 1) if old else data)
+        other = self.archive.with_name("changed.pyz")
+        with_changes(self.archive, other, changes)
         self.archive = other
 
     def serve(self, **env: str) -> subprocess.CompletedProcess[str]:

@@ -23,6 +23,7 @@ from tests.master.core.small_core import core_with
 from tests.master.ports.test_places import OURS, Guest, Hall
 from tests.rights import need_users
 from tests.system.lab import Lab
+from tests.testbed.archives import archive_of
 from tests.waiting import PATIENCE_S, until
 
 ANN, BOB = 4301, 4302
@@ -292,7 +293,7 @@ def test_who_fetches_the_archive_and_never_reads_it_keeps_no_agent_waiting(monke
 
     async def story() -> None:
         tls: Any = SimpleNamespace(is_on=True)
-        server = report.ReportServer(core_with(), tls, ("1", b"archive"), "lab")
+        server = report.ReportServer(core_with(), tls, archive_of(b"archive"), "lab")
 
         def asks(whence: str) -> Connection:
             connection = Connection()

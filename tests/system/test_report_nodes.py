@@ -11,7 +11,6 @@ import socket
 import stat
 import subprocess
 import sys
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from tests.rights import need_program
 from tests.system.far_node import ENTRY, NAME, FarNode, files_with
 from tests.system.lab import Lab
 from tests.testbed import processes
+from tests.testbed.archives import of_another_version
 from tests.waiting import until
 
 REFUSED, BUSY, GAVE_UP, BAD_SETUP = 77, 75, 69, 78
@@ -243,20 +243,11 @@ def test_two_callers_of_one_node_do_not_put_each_other_out(far: FarNode) -> None
     far.await_state("online")
 
 
-def other_version(archive: Path) -> Path:
-    """The agent's archive with another digest."""
-    other = archive.with_name("other.pyz")
-    with zipfile.ZipFile(archive) as old, zipfile.ZipFile(other, "w") as new:
-        for name in old.namelist():
-            new.writestr(name, old.read(name))
-        new.writestr("agent/of_another_day.py", "")
-    return other
-
-
 def test_an_older_agent_fetches_the_masters_archive_and_its_task_runs_on(far: FarNode) -> None:
     far.make_token()
     new = far.archive
-    far.archive = other_version(new)
+    far.archive = new.with_name("other.pyz")
+    of_another_version(new, far.archive)
     # A master of yesterday gave out this one: say so to the node by letting it begin as one that stays as it is.
     far.start("--stays")
     far.await_state("online")

@@ -4,9 +4,7 @@ machines: what runs there is neither lost nor started twice, and its exit is kno
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +17,7 @@ from tests.system.chaos import Plan, Stage, run
 from tests.system.ssh_asking import Door, ended, node_of, submit, task_of, until_running, until_state
 from tests.system.ssh_chaos import SshStorm
 from tests.system.ssh_lab import SshLab, ssh_oracle
+from tests.testbed.archives import of_another_version
 from tests.testbed.bed import Testbed
 from tests.testbed.host import Host
 from tests.waiting import until
@@ -166,13 +165,11 @@ def test_an_agent_of_another_version_hands_its_tasks_over_to_ours(ssh_lab: SshLa
 
 
 def _serve_another_version(lab: SshLab, name: str) -> None:
-    """In the place of a node's agent, one of other bytes, as a master before this one would have left it."""
+    """In the place of a node's agent, one of another version, as a master before this one would have left it."""
     host, folder = lab.hosts[name], lab.agent_folder(name)
     (ours,) = folder.parent.glob("agent-*.pyz")
     other = folder.parent / "agent-0123456789abcdef.pyz"
-    shutil.copy(ours, other)
-    with zipfile.ZipFile(other, "a") as archive:
-        archive.writestr("agent/of_another_day.py", "")
+    of_another_version(ours, other)
     os.chown(other, host.uid, host.uid)
     assert lab.kill_agent(name)
     until("the agent is gone", lambda: lab.agent_pid(name) is None)

@@ -1,6 +1,6 @@
 """The archives that an agent which dials in runs from: where they lie, and whether one of them is whole and runs here.
 
-Owns `agent-VERSION.pyz` beneath the state's base, and beside them the name by which units start whatever was last.
+Owns `agent-DIGEST.pyz` beneath the state's base, and beside them the name by which units start whatever was last.
 """
 
 from __future__ import annotations
@@ -15,17 +15,19 @@ STABLE_NAME = "muster-agent.pyz"
 TRIAL_S = 20.0
 
 
-def path_of(base: str, version: str) -> str:
-    """Where the archive of a version lies."""
-    return os.path.join(base, f"agent-{version}.pyz")
+def path_of(base: str, sha256: str) -> str:
+    """Where the archive with this digest lies. Not by its version: of that there are others, with byte code of another
+    Python, and the agent of another master may run from one of those here."""
+    return os.path.join(base, f"agent-{sha256[:16]}.pyz")
 
 
-def settle(archive: str, version: str, base: str) -> str:
+def settle(archive: str, base: str) -> str:
     """Where the running archive lies for good; the one that somebody fetched may be removed. Raises OSError."""
-    own = path_of(base, version)
+    with open(archive, "rb") as file:
+        data = file.read()
+    own = path_of(base, hashlib.sha256(data).hexdigest())
     if archive != own and not os.path.exists(own):
-        with open(archive, "rb") as file:
-            write(own, file.read())
+        write(own, data)
     keep_stable(own, base)
     return own
 

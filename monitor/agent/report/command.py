@@ -34,12 +34,12 @@ from .settings import TOKEN_VARIABLE, Settings, SettingsError, make_base, read_t
 from .unit import agent_words, unit
 
 
-def main(words: List[str], version_of: Callable[[str], str]) -> int:
+def main(words: List[str], version: str) -> int:
     """Run the command; gives the exit status."""
     options = _parser().parse_args(words)
     signal.signal(signal.SIGINT, _interrupted)
     try:
-        return _main(options, version_of)
+        return _main(options, version)
     except (SettingsError, FolderError) as error:
         return _fail(str(error), EXIT_CONFIG)
     except EndError as error:
@@ -56,9 +56,8 @@ def _interrupted(_number: int, _frame: object) -> NoReturn:
     os._exit(EXIT_INTERRUPTED)
 
 
-def _main(options: argparse.Namespace, version_of: Callable[[str], str]) -> int:
+def _main(options: argparse.Namespace, version: str) -> int:
     archive = os.path.abspath(sys.argv[0])
-    version = version_of(archive)
     if version == "source":
         return _fail("this works from the archive only: `muster node token NAME` says where to get it", EXIT_CONFIG)
     base = os.path.abspath(options.state) if options.state else state_base()
@@ -70,7 +69,7 @@ def _main(options: argparse.Namespace, version_of: Callable[[str], str]) -> int:
         return 0
     is_told = _take_what_is_said(options, settings)
     try:
-        own = archives.settle(archive, version, base)
+        own = archives.settle(archive, base)
         is_busy = lock.is_taken(settings.lock)
     except OSError as error:
         return _fail(f"{error.filename or base}: {error.strerror}", EXIT_CONFIG)

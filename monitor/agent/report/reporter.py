@@ -139,7 +139,7 @@ class Reporter:
 
     def _follow(self, wanted: OutdatedError) -> None:
         """Become the version that the master has; or stay, if that one does not run here. Raises CallError, OSError."""
-        path = archives.path_of(self.settings.base, wanted.version)
+        path = archives.path_of(self.settings.base, wanted.sha256)
         if not archives.is_whole(path, wanted.sha256):
             self._say(f"fetching version {wanted.version} of the agent")
             archives.write(path, fetch_archive(self.settings, wanted))

@@ -195,7 +195,7 @@ def test_an_account_that_no_directory_knows_has_an_environment_too() -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="muster-login-") as name:
         folder = Path(name)  # the sources may lie where nobody else may read
         folder.chmod(0o755)
-        (folder / "agent.pyz").write_bytes(build()[1])
+        (folder / "agent.pyz").write_bytes(build().compiled.data)
         words = ["setpriv", "--reuid=54321", "--clear-groups", "/usr/bin/python3", "-c", script]
         env = {"PYTHONPATH": str(folder / "agent.pyz")}
         done = subprocess.run(words, cwd="/", env=env, capture_output=True, text=True, check=False, timeout=60)

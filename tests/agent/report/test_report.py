@@ -35,8 +35,9 @@ def reporter(base: Path) -> Reporter:
 def offered(base: Path, source: str) -> OutdatedError:
     """An archive that was fetched already, and runs this."""
     data = source.encode()
-    (base / "agent-abcd.pyz").write_bytes(data)
-    return OutdatedError("abcd", len(data), hashlib.sha256(data).hexdigest())
+    sha256 = hashlib.sha256(data).hexdigest()
+    (base / f"agent-{sha256[:16]}.pyz").write_bytes(data)
+    return OutdatedError("abcd", len(data), sha256)
 
 
 BROKEN = {
@@ -68,8 +69,9 @@ def test_one_that_runs_is_become_and_kept_under_the_name_that_units_start(
     became: list[str] = []
     monkeypatch.setattr("monitor.agent.report.reporter.become", lambda archive, _options: became.append(archive))
     caller = reporter(tmp_path)
-    caller._follow(offered(tmp_path, "print('abcd')"))
-    assert became == [str(tmp_path / "agent-abcd.pyz")]
+    wanted = offered(tmp_path, "print('abcd')")
+    caller._follow(wanted)
+    assert became == [str(tmp_path / f"agent-{wanted.sha256[:16]}.pyz")]
     assert (tmp_path / "muster-agent.pyz").read_text(encoding="ascii") == "print('abcd')"
 
 

@@ -62,7 +62,7 @@ class Agent:
             while line := await reader.readline():
                 message = strict_loads(line.rstrip(b"\n"))
                 if message["op"] == "hello":
-                    version, _ = archive.build()
+                    version = archive.build().version
                     names = {"state_id": self.path, "hostname": self.path, "account": "lab"}  # machines of their own
                     welcome = {"op": "welcome", "version": version, **names, **FACTS}
                     writer.write(encode(welcome) + encode({"op": "inventory", "attempts": []}))
@@ -103,7 +103,7 @@ class Machine:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.version, _ = archive.build()
+        self.version = archive.build().version
         self.fault: CannotConnectError | None = None
         self.known: str | None = SHOWN.fingerprint
         self.shown: OfferedKey | None = SHOWN

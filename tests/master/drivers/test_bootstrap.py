@@ -7,22 +7,28 @@ import os
 import shlex
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
 
-from master.drivers import bootstrap
+from master.drivers import bootstrap, ssh_attach
 from master.drivers.ssh_attach import command, order
+from tests.cases import each_case
+from tests.testbed.archives import archive_of
 
 CONTENT = b"import sys; print('attached', *sys.argv[1:], sys.flags.isolated)\n"
-DIGEST = "0123456789abcdef"
+SOURCES = CONTENT + b"# without byte code\n"
+PACKED = zlib.compress(CONTENT)
+ARCHIVE = archive_of(CONTENT, SOURCES)
 LOADER = shlex.split(command("python3"))
+WITHOUT_ZLIB = f"import sys; sys.modules['zlib'] = None; exec({LOADER[-1]!r})"
 
 
-def boot(home: Path, line: bytes, archive: bytes = b"") -> tuple[int, bytes]:
+def boot(home: Path, line: bytes, archive: bytes = b"", loader: str = LOADER[-1]) -> tuple[int, bytes]:
     """Give it the order, and the archive when it asks; the exit status and all that it said."""
     process = subprocess.Popen(
-        [sys.executable, *LOADER[1:]],
+        [sys.executable, *LOADER[1:-1], loader],
         env={"HOME": str(home), "PATH": os.environ["PATH"]},
         cwd=home,
         stdin=subprocess.PIPE,
@@ -35,12 +41,12 @@ def boot(home: Path, line: bytes, archive: bytes = b"") -> tuple[int, bytes]:
         process.stdin.write(line)
         process.stdin.flush()
         said = process.stdout.readline() if line else b""
-        rest, _ = process.communicate(archive if said.endswith(b"need\n") else b"", timeout=60)
+        rest, _ = process.communicate(archive if b" need " in said else b"", timeout=60)
     return process.returncode, said + rest
 
 
-def archive_of(home: Path) -> Path:
-    return home / ".local/state/muster" / f"agent-{DIGEST}.pyz"
+def file_in(home: Path, content: bytes = CONTENT) -> Path:
+    return home / ".local/state/muster" / f"agent-{hashlib.sha256(content).hexdigest()[:16]}.pyz"
 
 
 def test_it_is_of_a_syntax_that_a_very_old_python_reads() -> None:
@@ -59,28 +65,53 @@ def test_it_is_of_a_syntax_that_a_very_old_python_reads() -> None:
 
 
 def test_it_asks_for_the_archive_once_and_becomes_attach(tmp_path: Path) -> None:
-    line = order(DIGEST, CONTENT, "c-n")
+    line = order(ARCHIVE, "c-n")
     attached = f"attached attach --state {tmp_path}/.local/state/muster/c-n 1\n"
-    assert boot(tmp_path, line, CONTENT) == (0, f"muster-bootstrap need\n{attached}".encode())
-    assert archive_of(tmp_path).read_bytes() == CONTENT
-    assert archive_of(tmp_path).stat().st_mode & 0o777 == 0o600
+    assert boot(tmp_path, line, PACKED) == (0, f"muster-bootstrap need compiled\n{attached}".encode())
+    assert file_in(tmp_path).read_bytes() == CONTENT
+    assert file_in(tmp_path).stat().st_mode & 0o777 == 0o600
     assert boot(tmp_path, line) == (0, f"muster-bootstrap have\n{attached}".encode())
 
 
+def test_another_python_is_given_the_sources_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ssh_attach, "MAGIC_NUMBER", b"\0\0\r\n")
+    code, said = boot(tmp_path, order(ARCHIVE, "c-n"), zlib.compress(SOURCES))
+    assert (code, said.splitlines()[0]) == (0, b"muster-bootstrap need sources")
+    assert file_in(tmp_path, SOURCES).read_bytes() == SOURCES
+
+
+def test_a_python_without_zlib_is_given_the_sources_unpacked(tmp_path: Path) -> None:
+    code, said = boot(tmp_path, order(ARCHIVE, "c-n"), SOURCES, WITHOUT_ZLIB)
+    assert (code, said.splitlines()[0]) == (0, b"muster-bootstrap need unpacked")
+    assert file_in(tmp_path, SOURCES).read_bytes() == SOURCES
+
+
 def test_an_archive_that_comes_in_part_or_damaged_is_not_kept(tmp_path: Path) -> None:
-    line = order(DIGEST, CONTENT, "c-n")
-    code, said = boot(tmp_path, line, CONTENT[:-1])
-    assert (code, said.splitlines()[-1]) == (1, b"muster-bootstrap failed the connection ended within the archive")
-    code, said = boot(tmp_path, line, CONTENT[:-1] + b"!")
-    assert (code, said.splitlines()[-1]) == (1, b"muster-bootstrap failed the archive arrived damaged")
-    assert list(archive_of(tmp_path).parent.iterdir()) == []
+    line = order(ARCHIVE, "c-n")
+    packed, unpacked = LOADER[-1], WITHOUT_ZLIB
+    with each_case() as cases:
+        # Where its last byte is missing, all of the archive is there; that byte would then be the agent's first.
+        for loader, sent in ((packed, PACKED[:-1]), (packed, PACKED[:-6]), (unpacked, SOURCES[:-1])):
+            with cases.case(f"in part: {sent!r}"):
+                code, said = boot(tmp_path, line, sent, loader)
+                told = b"muster-bootstrap failed the connection ended within the archive"
+                assert (code, said.splitlines()[-1]) == (1, told)
+        other, longer = zlib.compress(SOURCES), zlib.compress(CONTENT * 1000)
+        for loader, sent in (
+            *((packed, sent) for sent in (b"!" + PACKED[1:], other, longer)),
+            (unpacked, SOURCES[:-1] + b"!"),
+        ):
+            with cases.case(f"damaged: {sent!r}"):
+                code, said = boot(tmp_path, line, sent, loader)
+                assert (code, said.splitlines()[-1]) == (1, b"muster-bootstrap failed the archive arrived damaged")
+    assert list(file_in(tmp_path).parent.iterdir()) == []
 
 
 def test_a_path_that_is_not_ascii_is_told_in_ascii(tmp_path: Path) -> None:
     home = tmp_path / "家"
     home.mkdir()
     (home / ".local").write_text("", encoding="utf-8")
-    code, said = boot(home, order(DIGEST, CONTENT, "c-n"))
+    code, said = boot(home, order(ARCHIVE, "c-n"))
     assert (code, said.startswith(b"muster-bootstrap failed ")) == (1, True)
     assert b"\\u5bb6/.local" in said
     assert said.endswith(b"Not a directory\n")

@@ -13,14 +13,15 @@ from typing import Any
 
 import pytest
 
-from master.drivers.archive import build
+from master.drivers.archive import Archive, Pack, build
 from master.drivers.local import LocalDriver, state_base, state_name
 from master.nodes.driver import CannotConnectError
 from tests.master.in_process import run
+from tests.testbed.archives import archive_of
 from tests.waiting import settled
 from wire.framing import encode
 
-GARBAGE = ("0123456789abcdef", b"this is no program\n")
+GARBAGE = archive_of(b"this is no program\n")
 
 
 class Line(asyncio.Protocol):
@@ -69,6 +70,25 @@ def test_the_agent_is_started_where_there_is_none_and_found_again_where_there_is
         pid = (await first.welcome())["pid"]
         await driver.connect(second)
         assert (await second.welcome())["pid"] == pid
+        first.close()
+        second.close()
+
+    run(story())
+
+
+def test_who_finds_an_agent_running_makes_no_archive(base: Path) -> None:
+    """A master that is restarted: people wait for it."""
+
+    def make() -> bytes:
+        raise AssertionError
+
+    unmade = Archive("0123456789abcdef", Pack(make), Pack(make))
+
+    async def story() -> None:
+        first, second = Line(), Line()
+        await LocalDriver("a", "c", build(), base).connect(first)
+        await LocalDriver("a", "c", unmade, base).connect(second)
+        assert (await second.welcome())["pid"] == (await first.welcome())["pid"]
         first.close()
         second.close()
 
@@ -142,4 +162,4 @@ def test_any_name_that_a_registry_allows_fits_a_folder() -> None:
 
 
 def test_the_version_is_the_archives() -> None:
-    assert LocalDriver("a", "c", GARBAGE, Path("/nowhere")).version == GARBAGE[0]
+    assert LocalDriver("a", "c", GARBAGE, Path("/nowhere")).version == GARBAGE.version

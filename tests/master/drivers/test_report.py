@@ -15,6 +15,7 @@ import pytest
 
 from master.core.nodes.inventory import NodeSpec, NodeState
 from master.drivers import report
+from master.drivers.archive import Pack
 from master.drivers.report import ReportDriver
 from master.ports import connection
 from master.tls.policy import Tls
@@ -43,7 +44,7 @@ def test_anybody_may_have_the_certificate_and_the_archive_which_are_no_secrets(t
     async def story() -> None:
         async with Reporting(tmp_path) as far:
             answers = []
-            for op, size in (("authority", -1), ("archive", len(far.reports.archive))):
+            for op, size in (("authority", -1), ("archive", len(far.reports.archive.data))):
                 agent = Far(*await asyncio.open_connection(*far.master.address())) if plain else await far.dial()
                 agent.send(op)
                 answers.append(await (agent.reader.read() if size < 0 else agent.reader.readexactly(size)))
@@ -51,7 +52,7 @@ def test_anybody_may_have_the_certificate_and_the_archive_which_are_no_secrets(t
             told = json.loads(answers[0])
             assert fingerprint(told["certificate"]) == far.master.tls.fingerprint()
             assert told["cluster"] == "c"
-            assert hashlib.sha256(answers[1]).hexdigest() == far.reports.sha256
+            assert hashlib.sha256(answers[1]).hexdigest() == far.reports.archive.checksum
             await settled(lambda: not far.reports.transfers)
 
     run(story())
@@ -64,10 +65,10 @@ def test_the_archive_arrives_whole_over_a_line_slower_than_a_close_waits(
 
     async def story() -> None:
         async with Reporting(tmp_path) as far:
-            far.reports.archive = b"x" * (16 << 20)  # more than the kernel keeps on the way
+            far.reports.archive = Pack(lambda: b"x" * (16 << 20))  # more than the kernel keeps on the way
             agent = await far.dial()
             agent.send("archive")
-            assert await agent.reader.readexactly(len(far.reports.archive)) == far.reports.archive
+            assert await agent.reader.readexactly(16 << 20) == far.reports.archive.data
 
     run(story())
 
@@ -192,7 +193,7 @@ def test_an_agent_of_another_version_is_told_which_to_fetch_unless_it_cannot(tmp
         async with Reporting(tmp_path) as far:
             token = far.new_token()
             _, answer = await far.call(token, version="0" * 16)
-            size, sha256 = len(far.reports.archive), far.reports.sha256
+            size, sha256 = len(far.reports.archive.data), far.reports.archive.checksum
             assert answer == {"op": "outdated", "version": far.reports.version, "size": size, "sha256": sha256}
             _, answer = await far.call(token, version="0" * 16, stays=True)
             assert answer["op"] == "reported"

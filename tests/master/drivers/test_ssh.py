@@ -73,7 +73,7 @@ def test_the_version_is_that_of_the_archive_and_of_the_agent(server: RealSshd, s
 
     async def story() -> None:
         line = await site.connected(server.node())
-        assert (await line.hear("welcome"))["version"] == site.driver(server.node()).version == site.archive[0]
+        assert (await line.hear("welcome"))["version"] == site.driver(server.node()).version == site.archive.version
         line.transport.abort()
         await line.end()
 

@@ -17,6 +17,7 @@ from master.drivers import ssh_attach, ssh_channel
 from master.nodes.driver import CannotConnectError
 from tests.master.drivers.real_sshd import RealSshd
 from tests.master.drivers.ssh_story import Site, channel_to, nothing_left, run
+from tests.testbed.archives import archive_of
 from tests.waiting import PATIENCE_S, until
 
 SHELLS = [path for name in ("bash", "dash", "fish", "tcsh", "zsh") if (path := shutil.which(name))]
@@ -184,9 +185,13 @@ def archives(server: RealSshd) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in (server.home / ".local/state/muster").glob("agent-*")}
 
 
+def file_of(site: Site) -> str:
+    return f"agent-{site.archive.compiled.checksum[:16]}.pyz"
+
+
 def test_the_archive_is_sent_once_and_again_where_it_is_damaged(server: RealSshd, site: Site) -> None:
-    digest, content = site.archive
-    name = f"agent-{digest}.pyz"
+    content = site.archive.compiled.data
+    name = file_of(site)
     base = server.home / ".local/state/muster"
 
     async def story() -> None:
@@ -212,7 +217,7 @@ def test_old_archives_go_when_a_new_one_comes(server: RealSshd, site: Site) -> N
         at = time.time() - age * 43_200
         os.utime(path, (at, at))
     run(comes(site, server))
-    kept = {f"agent-{age:016x}.pyz" for age in range(4)} | {f"agent-{site.archive[0]}.pyz"}
+    kept = {f"agent-{age:016x}.pyz" for age in range(4)} | {file_of(site)}
     assert set(archives(server)) == kept
 
 
@@ -221,7 +226,7 @@ def test_a_full_disk_is_told_with_the_path(server: RealSshd, site: Site) -> None
     server.start(state_size="32k")
     with nothing_left():
         refusal = str(run(site.refusal(server.node())))
-    path = server.home / f".local/state/muster/agent-{site.archive[0]}.pyz"
+    path = server.home / f".local/state/muster/{file_of(site)}"
     assert refusal == f"the agent cannot be put on the node: {path}: No space left on device"
 
 
@@ -234,7 +239,7 @@ def test_a_folder_that_is_somebody_elses_is_not_used(server: RealSshd, site: Sit
 
 
 def test_the_order_is_two_lines_of_ascii_and_only_the_first_says_something_to_a_shell() -> None:
-    order = ssh_attach.order("0123456789abcdef", b"content", "c-%E8%8A%82")
+    order = ssh_attach.order(archive_of(b"content"), "c-%E8%8A%82")
     assert order.isascii()
     first, second, rest = order.split(b"\n")
     assert (first, rest) == (b"muster-needs-python;exit 127", b"")
@@ -257,7 +262,7 @@ def test_two_nodes_of_one_account_that_are_sent_the_archive_at_once_get_an_agent
         for line in lines:
             line.transport.abort()
             await line.end()
-        assert set(archives(server)) == {f"agent-{site.archive[0]}.pyz"}
+        assert set(archives(server)) == {file_of(site)}
 
     with nothing_left():
         run(story())
