@@ -82,13 +82,15 @@ class DesktopPorts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class DesktopClient(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Access with the desktop client's dialect: `user` is the user as which clients act; `users` names other users by
     address. `local_nodes`: whether clients of other machines are allowed although tasks of some nodes run as the
-    master's own account. `ports`: where they connect, if not on all three ports."""
+    master's own account. `ports`: where they connect, if not on all three ports. `silent_s`: a peer at a client's
+    address that says nothing for so long on a port that pushes is a desktop client."""
 
     networks: tuple[str, ...] = ("127.0.0.0/8", "::1/128")
     user: Text = "desktop"
     users: dict[str, Text] = {}
     local_nodes: Literal["refuse", "allow"] = "refuse"
     ports: DesktopPorts | None = None
+    silent_s: Annotated[float, msgspec.Meta(ge=0.1)] = 1.5
 
 
 class Ldap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -314,6 +316,8 @@ def typed(value: Any, path: Path) -> ConfFile:
     _check_variables(conf.task_env, path)
     _check_networks(conf.desktop_client.networks, path)
     _check_addresses(conf.desktop_client.users, path)
+    if "desktop_client.silent_s" in _said(value):
+        _check_silence(conf, path)
     _check_visible(conf.visible_folders, path)
     if conf.ldap is not None:
         _check_ldap(conf.ldap, path)
@@ -405,6 +409,13 @@ def _check_addresses(users: Mapping[str, str], path: Path) -> None:
             ipaddress.ip_address(address)
         except ValueError as error:
             raise json_file.wrong(path, "desktop_client.users", address, f"an address ({error})") from None
+
+
+def _check_silence(conf: ConfFile, path: Path) -> None:
+    silent_s, most = conf.desktop_client.silent_s, conf.limits.handshake_s
+    if silent_s >= most:  # who is silent for that long is cut off
+        allowed = f"less than the {most:g} s of limits.handshake_s"
+        raise json_file.wrong(path, "desktop_client.silent_s", silent_s, allowed)
 
 
 def _check_visible(names: tuple[str, ...], path: Path) -> None:

@@ -41,6 +41,7 @@ class DesktopClients:
         outbox: int,
     ) -> None:
         self.user = access.user
+        self.silent_s = access.silent_s
         self._users = {_plain(address): user for address, user in access.users.items()}
         self.frame = frame
         self.outbox = outbox

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("muster.ports")
 
-SILENT_S = 1.5
-"""A peer that may be a desktop client, and says nothing for so long on a port that pushes, is one."""
 AGENT = b'{"op":'
 """The beginning of the first line of an agent that dials in, and of a machine that fetches what an agent needs."""
 NO_OBJECT = Message("no_object")
@@ -98,7 +96,7 @@ class AcceptedConnection(asyncio.Protocol):
         self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         tells = self.port in self._hub.streams.subscribers and self._speaks != "ours"
         if tells and self._hub.desktop.may_come_from(self.peer.address):
-            self._silence = self._loop.call_later(SILENT_S, self._said_nothing)
+            self._silence = self._loop.call_later(self._hub.desktop.silent_s, self._said_nothing)
         if self._hub.loop is not None and not self.peer.is_ours:
             self._hub.loop.behind(self._fd)
         self._is_waiting = True

@@ -5,11 +5,9 @@ from __future__ import annotations
 import pytest
 
 from master.desktop import pushes
-from master.ports import connection
 
 
 @pytest.fixture
 def _quick_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables are told more often than in real life, where a test would wait for them."""
     monkeypatch.setattr(pushes, "EVERY_S", 0.2)
-    monkeypatch.setattr(connection, "SILENT_S", 0.2)

@@ -22,6 +22,7 @@ from wire.agent import Probed
 
 VISIBLE = ("data", "envs")
 LOOPBACK = ("127.0.0.0/8", "::1/128")
+SILENT_S = 0.2
 
 
 class ThisMachine:
@@ -61,6 +62,7 @@ class DesktopPlace(InProcess):
     """`async with DesktopPlace(folder) as master`; clients are blocking, so they are used in threads."""
 
     networks: tuple[str, ...] = LOOPBACK
+    silent_s = SILENT_S
 
     async def __aenter__(self) -> Self:
         """Open it, with the folders that people share."""
@@ -75,7 +77,7 @@ class DesktopPlace(InProcess):
         (self.folder / "conf.json").write_text(json.dumps(conf), encoding="utf-8")
         self.place.config = load_config(self.folder / "conf.json")
         self.place.files = Files(self.folder, VISIBLE)
-        access = Access(networks=self.networks)
+        access = Access(networks=self.networks, silent_s=self.silent_s)
         sizes = {"frame": self.limits.frame, "outbox": self.limits.outbox}
         self.hub.desktop = DesktopClients(self.hub.door, access, **sizes)
         return self

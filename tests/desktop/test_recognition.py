@@ -15,12 +15,11 @@ import msgspec
 import pytest
 
 from master.callers import peer
+from master.config.config import DesktopClient as Access
 from master.desktop import pushes
 from master.edited_files.ownership import user_name
-from master.ports import connection
-from master.ports.connection import SILENT_S  # by value: `_quick_rounds` shortens it
 from tests.desktop.client import DesktopClient, Reader, form, request
-from tests.desktop.place import DesktopPlace, in_loop, with_client
+from tests.desktop.place import SILENT_S, DesktopPlace, in_loop, with_client
 from tests.master.in_process import LIMITS, eof, run
 from tests.waiting import settled, until
 
@@ -111,7 +110,7 @@ def test_silence_is_nobody_where_no_desktop_client_asks_for_things(tmp_path: Pat
                 loud[2].send(b"CLIEND_CLOSE_<END_SEND>_")
                 assert loud[0].ended.wait(60), "what begins broken ends"
                 assert loud[0].seen == []
-                assert not early[0].ended.wait(2 * connection.SILENT_S)
+                assert not early[0].ended.wait(2 * SILENT_S)
                 assert [one.seen for one in early] == [[], []]
                 monitor, data, train = (Reader(master.address(port)) for port in OPENED)
                 data.send(request("get_root", ""))
@@ -316,7 +315,7 @@ def test_with_ports_of_its_own_the_dialect_is_spoken_there_and_nothing_else_is(t
                     assert loud.seen == []
                     loud.close()
                 quiet = Reader(master.address("train_state_port"))
-                assert not quiet.ended.wait(2 * connection.SILENT_S)
+                assert not quiet.ended.wait(2 * SILENT_S)
                 assert quiet.seen == []
                 quiet.close()
                 with socket.create_connection(master.address("desktop data_port"), timeout=60) as sock:
@@ -446,12 +445,12 @@ def test_what_was_asked_before_the_window_closed_still_happens(tmp_path: Path) -
 
 
 def test_silence_is_long_enough_for_our_own_clients() -> None:
-    assert SILENT_S == 1.5
+    assert Access().silent_s == 1.5
 
 
 def test_a_window_is_told_as_soon_as_it_can_hear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its readers are connected to its tables about 0.3 s after it connected; its first request tells who it is."""
-    monkeypatch.setattr(connection, "SILENT_S", 10_000.0)  # who waits for it is not told within this test
+    monkeypatch.setattr(DesktopPlace, "silent_s", 10_000.0)  # who waits for it is not told within this test
 
     def story(client: DesktopClient, master: DesktopPlace) -> None:
         half = in_loop(master, lambda: begun(master))

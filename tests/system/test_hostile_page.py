@@ -33,6 +33,7 @@ BODIES = {
 }
 COUNTED = re.compile(r"(\d+) more like this")
 PUSHES = ("monitor_port", "train_state_port")
+SILENT_S = 0.3
 PATIENCE_MS = 60_000
 FETCH = """async ([urls, body]) => {
     const asked = [];
@@ -106,6 +107,7 @@ def _page(browser: Browser) -> Iterator[Page]:
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
     lab = Lab(tmp_path, nodes=1)
+    lab.write_conf(desktop_client={"silent_s": SILENT_S})
     lab.start()
     yield lab
     lab.close()
@@ -161,7 +163,9 @@ def test_a_page_that_was_silent_first_is_no_desktop_client_when_it_speaks(
         for body in BODIES.values():
             for url in pushes:
                 page.evaluate(AHEAD, [url])
-            page.wait_for_timeout(2_000)  # this is the attack: longer than the silence that told a desktop client
+            page.wait_for_timeout(
+                2_000 * SILENT_S
+            )  # this is the attack: longer than the silence that told a desktop client
             assert page.evaluate(FETCH, [pushes, body]) == ["cut"] * 4
             for url in pushes:
                 page.evaluate(FORM, [url, body])

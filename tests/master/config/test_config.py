@@ -189,6 +189,12 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path: Path) -> None:
                 "(socket_info.data_port is 63005 already)"
             ),
         ),
+        ({"desktop_client": {"silent_s": 0.05}}, "desktop_client.silent_s: found 0.05, expected a number >= 0.1"),
+        ({"desktop_client": {"silent_s": None}}, "desktop_client.silent_s: found null, expected a number"),
+        (
+            {"desktop_client": {"silent_s": 10}},
+            "desktop_client.silent_s: found 10.0, expected less than the 10 s of limits.handshake_s",
+        ),
         ({"tls": "on"}, 'tls: found "on", expected "auto" or "off" or an object {…}'),
         ({"tls": {"cert": "a"}}, "tls: the key `key` is missing"),
         ({"run_as_allowed": ["-svc"]}, "run_as_allowed[0]: found"),
@@ -292,6 +298,11 @@ def test_files_have_owners_where_it_is_said(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_said_of_files_is_told_by_its_path(tmp_path: Path, files: Any, said: str) -> None:
     assert said in refusal(conf(tmp_path, visible_folders=["data"], files=files))
+
+
+def test_a_short_handshake_of_an_older_conf_json_is_no_mistake(tmp_path: Path) -> None:
+    config = load_config(conf(tmp_path, limits={"handshake_s": 1}))
+    assert (config.limits.handshake_s, config.desktop_client.silent_s) == (1.0, 1.5)
 
 
 def test_the_networks_of_the_desktop_client_are_networks(tmp_path: Path) -> None:
