@@ -5,8 +5,8 @@ one rule that whoever starts an agent must keep; else no behaviour.
 
 A conversation. The master connects and says `hello`. The agent answers `refused` (and closes) if it obeys another
 master, else `welcome` and right after it one `inventory` of every attempt that it has not been allowed to forget.
-From then on `launch`, `kill`, `pause`, `resume`, `ack`, `ping`, `probe`, `retire`, `adopt` go one way and `started`,
-`exit`, `unproven`, `sample`, `pong`, `probed` the other.
+From then on `launch`, `kill`, `pause`, `resume`, `ack`, `ping`, `pace`, `probe`, `retire`, `adopt` go one way and
+`started`, `exit`, `unproven`, `sample`, `pong`, `probed` the other.
 
 Rules both sides rely on:
 
@@ -41,7 +41,10 @@ TELLS_GIVEN = 9
 """Since this protocol an agent says of each attempt in its inventory which GPUs its launch gave it."""
 MAX_FRAME = 16 * 1024 * 1024
 HEARTBEAT_S = 5.0
-"""Seconds between the master's pings; a side that receives nothing for three of these takes the other for gone."""
+"""Seconds between the master's pings, at most; a side that receives nothing for three of these takes the other for
+gone."""
+SAMPLE_S = 2.0
+"""Seconds between an agent's samples until the master says something else (`pace`)."""
 IDLE_EXIT_S = 60.0
 """An agent with no master and no attempts ends after this long."""
 DEFAULT_GRACE_S = 10.0
@@ -92,7 +95,7 @@ class Welcome(TypedDict):
     what was wrong with the account's log-in shell, whose environment tasks begin with; "" where it answered (agents
     before it do not say). `uid`: the agent's, which its tasks have, too, unless they `run_as`
     another (absent before protocol 2); `account`: its name, and `can_run_as`: whether it is root and can run commands
-    as others (absent before protocol 3)."""
+    as others (absent before protocol 3). `keeps_pace`: it knows `pace` (absent in agents before)."""
 
     op: str
     protocol: int
@@ -110,6 +113,17 @@ class Welcome(TypedDict):
     memory_mib: int
     now: float
     login_fault: str
+    keeps_pace: bool
+
+
+class Pace(TypedDict):
+    """master -> agent that `keeps_pace`, after its inventory, and again when a value changes: from now on it samples
+    every `sample_s` seconds, and a ping comes every `heartbeat_s`, which is HEARTBEAT_S at most. On each connection a
+    ping comes every HEARTBEAT_S until this is said."""
+
+    op: str
+    sample_s: float
+    heartbeat_s: float
 
 
 class Refused(TypedDict):
@@ -458,7 +472,7 @@ class Disk(TypedDict):
 
 
 class Sample(TypedDict):
-    """agent -> master, about every 2 s, from the sampling child; absent while that child is silent.
+    """agent -> master, about every SAMPLE_S, from the sampling child; absent while that child is silent.
 
     `at`: the node's clock, seconds since the epoch. `memory` has psutil's names and bytes (`total available percent
     used free active inactive buffers cached shared slab`; those the machine tells), and `swap_total swap_used`.

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, inspect
 
+from wire.agent import HEARTBEAT_S, SAMPLE_S
 from wire.errors import BadRequestError, NotFoundError
 from wire.message import Message
 
@@ -110,6 +111,19 @@ class Scheduling(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             extra={"unit": "word"},
         ),
     ] = "tell"
+    sample_s: Annotated[
+        float, _is("seconds", "so often each node tells its CPU, memory and GPU use", least=0.5, most=20)
+    ] = SAMPLE_S
+    heartbeat_s: Annotated[
+        float,
+        _is(
+            "seconds",
+            "so often master and agents hear from each other; after three times this without a word the node is "
+            "unreachable",
+            least=0.5,
+            most=HEARTBEAT_S,
+        ),
+    ] = HEARTBEAT_S
     keep_history: Annotated[
         int, _is("number", "so many ended tasks are kept at hand; older ones move to the monthly files")
     ] = 10_000

@@ -41,8 +41,8 @@ BACKOFF_S: dict[Patience, tuple[float, float]] = {"short": (0.1, 15.0), "long": 
 with up to half of it at random. Long: what only a person can mend, and where trying often does harm (a wrong password
 locks accounts)."""
 AGENT_CLOSED = Message("agent_closed")
-SILENCE_S = 3 * wire.HEARTBEAT_S
-"""An agent of which nothing came for so long is gone."""
+BEATS = 3
+"""An agent of which nothing came for so many heartbeats is gone."""
 DOUBT_S = 1.0
 """It has so much longer to show that it is not: where we stood still, what was said meanwhile is heard first."""
 TOGETHER_S = 0.25
@@ -174,6 +174,10 @@ class Link:
         self._woken = asyncio.Event()
         self._why_closed = AGENT_CLOSED
         self._heard_at = self._hello_at = 0.0
+        self._keeps_pace = False
+        self._heartbeat_s = wire.HEARTBEAT_S
+        self._pace: wire.Pace | None = None
+        """The one that the agent was told on this connection."""
         self._is_doubted = False
         self._look: asyncio.TimerHandle | None = None
         self._out: list[bytes] = []
@@ -284,14 +288,14 @@ class Link:
     def _look_again(self) -> None:
         """When the next ping is due, or the agent may be silent. A timer of the loop's, and no task that waits: a
         hundred idle nodes cost little else."""
-        patience = min(wire.HEARTBEAT_S, max(self._heard_at + SILENCE_S - time.monotonic(), DOUBT_S))
+        patience = min(self._heartbeat_s, max(self._heard_at + self._silence_s - time.monotonic(), DOUBT_S))
         loop = asyncio.get_running_loop()
         self._look = loop.call_at(together(loop.time() + patience), self._look_after)
 
     def _look_after(self) -> None:
-        was_doubted, self._is_doubted = self._is_doubted, time.monotonic() - self._heard_at >= SILENCE_S
+        was_doubted, self._is_doubted = self._is_doubted, time.monotonic() - self._heard_at >= self._silence_s
         if self._is_doubted and was_doubted and not self._has_said():
-            self._why_closed = Message("agent_silent", seconds=SILENCE_S)
+            self._why_closed = Message("agent_silent", seconds=self._silence_s)
             self._closed.set()
         elif self._is_doubted:
             self._hurry()
@@ -299,9 +303,22 @@ class Link:
         elif self._retire_by and time.monotonic() > self._retire_by:
             self._closed.set()
         else:
+            self._say_pace()
             self._look_again()
             self._rest()
             self._send({"op": "ping"})
+
+    @property
+    def _silence_s(self) -> float:
+        return BEATS * self._heartbeat_s
+
+    def _say_pace(self) -> None:
+        """Tell an agent that knows the word how often to sample, and when to take us for gone, unless it was told."""
+        rules = self._engine.core.settings.scheduler
+        pace = wire.Pace(op="pace", sample_s=rules.sample_s, heartbeat_s=rules.heartbeat_s)
+        if self._ready and self._keeps_pace and pace != self._pace:
+            self._pace, self._heartbeat_s = pace, rules.heartbeat_s
+            self._send(pace)
 
     def _has_said(self) -> bool:
         """Does something lie there unheard? Where thousands spoke while we stood still, their turn comes late."""
@@ -351,7 +368,8 @@ class Link:
         sock = transport.get_extra_info("socket")
         self._fd = -1 if sock is None else sock.fileno()
         self._reader = PacedReader(transport, self._hear, wire.MAX_FRAME)
-        self._greeted = self._ready = self._rests = False
+        self._greeted = self._ready = self._rests = self._keeps_pace = False
+        self._heartbeat_s, self._pace = wire.HEARTBEAT_S, None
         self._out.clear()
         hello = self._identity.hello()
         hello["sampling"] = self.sampling
@@ -410,6 +428,7 @@ class Link:
             agent_messages.check_due(op, due=not self._greeted)
             self._greeted = True
             welcome = agent_messages.as_welcome(line)
+            self._keeps_pace = welcome.keeps_pace
             self._welcomed(welcome.facts(), welcome.now)
         elif op == "inventory" and not self._retire_by:
             agent_messages.check_due(op, due=self._greeted and not self._ready)
@@ -451,6 +470,10 @@ class Link:
     def _reconcile(self, seen: list[Seen]) -> None:
         core = self._engine.core
         self._ready = True
+        self._say_pace()
+        if self._look is not None:
+            self._look.cancel()
+            self._look_again()
         self._reports.joined(seen, time.time())
         if self.node not in core.inventory.nodes:
             return  # it left the registry meanwhile, or now, with the last of its tasks; the fleet gives the link up

@@ -75,6 +75,7 @@ class Welcome(msgspec.Struct):
     uid: Count | None = None
     account: Name = ""
     can_run_as: bool = False
+    keeps_pace: bool = False
 
     def __post_init__(self) -> None:
         self.login_fault = brief(self.login_fault)

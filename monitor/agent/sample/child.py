@@ -19,19 +19,21 @@ from ..gpu.reader import GpuReader
 from .disks import Disks
 from .host import Host, Moment
 
-EVERY_S = 2.0
 FIRST_S = 0.1
 """The shortest time that CPU figures are worth something; the first sample does not come earlier."""
 GPU_PATIENCE_S = 0.3
 """So long a sample waits for the GPUs' figures; after that it goes out with the last ones."""
+FIRST_GPU_PATIENCE_S = 2.0
+"""The first sample waits longer: the master knows nothing of the GPUs yet."""
 Part = Union[GpuReader, Disks]
 
 
 class _Child:
-    """The child: it measures every EVERY_S seconds."""
+    """The child: it measures every `every_s` seconds."""
 
-    def __init__(self, output: int, sampling: Sampling, attempts: str) -> None:
+    def __init__(self, output: int, sampling: Sampling, attempts: str, every_s: float) -> None:
         self._output = output
+        self._every_s = every_s
         self._host = Host()
         self._gpus = GpuReader(sampling["gpus"], attempts)
         self._disks = Disks(sampling["folders"])
@@ -46,12 +48,11 @@ class _Child:
         due = before.at
         while True:
             self._gpus.ask(time.monotonic())
-            # At the beginning the master knows nothing of the GPUs yet, so those figures are worth waiting for.
-            patience = EVERY_S if before.at == first else GPU_PATIENCE_S
+            patience = FIRST_GPU_PATIENCE_S if before.at == first else GPU_PATIENCE_S
             self._wait(due + patience, lambda: not self._gpus.asked)
             self._wait(first + FIRST_S)
             before = self._tell(before)
-            due = max(due + EVERY_S, before.at)
+            due = max(due + self._every_s, before.at)
             self._wait(due)
 
     def _tell(self, before: Moment) -> Moment:
@@ -82,11 +83,11 @@ class _Child:
                 known[fd].on_ready(time.monotonic())
 
 
-def measure(output: int, agent: int, sampling: Sampling, attempts: str) -> NoReturn:
-    """The child: a line every EVERY_S seconds, until nobody reads or the agent, its parent, is dead."""
+def measure(output: int, agent: int, sampling: Sampling, attempts: str, every_s: float) -> NoReturn:
+    """The child: a line every `every_s` seconds, until nobody reads or the agent, its parent, is dead."""
     try:
         fork.die_with_parent(agent)
-        _Child(output, sampling, attempts).run()
+        _Child(output, sampling, attempts, every_s).run()
         os._exit(0)
     except BrokenPipeError:
         os._exit(0)

@@ -13,12 +13,14 @@ import signal
 import time
 from typing import Any, Callable, Dict
 
-from wire.agent import Sampling
+from wire.agent import SAMPLE_S, Sampling
 
 from .. import fork
 from .child import measure
 
-SILENT_S = 10.0
+SILENT_S = 4.0
+"""A child that says nothing for so long, or for MISSED samples if that is longer, is ended."""
+MISSED = 5
 NO_SAMPLES = "none"
 """The request of a master whose samples of this machine another agent takes."""
 
@@ -50,6 +52,7 @@ class Sampler:
         self._emit = emit
         self._complain = complain
         self._sampling = sampling_of({})
+        self._every_s = SAMPLE_S
         self._fd = -1
         self._pid = 0
         self._heard_at = 0.0
@@ -66,10 +69,16 @@ class Sampler:
             self._sampling = wanted
             self.stop()
 
+    def sample_every(self, seconds: float) -> None:
+        """Sample so often from now on, also for masters that come later."""
+        if seconds != self._every_s:
+            self._every_s = seconds
+            self.stop()
+
     def keep(self, now: float, *, wanted: bool) -> None:
         """From time to time: see that there is a child while one is wanted; `now` is monotonic seconds."""
         wanted = wanted and self._sampling["gpus"] != NO_SAMPLES
-        if self._fd >= 0 and (not wanted or now - self._heard_at > SILENT_S):
+        if self._fd >= 0 and (not wanted or now - self._heard_at > max(SILENT_S, MISSED * self._every_s)):
             self.stop()
         if wanted and self._fd < 0 and not self._pid:
             try:
@@ -125,7 +134,7 @@ class Sampler:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             fork.close_all_but({write})
-            measure(write, agent, self._sampling, self._attempts)
+            measure(write, agent, self._sampling, self._attempts, self._every_s)
         os.close(write)
         os.set_blocking(read, False)
         self._fd, self._pid, self._heard_at, self._head = read, pid, now, b""

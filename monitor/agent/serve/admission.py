@@ -19,7 +19,6 @@ from ..machine import MIB, machine_id
 from ..sample.host import read_memory
 from .authority import Authority
 from .connection import Connection
-from .connections import SILENCE_S
 
 
 class Admission:
@@ -39,7 +38,7 @@ class Admission:
     def admit(self, connection: Connection, hello: Dict[str, Any], master: Optional[Connection]) -> Optional[str]:
         """The incarnation of the master that said it, which is obeyed from now on; None: it was refused, and told so.
 
-        `master`: the connection that commands now.
+        `master`: the connection that commands now, if it was heard a moment ago.
         """
         try:
             epoch, incarnation = int(hello["epoch"]), str(hello["incarnation"])
@@ -51,7 +50,7 @@ class Admission:
         if objection is not None:
             self._refuse(connection, "fenced", objection)
             return None
-        if _is_anothers(master, incarnation):
+        if master is not None and master.incarnation != incarnation:
             self._refuse(connection, "busy", "another master's connection to this agent is alive")
             return None
         try:
@@ -81,6 +80,7 @@ class Admission:
             "login_fault": self.login_fault,
             "can_run_as": self._door.can_change,
             "account": self._door.name,
+            "keeps_pace": True,
         }
 
     def _refuse(self, connection: Connection, code: str, text: str) -> None:
@@ -93,10 +93,3 @@ class Admission:
         connection.send({"op": "refused", "code": code, "message": text, **known})
         connection.flush()
         connection.closed = True
-
-
-def _is_anothers(master: Optional[Connection], incarnation: str) -> bool:
-    """Does another master command, who was heard a moment ago?"""
-    if master is None or master.closed or master.incarnation == incarnation:
-        return False
-    return time.monotonic() - master.heard_at < SILENCE_S

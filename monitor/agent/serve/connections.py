@@ -17,7 +17,8 @@ from wire.framing import FrameError
 
 from .connection import Connection
 
-SILENCE_S = 3 * HEARTBEAT_S
+BEATS = 3
+"""A master that says nothing for so many heartbeats is gone."""
 HELLO_S = 10.0
 """A connection that has not said whose it is by then is given up."""
 FULL_S = 1.0
@@ -27,7 +28,8 @@ _FULL = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 class Connections:
     """`on_message` is told each message and whose it is, `on_lost` that the master's connection is gone; `complain`
-    writes to the agent's log. `master`: the connection that was welcomed last."""
+    writes to the agent's log. `master`: the connection that was welcomed last; `silence_s`: after so long without a
+    word it is given up."""
 
     def __init__(
         self,
@@ -38,6 +40,7 @@ class Connections:
         complain: Callable[[str], None],
     ) -> None:
         self.master: Optional[Connection] = None
+        self.silence_s = BEATS * HEARTBEAT_S
         self._poller = poller
         self._on_message = on_message
         self._on_lost = on_lost
@@ -69,8 +72,19 @@ class Connections:
         """This one is the master's from now on."""
         if self.master is not None:
             self._drop(self.master)
+        self.silence_s = BEATS * HEARTBEAT_S
         self.master = connection
         connection.incarnation = incarnation
+
+    def expect(self, heartbeat_s: float) -> None:
+        """The master's pings come so often from now on."""
+        self.silence_s = BEATS * heartbeat_s
+
+    def living_master(self, now: float) -> Optional[Connection]:
+        """The master's connection, if it was heard a moment ago; `now` is monotonic seconds."""
+        master = self.master
+        is_alive = master is not None and not master.closed and now - master.heard_at < self.silence_s
+        return master if is_alive else None
 
     def emit(self, message: Any) -> None:
         """Queue a message for the master, if there is one."""
@@ -96,8 +110,8 @@ class Connections:
     def look(self, now: float) -> None:
         """From time to time: give up who is silent, and listen again; `now` is monotonic seconds."""
         for connection in list(self._all.values()):
-            is_nobodys = connection is not self.master and now - connection.since > HELLO_S
-            if is_nobodys or now - connection.heard_at > SILENCE_S:
+            is_masters = connection is self.master
+            if now - connection.heard_at > self.silence_s if is_masters else now - connection.since > HELLO_S:
                 self._drop(connection)
         if self._listener is not None and self._deaf_until and now >= self._deaf_until:
             self._poller.register(self._listener, select.POLLIN)

@@ -28,7 +28,7 @@ from ..probe.probes import Probes
 from ..sample.sampler import Sampler
 from .admission import Admission
 from .connection import Connection
-from .connections import SILENCE_S, Connections
+from .connections import Connections
 
 TICK_S = 1.0
 HURRY_S = 0.05
@@ -72,6 +72,7 @@ class Server:
             "resume": lambda message: self._keeper.resume(message["launch_id"]),
             "ack": lambda message: self._keeper.ack(message["launch_ids"]),
             "ping": lambda _message: connections.emit({"op": "pong"}),
+            "pace": self._pace,
             "probe": self._probes.ask,
             "retire": self._retire,
             "adopt": self._adopt,
@@ -187,7 +188,9 @@ class Server:
         self._guard_at = now + TICK_S
         if not self._folder.is_another():
             self._lost_at = now
-        elif self._connections.master is None or not self._keeper.waits_for_ack or now - self._lost_at > SILENCE_S:
+            return
+        is_heard = self._connections.master is not None and now - self._lost_at <= self._connections.silence_s
+        if not is_heard or not self._keeper.waits_for_ack:
             self._log.say("the state folder is gone, or another one: this agent ends")
             self._stop = True
 
@@ -207,7 +210,7 @@ class Server:
             self._log.say(f"a message that cannot be obeyed: {message.get('op')} ({error!r})")
 
     def _on_hello(self, connection: Connection, hello: Dict[str, Any]) -> None:
-        incarnation = self._admission.admit(connection, hello, self._connections.master)
+        incarnation = self._admission.admit(connection, hello, self._connections.living_master(time.monotonic()))
         if incarnation is None:
             return
         if not knows_doubt(hello):
@@ -223,6 +226,10 @@ class Server:
         """The master's connection is gone, and with it whoever waits for an answer."""
         self._probes.drop()
         self._keeper.forks.dismiss_all()
+
+    def _pace(self, message: Dict[str, Any]) -> None:
+        self._sampler.sample_every(float(message["sample_s"]))
+        self._connections.expect(float(message["heartbeat_s"]))
 
     def _retire(self, _message: Dict[str, Any]) -> None:
         self._log.say("retired: the agent that is started next takes over")

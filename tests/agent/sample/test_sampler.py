@@ -7,22 +7,22 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from monitor.agent.sample import child
 from monitor.agent.sample.sampler import sampling_of
 from tests.agent.fake_gpus import MODEL, Machine, gpu, process, uuid
 from tests.agent.small_master import Message, Node, alive, known, outward
 from tests.waiting import PATIENCE_S, until
-from wire.agent import MAX_FRAME, Sample
+from wire.agent import HEARTBEAT_S, MAX_FRAME, SAMPLE_S, Sample
 from wire.framing import LineDecoder, encode, strict_loads
 
 PYPY = "/usr/bin/pypy3"
+EVERY_S = 0.5
 LONG_PAUSE_S = 3.5
 MOST_READS = 600
 """Twice what a sample takes. The stub of NVML reads a file at each call, so most are its."""
@@ -31,9 +31,9 @@ TRIES = 5
 
 
 class Listener:
-    """A connection that listens to samples."""
+    """A connection that listens to samples, which come every `sample_s` seconds."""
 
-    def __init__(self, node: Node, sampling: object = None, epoch: int = 1) -> None:
+    def __init__(self, node: Node, sampling: object = None, epoch: int = 1, sample_s: float | None = EVERY_S) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
         self._socket.settimeout(PATIENCE_S)
         folder = os.open(node.state, os.O_RDONLY)
@@ -46,6 +46,8 @@ class Listener:
         if sampling is not None:
             hello["sampling"] = sampling
         self._socket.sendall(encode(hello))
+        if sample_s is not None:
+            self.send({"op": "pace", "sample_s": sample_s, "heartbeat_s": HEARTBEAT_S})
 
     def next(self) -> dict[str, Any]:
         while not self._samples:
@@ -57,7 +59,8 @@ class Listener:
 
     def until(self, what: str, true: Any) -> dict[str, Any]:
         """The next sample of which that is true."""
-        for _ in range(15):
+        by = time.monotonic() + PATIENCE_S
+        while time.monotonic() < by:
             sample = self.next()
             if true(sample):
                 return sample
@@ -84,8 +87,8 @@ class Site:
         assert done.returncode == 0, done.stderr
         return self.listen({"gpus": gpus, "folders": folders or []})
 
-    def listen(self, sampling: object = None, epoch: int = 1) -> Listener:
-        made = Listener(self.node, sampling, epoch)
+    def listen(self, sampling: object = None, epoch: int = 1, sample_s: float | None = EVERY_S) -> Listener:
+        made = Listener(self.node, sampling, epoch, sample_s)
         self.listeners.append(made)
         return made
 
@@ -207,6 +210,19 @@ def test_another_master_may_ask_for_something_else(site: Site) -> None:
     assert len(again.until("GPUs", lambda sample: sample["gpus"])["gpus"]) == 2
 
 
+def test_samples_come_as_often_as_the_master_says_and_says_anew(site: Site) -> None:
+    first = site.up()
+    first.until("a short pause", shorter(first, SAMPLE_S / 2))
+    listener = site.listen(sample_s=None)  # what was said before still holds
+    listener.until("a short pause", shorter(listener, SAMPLE_S / 2))
+    listener.send({"op": "pace", "sample_s": 2 * SAMPLE_S, "heartbeat_s": HEARTBEAT_S})
+    listener.until("a long pause", lambda sample: listener.next()["at"] - sample["at"] > 1.5 * SAMPLE_S)
+
+
+def shorter(listener: Listener, pause_s: float) -> Callable[[dict[str, Any]], bool]:
+    return lambda sample: listener.next()["at"] - sample["at"] < pause_s
+
+
 def test_a_sampler_that_stands_still_is_replaced_and_leaves_nothing(site: Site) -> None:
     site.machine.with_nvml()
     listener = site.up()
@@ -253,7 +269,7 @@ def test_a_sample_reads_a_few_files(site: Site) -> None:
     for _ in range(4):
         listener.next()
     made = reads(processes) - before
-    samples = 2 + (time.monotonic() - began) / child.EVERY_S  # at most; the listener may be behind
+    samples = 2 + (time.monotonic() - began) / EVERY_S  # at most; the listener may be behind
     assert 0 < made < samples * MOST_READS
 
 

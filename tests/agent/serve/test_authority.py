@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 
 import pytest
 
-from monitor.agent.serve import connections
+from monitor.agent.serve.connection import Connection
+from monitor.agent.serve.connections import BEATS, HELLO_S, Connections
 from tests.agent.small_master import Node
+from tests.waiting import PATIENCE_S
 from wire.agent import HEARTBEAT_S
 
 
@@ -102,8 +105,32 @@ def test_unknown_ops_and_keys_are_passed_over(node: Node) -> None:
     assert node.run(link, "t1", "exit 1", colour="red")["code"] == 1
 
 
-def test_silence_of_three_heartbeats_is_an_end() -> None:
-    assert connections.SILENCE_S == 3 * HEARTBEAT_S
+def test_silence_of_three_heartbeats_is_an_end(node: Node) -> None:
+    """Before that, somebody who never says hello has as long as on any connection."""
+    node.serve()
+    with socket.socket(socket.AF_UNIX) as stranger, socket.socket(socket.AF_UNIX) as master:
+        for one in (stranger, master):
+            one.settimeout(PATIENCE_S)
+            one.connect(str(node.state / "agent.sock"))
+        hello = {"op": "hello", "protocol": 1, "cluster": "c", "epoch": 1, "incarnation": "a", "lineage": [[1, "a"]]}
+        for message in (hello, {"op": "pace", "sample_s": 2.0, "heartbeat_s": 0.5}):
+            master.sendall(json.dumps(message).encode() + b"\n")
+        while master.recv(65536):
+            pass
+        stranger.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            stranger.recv(1)
+    assert 3 * 0.5 < HELLO_S < BEATS * HEARTBEAT_S, "without what it was told the stranger would go first"
+
+
+def test_what_one_master_said_of_its_heartbeat_does_not_hold_for_the_next() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        found = Connections(select.poll(), on_message=print, on_lost=print, complain=print)
+        found.expect(0.5)
+        assert found.silence_s == BEATS * 0.5
+        found.welcome(Connection(ours, 0.0), "b")
+        assert found.silence_s == BEATS * HEARTBEAT_S
 
 
 def test_samples_arrive_unasked(node: Node) -> None:

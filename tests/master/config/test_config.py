@@ -203,6 +203,8 @@ def test_bytes_that_are_no_utf_8_are_told(tmp_path: Path) -> None:
         ({"task_env": {"A": "1", "B": 2}}, "task_env.B: found 2, expected a text in quotes"),
         ({"task_env": {"A B": "1"}}, 'task_env: found "A B", expected names of letters, digits and _'),
         ({"scheduler": {"grace_s": -1}}, "scheduler.grace_s: found -1, expected a number >= 0.0"),
+        ({"scheduler": {"sample_s": 0.1}}, "scheduler.sample_s: found 0.1, expected a number >= 0.5"),
+        ({"scheduler": {"heartbeat_s": 6}}, "scheduler.heartbeat_s: found 6, expected a number <= 5.0"),
         ({"scheduler": {"keep_history": 1.5}}, "scheduler.keep_history: found 1.5, expected a whole number"),
         ({"limits": {"waiting_task": 5}}, "limits: unknown key `waiting_task` (did you mean `waiting_tasks`?)"),
         ({"influx": {"url": "http://x", "version": 3}}, "influx.version: found 3, expected 1 or 2"),

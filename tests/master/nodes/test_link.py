@@ -16,7 +16,7 @@ from master.core.nodes.inventory import NodeState
 from master.core.tasks.task import TaskState
 from master.nodes import link as link_module
 from master.nodes.driver import CannotConnectError, Patience
-from master.nodes.link import DOUBT_S, SILENCE_S, TOGETHER_S, Link, pause_s, together
+from master.nodes.link import BEATS, DOUBT_S, TOGETHER_S, Link, pause_s, together
 from tests.leaps import Leap
 from tests.master.executor import played
 from tests.master.in_process import SETTINGS, InProcess, Us, run
@@ -35,6 +35,7 @@ WELCOME = {
     "python": "3.11",
     "version": "abc",
 }
+SILENCE_S = BEATS * wire.HEARTBEAT_S
 
 
 @pytest.fixture(autouse=True)
@@ -89,9 +90,9 @@ class Conversation:
     def say(self, op: str, **keys: Any) -> None:
         self.writer.write(encode({"op": op, **keys}))
 
-    async def shake_hands(self, *attempts: dict[str, Any]) -> None:
+    async def shake_hands(self, *attempts: dict[str, Any], **facts: Any) -> None:
         assert (await self.read())["op"] == "hello"
-        self.writer.write(encode(WELCOME))
+        self.writer.write(encode({**WELCOME, **facts}))
         self.say("inventory", attempts=list(attempts))
         self.say("sample", at=1.0)
 
@@ -159,6 +160,9 @@ class Linked:
 
     async def session(self) -> Conversation:
         return await self.agent.sessions.get()
+
+    async def set(self, name: str, value: float) -> None:
+        await (await self.master.peer()).call("setting.set", name=f"scheduler.{name}", value=value)
 
 
 def test_a_node_is_online_after_welcome_and_inventory_and_its_task_goes_through(tmp_path: Path) -> None:
@@ -416,6 +420,56 @@ def test_an_agent_that_falls_silent_is_noticed(tmp_path: Path, leap: Leap) -> No
             assert "said nothing" in (here.node.reason or "")
             assert here.node.link_says is not None
             assert here.node.link_says.key == "agent_silent"
+
+    run(story())
+
+
+def test_an_agent_that_knows_the_word_is_told_the_pace_and_told_anew_what_an_admin_sets(
+    tmp_path: Path, leap: Leap
+) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            agent = await here.session()
+            await agent.shake_hands(keeps_pace=True)
+            assert await agent.read() == {"op": "pace", "sample_s": 2.0, "heartbeat_s": 5.0}
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            leap(wire.HEARTBEAT_S)
+            assert (await agent.read())["op"] == "ping", "what it knows is not said again"
+            await here.set("sample_s", 0.5)
+            await here.set("heartbeat_s", 1)
+            leap(wire.HEARTBEAT_S)
+            assert await agent.read() == {"op": "pace", "sample_s": 0.5, "heartbeat_s": 1.0}
+            assert (await agent.read())["op"] == "ping"
+            agent.say("sample", at=1.0, load=[1.0, 2.0, 3.0])
+            await settled(lambda: here.node.load == [1.0, 2.0, 3.0])
+            leap(1.0)
+            assert (await agent.read())["op"] == "ping"
+            leap(BEATS * 1.0)
+            again = await here.session()
+            assert here.node.link_says == Message("agent_silent", seconds=3.0)
+            await again.shake_hands(keeps_pace=True)
+            assert (await again.read())["op"] == "pace", "each connection begins anew"
+
+    run(story())
+
+
+def test_an_agent_of_before_hears_nothing_of_the_pace_and_the_heartbeat_that_it_knows(
+    tmp_path: Path, leap: Leap
+) -> None:
+    async def story() -> None:
+        async with Linked(tmp_path) as here:
+            await here.set("heartbeat_s", 1)
+            agent = await here.session()
+            await agent.shake_hands()
+            await settled(lambda: here.node.state is NodeState.ONLINE)
+            leap(2.0)
+            here.link.send({"op": "kill", "launch_id": "x"})
+            assert (await agent.read())["op"] == "kill", "no ping yet"
+            leap(wire.HEARTBEAT_S - 2.0)
+            assert (await agent.read())["op"] == "ping"
+            leap(2 * wire.HEARTBEAT_S)
+            await here.session()
+            assert here.node.link_says == Message("agent_silent", seconds=SILENCE_S)
 
     run(story())
 

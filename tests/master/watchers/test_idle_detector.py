@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from master.config.settings import ROWS
 from master.core.nodes.gpu_watch import FREE_MIB, GpuReport, Holder
 from master.core.tasks.attempt import Part
 from master.core.tasks.task import Task, TaskState
@@ -186,6 +187,12 @@ def test_a_time_without_samples_is_no_time_without_work() -> None:
     story.now += 10 * GAP_S
     story.passes(2 * AFTER_S)
     assert story.told == [Step.MARKED], "who was idle before and is after has hardly worked in between"
+
+
+def test_no_pace_of_the_samples_makes_a_gap_of_each_pause() -> None:
+    most = ROWS["scheduler.sample_s"].most
+    assert most is not None
+    assert 3 * most <= GAP_S
 
 
 def test_a_clock_that_is_set_back_only_begins_the_waiting_anew() -> None:

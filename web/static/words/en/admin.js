@@ -103,6 +103,8 @@ export const WORDS = {
   "setting.scheduler.log_bytes": "How large the log of a task that starts from now on may become",
   "setting.scheduler.idle_after_s": "After doing nothing for so long a running task is marked as idle",
   "setting.scheduler.idle_action": "What is done about a task that is marked as idle: its owner is told, the owner's next tasks with GPUs wait as well, or the task is ended",
+  "setting.scheduler.sample_s": "So often each node tells its CPU, memory and GPU use",
+  "setting.scheduler.heartbeat_s": "So often master and agents hear from each other; after three times this without a word the node is unreachable",
   "setting.scheduler.keep_history": "So many ended tasks are kept at hand; older ones move to the monthly files",
   "setting.limits.waiting_tasks": "So many tasks may wait, of all people together",
   "audit.user": "User",

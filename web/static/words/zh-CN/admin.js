@@ -103,6 +103,8 @@ export const WORDS = {
   "setting.scheduler.log_bytes": "此后启动的任务的日志大小上限",
   "setting.scheduler.idle_after_s": "运行中的任务无活动超过此时长即标为空闲",
   "setting.scheduler.idle_action": "任务被标为空闲时如何处理：只提醒所有者（tell），所有者之后要用 GPU 的任务也等待（hold_next），或终止任务（end）",
+  "setting.scheduler.sample_s": "节点上报 CPU、内存和 GPU 使用情况的间隔",
+  "setting.scheduler.heartbeat_s": "主控与代理互通消息的间隔；连续三个间隔没有消息，节点即不可达",
   "setting.scheduler.keep_history": "保留在手边的已结束任务数；更早的移入按月的文件",
   "setting.limits.waiting_tasks": "所有人等待中的任务总数上限",
   "audit.user": "用户",
