@@ -167,7 +167,7 @@ class Files:
         data, state = self.read(path, 0)
         size, version = state["size"], state["mtime_ns"]
         part = _part(local, size, version)
-        with open(part, "ab") as target:
+        with open(_own_part(part), "ab") as target:
             _alone(target, local)
             done = target.tell()
             if done == 0 or done > size:
@@ -183,7 +183,7 @@ class Files:
                     raise _shrunk(path)
                 done += target.write(data)
             rights = (0o666 | (state["mode"] & 0o111)) & ~_umask()
-            os.chmod(part, rights)
+            os.fchmod(target.fileno(), rights)
             target.flush()
             os.replace(part, local)
         return bool(state["mtime_ns"] == version)
@@ -204,6 +204,30 @@ def _part(local: str, size: int, version: int) -> str:
         ending = f".{crc32(raw):x}{ending}"
         name = raw[: _NAME_BYTES - 1 - len(ending)].decode(errors="ignore")
     return os.path.join(folder, f".{name}{ending}")
+
+
+def _own_part(part: str) -> int:
+    """Open what was collected so far, or begin. In a folder that others can write, they could have put a link or their
+    own file at a name that they can tell. Raises ConflictError."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        return os.open(part, flags | os.O_CREAT | os.O_EXCL, 0o666)
+    except FileExistsError:
+        found = os.lstat(part)
+    if _is_own(found):
+        fd = os.open(part, flags)
+        if _is_own(os.fstat(fd)):
+            return fd
+        os.close(fd)
+    from wire.errors import ConflictError
+
+    raise ConflictError(f"{part} is not a file of yours: remove it, or fetch to a folder that nobody else can write")
+
+
+def _is_own(found: os.stat_result) -> bool:
+    import stat
+
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid == os.geteuid()
 
 
 def _alone(target: BinaryIO, local: str) -> None:

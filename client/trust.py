@@ -187,7 +187,7 @@ class Trust:
         draft = f"{path}.{os.getpid()}.new"
         try:
             own_folder.make(os.path.dirname(path))
-            with open(draft, "w", encoding="ascii") as file:
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
                 file.write(pem)
             os.replace(draft, path)
         except OSError as error:

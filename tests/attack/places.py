@@ -1,5 +1,5 @@
-"""Where agent, doctor, probe, deploy and master touch a file or folder by its name: as the sources have it; and the
-table of such places (`places.txt`), with the rule that holds for each.
+"""Where agent, doctor, probe, deploy, master, console and client touch a file or folder by its name: as the sources
+have it; and the table of such places (`places.txt`), with the rule that holds for each.
 
 It owns what counts as such a place, what of a rule can be seen in the sources, and how a line of the table is read.
 """
@@ -10,13 +10,14 @@ import ast
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from tests.test_imports import ROOT, sources
 
 TABLE = Path(__file__).with_name("places.txt")
-PACKAGES = ("master", "monitor", "wire")
+PACKAGES = ("master", "monitor", "wire", "web", "client")
 CHANGES_A_NAME = {
     *("unlink", "remove", "rmdir", "removedirs", "rename", "renames", "renameat2", "replace"),
     *("mkdir", "makedirs", "symlink", "link", "mkfifo", "mknod", "symlink_to", "hardlink_to"),
@@ -81,6 +82,7 @@ def table() -> dict[str, Line]:
     return found
 
 
+@cache
 def uses() -> dict[str, list[Use]]:
     """What the sources do, by place."""
     by_callers = frozenset(place.rpartition(" ")[2] for place, line in table().items() if "caller" in line.rules)

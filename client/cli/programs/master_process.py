@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import sys
 
 import client
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
     import subprocess
     from typing import BinaryIO
 
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
 _LISTENS = "0A"
 """The state of a socket that listens, in the kernel's table."""
 
@@ -44,8 +47,30 @@ def run(*words: str) -> int:
 
 
 def append_to(log: str) -> BinaryIO:
-    """A log of a program that we start, for its group to read as the master's own log is."""
-    return open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o640))
+    """A log of a program that we start, for its group to read as the master's own log is. Raises ConflictError where
+    another account may have put it there, StorageError where it cannot be opened."""
+    from wire.errors import StorageError
+
+    folder = os.stat(os.path.dirname(log) or ".")
+    others_write = folder.st_uid not in (0, os.geteuid()) or bool(folder.st_mode & 0o022)
+    try:
+        fd = os.open(log, _APPEND | (os.O_NOFOLLOW | os.O_NONBLOCK if others_write else 0), 0o640)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise _not_ours(log) from None
+        raise StorageError(f"{log}: {error.strerror}") from None
+    found = os.fstat(fd)
+    is_ours = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_uid in (0, os.geteuid(), folder.st_uid)
+    if others_write and not is_ours:
+        os.close(fd)
+        raise _not_ours(log)
+    return os.fdopen(fd, "ab")
+
+
+def _not_ours(log: str) -> Exception:
+    from wire.errors import ConflictError
+
+    return ConflictError(f"{log} is a link or another account's, and others can write in its folder: remove it")
 
 
 def start(log: str, *words: str) -> subprocess.Popen[bytes]:

@@ -165,15 +165,25 @@ def _get_one(work: Transfers, path: str, local: str) -> None:
         return
     if not work.context.options.recursive:
         raise needs_r(path)
-    os.makedirs(local, exist_ok=True)
+    _make_folder(local)
     for there, entry in _walk(work, path):
         here = os.path.join(local, *map(_local, there[len(path.rstrip("/")) + 1 :].split("/")))
         if entry["kind"] == "folder":
-            os.makedirs(here, exist_ok=True)
+            _make_folder(here)
         elif entry["kind"] == "file":
             work.attempt(here, lambda there=there, here=here: _fetch(work, there, here))  # type: ignore[misc]
         else:
             work.skip(there, "neither file nor folder, or a link that leads out")
+
+
+def _make_folder(path: str) -> None:
+    """Make a folder, or take the one that is there. Raises ConflictError for another account's link, which would lead
+    what is fetched to where that account could not write."""
+    from wire.errors import ConflictError
+
+    os.makedirs(path, exist_ok=True)
+    if os.path.islink(path) and os.lstat(path).st_uid not in (0, os.geteuid()):
+        raise ConflictError(f"{harmless(path)} is a link of another account: remove it, or name another folder")
 
 
 def _walk(work: Transfers, path: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -93,7 +93,7 @@ def _write(context: Context) -> int:
 def _put(path: str, content: bytes) -> None:
     draft = f"{path}.{os.getpid()}.new"
     try:
-        with open(draft, "wb") as file:
+        with open(draft, "wb", opener=_new) as file:
             file.write(content)
         os.replace(draft, path)
     except OSError as error:
@@ -102,6 +102,10 @@ def _put(path: str, content: bytes) -> None:
         if os.path.exists(draft):
             os.unlink(draft)
         raise StorageError(f"{path}: {error.strerror}") from None
+
+
+def _new(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_EXCL | os.O_NOFOLLOW, 0o666)
 
 
 def _split(at: str | None) -> tuple[str, str]:

@@ -1,0 +1,175 @@
+"""What others lay where commands write: downloads, the agent's archive, and the output of programs that `up` starts, in
+folders that others can write, too."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from client.cli.commands.files import transfer
+from client.cli.commands.node import token
+from client.cli.programs import master_process
+from client.files import Files, _part
+from tests.cases import each_case
+from tests.rights import need_users
+from wire.errors import ConflictError, StorageError
+
+THEIRS = 4501
+"""An account that lays things."""
+OWN, SENT = b"the victim's\n", b"what the attacker uploaded\n"
+MODE, VERSION = 0o4, 77
+
+
+class Remote(Files):
+    """Of a master that has one file."""
+
+    def __init__(self) -> None:
+        super().__init__(SimpleNamespace())  # type: ignore[arg-type]
+
+    def read(self, _path: str, offset: int, _size: int | None = None) -> tuple[bytes, dict[str, Any]]:
+        return SENT[offset:], {"size": len(SENT), "mtime_ns": VERSION, "mode": MODE}
+
+
+@pytest.fixture
+def shared_folder() -> Iterator[MakeShared]:
+    made: list[Shared] = []
+
+    def make(above: Path) -> Shared:
+        made.append(Shared(above))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+class Shared:
+    """A folder of another account, and a file of ours that nobody else may change."""
+
+    def __init__(self, above: Path) -> None:
+        above.mkdir(exist_ok=True)
+        self.folder, self.own = above / "shared", above / "own"
+        self.folder.mkdir()
+        self.folder.chmod(0o777)
+        os.chown(self.folder, THEIRS, THEIRS)
+        self.own.write_bytes(OWN)
+        self.own.chmod(0o600)
+        self.pipes: list[int] = []
+
+    def close(self) -> None:
+        for pipe in self.pipes:
+            os.close(pipe)
+
+    def lay(self, name: str, kind: str) -> Path:
+        path = self.folder / name
+        if kind == "a second name":
+            os.link(self.own, path)
+            return path
+        if kind == "a link":
+            path.symlink_to(self.own)
+        elif kind == "a pipe":
+            os.mkfifo(path)
+            self.pipes.append(os.open(path, os.O_RDONLY | os.O_NONBLOCK))  # else whoever writes waits
+        else:
+            path.write_bytes(b"")
+        os.chown(path, THEIRS, THEIRS, follow_symlinks=False)
+        return path
+
+    def is_untouched(self) -> bool:
+        return self.own.read_bytes() == OWN and stat.S_IMODE(self.own.stat().st_mode) == 0o600
+
+
+MakeShared = Callable[[Path], "Shared"]
+KINDS = ("a link", "a second name", "a pipe", "a file")
+
+
+def test_a_download_is_collected_in_nothing_that_others_have_laid(tmp_path: Path, shared_folder: MakeShared) -> None:
+    need_users()
+    with each_case() as cases:
+        for kind in KINDS:
+            with cases.case(kind):
+                shared = shared_folder(tmp_path / kind)
+                local = shared.folder / "model"
+                shared.lay(Path(_part(str(local), len(SENT), VERSION)).name, kind)
+                with pytest.raises(ConflictError, match="not a file of yours"):
+                    Remote().download("data/model", str(local))
+                assert shared.is_untouched()
+                assert not os.path.lexists(local)
+
+
+def test_a_download_in_anothers_folder_goes_on_in_a_part_of_ones_own(tmp_path: Path, shared_folder: MakeShared) -> None:
+    need_users()
+    shared = shared_folder(tmp_path)
+    local = shared.folder / "model"
+    Path(_part(str(local), len(SENT), VERSION)).write_bytes(SENT[:5])
+    assert Remote().download("data/model", str(local))
+    assert local.read_bytes() == SENT
+
+
+def test_a_folder_is_fetched_through_no_link_of_another_account(tmp_path: Path, shared_folder: MakeShared) -> None:
+    need_users()
+    shared = shared_folder(tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+    link = shared.folder / "runs"
+    link.symlink_to(home)
+    os.chown(link, THEIRS, THEIRS, follow_symlinks=False)
+    with pytest.raises(ConflictError, match="link of another account"):
+        transfer._make_folder(str(link))
+    os.chown(link, os.geteuid(), -1, follow_symlinks=False)
+    transfer._make_folder(str(link))
+    transfer._make_folder(str(shared.folder / "new"))
+
+
+def test_the_agents_archive_is_written_into_nothing_that_others_have_laid(
+    tmp_path: Path, shared_folder: MakeShared
+) -> None:
+    need_users()
+    with each_case() as cases:
+        for kind in KINDS:
+            with cases.case(kind):
+                shared = shared_folder(tmp_path / kind)
+                shared.lay(f"muster-agent.pyz.{os.getpid()}.new", kind)
+                with pytest.raises(StorageError):
+                    token._put(str(shared.folder / "muster-agent.pyz"), SENT)
+                assert shared.is_untouched()
+
+
+@pytest.mark.parametrize("folder", ["another account's", "everybody's", "everybody's, as /tmp"])
+def test_what_a_started_program_prints_goes_into_nothing_that_others_have_laid(
+    tmp_path: Path, folder: str, shared_folder: MakeShared
+) -> None:
+    need_users()
+    owner, mode = {
+        "another account's": (THEIRS, 0o755),
+        "everybody's": (os.geteuid(), 0o777),
+        "everybody's, as /tmp": (os.geteuid(), 0o1777),
+    }[folder]
+    with each_case() as cases:
+        for kind in KINDS:
+            with cases.case(kind):
+                shared = shared_folder(tmp_path / kind)
+                os.chown(shared.folder, owner, -1)
+                shared.folder.chmod(mode)
+                log = shared.lay("server_log.log.web", kind)
+                if kind == "a file" and folder == "another account's":
+                    continue  # who has the folder may have the log
+                with pytest.raises((ConflictError, StorageError)):
+                    master_process.append_to(str(log))
+                assert shared.is_untouched()
+
+
+def test_it_goes_where_one_has_it_oneself(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    log, link = tmp_path / "log", tmp_path / "link"
+    link.symlink_to(log)
+    for path in (log, log, link):
+        with master_process.append_to(str(path)) as file:
+            file.write(b"x")
+    assert log.read_bytes() == b"xxx"
