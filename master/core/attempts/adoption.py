@@ -7,7 +7,7 @@ has the task, in the queue, it is that task that runs.
 from __future__ import annotations
 
 from master.core.attempts.dispatch import Dispatch
-from master.core.attempts.unknown_attempts import UnknownAttempt, UnknownAttempts, task_of
+from master.core.attempts.unknown_attempts import UnknownAttempt, UnknownAttempts, may_be_of, task_of
 from master.core.nodes.node import Node
 from master.core.nodes.node_clock import sane
 from master.core.nodes.nodes import Nodes
@@ -64,7 +64,7 @@ class Adoption:
         held = self._gpus(node, one, gpus)
         part = self._part(node, one, held)
         started_at = sane(one.started_at or now, 0.0, now, self._nodes.clock_of(name))
-        task = self._queued(one, part)
+        task = self._queued(node, one, part)
         if task is not None:
             self._unknown.release(name, one)
             self._dependencies.drop(task)
@@ -130,10 +130,10 @@ class Adoption:
             login=one.login,
         )
 
-    def _queued(self, one: UnknownAttempt, part: Part) -> Task | None:
+    def _queued(self, node: Node, one: UnknownAttempt, part: Part) -> Task | None:
         """The task of which it is an attempt, if it still waits and asks for what one part has."""
         task = self._task_table.tasks.get(task_of(one.launch_id) or 0)
-        if task is None or not allows(Event.ADOPT, task.state):
+        if task is None or not allows(Event.ADOPT, task.state) or not may_be_of(node, one, task):
             return None
         is_whole = task.nodes == 1 and task.within is None and not task.is_allocation and not task.share
         return task if is_whole and not (task.gpus and not part.gpus) else None

@@ -19,7 +19,7 @@ from master.core.nodes.accounts import OWN
 from master.core.nodes.node import Node
 from master.core.nodes.nodes import Nodes
 from master.core.outcome import Pending
-from master.core.tasks.task import FIRST_FOREIGN_ID, TaskState, give_reason
+from master.core.tasks.task import FIRST_FOREIGN_ID, Task, TaskState, give_reason
 from master.core.tasks.task_table import TaskTable
 from master.core.tasks.transitions import Event, allows
 from wire.errors import NotFoundError
@@ -190,7 +190,9 @@ class UnknownAttempts:
     def _hold_its_task(self, one: UnknownAttempt, name: str) -> None:
         """Of a task that waits a second attempt would run beside this one."""
         task = self._task_table.tasks.get(task_of(one.launch_id) or 0)
-        if task is not None and task.state is TaskState.WAITING and allows(Event.HOLD, task.state):
+        if task is None or not may_be_of(self._nodes.find(name), one, task):
+            return
+        if task.state is TaskState.WAITING and allows(Event.HOLD, task.state):
             self._task_table.move(task, TaskState.HELD)
             give_reason(task, Message("runs_already", node=name, launch=one.launch_id))
 
@@ -229,10 +231,16 @@ class UnknownAttempts:
             node.unknown, node.unknown_gpus = unknown, gpus
             node.count_free()
             self._pending.node_for_plan(name)
-        count = sum(one.gpus is None for one in there) + sum(
-            more for (node_name, _), more in self._surplus.items() if node_name == name
-        )
-        self._nodes.cordon(name, UNKNOWN, Message("unknown_attempts", count=count, node=name) if count else None)
+        for login in sorted({OWN, *node.accounts.cordons, *(one.login for one in there)}):
+            count = sum(one.gpus is None and one.login == login for one in there) + self._surplus.get((name, login), 0)
+            why = Message("unknown_attempts", count=count, node=name) if count else None
+            self._nodes.cordon(name, UNKNOWN, why, login)
+
+
+def may_be_of(node: Node, one: UnknownAttempt, task: Task) -> bool:
+    """Whether it can be an attempt of this task, as its launch id says. The agent of a user's account could say so of
+    any task; it is believed of those that run over its account alone."""
+    return one.login in (OWN, node.accounts.of(task.owner))
 
 
 def task_of(launch_id: str) -> int | None:
@@ -250,7 +258,7 @@ def _as_told(node: Node, seen: Seen, known: UnknownAttempt | None, now: float, l
         started_at=seen.started_at,
         pid=seen.pid,
         pid_start=seen.pid_start,
-        run_as=seen.run_as,
+        run_as=seen.run_as if login == OWN else "",  # the agent of a user's account becomes nobody else
         log_path=seen.log_path or seen.log,
         name=seen.name,
         gpus=known.gpus if gpus is None and known is not None else gpus,
