@@ -29,7 +29,7 @@ class Peer(msgspec.Struct, frozen=True):
     """Somebody at the other end. `user` is None while we do not know who. `is_ours`: the kernel says that it is the
     user who runs the master, or root, who may see on this machine all that the master sees. `is_here`: it is a process
     of this machine, by whichever of its addresses it comes, and `uid` whose, if the kernel can tell. `account`: what
-    `person` says of it, where somebody asked."""
+    `person` says of it, where somebody asked; `runs_tasks`: tasks of the user of this name run as it here."""
 
     address: str
     user: str | None = None
@@ -37,6 +37,7 @@ class Peer(msgspec.Struct, frozen=True):
     is_here: bool = False
     uid: int | None = None
     account: str = ""
+    runs_tasks: bool = False
 
 
 def identify(sock: socket.socket) -> Peer:

@@ -1,7 +1,8 @@
-"""Which accounts of the master's own machine are those of other people's tasks.
+"""Which accounts of the master's own machine tasks run as.
 
 To the kernel, anybody who may submit acts as such an account there: its uid does not tell which user calls. If tasks
-run as their owners, or over an SSH account of each user, it does.
+run as their owners, or over an SSH account of each user, it does; but not whether its user calls, or a task that was
+submitted with a token which may do less than its user.
 """
 
 from __future__ import annotations
@@ -23,6 +24,34 @@ def is_of_tasks(account: str, configs: Iterable[NodeConfig], nodes: Iterable[Nod
         or any(_by_agent(node, account) for node in nodes)
         or any(_by_attempt(task, account) for task in active)
     )
+
+
+def runs_own_tasks(account: str, configs: Iterable[NodeConfig], nodes: Iterable[Node], active: Iterable[Task]) -> bool:
+    """Tell whether tasks of the user of this name may run as the account on this machine; likewise."""
+    return (
+        any(_own_by_entry(config, account) for config in configs)
+        or any(_own_by_agent(node, account) for node in nodes)
+        or any(_own_by_attempt(task, account) for task in active)
+    )
+
+
+def _own_by_entry(config: NodeConfig, account: str) -> bool:
+    own = (config.accounts or {}).get(account)
+    return own is not None and own.user_name == account and leads_here(config.ip)
+
+
+def _own_by_agent(node: Node, account: str) -> bool:
+    facts = node.facts
+    if facts is None:
+        return False
+    login = None if node.accounts.logins is None else node.accounts.logins.get(account)
+    is_own = facts.can_run_as or (facts.account if login == OWN else login) == account
+    return is_own and is_this_machine(facts)
+
+
+def _own_by_attempt(task: Task, account: str) -> bool:
+    parts = task.allocation if task.owner == account else []
+    return any(is_this_run(part.machine, part.boot_id) and account in (part.run_as, part.account) for part in parts)
 
 
 def _by_entry(config: NodeConfig, account: str) -> bool:

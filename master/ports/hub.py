@@ -21,7 +21,7 @@ from master.config.config import DesktopClient
 from master.core.attempts.agent_messages import EncodedSample
 from master.desktop.clients import DesktopClients
 from master.engine.engine import Engine
-from master.nodes.task_accounts import is_of_tasks
+from master.nodes.task_accounts import is_of_tasks, runs_own_tasks
 from master.ports.connection import AcceptedConnection, AgentReception, Speaks
 from master.ports.local_accounts import LocalAccounts
 from master.ports.places import PlaceLimits, Places
@@ -118,10 +118,15 @@ class Hub:
         if self.master.config.local_users is None or not peer.is_here or peer.is_ours or peer.uid is None:
             return peer
         account = await self._accounts.person(peer.uid)
-        nodes = self.engine.core.inventory.nodes.values()
-        if account and is_of_tasks(account, self.master.fleet.configs.values(), nodes, self.engine.core.active()):
+        if not account:
             return peer
-        return msgspec.structs.replace(peer, account=account)
+        configs, nodes = self.master.fleet.configs.values(), self.engine.core.inventory.nodes.values()
+        active = list(self.engine.core.active())
+        if is_of_tasks(account, configs, nodes, active):
+            return peer
+        return msgspec.structs.replace(
+            peer, account=account, runs_tasks=runs_own_tasks(account, configs, nodes, active)
+        )
 
     def identify(self, peer: Peer) -> Identify:
         """Return how to identify a peer that has shown no token yet."""

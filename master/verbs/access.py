@@ -67,7 +67,8 @@ class Caller(msgspec.Struct, frozen=True):
     `mentored`: the users whom the caller mentors. `whence`: the key for counting failed log-ins: the address, on this
     machine the account. `is_root`: the caller is root, beside a master that is not. `task`: the task that calls, 0 for
     none. `is_relayed`: the console calls for a user, who may still log in.
-    `barred`: the caller proved to be a user who cannot log in, and why; `user` is None then.
+    `barred`: the caller proved to be a user who cannot log in, and why; `user` is None then. `must_log_in`: the caller
+    may be an admin, or a task that an admin submitted with a token which may do less: a log-in shows which.
     """
 
     address: str
@@ -89,6 +90,7 @@ class Caller(msgspec.Struct, frozen=True):
     task: int = 0
     is_relayed: bool = False
     barred: Message | None = None
+    must_log_in: bool = False
 
     @property
     def is_ours(self) -> bool:
@@ -168,9 +170,18 @@ def by_kernel(peer: Peer, *, local_users: bool = False, local_admin: Literal["ow
             return nobody
         if (why := why_barred(people, user, now)) is not None:
             return msgspec.structs.replace(nobody, barred=why)
-        return _as_user(people, user, peer.address, "local", whence=whence)
+        caller = _as_user(people, user, peer.address, "local", whence=whence)
+        return _as_task_of(caller) if peer.runs_tasks and user.role == "admin" else caller
 
     return identify
+
+
+def _as_task_of(admin: Caller) -> Caller:
+    """Return what a process of an admin's account may do without a log-in where tasks run as this account, whatever
+    token they were submitted with: as much as the token of a task."""
+    return msgspec.structs.replace(
+        admin, role="user", scopes=TASK_SCOPES, mentored=frozenset(), is_kept=False, must_log_in=True
+    )
 
 
 def whence_of(peer: Peer) -> str:
@@ -353,6 +364,8 @@ def check_still(
 def check_call(caller: Caller, verb: str, role: Least, scope: Scope, *, on_wall: bool = False) -> None:
     """Raise ForbiddenError unless the caller may call the verb at all, which needs this role and this scope; `on_wall`:
     or is a screen on a wall."""
+    if caller.must_log_in and (_RANK[caller.role] < _RANK[role] or scope not in caller.scopes):
+        raise ForbiddenError(Message("admin_logs_in", verb=verb, user=caller.user))
     if _RANK[caller.role] < _RANK[role]:
         raise ForbiddenError(Message("needs_role", verb=verb, role=role, user=caller.user, has=caller.role))
     if scope not in caller.scopes and not (on_wall and caller.is_wall):

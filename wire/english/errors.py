@@ -114,6 +114,9 @@ ERRORS: dict[str, str] = {
         "machine (from another one, `ssh` there)"
     ),
     "needs_role": "{verb} needs the role {role}, and {user} has the role {has}: ask an admin",
+    "admin_logs_in": "{verb} needs a log-in: tasks of {user} run as this account on the master's machine, so the "
+    "account alone may only read and submit. `muster login` asks for the password; the account that runs the master "
+    "makes a link for a first one (`muster users link {user:quoted}`)",
     "needs_scope": "{verb} needs the scope {scope}, and {user} is confined to {scopes:list or none}",
     "not_your_verb": "{verb} is not for {user}, whose verbs are {nouns:, }",
     "not_in_your_care": (

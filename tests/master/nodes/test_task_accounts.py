@@ -13,7 +13,7 @@ from master.core.nodes.inventory import Facts, Node, NodeSpec
 from master.core.tasks.attempt import Part
 from master.core.tasks.task import Task
 from master.nodes.registry import NodeConfig
-from master.nodes.task_accounts import is_of_tasks
+from master.nodes.task_accounts import is_of_tasks, runs_own_tasks
 from monitor.agent.machine import machine_id
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
@@ -76,3 +76,50 @@ def test_by_what_runs_before_its_agent_is_heard(part: dict[str, Any], owner: str
     known = {"node": "n", "gpus": [], "boot_id": BOOT_ID, "machine": machine_id(), "account": "lab", **part}
     task = Task(id=1, command="true", owner=owner, allocation=[Part(**known)])
     assert is_of_tasks("lab", [], [], [task]) is expected
+
+
+@pytest.mark.master
+@pytest.mark.parametrize(
+    ("fields", "account", "expected"),
+    [
+        ({"accounts": OF_EACH}, "wang", True),
+        ({"accounts": OF_EACH}, "li2", False),
+        ({"accounts": OF_EACH}, "li", False),
+        ({"accounts": OF_EACH, "ip": "192.0.2.7"}, "wang", False),
+        ({}, "lab", False),
+    ],
+)
+def test_whose_own_tasks_run_as_the_account_by_the_registry(
+    fields: dict[str, Any], account: str, expected: object
+) -> None:
+    assert runs_own_tasks(account, [entry(**fields)], [], []) is expected
+
+
+@pytest.mark.parametrize(
+    ("facts", "accounts", "account", "expected"),
+    [
+        ({"can_run_as": True, "account": "root"}, None, "wang", True),
+        ({"can_run_as": True, "account": "root", "machine": "another"}, None, "wang", False),
+        ({}, None, "wang", False),
+        ({}, (("wang", "wang"), ("lab", "")), "wang", True),
+        ({}, (("wang", "wang"), ("lab", "")), "lab", True),
+        ({}, (("wang", "wang2"), ("lab", "")), "wang", False),
+    ],
+)
+def test_whose_own_tasks_do_by_what_an_agent_said(
+    facts: dict[str, Any], accounts: tuple[tuple[str, str], ...] | None, account: str, expected: object
+) -> None:
+    node = Node(NodeSpec(name="n", accounts=accounts))
+    here = Facts(boot_id=BOOT_ID, machine=machine_id(), state_id="s", cpus=1, memory_mib=1, account="lab")
+    node.facts = msgspec.structs.replace(here, **facts)
+    assert runs_own_tasks(account, [], [node], []) is expected
+
+
+@pytest.mark.parametrize(
+    ("part", "owner", "expected"),
+    [({"run_as": "lab"}, "lab", True), ({}, "lab", True), ({}, "li", False), ({"machine": "another"}, "lab", False)],
+)
+def test_whose_own_tasks_do_by_what_runs(part: dict[str, Any], owner: str, expected: object) -> None:
+    known = {"node": "n", "gpus": [], "boot_id": BOOT_ID, "machine": machine_id(), "account": "lab", **part}
+    task = Task(id=1, command="true", owner=owner, allocation=[Part(**known)])
+    assert runs_own_tasks("lab", [], [], [task]) is expected

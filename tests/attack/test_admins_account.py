@@ -1,0 +1,73 @@
+"""A task that runs as an admin's account on the master's machine is that account to the kernel, whatever token it was
+submitted with: with `local_users` it is no admin by that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from master.callers.peer import Peer
+from master.config.config import load_config
+from master.core.nodes.inventory import NodeState
+from master.ports import hub, local_accounts
+from monitor.agent.machine import machine_id
+from tests.master.core.small_core import BOOT
+from tests.master.in_process import InProcess, run
+from tests.master.in_process import Peer as Caller
+from tests.master.verbs.test_people import PASSWORD
+
+ANN, BOB = 4713, 4714
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+AS_OWNERS = msgspec.structs.replace(
+    BOOT, boot_id=BOOT_ID, machine=machine_id(), account="root", uid=0, can_run_as=True, protocol=99
+)
+
+
+@pytest.fixture(autouse=True)
+def accounts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_accounts, "person", lambda uid: {ANN: "ann", BOB: "bob"}.get(uid, ""))
+
+
+def test_an_admins_account_without_a_log_in_is_worth_a_tasks_token_where_tasks_run_as_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            conf = tmp_path / "conf.json"
+            told = {**msgspec.json.decode(conf.read_bytes()), "local_users": "same name"}
+            conf.write_bytes(msgspec.json.encode(told))
+            owner = await master.peer()
+            await owner.call("user.add", name="ann", role="admin", password=PASSWORD)
+            await owner.call("user.add", name="bob")
+            master.place.config = load_config(conf)
+
+            async def comes(uid: int) -> Caller:
+                monkeypatch.setattr(hub, "identify", lambda _sock: Peer("127.0.0.1", is_here=True, uid=uid))
+                return await master.peer()
+
+            ann = await comes(ANN)
+            assert (await ann.call("auth.whoami"))["role"] == "admin"
+            node = next(iter(master.core.inventory.nodes))
+            master.engine.event(lambda: master.core.node_state(node, NodeState.ONLINE, None, AS_OWNERS))
+            a_task = await comes(ANN)
+            who = await a_task.call("auth.whoami")
+            assert (who["user"], who["role"], sorted(who["scopes"])) == ("ann", "user", ["read", "submit"])
+            for verb, params in {
+                "user.add": {"name": "eve", "role": "admin"},
+                "user.link": {"name": "ann"},
+                "token.new": {},
+                "user.password": {"password": "another one that is long", "old": PASSWORD},
+                "node.drain": {"name": node},
+                "audit.read": {},
+                "file.roots": {},
+            }.items():
+                code, text = await a_task.refusal(verb, **params)
+                assert (code, "log-in" in text) == ("forbidden", True), verb
+            assert (await (await comes(BOB)).call("auth.whoami"))["scopes"] == ["account", "files", "read", "submit"]
+            logged_in = await a_task.call("auth.login", name="ann", password=PASSWORD)
+            assert logged_in["role"] == "admin"
+            assert "eve" not in {user["name"] for user in await a_task.call("user.list")}
+
+    run(story())
