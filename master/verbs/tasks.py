@@ -147,6 +147,9 @@ def why(context: Context, params: OneTask) -> Why:
         ways = core.would_start(task, wait, context.now, lambda one: context.sight.knows(core.tasks[one].owner))
     elif seen.waits_for:
         lines = [_awaited(core, after) for after in seen.waits_for]
+    elif task.state in ACTIVE and task.is_ending and context.sight.knows(task.owner):
+        told = _being_ended(task)
+        brief, lines = (brief, [told]) if seen.warning else (str(told), [])  # the warning may say why it lives
     return Why(
         id=task.id,
         state=task.state,
@@ -163,6 +166,13 @@ def why(context: Context, params: OneTask) -> Why:
         would_start=list(map(str, ways)) or UNSET,
         would_start_messages=list(map(message_view, ways)) or UNSET,
     )
+
+
+def _being_ended(task: Task) -> Message:
+    """Return as a message that a task is to end, and who cancelled it."""
+    asked = task.asked_end
+    by_whom = asked is not None and asked.why == "cancel" and asked.by
+    return Message("being_cancelled", by=by_whom) if by_whom else Message("being_ended")
 
 
 def _holders(context: Context, task: Task) -> list[Message]:

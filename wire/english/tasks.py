@@ -167,6 +167,8 @@ ELASTIC: dict[str, str] = {
 }
 
 PAUSES: dict[str, str] = {
+    "being_cancelled": "cancelled by {by}: it keeps what it has until all its processes are dead",
+    "being_ended": "it is being ended: it keeps what it has until all its processes are dead",
     "to_be_paused": "{by} wants it paused: {nodes:, } {nodes:has|have} not said yet that it stands still",
     "paused": "paused by {by}; it keeps its GPUs, and its time limit goes on: `muster resume {id}`",
     "stands_still": "stopped on {nodes:, }, and nobody asked for that here: `muster resume {id}` lets it go on",
@@ -263,8 +265,9 @@ WARNINGS: dict[str, str] = {
         "(`kill PID`)"
     ),
     "unreachable_command": (
-        "its command on {node} has become another account's (pid {pids:, }), and the agent may not signal it. Its GPUs "
-        "stay held. Look at it on {node}, and end it (`kill PID`)"
+        "its command on {node} has become another account's (pid {pids:, }), as with `sudo`, and the agent may not "
+        "signal it: neither `muster cancel` nor a time limit ends it, and its GPUs stay held. Look at it on {node}, "
+        "and end it (`kill PID`)"
     ),
     "large_log": "its log has {size:size}; at {limit:size} the task is ended (scheduler.log_bytes)",
     "stray_task": (

@@ -137,10 +137,10 @@ class Keeper:
         self._pausing.ends(attempt)
         if attempt.orphan:
             self._orphans.kill(attempt, time.monotonic())
-            if attempt.unproven:
-                self._tell_unproven(attempt)
         else:
             self._ask_shim(attempt)
+        if attempt.unproven:
+            self._tell_unproven(attempt)
 
     def pause(self, launch_id: str) -> None:
         """Stop an attempt's whole tree, if it runs. One that does not run yet is asked for again once it does."""
@@ -202,6 +202,7 @@ class Keeper:
                 self._see_start(attempt)
             if attempt.state == ENDED or attempt.orphan:
                 continue
+            self._see_reach(attempt)
             size = record.size(self._folder, attempt.launch_id)
             # At the second look only: the report of a shim that has just written may be on its way, and before it the
             # last line of the log, which whoever hears of the exit goes to read.
@@ -287,6 +288,15 @@ class Keeper:
         """It is to be started or killed, and what carries its id lives: its claim is gone."""
         attempt = Attempt(launch_id)
         self._make_anew(attempt, anew.lines(launch_id, self._boot_id, None, None, {}), has_shim=False)
+
+    def _see_reach(self, attempt: Attempt) -> None:
+        """See whether its shim may signal its command, which may have become another account's, as `sudo` does."""
+        main = tree.Process(attempt.pid or 0, 0, attempt.pid_start or 0, "")
+        is_beyond = bool(main.pid) and not tree.may_signal(main) and tree.is_alive(main.pid, main.start)
+        pids = [main.pid] if is_beyond else []
+        if pids != attempt.unproven:
+            attempt.unproven = pids
+            self._tell_unproven(attempt)
 
     def _tell_unproven(self, attempt: Attempt) -> None:
         self._emit({"op": "unproven", "launch_id": attempt.launch_id, "pids": attempt.unproven})

@@ -313,7 +313,27 @@ def test_a_command_that_became_another_accounts_is_held_and_named(node: Node, lo
 
 @pytest.mark.parametrize("is_lost", [True, False])
 def test_a_command_that_its_agent_may_not_signal_is_named_whether_its_record_is_lost_or_not(is_lost: bool) -> None:  # noqa: FBT001
-    """An agent that is not root, and a command that is root's by now."""
+    with of_no_root() as (node, command):
+        _named_though_not_ours(node, command, is_lost=is_lost)
+
+
+def test_a_command_that_its_shim_may_not_signal_is_named_until_it_has_ended() -> None:
+    with of_no_root() as (node, command):
+        link = node.up()
+        told = begun(node, link, command)
+        assert link.wait_for("unproven", "t1")["pids"] == [told["pid"]]
+        link.kill("t1", grace_s=0.0)
+        assert link.wait_for("unproven", "t1")["pids"] == [told["pid"]]
+        assert knowing(node).inventory["t1"]["unproven"] == [told["pid"]]
+        assert alive(told["pid"])
+        last = knowing(node)
+        kill(told["pid"])
+        assert last.wait_for("exit", "t1")["cause"] == "killed"
+
+
+@contextmanager
+def of_no_root() -> Iterator[tuple[Node, str]]:
+    """A node whose agent is not root, and a command that becomes root's."""
     rights.need_real_root()
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         folder = Path(name)
@@ -321,7 +341,7 @@ def test_a_command_that_its_agent_may_not_signal_is_named_whether_its_record_is_
         folder.chmod(0o770)
         node = Node(folder, python=_as_stranger(folder))
         try:
-            _named_though_not_ours(node, _becomes_root(folder), is_lost=is_lost)
+            yield node, _becomes_root(folder)
         finally:
             node.clean()
 

@@ -121,3 +121,24 @@ def test_nobody_is_named_where_no_room_would_help(tmp_path: Path) -> None:
                 assert (shown["held_by"], shown["holders"]) == ([], 0), spec
 
     run(story())
+
+
+def test_why_tells_of_a_task_that_is_cancelled_and_lives_that_it_is_to_end(tmp_path: Path) -> None:
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            master.online()
+            peer = await master.peer()
+            number = await runs(master, peer, gpus=1)
+            assert (await peer.call("task.why", id=number))["brief"] is None
+            await peer.call("task.cancel", ids=[number])
+            why = await peer.call("task.why", id=number)
+            assert why["brief"] == "cancelled by root: it keeps what it has until all its processes are dead"
+            assert why["reason"] is None
+
+            launch = master.core.tasks[number].allocation[0].launch_id
+            master.engine.event(lambda: master.core.unproven("a", launch, (7,)))
+            why = await peer.call("task.why", id=number)
+            assert "pid 7" in why["warning"]
+            assert (why["brief"], [line["key"] for line in why["detail_messages"]]) == (None, ["being_cancelled"])
+
+    run(story())

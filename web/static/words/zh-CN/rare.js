@@ -43,7 +43,7 @@ export const WORDS = {
   runs_already: "它已作为来源不明的运行 {launch} 在 {node} 上运行，由管理员接管或结束（`muster node attempts {node:quoted}`）",
   unproven: "它在 {node} 上的运行记录已丢失，那里有进程可能属于它，但无法证明：pid {pids:, }。不会向它们发信号，GPU 仍被占用。请在 {node} 上查看并结束它们（`kill PID`）",
   cancel_unproven: "没有向任务 {id} 的任何进程发信号：它在 {node} 上的运行记录已丢失，那里有进程可能属于它，但无法证明：pid {pids:, }。请在 {node} 上查看并结束它们（`kill PID`）：它们结束后任务即为已取消",
-  unreachable_command: "它在 {node} 上的命令已成为另一个账户的进程（pid {pids:, }），代理无权向它发信号。GPU 仍被占用。请在 {node} 上查看并结束它（`kill PID`）",
+  unreachable_command: "它在 {node} 上的命令已成为另一个账户的进程（pid {pids:, }，例如通过 `sudo`），代理无权向它发信号：`muster cancel` 和时限都不能结束它，GPU 仍被占用。请在 {node} 上查看并结束它（`kill PID`）",
   cancel_unreachable_command: "没有向任务 {id} 的任何进程发信号：它在 {node} 上的命令已成为另一个账户的进程（pid {pids:, }），代理无权向它发信号。请在 {node} 上查看并结束它（`kill PID`）：它结束后任务即为已取消",
   name_without_mine: "`name` 与 `mine` 一起使用：别人的任务用编号指明",
   unproven_there: "运行记录已丢失，那里有进程可能属于这些运行，但无法证明：pid {pids:, }。它们结束之前不接新任务：请在该节点上查看并结束它们（`kill PID`）",

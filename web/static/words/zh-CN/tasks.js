@@ -117,6 +117,8 @@ export const WORDS = {
   no_new_checkpoint: "可以改变 GPU 数量，但没有改变：没有与 {pattern} 匹配且比本次运行更新的文件，无法从中继续",
 
   to_be_paused: "{by} 要求暂停：节点 {nodes:, } 尚未确认已停住",
+  being_cancelled: "{by} 已取消它：它的全部进程结束之前，它仍占用资源",
+  being_ended: "正在结束：它的全部进程结束之前，它仍占用资源",
   paused: "由 {by} 暂停；仍占用 GPU，限时照常计算：`muster resume {id}`",
   stands_still: "在节点 {nodes:, } 上已停住，但并非由此处暂停：`muster resume {id}` 使其继续",
   continued_by_hand: "任务本已暂停，有人在 {node} 上手动使其继续：`muster pause {id}` 可再次暂停",
