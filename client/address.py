@@ -116,7 +116,9 @@ def _find(conf: str | None, master: str | None) -> Address:
 
 def conf_in_use(conf: str | None = None, master: str | None = None) -> str | None:
     """Return the conf.json that the address comes from; None if it comes from elsewhere. Raises ConfigError if there is
-    no address, or if another account could have written the conf.json that was found."""
+    no address, or two of them, or if another account could have written the conf.json that was found."""
+    if conf and master:
+        raise _config_error("conf and master: give one of them")
     if master or (not conf and os.environ.get("MUSTER_MASTER")):
         return None
     chosen = conf or os.environ.get("MUSTER_CONF") or _found()

@@ -95,6 +95,8 @@ def _dispatch(argv: list[str], done: list[str]) -> int:
     parser = Quick(f"muster {name}", lambda quick: declare(module, quick), lambda: _whole(name))
     argv = before + rest
     options = module.parse(parser, argv) if hasattr(module, "parse") else parser.parse_args(argv)
+    if options.conf and options.master:
+        parser.error("--conf and --master: give one of them")
     from client.cli.context import Context
     from client.session import Session
 

@@ -25,6 +25,11 @@ def test_a_master_is_named_by_host_and_perhaps_port(text: str, host: str, port: 
     assert (address.host, address.data) == (host, port)
 
 
+def test_a_conf_and_another_master_are_a_contradiction(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give one of them"):
+        find(str(tmp_path / "conf.json"), "gpu1")
+
+
 @pytest.mark.parametrize("text", ["", "a:b", "a:0", "a:65536", ":9"])
 def test_nonsense_for_a_master_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="HOST"):

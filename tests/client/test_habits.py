@@ -130,7 +130,7 @@ def test_all_of_mine_are_waited_for(master: FakeMaster, capsys: pytest.CaptureFi
 def test_all_that_failed_are_tried_again(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
     master.verbs["task.list"] = lambda _: {"tasks": [task(n, "failed") for n in (9, 3, 4)], "total": 3}
     master.verbs["task.retry"] = lambda params: task(params["id"])
-    assert main(["retry", "--state", "failed,lost"]) == 0
+    assert main(["retry", "--state", "failed", "--state", "lost"]) == 0
     assert capsys.readouterr().out == "tasks 3-4, 9: queued again\n"
     assert master.asked("task.list") == [{"states": ["failed", "lost"], "mine": True, "sparse": True}]
     assert not master.asked("task.archived"), "what was put away months ago is tried again by its id only"
@@ -144,9 +144,11 @@ def test_the_master_looks_which_are_in_the_state_that_is_cancelled(master: FakeM
     done = {"cancelled": [3], "signalled": [], "refused": {}, "codes": {}}
     master.verbs["task.cancel"] = lambda _: done
     assert main(["cancel", "--state", "waiting,held"]) == 0
+    assert main(["cancel", "--state", "waiting", "--state", "held"]) == 0
     assert main(["cancel", "--all", "--state", "running", "--yes"]) == 0
     assert master.asked("task.cancel") == [
-        {"mine": True, "states": ["waiting", "held"]}, {"all": True, "states": ["running"]}
+        {"mine": True, "states": ["waiting", "held"]}, {"mine": True, "states": ["waiting", "held"]},
+        {"all": True, "states": ["running"]},
     ]  # fmt: skip
     for words in (["--state", "failed"], ["3", "--state", "waiting"], ["--mine", "--all"]):
         assert main(["cancel", *words]) == 2

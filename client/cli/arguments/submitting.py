@@ -30,6 +30,8 @@ _NOT_IN_SCRIPTS = (
     "request_id",
     "as",
 )
+_LISTS = ("--exclude", "--licence", "--retry-on")
+"""Options with lists that are wanted whole."""
 FOR_TASKS = ("submit",)
 """Values of `--token` that ask for a token for the task. Any other value is the caller's own token."""
 
@@ -122,6 +124,7 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
     if stray:
         _refuse_stray(parser, stray, argv)
     _tell_tokens_apart(options)
+    _refuse_twice(parser, argv)
     sources = [options.script is not None, getattr(options, "batch", None) is not None, bool(words)]
     if sum(sources) != 1:
         parser.error(
@@ -156,6 +159,16 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
     options.command = text
     options.name = options.name or os.path.basename(options.script)
     return options
+
+
+def _refuse_twice(parser: argparse.ArgumentParser, argv: list[str]) -> None:
+    """Refuse two lists of one option on the command line: the last would count, and what the first says would be lost.
+    A line of a script may say one more, which the command line replaces."""
+    for option in _LISTS:
+        places = [place for place, word in enumerate(argv) if word.partition("=")[0] == option]
+        if len(places) > 1:
+            said = [argv[place].partition("=")[2] or "".join(argv[place + 1 : place + 2]) for place in places]
+            parser.error(f"{option} is given twice: write {option} {','.join(said)}")
 
 
 def _tell_tokens_apart(options: argparse.Namespace) -> None:

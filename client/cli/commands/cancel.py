@@ -36,7 +36,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mine", action="store_true", help="all of yours")
     parser.add_argument("--all", action="store_true", help="everybody's; at a terminal it asks first")
     parser.add_argument("--name", metavar="NAME", help="all of yours of this name")
-    parser.add_argument("--state", type=fields.states, metavar="STATE[,…]", help="those of yours in such a state")
+    parser.add_argument(
+        "--state", type=fields.states, action="extend", metavar="STATE[,…]", help="those of yours in such a state"
+    )
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
 
 

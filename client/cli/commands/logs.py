@@ -59,6 +59,8 @@ def parse(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespac
     options = parser.parse_args(argv)
     if options.server == (options.id is not None):
         parser.error("give a task's ID, or --server")
+    if options.server and options.rank:
+        parser.error("--rank is of a task on several nodes: leave out --server")
     if options.search is None and (options.regex or options.ignore_case):
         parser.error("--regex and --ignore-case say how to search: give --search TEXT, too")
     if options.search is not None and (options.follow or options.raw or options.collapse):

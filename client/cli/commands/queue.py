@@ -34,7 +34,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     parser.add_argument("--all", "-a", action="store_true", help="the ended tasks too, newest first")
     parser.add_argument("--mine", "-m", action="store_true", help="only yours")
-    parser.add_argument("--state", "-t", type=fields.states, metavar="STATE[,…]",
+    parser.add_argument("--state", "-t", type=fields.states, action="extend", metavar="STATE[,…]",
                         help=f"only these: {', '.join(STATES)}")  # fmt: skip
     parser.add_argument("--user", "-u", metavar="NAME", help="only this person's")
     parser.add_argument("--search", metavar="TEXT", help="only those whose name or command holds this")

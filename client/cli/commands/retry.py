@@ -22,7 +22,9 @@ EXAMPLES = """examples:
 def arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's options."""
     ids.add(parser, "*")
-    parser.add_argument("--state", type=fields.states, metavar="STATE[,…]", help="those of yours that ended so")
+    parser.add_argument(
+        "--state", type=fields.states, action="extend", metavar="STATE[,…]", help="those of yours that ended so"
+    )
     parser.add_argument("--all", action="store_true", help="with --state: everybody's")
 
 
