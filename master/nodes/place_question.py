@@ -14,6 +14,7 @@ while [ $# -gt 1 ]; do
   said=
   case $kind in
   word) command -v -- "$path" >/dev/null 2>&1 || said=absent ;;
+  log) [ -d "$path" ] && said=is_folder ;;
   beside) [ -f "$path" ] && ! command -v -- "${{path##*/}}" >/dev/null 2>&1 && said=beside ;;
   *)
     if [ ! -e "$path" ]; then said=absent

@@ -62,6 +62,8 @@ class Look:
                     yield Finding(want, Lack.BESIDE)
                 continue
             lacks = [self._lack(want, path) for path in want.paths]
+            if want.kind == "log" and lacks == [(Lack.ABSENT, "")]:
+                continue  # it is made
             if lacks and all(lacks) and lacks[0] is not None:
                 yield Finding(want, *lacks[0])
 
@@ -128,7 +130,7 @@ class Look:
             return None
         if is_folder:
             return Lack.IS_FOLDER, ""
-        if want.kind == "file":
+        if want.kind in ("file", "log"):
             return None
         if not there.st_mode & _MAY_RUN:
             return Lack.NOT_EXECUTABLE, ""

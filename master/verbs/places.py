@@ -165,8 +165,8 @@ async def _seen(context: Context, node: str | None, wants: list[Want], look: Loo
 
 
 def _is_a_nodes(want: Want, look: Look) -> bool:
-    """A folder or environment that each node has, or has not, for itself."""
-    return want.kind in ("folder", "env") and not any(
+    """A folder, environment or log that each node has, or has not, for itself."""
+    return want.kind in ("folder", "env", "log") and not any(
         look.is_shared(path) or look.is_of_conda(path) or not look.may_name(path) for path in want.paths
     )
 

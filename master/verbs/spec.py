@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from master.core.attempts.activation import is_env_name
+from master.core.attempts.preflight import OWN_ID
 from master.core.tasks.task import HELD, WAITING, After, EarlySignal, Snapshot, Task, Terms
 from master.core.tasks.time_limit import limit_of
 from master.verbs.base import Context
@@ -146,7 +147,8 @@ class Editable(Spec, kw_only=True, forbid_unknown_fields=True):
 
 
 def draft_of(spec: Spec, command: list[str] | str, context: Context) -> Task:
-    """The task that a spec describes, without id and log path. Raises BadRequestError naming the field."""
+    """The task that a spec describes, without id; in the path of a log that was asked for, `{id}` stands. Raises
+    BadRequestError naming the field."""
     draft = _drafted(spec, command, context)
     if draft.signal is not None:
         _check_signal(draft)
@@ -164,6 +166,8 @@ def _drafted(spec: Spec, command: list[str] | str, context: Context) -> Task:
     _check_path("cwd", spec.cwd)
     cwd = _beneath(context.master.root, spec.cwd)
     state = HELD if spec.hold else WAITING
+    if spec.log:
+        terms["log_path"] = _log_path(spec.log, context)
     return Task(
         id=0,
         owner=context.caller.user or "",
@@ -238,11 +242,18 @@ def log_path_of(asked: str | None, task_id: int, context: Context) -> str:
     """Where the task's output goes: what was asked for (beneath root if relative; `{id}` is the task's), else the log
     folder."""
     if asked:
-        if "\0" in asked:
-            raise BadRequestError(Message("field_with_nul", field="log"))
-        _check_path("log", asked)
-        return _beneath(context.master.root, asked.replace("{id}", str(task_id)))
+        return _log_path(asked.replace(OWN_ID, str(task_id)), context)
     return f"{context.master.log_folder}/{task_id}.log"
+
+
+def _log_path(asked: str, context: Context) -> str:
+    """Raises BadRequestError."""
+    if "\0" in asked:
+        raise BadRequestError(Message("field_with_nul", field="log"))
+    if asked.endswith(("/", "/.", "/..")):
+        raise BadRequestError(Message("log_names_folder", path=asked))
+    _check_path("log", asked)
+    return _beneath(context.master.root, asked)
 
 
 def _beneath(root: str, path: str) -> str:

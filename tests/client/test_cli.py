@@ -234,6 +234,14 @@ def test_a_note_about_the_command_is_told_once_whoever_sees_it_and_is_in_the_jso
             assert said.err.count("note: ") == 1, said.err
 
 
+def test_an_edit_of_the_log_has_it_looked_at(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
+    master.verbs["task.edit"] = lambda _: task(3, "waiting")
+    said = {"key": "log_is_folder", "args": {"path": "/etc"}}
+    master.verbs["task.places"] = lambda params: {"missing": [params["log"]], "missing_messages": [said]}
+    assert main(["edit", "3", "log=/etc"]) == 0
+    assert "note: /etc" in capsys.readouterr().err
+
+
 def test_a_family_alone_lists(master: FakeMaster, capsys: pytest.CaptureFixture[str]) -> None:
     master.verbs["node.list"] = lambda _: []
     master.verbs["user.list"] = lambda _: []

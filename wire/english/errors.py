@@ -194,6 +194,7 @@ ERRORS: dict[str, str] = {
     "text_too_long": "{field}: {count:,} characters; at most {most:,} are allowed",
     "field_with_nul": "{field}: it holds a NUL character",
     "empty_batch": "the batch holds no command",
+    "log_names_folder": "log: {path} names a folder, and a log is a file: name a file in it",
     "batch_with_log": "the tasks of a batch cannot share one log file: leave `log` out",
     "other_port": "tasks are streamed on the train-state port and nodes on the monitor port",
     "which_tasks": "say which tasks: ids, `all` or `mine`",

@@ -288,6 +288,8 @@ WARNINGS: dict[str, str] = {
     "no_folder": "{path} is no folder, and no task can start in it",
     "file_absent": "the file {path} does not exist (yet): the task fails unless it is there when it starts",
     "file_is_folder": "{path} is a folder, and cannot be run: name the file in it",
+    "log_is_folder": "{path} is a folder, and a log is a file: the task fails unless --log names a file in it",
+    "log_as_it_stands": "{said} is part of the log's name as it stands: {meant} is the id of the task",
     "file_not_executable": "{path} may not be executed: `chmod +x {path:quoted}`, or name the program that reads it",
     "interpreter_absent": "{path} begins with #!{interpreter}, and there is no such program",
     "interpreter_with_line_end": (

@@ -75,7 +75,7 @@ def change(text: str) -> tuple[str, Any]:
 
 
 _KEYS = frozenset({*fields.VALUES, "command", "urgent", "share", "elastic", "token", "owner", "cap", "max-fails"})
-_NAMES_SOMETHING = frozenset({"command", "cwd", "env", "setup", "node", "after"})
+_NAMES_SOMETHING = frozenset({"command", "cwd", "env", "setup", "node", "after", "log"})
 """Keys that name a thing which must exist when the task starts."""
 _OF_ARRAYS = frozenset({"cap", "max_fails"})
 
@@ -122,7 +122,7 @@ def run(context: Context) -> int:
         context.print_json(task)
     context.say(f"task {first}: changed {', '.join(changes)}")
     if not _NAMES_SOMETHING.isdisjoint(changes):
-        _tell_faults(context, task)
+        _tell_faults(context, task, changes)
     return 0
 
 
@@ -143,14 +143,15 @@ def _edit_several(context: Context, said: list[int], changes: dict[str, Any]) ->
 
     code = each.task(context, edit, f"changed {', '.join(changes)}", wanted=dict.fromkeys(wanted))
     if tasks and not _NAMES_SOMETHING.isdisjoint(changes):
-        _tell_faults(context, tasks[0])
+        _tell_faults(context, tasks[0], changes)
     return code
 
 
-def _tell_faults(context: Context, task: Task) -> None:
+def _tell_faults(context: Context, task: Task, changes: dict[str, Any]) -> None:
     """Warn of faults that would keep the task from starting well now, as at a submit."""
     from client.cli.arguments.submitting import tell_faults
 
     spec: dict[str, Any] = {"cwd": task["cwd"], "env": task["env"], "setup": task.get("setup") or ""}
     spec |= {"node": task["node"], "after": task.get("waits_for") or []}
+    spec |= {"log": changes["log"]} if changes.get("log") else {}
     tell_faults(context, spec, [task["command"]])

@@ -24,14 +24,16 @@ TOLD = 4
 """So many names of nodes, or ranges of them, stand before one reason."""
 HEAD = 256
 """So many bytes of a program are read: as many as the kernel reads of its first line."""
-Kind = Literal["folder", "env", "file", "program", "line", "word", "beside"]
+OWN_ID = "{id}"
+"""Stands for the id of the task in the path of its log."""
+Kind = Literal["folder", "env", "file", "program", "line", "word", "beside", "log"]
 
 
 class Want(NamedTuple):
     """A thing that has to be there. `name`: as it was said; `paths`: where, any of these will do, as absolute paths.
-    A `file` is read, a `program` executed; a `word` is looked for as a shell does. A `line` is one word with blanks
-    where a program should be. `beside` is a name for which PATH is searched: the first path is a file of that name in
-    the task's own folder, the others are where an environment would have such a program."""
+    A `file` is read, a `program` executed; a `log` may be missing; a `word` is looked for as a shell does. A `line` is
+    one word with blanks where a program should be. `beside` is a name for which PATH is searched: the first path is a
+    file of that name in the task's own folder, the others are where an environment would have such a program."""
 
     kind: Kind
     name: str
@@ -67,6 +69,8 @@ _INTERPRETERS = {
 _PLAIN = Pattern(r"[\w@%+,./:=\- \t]*")
 """Bash reads these as they stand."""
 _ASSIGNS = Pattern(r"\w+=.*")
+_STANDS = Pattern(r"\{\w+\}|%[0-9]*[AajJ]")
+"""Perhaps meant to stand for a number of the task, here or in Slurm."""
 
 
 def wants_of(task: Task, commands: Iterable[list[str] | str], *, root: str, conda: str, on_node: bool) -> list[Want]:
@@ -75,6 +79,8 @@ def wants_of(task: Task, commands: Iterable[list[str] | str], *, root: str, cond
     cwd = task.cwd
     found = [] if cwd == root.rstrip("/") else [Want("folder", cwd, (cwd,))]
     found += _environment(task.env, conda)
+    if task.log_path and OWN_ID not in task.log_path:
+        found.append(Want("log", task.log_path, (task.log_path,)))
     if task.setup:
         return found  # it may make what is missing, and go elsewhere
     files: dict[Want, None] = {}
@@ -172,6 +178,9 @@ def known_faults(task: Task, commands: Iterable[list[str] | str], awaited: Await
         if isinstance(command, str) and "\r\n" in command:
             yield Message("text_with_line_ends")
             break
+    stands = _STANDS.search(task.log_path.replace(OWN_ID, ""))
+    if stands is not None:
+        yield Message("log_as_it_stands", said=stands[0], meant=OWN_ID)
     lines = (command[0] for command in commands if is_line(command) and "/" not in command[0])
     line = next(lines, None)  # PATH is searched for it, where no program has blanks in its name
     if line is not None:
@@ -280,6 +289,8 @@ def told(finding: Finding, node: str = "") -> Message:
             return Message("file_absent", path=path)
         case Lack.NO_FOLDER:
             return Message("no_folder", path=path)
+        case Lack.IS_FOLDER if want.kind == "log":
+            return Message("log_is_folder", path=path)
         case Lack.IS_FOLDER:
             return Message("file_is_folder", path=path)
         case Lack.NOT_EXECUTABLE:

@@ -99,6 +99,36 @@ def test_what_a_command_names_is_looked_at_as_its_start_would(tmp_path: Path, pl
 
 
 @pytest.mark.usefixtures("unhurried_look")
+def test_a_log_that_is_a_folder_and_braces_that_stand_for_nothing_are_told(tmp_path: Path) -> None:
+    async def story() -> None:
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "file").touch()
+        async with InProcess(tmp_path) as master:
+            peer = await master.peer()
+            for log, expected in (
+                (str(tmp_path / "folder"), ["log_is_folder"]),
+                ("folder", ["log_is_folder"]),
+                ("file", []),
+                ("none", []),
+                ("folder/{id}", []),
+                ("{ID}", ["log_as_it_stands"]),
+                ("{id}-{index}.log", ["log_as_it_stands"]),
+                ("out_%j.log", ["log_as_it_stands"]),
+                ("50%_{}.log", []),
+            ):
+                assert await keys(peer, command="true", log=log) == expected, log
+            assert await keys(peer, command="true", setup="true", log="folder") == ["log_is_folder"]
+            code, message = await peer.refusal("task.submit", command="true", log="folder/")
+            assert (code, "names a folder" in message) == ("bad_request", True)
+            assert (await peer.refusal("task.submit", command="true", log="folder", strict=True))[0] == "conflict"
+            filed = await peer.call("task.submit", command="true", log="{id}.log", hold=True)
+            shown = await peer.call("task.show", id=filed["id"])
+            assert shown["log_path"] == f"{master.place.root}/{filed['id']}.log"
+
+    run(story())
+
+
+@pytest.mark.usefixtures("unhurried_look")
 def test_who_may_not_see_a_program_is_not_told_what_is_in_it(tmp_path: Path) -> None:
     async def story() -> None:
         (tmp_path / "lab").mkdir()

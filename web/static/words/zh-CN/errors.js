@@ -106,6 +106,7 @@ export const WORDS = {
   text_too_long: "{field}：有 {count:,} 个字符；最多允许 {most:,} 个",
   field_with_nul: "{field}：含有 NUL 字符",
   empty_batch: "批量提交中没有命令",
+  log_names_folder: "log：{path} 是文件夹名，而日志是文件：请写明其中的文件",
   batch_with_log: "批量任务不能共用一个日志文件：请去掉 `log`",
   other_port: "任务的变化在 train-state 端口，节点的变化在 monitor 端口",
   which_tasks: "请说明哪些任务：编号、`all` 或 `mine`",
