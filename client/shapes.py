@@ -354,7 +354,8 @@ class NodeReservation(TypedDict):
 class Node(TypedDict):
     """A node as `nodes --json` shows it. `registry` is `ok`, `leaving` or `changing`; `drained` is why, or None;
     `sick`: why it was set aside by itself (it could start nothing), or None; `mismatch`: which GPUs are not those that
-    the registry says, or None; `reservation`: what is kept there for a task that waits, or None."""
+    the registry says, or None; `reservation`: what is kept there for a task that waits, or None; `own_account`: whose
+    tasks run there as the master's own account, see docs/people.md; None if tasks have another account."""
 
     name: str
     driver: str | None
@@ -380,6 +381,7 @@ class Node(TypedDict):
     python: str | None
     agent_version: str | None
     reservation: NodeReservation | None
+    own_account: str | None
 
 
 class NodeAccount(TypedDict):
@@ -395,13 +397,12 @@ class NodeAccount(TypedDict):
 
 class NodePage(Node):
     """A node as `node show --json` shows it. `drained_at`: seconds since the epoch. `account`: its agent's, None where
-    it did not say; `can_run_as`: the agent is root and runs tasks as the accounts of their owners; `own_account`:
-    see docs/people.md; `accounts`: over which SSH accounts tasks run there, None where all run as the agent's."""
+    it did not say; `can_run_as`: the agent is root and runs tasks as the accounts of their owners; `accounts`: over
+    which SSH accounts tasks run there, None where all run as the agent's."""
 
     user_name: str | None
     account: str | None
     can_run_as: bool
-    own_account: str | None
     accounts: list[NodeAccount] | None
     port: int | None
     labels: dict[str, str]

@@ -480,6 +480,7 @@ export interface Node {
   python: string | null;
   agent_version: string | null;
   reservation: NodeReservation | null;
+  own_account: "admins" | "everybody" | "opened" | null;
 }
 
 export interface NodeAccount {
@@ -530,10 +531,10 @@ export interface NodePage {
   python: string | null;
   agent_version: string | null;
   reservation: NodeReservation | null;
+  own_account: "admins" | "everybody" | "opened" | null;
   user_name: string | null;
   account: string | null;
   can_run_as: boolean;
-  own_account: "admins" | "everybody" | "opened" | null;
   accounts: (NodeAccount)[] | null;
   port: number | null;
   labels: Record<string, string>;

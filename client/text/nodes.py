@@ -24,7 +24,7 @@ def told_together(nodes: list[Node], room: int | None) -> list[str]:
     problem share a line; if there are too many lines, the most frequent problems are shown."""
     alike: dict[str, dict[str, str]] = {}
     for node in nodes:
-        for text in (node.get("reason"), *gpu_troubles(node)):
+        for text in (node.get("reason"), *gpu_troubles(node), keeps_out(node)):
             if text:
                 kind = impersonal(text, node.get("address") or "")
                 alike.setdefault(kind, {})[harmless(node["name"])] = text
@@ -54,6 +54,11 @@ def gpu_troubles(node: Node) -> list[str]:
             which.setdefault(gpu["health"] or "", []).append(str(gpu["index"]))
     told = [f"GPU {', '.join(numbers)}: {health}" for health, numbers in which.items()]
     return [text for text in (node.get("mismatch"), *told) if text]
+
+
+def keeps_out(node: Node) -> str:
+    """Say that a node does not run other users' tasks, which would have the master's own account there, else ""."""
+    return "admins' tasks only" if node.get("own_account") == "admins" and node["state"] == "online" else ""
 
 
 def gpus_aside(node: Node) -> list[str]:

@@ -9,6 +9,7 @@ from client.states import node_condition
 from client.text import cells
 from client.text.colours import STATE_KINDS
 from client.text.columns import cut, fit, width
+from client.text.nodes import keeps_out
 from client.text.quantities import counted, load_text
 from client.top.marks import KINDS, LEGEND, MARKS
 from wire.harmless import harmless
@@ -145,11 +146,12 @@ def _who(gpu: GpuNow) -> str:
 
 def _told(node: Node, gpus: list[GpuNow], sample: dict[str, object], *, counted: bool = False) -> Line:
     """Return the rest of a node's line: its problem, else its users. A wrong clock goes first: its text is short."""
-    clock = _clock(node.get("clock_offset_s"))
+    out = keeps_out(node)
+    first: Line = (*_clock(node.get("clock_offset_s")), *([(f"{out}; ", "warn")] if out else ()))
     if node.get("reason"):
         why: Part = (harmless(node["reason"] or ""), "bad" if node["state"] != "online" else "warn")
-        return (*clock, why)
-    return (*clock, *_who_is_there(node, gpus, sample, counted=counted))
+        return (*first, why)
+    return (*first, *_who_is_there(node, gpus, sample, counted=counted))
 
 
 def _clock(offset: float | None) -> Line:

@@ -22,7 +22,7 @@ from master.nodes.same_account import check_company
 from master.secrets.inline_secrets import check_registry
 from master.secrets.visible_secrets import check_not_visible
 from master.verbs.base import Context, Nothing
-from master.views.nodes import NodePage, NodeView, account_views, node_view, one_line, own_account
+from master.views.nodes import NodePage, NodeView, account_views, node_view, one_line
 from wire.errors import BadRequestError, ConfigError, ConflictError, ForbiddenError
 from wire.message import Message
 
@@ -117,7 +117,6 @@ def show(context: Context, params: OneNode) -> NodePage:
         user_name=config.user_name if config else None,
         account=(facts.account or None) if facts else None,
         can_run_as=facts.can_run_as if facts else False,
-        own_account=own_account(context.core, params.name),
         accounts=account_views(context.core.node(params.name)),
         port=config.port if config and config.driver == "ssh" else None,
         labels=config.labels if config else {},

@@ -63,7 +63,9 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     aside (it could start nothing), or null. `mismatch`: which GPUs are not those that the registry says, or null.
     `memory_mib` is in MiB; `load`: of the last 1, 5 and 15 minutes; `clock_offset_s`: how many seconds its clock is
     ahead of the master's, as its last sample showed it. `tasks`: ids of those that are there. `reservation`: what is
-    kept for a task that waits, or null.
+    kept for a task that waits, or null. `own_account`: tasks have the master's own account there, and it runs those of
+    `admins` only, of `everybody` (there was no second user), or of everybody since an admin `opened` it; null where
+    tasks have another account.
     """
 
     name: str
@@ -90,6 +92,7 @@ class NodeView(msgspec.Struct, frozen=True, kw_only=True):
     python: str | None
     agent_version: str | None
     reservation: NodeReservation | None
+    own_account: Literal["admins", "everybody", "opened"] | None
 
 
 class NodeAccount(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,15 +111,12 @@ class NodePage(NodeView, frozen=True, kw_only=True):
     """A node with what its entry in `node.list` leaves out: the user (`user_name`) and `port` of its SSH
     server, the registry's `labels`, and who drained it and when (`drained_at`, seconds since the epoch).
     `account`: its agent's, which tasks have, too, null where it did not say; `can_run_as`: the agent is root and runs
-    tasks as the accounts of their owners; `own_account`: tasks have the master's own account there, and it runs those
-    of `admins` only, of `everybody` (there was no second user), or of everybody since an admin `opened` it; null where
-    tasks have another account; `accounts`: over which SSH accounts tasks run there, null where all run as
+    tasks as the accounts of their owners; `accounts`: over which SSH accounts tasks run there, null where all run as
     the agent's."""
 
     user_name: str | None
     account: str | None
     can_run_as: bool
-    own_account: Literal["admins", "everybody", "opened"] | None
     accounts: list[NodeAccount] | None
     port: int | None
     labels: dict[str, str]
@@ -154,11 +154,12 @@ def node_view(core: Core, node: Node, config: NodeConfig | None, sight: Sight) -
         python=facts.python if facts else None,
         agent_version=facts.version if facts and node.state is NodeState.ONLINE else None,
         reservation=_reservation(core, node.name),
+        own_account=_own_account(core, node.name),
     )
     return _on_wall(view) if sight.is_wall else view
 
 
-def own_account(core: Core, name: str) -> Literal["admins", "everybody", "opened"] | None:
+def _own_account(core: Core, name: str) -> Literal["admins", "everybody", "opened"] | None:
     """Return whose tasks a node runs as the master's own account; None if tasks use another account."""
     fence = core.own_account
     if name not in fence.nodes:

@@ -36,6 +36,7 @@ def test_what_is_well_or_cannot_be_reached_has_no_such_lines() -> None:
     well: Any = node("a", [gpu(0), gpu(1)])
     assert told_together([well], None) == []
     assert told_together([ill(state="unreachable")], None) == []
+    assert told_together([well | {"own_account": "admins"}], None) == ["a: admins' tasks only"]
 
 
 def test_the_command_shows_them(

@@ -121,6 +121,15 @@ def test_a_node_whose_clock_is_off_says_so_beside_who_is_there(size: int, offset
     assert ("clock" in told_ill) == (told is not None)
 
 
+@pytest.mark.parametrize("size", [80, 160])
+@pytest.mark.parametrize("packed", [True, False])
+def test_a_node_that_keeps_users_out_says_so(size: int, packed: bool) -> None:  # noqa: FBT001
+    for whose, is_told in (("admins", True), ("everybody", False), ("opened", False), (None, False)):
+        state = state_of([node("a", 1, own_account=whose), node("b", 1, own_account=whose, state="connecting")], [])
+        said = [text_of(node_lines.node_line(state.nodes[name], state, size, packed=packed)) for name in "ab"]
+        assert ["admins' tasks only" in line for line in said] == [is_told, False]
+
+
 def test_a_node_without_gpus_tells_its_slots(lab: State) -> None:
     assert "no GPU, 0 tasks, slots 0/64" in text_of(node_lines.node_line(lab.nodes["c"], lab, 80, packed=True))
 

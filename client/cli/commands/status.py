@@ -180,7 +180,7 @@ def _idle(ids: list[int]) -> str:
 
 
 def _troubles(nodes: list[Node], room: int | None) -> list[str]:
-    found = told_together([{**node, "gpus": [], "mismatch": None} for node in nodes], room)
+    found = told_together([{**node, "gpus": [], "mismatch": None, "own_account": None} for node in nodes], room)
     more = len(found) - _TROUBLES
     lines = found[:_TROUBLES] + ([f"… and {more} more: `muster nodes`"] if more > 0 else [])
     return ["", *lines] if lines else []
