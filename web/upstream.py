@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from web.settings import Settings
+from wire.client import MAX_FRAME
 from wire.errors import (
     BadRequestError,
     ConflictError,
@@ -31,6 +32,7 @@ from wire.errors import (
     UnreachableError,
     from_code,
 )
+from wire.framing import FrameError, check_shape
 from wire.lab import Lab, read
 from wire.message import Message
 from wire.other_end import Finding, is_local
@@ -195,13 +197,14 @@ class Upstream:
             await self.call("server.hello", said)
 
     async def call(self, verb: str, params: Any, *, limit_s: float = CALL_S) -> msgspec.Raw:
-        """Call a verb; its result, as JSON. Raises the master's error, or UnreachableError: then it may or may not
-        have been done."""
+        """Call a verb; its result, as JSON. Raises the master's error, ProtocolError for what it would not read, or
+        UnreachableError: then it may or may not have been done."""
         number = next(self._ids)
+        frame = _frame({"jsonrpc": "2.0", "id": number, "method": verb, "params": params})
         answer: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
         self._waiting[number] = answer
         try:
-            await self._send({"jsonrpc": "2.0", "id": number, "method": verb, "params": params})
+            await self._send(frame)
             async with asyncio.timeout(limit_s):
                 return await answer
         except TimeoutError:
@@ -209,10 +212,10 @@ class Upstream:
         finally:
             self._waiting.pop(number, None)
 
-    async def _send(self, frame: dict[str, Any]) -> None:
+    async def _send(self, frame: bytes) -> None:
         if self.closed.done():
             raise self.closed.result()
-        self._writer.write(msgspec.json.encode(frame) + b"\n")
+        self._writer.write(frame)
         try:
             await self._writer.drain()
         except OSError:
@@ -223,7 +226,9 @@ class Upstream:
         try:
             while line := await self._reader.readline():
                 told = self._take(line)
-                why = told or why
+                if told is not None:  # which call it answers is not known, so none of them is to wait for an answer
+                    why = told
+                    break
         except (OSError, ValueError):  # a line beyond the limit
             pass
         except msgspec.DecodeError:
@@ -264,6 +269,18 @@ class Upstream:
         self._listens.cancel()
         with suppress(OSError, asyncio.CancelledError):
             await self._writer.wait_closed()
+
+
+def _frame(asked: dict[str, Any]) -> bytes:
+    """Return the line of a request. Raises ProtocolError: the master could not tell which request it refuses."""
+    frame = msgspec.json.encode(asked)
+    if len(frame) > MAX_FRAME:
+        raise ProtocolError(Message("no_request", said=f"a frame of more than {MAX_FRAME} bytes"))
+    try:
+        check_shape(frame)
+    except FrameError as error:
+        raise ProtocolError(Message("no_request", said=str(error))) from None
+    return frame + b"\n"
 
 
 def _told(error: _Error) -> MusterError:

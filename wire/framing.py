@@ -15,6 +15,8 @@ if TYPE_CHECKING:  # `typing` itself takes 3 ms to import, at each start of the 
     from typing import Any
 
 MAX_DEPTH = 64
+MOST_VALUES = 500_000
+"""In one request. More of them, as large as a frame may be, would take seconds to parse, for which everybody waits."""
 
 
 class FrameError(ValueError):
@@ -98,6 +100,14 @@ def strict_loads(frame: bytes) -> Any:
     if end < len(text):
         raise FrameError("not JSON: something stands behind the value")
     return value
+
+
+def check_shape(frame: bytes) -> None:
+    """Raise FrameError for a request of JSON that no reader takes: it has too many values, or is nested too deep."""
+    if has_more_values(frame, MOST_VALUES):
+        raise FrameError(f"more than {MOST_VALUES:,} values in one request")
+    if frame.count(b"[") + frame.count(b"{") > MAX_DEPTH:
+        _check_depth(frame)
 
 
 def has_more_values(frame: bytes, most: int) -> bool:

@@ -9,11 +9,9 @@ import msgspec
 from master.verbs.base import Pieces
 from wire.client import Request
 from wire.errors import MusterError, ProtocolError
-from wire.framing import MAX_DEPTH, FrameError, has_more_values, strict_loads
+from wire.framing import MAX_DEPTH, MOST_VALUES, FrameError, has_more_values, strict_loads
 from wire.message import Message
 
-MOST_VALUES = 500_000
-"""In one request. More of them, as large as a frame may be, would take seconds to parse, for which everybody waits."""
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Request).decode
 

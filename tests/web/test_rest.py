@@ -16,6 +16,7 @@ import pytest
 from tests.system.lab import Lab
 from tests.waiting import until
 from tests.web.console import Console
+from wire.framing import MOST_VALUES
 from wire.routes import BASE, NOT_OVER_HTTP
 
 MIB = 1 << 20
@@ -172,7 +173,16 @@ def test_a_form_of_another_site_changes_nothing(console: Console, tokens: dict[s
 
 @pytest.mark.parametrize(
     ("body", "key"),
-    [(b"{", "bad_body"), (b"[]", "bad_body"), (b'{"a": NaN}', "bad_body"), (b"\xff", "bad_body")],
+    [
+        (b"{", "bad_body"),
+        (b"[]", "bad_body"),
+        (b'{"a": NaN}', "bad_body"),
+        (b"\xff", "bad_body"),
+        (b'{"command":' + b"[" * 63 + b"]" * 63 + b"}", "no_request"),
+        (b'{"command":[' + b",".join([b"1"] * (MOST_VALUES + 1)) + b"]}", "no_request"),
+        (b'{"command":[' + b",".join([b"1e15"] * 400_000) + b',"' + b"a" * (14 << 20) + b'"]}', "no_request"),
+    ],
+    ids=["no end", "a list", "no number", "no text", "too deep", "too many values", "longer as the console writes it"],
 )
 def test_what_is_no_object_of_json_is_refused(admin: httpx.Client, body: bytes, key: str) -> None:
     asked = admin.post("tasks", content=body, headers={"Content-Type": "application/json"})

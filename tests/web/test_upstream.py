@@ -10,10 +10,11 @@ import msgspec
 import pytest
 
 from tests.master.in_process import DATA, InProcess, run
+from tests.waiting import PATIENCE_S
 from web.settings import Settings
 from web.upstream import Upstream
 from wire.console import Web
-from wire.errors import UnreachableError
+from wire.errors import ProtocolError, UnreachableError
 from wire.lab import Lab, path_of
 
 
@@ -81,5 +82,27 @@ def test_it_says_nothing_to_the_master_of_another_lab(tmp_path: Path) -> None:
                         await Upstream.open(asked, "calls")
             master.place.lab = Lab("", str(tmp_path / "other" / "conf.json"))
             await (await Upstream.open(settings(master, tmp_path / "other", ""), "calls")).close()
+
+    run(story())
+
+
+def test_a_refusal_that_names_no_call_leaves_nobody_waiting(tmp_path: Path) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            answer: dict[str, object] = {"jsonrpc": "2.0", "id": json.loads(line)["id"], "result": {}}
+            if json.loads(line)["method"] == "task.list":
+                data = {"code": "protocol", "key": "no_request", "args": {"said": "odd"}}
+                answer = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "odd", "data": data}}
+            writer.write(json.dumps(answer).encode() + b"\n")
+        writer.close()
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master, await asyncio.start_server(refuse, "127.0.0.1") as server:
+            asked = settings(master, tmp_path / "conf", "1" * 32)
+            port = server.sockets[0].getsockname()[1]
+            upstream = await Upstream.open(asked._replace(ports=dict.fromkeys(asked.ports, port)), "calls")
+            with pytest.raises(ProtocolError, match="odd"):
+                await upstream.call("task.list", {}, limit_s=PATIENCE_S)
+            await upstream.close()
 
     run(story())

@@ -9,6 +9,7 @@ import pytest
 from master.sessions import json_rpc_frames as rpc_frames
 from wire.client import Request
 from wire.errors import ProtocolError
+from wire.framing import MOST_VALUES
 
 PARAMS = (
     "{}",
@@ -69,5 +70,5 @@ def test_a_request_of_too_many_values_is_refused_and_one_long_text_is_not(value:
         return f'{{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{{"ids":{params}}}}}'.encode()
 
     with pytest.raises(ProtocolError, match="more than 500,000 values"):
-        rpc_frames.parse(frame(f"[{','.join([value] * (rpc_frames.MOST_VALUES + 1))}]"))
-    assert rpc_frames.parse(frame(json.dumps("[{," * rpc_frames.MOST_VALUES))).params["ids"].startswith("[{,")
+        rpc_frames.parse(frame(f"[{','.join([value] * (MOST_VALUES + 1))}]"))
+    assert rpc_frames.parse(frame(json.dumps("[{," * MOST_VALUES))).params["ids"].startswith("[{,")
