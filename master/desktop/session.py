@@ -140,9 +140,13 @@ class DesktopSession(Session):
             self._clients.came(self.peer)
             self._connection.asks()
 
-    def _hold(self) -> bool:
+    def keeps(self) -> int:
+        """Return how many bytes are kept for it now."""
         waiting = self._taken if self._waiting else self._decoder.pending
-        return self._connection.hold(waiting + self._at_work + self._outbox.size)
+        return waiting + self._at_work + self._outbox.size
+
+    def _hold(self) -> bool:
+        return self._connection.hold(self.keeps())
 
     # -- requests ---------------------------------------------------------------------------------------------
 

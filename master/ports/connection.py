@@ -329,6 +329,10 @@ class AcceptedConnection(asyncio.Protocol):
         """So many bytes are kept for it. False: that is too much, and it was given up."""
         return self._hub.places.hold(self, size)
 
+    def keeps(self) -> int:
+        """Return how many bytes are kept for it now."""
+        return len(self._head) if self.session is None else self.session.keeps()
+
     def asks(self) -> None:
         """A desktop client begins to ask for things: its other connections, opened just before, will say nothing."""
         self._hub.expect_desktop_clients(self.peer.address)
@@ -379,6 +383,7 @@ class AcceptedConnection(asyncio.Protocol):
 
     def left(self) -> None:
         """The connection is gone."""
+        self._head = b""
         self._known()
         self._come_forward()
         self._hub.places.leave(self)

@@ -39,6 +39,9 @@ class Guest(Protocol):
 
     peer: Peer
 
+    def keeps(self) -> int:
+        """Return how many bytes are kept for it now: what it sent and what it has not read."""
+
     def cut(self, why: str) -> None:
         """Close it at once, saying why in the log."""
 
@@ -184,23 +187,37 @@ class Places:
     # -- bytes ------------------------------------------------------------------------------------------------
 
     def hold(self, guest: Guest, size: int) -> bool:
-        """So many bytes are kept for this connection now. False: that is too much, and it has been given up."""
+        """So many bytes are kept for this connection now. False: that is too much, and it has been given up. One that
+        reads does not report that, so all are counted again before one is given up."""
         account = self._account_of.get(guest)
         before = self._held.get(guest, 0)
         if account is None or account is self._ours or size == before:
             return True
-        account.held += size - before
-        self._all_held += size - before
-        self._held[guest] = size
+        self._note(account, guest, size)
         most = self.limits.held
         if size < before:
             return True
         if account.held > most:
+            self._count_again(account)
+        if account.held > most:
             whose = account.key.removeprefix("user ") if account.key.startswith("user ") else guest.peer.address
             self._give_up(guest, f"more than {most} bytes of {whose} would be kept (conf.json: limits.held_bytes)")
+        if self._all_held > ALL_HELD * most:
+            for one in self._strangers.values():
+                self._count_again(one)
         while self._all_held > ALL_HELD * most and guest in self._account_of:
             self._free_some(account)
         return guest in self._account_of
+
+    def _note(self, account: Account, guest: Guest, size: int) -> None:
+        grown = size - self._held.get(guest, 0)
+        account.held += grown
+        self._all_held += grown
+        self._held[guest] = size
+
+    def _count_again(self, account: Account) -> None:
+        for guest in (*account.known, *account.silent):
+            self._note(account, guest, guest.keeps())
 
     def _free_some(self, asking: Account) -> None:
         """End the connection that holds most, of the account that holds most: others with little would pay for it else.

@@ -60,10 +60,15 @@ class JsonRpcSession(Session):
         self._kept: int | None = None
         """Bytes that are kept for it by the last word; what its arrival kept is not known here."""
         self._waiting: deque[bytes] = deque()
+        self._taken = 0
+        """Bytes that came in since nothing waited."""
+        self._at_work = 0
+        """Bytes of the requests that are worked on elsewhere or in slices."""
         self._jobs: set[asyncio.Task[None]] = set()
         self._next_turn: asyncio.Handle | None = None
         self._long: Request | None = None
         """Its answer is being made in slices; what was asked for after it waits."""
+        self._long_size = 0
         self._begun = False
         """It has said something that can be understood."""
         self._is_over = False
@@ -106,6 +111,7 @@ class JsonRpcSession(Session):
         self._calls.close()
         for job in self._jobs:
             job.cancel()
+        self._decoder = LineDecoder(0)  # what refers to itself in a circle stays for a while, and this may be megabytes
         self.buffer.close()
         self._connection.left()
         self._freed()
@@ -119,8 +125,9 @@ class JsonRpcSession(Session):
         except FrameError as error:
             self._end(ProtocolError(Message("bad_frame", said=str(error))))
             return
-        if not self._may_keep():
+        if (self._decoder.pending or self._kept != 0) and not self._may_keep():
             return
+        self._taken = len(data) + (self._taken if self._waiting else 0)
         self._waiting.extend(complete)
         if self._next_turn is None:
             engine = self._streams.engine
@@ -131,9 +138,14 @@ class JsonRpcSession(Session):
                 if holds:
                     engine.let_go()
 
+    def keeps(self) -> int:
+        """Return how many bytes are kept for it now."""
+        waiting = self._taken if self._waiting else self._decoder.pending
+        return waiting + self._at_work + self.buffer.kept
+
     def _may_keep(self) -> bool:
         """Tell how many bytes are kept for it; False: too many, and the session is over."""
-        kept = self._decoder.pending + self.buffer.kept
+        kept = self.keeps()
         if kept != self._kept:
             self._kept = kept
             if not self._connection.hold(kept):
@@ -204,6 +216,7 @@ class JsonRpcSession(Session):
         finally:
             self.buffer.flush()
         if self._waiting or self.buffer.is_paused:
+            self._may_keep()
             self.transport.pause_reading()
         else:
             self.transport.resume_reading()
@@ -213,6 +226,7 @@ class JsonRpcSession(Session):
             self._next_turn = asyncio.get_running_loop().call_soon(self._take_turn)
 
     def _freed(self) -> None:
+        self._may_keep()
         if self._waiting:
             self._take_turn_soon()
 
@@ -237,22 +251,27 @@ class JsonRpcSession(Session):
                 self._end(ProtocolError(Message("bad_frame", said=str(error))))
             return
         self._begun = True
-        self._begin(request)
+        self._begin(request, len(frame))
 
-    def _begin(self, request: Request) -> None:
+    def _begin(self, request: Request, size: int = 0) -> None:
+        """`size`: of its frame, whose values are kept while it is worked on."""
         running = self._calls.begin(request.method, request.params, partial(self._answer, request), self._is_there)
         if isinstance(running, asyncio.Task):
             self._jobs.add(running)
-            running.add_done_callback(self._job_ended)
+            self._at_work += size
+            running.add_done_callback(partial(self._job_ended, size))
         elif running is not None:
             self._long = request
+            self._long_size = size
+            self._at_work += size
         if request.method == "subscribe":
             self._may_keep()
 
     def _is_there(self) -> bool:
         return not self.transport.is_closing()
 
-    def _job_ended(self, job: asyncio.Task[None]) -> None:
+    def _job_ended(self, size: int, job: asyncio.Task[None]) -> None:
+        self._at_work -= size
         self._jobs.discard(job)
         self._freed()
 
@@ -266,6 +285,7 @@ class JsonRpcSession(Session):
             self.buffer.snapshot_made()
         if self._long is request:
             self._long = None
+            self._at_work -= self._long_size
             self._freed()
 
     def _instead(self, request: Request, error: MusterError) -> list[bytes]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from itertools import islice
 
@@ -30,7 +29,7 @@ PIECE = 1 << 18
 """Bytes that are copied into a connection's buffer at once, or one frame more."""
 
 BYTES_OF_AN_ID = 96
-"""In the set of those that somebody is told of."""
+"""In the set of those that somebody is told of, or is to be told of."""
 
 Instead = Callable[[Request, MusterError], list[bytes]]
 """Returns the frames that replace an answer whose facts cannot be made durable."""
@@ -68,7 +67,8 @@ class SendBuffer:
         self.gathers = False
         """Send nothing before `flush`, which must be called in this turn of the loop."""
         self._only: frozenset[int] | None = None
-        self._paused_at: float | None = None
+        self._stalled: asyncio.TimerHandle | None = None
+        """Fires when a peer that does not read has had its time; None for one that reads."""
         self._missed: dict[int | str, None] = {}
         self._in_snapshot = False
         self._catches_up = False
@@ -77,41 +77,46 @@ class SendBuffer:
     # -- the transport's events -------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """The peer does not read: remember since when."""
-        self._paused_at = time.monotonic()
-        asyncio.get_running_loop().call_later(STALLED_S, self._give_up_if_stalled, self._paused_at)
+        """The peer does not read: it is given up if that lasts."""
+        self._stalled = self._stalled or asyncio.get_running_loop().call_later(STALLED_S, self._give_up)
 
     def resume(self) -> None:
         """The peer reads again: send the newest of what it missed, a piece at a time."""
-        self._paused_at = None
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
         self.flush()
         self._catch_up()
 
     def close(self) -> None:
-        """The connection is gone."""
+        """The connection is gone, and nothing is kept for it."""
         self._streams.forget(self)
+        if self._stalled is not None:
+            self._stalled.cancel()
+        self._missed.clear()
+        self.flush()
 
-    def _give_up_if_stalled(self, since: float) -> None:
-        if self._paused_at == since:
-            log.warning("%s on %s has read nothing for %.0f s and is given up", self._address, self._port, STALLED_S)
-            self._transport.abort()
+    def _give_up(self) -> None:
+        log.warning("%s on %s has read nothing for %.0f s and is given up", self._address, self._port, STALLED_S)
+        self._transport.abort()
 
     # -- how much there is ------------------------------------------------------------------------------------
 
     @property
     def is_paused(self) -> bool:
         """Does the peer not read?"""
-        return self._paused_at is not None
+        return self._stalled is not None
 
     @property
     def is_full(self) -> bool:
         """Should nothing more be asked for? `freed` is called when that may be over."""
-        return self._paused_at is not None or self.unsent >= self._room
+        return self._stalled is not None or self.unsent >= self._room
 
     @property
     def kept(self) -> int:
-        """About so many bytes are kept of what it subscribed to."""
-        return 0 if self._only is None else BYTES_OF_AN_ID * len(self._only)
+        """About so many bytes are kept: unread answers, and the ids that it subscribed to or has missed news of."""
+        ids = len(self._missed) + (0 if self._only is None else len(self._only))
+        return self.unsent + self._transport.get_write_buffer_size() + BYTES_OF_AN_ID * ids
 
     @property
     def missed(self) -> int:
@@ -154,7 +159,7 @@ class SendBuffer:
     @property
     def lags(self) -> bool:
         """Does it have updates to come that must go first?"""
-        return self._in_snapshot or self._paused_at is not None or bool(self._missed)
+        return self._in_snapshot or self._stalled is not None or bool(self._missed)
 
     def wants(self, key: int | str) -> bool:
         """Did it subscribe to this?"""
@@ -176,7 +181,7 @@ class SendBuffer:
             self._streams.turns.begin(Job(self._newest(), self._caught_up))
 
     def _newest(self) -> Work:
-        while self._missed and self._paused_at is None:
+        while self._missed and self._stalled is None:
             for key in list(islice(self._missed, SLICE)):
                 del self._missed[key]
                 self._out.append(self._streams.update(key, self._sight()))
@@ -234,7 +239,7 @@ class SendBuffer:
         if self._transport.is_closing():
             self.unsent -= sum(map(len, self._out))
             self._out.clear()
-        while self._out and self._paused_at is None:
+        while self._out and self._stalled is None:
             data = self._next_piece()
             self.unsent -= len(data)
             self._transport.write(data)

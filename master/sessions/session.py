@@ -21,6 +21,10 @@ class Session(asyncio.Protocol):
     `connection_lost` it frees its resources and calls `Connection.left`."""
 
     @abstractmethod
+    def keeps(self) -> int:
+        """Return how many bytes are kept for it now, unread answers included: as it tells `Connection.hold`."""
+
+    @abstractmethod
     def look_again(self) -> None:
         """Users or tokens changed: end the session if its user may not connect any more."""
 

@@ -217,7 +217,8 @@ class Calls:
             done(None, self.told(error, name, params))
             return None
         if isinstance(result, GeneratorType):
-            job = Job(result, partial(self._made, self._asked(name, params), done), is_wanted)
+            made = partial(self._made, self._asked(name, params), done)
+            job = Job(result, made, is_wanted, self.caller.counted_as or None)
             return None if self._door.turns.begin(job) else job
         # Most verbs return a Struct at once; the check for an Awaitable costs more.
         if not isinstance(result, msgspec.Struct) and isinstance(result, Awaitable):
@@ -377,5 +378,5 @@ class Calls:
             elif not made.done():
                 made.set_result(result)
 
-        self._door.turns.begin(Job(work, settle, lambda: not made.done()))
+        self._door.turns.begin(Job(work, settle, lambda: not made.done(), self.caller.counted_as or None))
         return await made

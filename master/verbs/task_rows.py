@@ -43,7 +43,7 @@ class WholeRows:
     def __init__(self, core: Core, sight: Sight) -> None:
         self._core = core
         self._sight = sight
-        self._alike = _Alike(core, self._why)
+        self._alike = _Alike[Shown](core)
         self._rows = _Rows()
 
     def add(self, tasks: Sequence[Task]) -> None:
@@ -51,7 +51,7 @@ class WholeRows:
         core = self._core
         views = {task.id: as_filed(task) for task in self._sight.all_veiled(tasks)}
         tasks = _known(tasks, self._sight)
-        for why, ids in self._alike.among(tasks):
+        for why, ids in self._alike.among(tasks, self._why):
             for task_id in ids:
                 seen = views[task_id]
                 seen.reason, seen.reason_key, seen.reason_args = why
@@ -79,7 +79,7 @@ class SparseRows:
     def __init__(self, core: Core, sight: Sight) -> None:
         self._core = core
         self._sight = sight
-        self._alike = _Alike(core, self._waiting)
+        self._alike = _Alike[list[int]](core)
         self._rows = _Rows()
         self._reasons: dict[str, list[int]] = {}
         self._reason_messages: dict[str, MessageView] = {}
@@ -91,7 +91,7 @@ class SparseRows:
         """Some more."""
         core = self._core
         rows, tasks = self._sight.all_veiled(tasks), _known(tasks, self._sight)
-        for waiting, ids in self._alike.among(tasks):
+        for waiting, ids in self._alike.among(tasks, self._waiting):
             waiting.extend(ids)
         if core.some_may_be_warned():
             for task in tasks:
@@ -143,19 +143,19 @@ def _sparse(task: Task) -> SparseTask:
 
 
 class _Alike(Generic[T]):
-    """A value that queued tasks of one demand share: computed for the first of them."""
+    """A value that queued tasks of one demand share: computed for the first of them. It does not keep the function that
+    computes it, or the megabytes of an answer would be in a circle, and stay until all garbage is looked for."""
 
-    def __init__(self, core: Core, work_out: Callable[[Task], T]) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
-        self._work_out = work_out
         self._known: dict[Demand | int, T] = {}
 
-    def among(self, tasks: Sequence[Task]) -> Iterator[tuple[T, list[int]]]:
+    def among(self, tasks: Sequence[Task], work_out: Callable[[Task], T]) -> Iterator[tuple[T, list[int]]]:
         """The ids of the queued ones of these tasks, by what they have in common."""
         for demand, ids in self._core.backlog.alike(tasks).items():
             common = self._known.get(demand)
             if common is None:
-                common = self._known[demand] = self._work_out(self._core.tasks[ids[0]])
+                common = self._known[demand] = work_out(self._core.tasks[ids[0]])
             yield common, ids
 
 

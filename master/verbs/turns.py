@@ -1,5 +1,6 @@
-"""Long work of many connections, in turn: in each turn of the loop a little of one of them, so that together they keep
-nobody waiting for more than a moment.
+"""Long work of many users, in turn: in each turn of the loop a little of one of them, so that together they keep nobody
+waiting for more than a moment. Of one user one piece is worked on until it is done, then the next: what is made of an
+answer lies in the memory, and nobody fills it by asking for a hundred at once.
 
 Owns the order of the work. The caller defines the work and uses its result.
 """
@@ -9,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -24,11 +26,12 @@ Work = Generator[None, None, Any]
 
 class Job(msgspec.Struct, frozen=True):
     """`done` is called once, with the result and None, or None and the error; with None and None where it was left
-    because it is not wanted any more."""
+    because it is not wanted any more. `whose`: with whose work it waits; None for work that nobody asked for."""
 
     work: Work
     done: Callable[[Any, Exception | None], None]
     is_wanted: Callable[[], bool] = lambda: True
+    whose: Hashable | None = None
 
 
 class Turns:
@@ -37,7 +40,8 @@ class Turns:
 
     def __init__(self) -> None:
         self.began: Callable[[], float] = time.monotonic
-        self._jobs: deque[Job] = deque()
+        self._jobs: dict[Hashable, deque[Job]] = {}
+        """The work of each user, in the order in which they have their turns."""
         self._next: asyncio.Handle | None = None
 
     @property
@@ -54,13 +58,13 @@ class Turns:
         """Take on a piece of work; whether it is done. While others are worked on it waits for its turn."""
         if not self._jobs and time.monotonic() <= self.ends and self._finishes(job):
             return True
-        self._jobs.append(job)
+        self._jobs.setdefault(id(job) if job.whose is None else job.whose, deque()).append(job)
         self._go_on()
         return False
 
     def close(self) -> None:
         """Leave what is not done, without a word."""
-        for job in self._jobs:
+        for job in chain(*self._jobs.values()):
             job.work.close()
         self._jobs.clear()
         if self._next is not None:
@@ -73,9 +77,11 @@ class Turns:
     def _step(self) -> None:
         self._next = None
         if self._jobs:
-            job = self._jobs.popleft()
-            if not self._finishes(job):
-                self._jobs.append(job)
+            whose, jobs = next(iter(self._jobs.items()))
+            if self._finishes(jobs[0]):
+                jobs.popleft()
+            if self._jobs.pop(whose, None) is jobs and jobs:
+                self._jobs[whose] = jobs
         self._go_on()
 
     @staticmethod

@@ -44,9 +44,13 @@ class Follower:
         self.socket.sendall(
             json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode() + b"\n"
         )
-        line = self._lines.readline()
+        line = self.line()
         told: dict[str, Any] = json.loads(line) if line else {}
         return told
+
+    def line(self) -> bytes:
+        """The next line; empty where the connection is closed."""
+        return self._lines.readline()
 
     def is_open(self) -> bool:
         """Does it get an answer?"""

@@ -19,6 +19,11 @@ class Guest:
         self.peer = peer
         self.places = places
         self.why: str | None = None
+        self.kept = 0
+
+    def keeps(self) -> int:
+        """What is kept for it now, whatever it told of that."""
+        return self.kept
 
     def cut(self, why: str) -> None:
         """Remember why."""
@@ -48,6 +53,11 @@ class Hall:
         if self.refused is not None:
             self.places.leave(guest)
         return guest
+
+    def holds(self, guest: Guest, size: int) -> bool:
+        """So much is kept for it, and it tells so."""
+        guest.kept = size
+        return self.places.hold(guest, size)
 
     @property
     def there(self) -> list[Guest]:
@@ -145,15 +155,33 @@ def test_who_has_too_much_kept_is_cut_and_frees_it() -> None:
     hall = Hall()
     first, second = hall.speaks("10.0.0.1"), hall.speaks("10.0.0.1")
     other, ours = hall.speaks("10.0.0.2"), hall.speaks(OURS)
-    assert hall.places.hold(first, 900)
-    assert hall.places.hold(first, 600)
-    assert hall.places.hold(second, 400)
-    assert not hall.places.hold(second, 401)
+    assert hall.holds(first, 900)
+    assert hall.holds(first, 600)
+    assert hall.holds(second, 400)
+    assert not hall.holds(second, 401)
     assert "limits.held_bytes" in (second.why or "")
-    assert hall.places.hold(second, 500), "it has gone, and nothing is counted any more"
-    assert hall.places.hold(first, 1000)
-    assert hall.places.hold(other, 1000)
-    assert hall.places.hold(ours, 10_000_000)
+    assert hall.holds(second, 500), "it has gone, and nothing is counted any more"
+    assert hall.holds(first, 1000)
+    assert hall.holds(other, 1000)
+    assert hall.holds(ours, 10_000_000)
+    for guest in hall.guests:
+        hall.places.leave(guest)
+    assert hall.places.is_empty
+
+
+def test_what_was_read_meanwhile_counts_no_more_though_nobody_told_so() -> None:
+    hall = Hall()
+    first, second = hall.speaks("10.0.0.1"), hall.speaks("10.0.0.1")
+    assert hall.holds(first, 900)
+    first.kept = 100
+    assert hall.holds(second, 900)
+    assert not hall.holds(second, 901)
+    others = [hall.speaks(f"10.0.0.{number + 2}") for number in range(ALL_HELD)]
+    for other in others:
+        assert hall.holds(other, 1000)
+        other.kept = 0
+    assert hall.holds(first, 1000)
+    assert all(hall.holds(other, 700) for other in others)
     for guest in hall.guests:
         hall.places.leave(guest)
     assert hall.places.is_empty
@@ -162,7 +190,7 @@ def test_who_has_too_much_kept_is_cut_and_frees_it() -> None:
 def test_many_addresses_together_have_a_bound_too() -> None:
     hall = Hall()
     guests = [hall.speaks(f"10.0.0.{number}") for number in range(10)]
-    assert [hall.places.hold(guest, 1000) for guest in guests] == [True] * ALL_HELD + [False] * (10 - ALL_HELD)
+    assert [hall.holds(guest, 1000) for guest in guests] == [True] * ALL_HELD + [False] * (10 - ALL_HELD)
 
 
 @pytest.mark.parametrize("most", [1, 2, 5, 16])
@@ -186,7 +214,7 @@ def test_a_connection_of_the_console_is_the_users_for_whom_it_calls() -> None:
     assert [why is None for why in refused] == [True] * 4 + [False] * 2
     assert "ann" in str(refused[-1])
     assert hall.places.settle(console[0], "ann", is_relayed=True) is None, "a token is shown again now and then"
-    assert not hall.places.hold(console[1], 1001), "what is kept for it is counted, too"
+    assert not hall.holds(console[1], 1001), "what is kept for it is counted, too"
     for guest in hall.guests:
         hall.places.leave(guest)
     assert hall.places.is_empty

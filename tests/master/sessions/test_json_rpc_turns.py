@@ -15,12 +15,14 @@ from typing import Any
 import pytest
 
 from master.core.tasks.task import Task
+from master.ports.connection import AcceptedConnection
 from master.sessions import json_rpc
 from master.sessions.json_rpc import JsonRpcSession
 from master.verbs import turns
 from master.verbs.base import Context, Nothing, Verb
 from master.verbs.table import VERBS
 from master.verbs.task_rows import WholeRows
+from master.verbs.turns import Job, Turns
 from tests.master.in_process import LIMITS, InProcess, run
 from tests.waiting import settled
 
@@ -157,5 +159,70 @@ def test_so_many_slow_requests_of_one_connection_run_at_a_time_and_no_more(
                 await settled(partial(lambda number: len(running) > number, number))
                 running[number].set_result(None)
             assert sorted([(await peer.read())["id"] for _ in range(201)]) == list(range(201))
+
+    run(story())
+
+
+def test_of_one_user_one_long_piece_of_work_is_done_after_the_other_and_others_have_their_turns_between(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "SHARE_S", 0.0)
+    done: list[str] = []
+
+    def work(name: str) -> turns.Work:
+        for _ in range(3):
+            done.append(name)
+            yield
+
+    async def story() -> None:
+        work_of = Turns()
+        work_of.began = lambda: time.monotonic() - 1.0
+        for name in ("ann 1", "ann 2", "bob 1", "news", "news", "ann 3"):
+            whose = None if name == "news" else name.split()[0]
+            work_of.begin(Job(work(name), lambda _result, _error: None, whose=whose))
+        assert work_of.busy
+        await settled(lambda: not work_of.busy)
+
+    run(story())
+    assert done[:12] == ["ann 1", "bob 1", "news", "news"] * 3
+    assert done[12:] == ["ann 2"] * 3 + ["ann 3"] * 3
+
+
+def test_unread_answers_and_requests_that_are_worked_on_are_kept_until_they_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: dict[AcceptedConnection, int] = {}
+    hold = AcceptedConnection.hold
+
+    def noted(one: AcceptedConnection, size: int) -> bool:
+        told[one] = size
+        return hold(one, size)
+
+    running: list[asyncio.Future[None]] = []
+
+    async def slow(_context: Context, _params: Any) -> None:
+        running.append(asyncio.get_running_loop().create_future())
+        await running[-1]
+
+    monkeypatch.setitem(VERBS.of("server"), "server.slow", Verb(Nothing, Any, slow, "user", "read", "none"))
+    monkeypatch.setattr(AcceptedConnection, "hold", noted)
+
+    async def story() -> None:
+        async with InProcess(tmp_path) as master:
+            await fill(master)
+            sock = master.raw(receive=4096)
+            sock.sendall(asks(range(60)))
+            await settled(lambda: any(isinstance(one, JsonRpcSession) and one.waiting for one in master.sessions()))
+            session = master.connection_of(sock)
+            [one] = [one for one in master.hub.connections if one.session is session]
+            await settled(lambda: told[one] > held(master, sock) > LIMITS.outbox)
+            await asyncio.to_thread(read_ids, sock, 60)
+            await settled(lambda: one.keeps() == 0)
+            sock.sendall(asks(range(1), "server.slow"))
+            await settled(lambda: bool(running))
+            assert one.keeps() == len(asks(range(1), "server.slow")) - 1
+            running[0].set_result(None)
+            await asyncio.to_thread(read_ids, sock, 1)
+            await settled(lambda: one.keeps() == 0)
 
     run(story())

@@ -33,6 +33,9 @@ class Echo(Session):
     def connection_lost(self, _error: Exception | None) -> None:
         self.over.left()
 
+    def keeps(self) -> int:
+        return 0
+
     def look_again(self) -> None:
         self.looked += 1
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 from master.verbs import task_list
+from master.verbs.task_rows import SparseRows, WholeRows
+from master.views.sight import Sight
+from tests.master.core.small_core import core_with, submit
 from tests.master.in_process import InProcess, Peer, run
 from tests.waiting import settled
 
@@ -92,6 +97,22 @@ def test_every_part_of_an_ordered_list_either_way_is_the_part_that_the_whole_has
                             assert part["total"] == len(whole)
 
     run(story())
+
+
+@pytest.mark.parametrize("kind", [SparseRows, WholeRows])
+def test_an_answer_of_megabytes_is_gone_at_once_when_it_was_sent(kind: type[SparseRows | WholeRows]) -> None:
+    core = core_with()
+    tasks = [submit(core, gpus=1) for _ in range(3)]
+    gc.disable()
+    try:
+        rows = kind(core, Sight())
+        rows.add(tasks)
+        assert rows.result(3).parts
+        is_there = weakref.ref(rows)
+        del rows
+        assert is_there() is None
+    finally:
+        gc.enable()
 
 
 def test_since_leaves_out_what_ended_before_and_nothing_that_is_not_over(tmp_path: Path) -> None:
